@@ -1,0 +1,1 @@
+//! What every measuring command shares.

@@ -1,0 +1,2 @@
+//! The `walwright` command.
+fn main() {}

@@ -1,0 +1,260 @@
+//! What does not change during a run: target, host, workload, load and instrument.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether the server is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A cluster that walwright made and started.
+    Embedded,
+    /// Someone's server, reached by connection string. A guest there.
+    Attached,
+}
+
+/// The server under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetFacts {
+    /// Ours or someone's.
+    pub kind: TargetKind,
+    /// Address without secrets.
+    pub address: String,
+    /// `server_version`, as the server prints it.
+    pub version: String,
+    /// `server_version_num`: 180006.
+    pub version_num: u32,
+    /// `version()`, with compiler and platform.
+    pub version_text: String,
+    /// Where the binaries came from, for an embedded cluster.
+    pub install: Option<String>,
+    /// Database name.
+    pub database: String,
+    /// Role the tool connects as.
+    pub role: String,
+    /// Whether that role is a superuser.
+    pub superuser: bool,
+    /// Whether that role may read all statistics and settings (`pg_monitor`).
+    pub monitor: bool,
+    /// Whether the server runs on this machine and its processes can be seen.
+    pub local: bool,
+    /// PID of the postmaster, where it is local.
+    pub postmaster_pid: Option<u32>,
+    /// `data_directory`, where this role may see it.
+    pub data_directory: Option<String>,
+    /// Extensions in the database, name to version.
+    pub extensions: BTreeMap<String, String>,
+    /// Whether `pg_stat_statements` answers.
+    pub statements: bool,
+    /// Size of the database in bytes when the load began.
+    pub database_bytes: Option<u64>,
+    /// Whether the server is a standby.
+    pub in_recovery: bool,
+    /// The tables of the workload or, for an attached server, the largest.
+    pub tables: Vec<TableFacts>,
+    /// What could not be seen, each a sentence.
+    pub not_observable: Vec<String>,
+}
+
+/// One table of the target when the load began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableFacts {
+    /// Schema.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// Estimated rows (`reltuples`); `None` where never analysed.
+    pub rows: Option<u64>,
+    /// Heap bytes.
+    pub bytes: u64,
+    /// Definitions of its indexes (`pg_get_indexdef`).
+    pub indexes: Vec<String>,
+    /// Storage options (`reloptions`).
+    pub options: Vec<String>,
+}
+
+/// One row of `pg_settings`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Name.
+    pub name: String,
+    /// Value in `unit`.
+    pub value: String,
+    /// Unit: `8kB`, `ms`, …
+    pub unit: Option<String>,
+    /// Value as a person writes it (`current_setting`): `128MB`.
+    pub shown: String,
+    /// Compiled-in default, in `unit`.
+    pub boot_value: Option<String>,
+    /// Where the value comes from: `default`, `configuration file`, `command line`, …
+    pub source: String,
+    /// File and line, where this role may see them.
+    pub source_file: Option<String>,
+    /// When a change takes effect: `postmaster`, `sighup`, `superuser`, `user`, …
+    pub context: String,
+    /// Whether a change waits for a restart.
+    pub pending_restart: bool,
+}
+
+/// The machine the server runs on, where it is this one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Distribution (`PRETTY_NAME` of os-release).
+    pub system: Option<String>,
+    /// Processor model.
+    pub cpu_model: Option<String>,
+    /// Processors online.
+    pub processors: Option<u32>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Swap in bytes.
+    pub swap_bytes: Option<u64>,
+    /// Hypervisor or container runtime, where it shows.
+    pub virtualisation: Option<String>,
+    /// CPU quota of the cgroup in processors.
+    pub cgroup_cpus: Option<f64>,
+    /// Memory limit of the cgroup in bytes.
+    pub cgroup_memory_bytes: Option<u64>,
+    /// File system and device under the data directory.
+    pub data_disk: Option<DiskFacts>,
+    /// File system and device under the WAL; equal to `data_disk` where they share one.
+    pub wal_disk: Option<DiskFacts>,
+    /// Kernel settings that matter to a write path: sysctl names and `/sys` files, to value.
+    pub kernel_settings: BTreeMap<String, String>,
+    /// What could not be seen, each a sentence.
+    pub not_observable: Vec<String>,
+}
+
+/// A file system and the block device under it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DiskFacts {
+    /// Mount point.
+    pub mount: String,
+    /// File-system type: `ext4`, `xfs`, `tmpfs`.
+    pub file_system: String,
+    /// Mount options.
+    pub options: String,
+    /// Block device as in `/proc/diskstats`; `None` for file systems without one.
+    pub device: Option<String>,
+    /// Attributes of its queue: `scheduler`, `write_cache`, `rotational`, …
+    pub queue: BTreeMap<String, String>,
+    /// Free bytes.
+    pub free_bytes: Option<u64>,
+}
+
+/// The workload as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadFacts {
+    /// Name.
+    pub name: String,
+    /// Scale factor.
+    pub scale: u64,
+    /// Options chosen, name to value.
+    pub options: BTreeMap<String, String>,
+    /// Scripts in order.
+    pub scripts: Vec<ScriptFacts>,
+    /// Latency a single transaction should stay under, where the workload sets one.
+    pub pass_mark: Option<Duration>,
+}
+
+/// A script as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScriptFacts {
+    /// Name.
+    pub name: String,
+    /// Relative weight.
+    pub weight: u32,
+    /// Its source text.
+    pub text: String,
+    /// A short label for each SQL command, in order.
+    pub statements: Vec<String>,
+}
+
+/// When transactions begin.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "loop")]
+pub enum Schedule {
+    /// Each client begins the next transaction when the last one ended, after a think time.
+    Closed {
+        /// Mean think time.
+        think: Option<Duration>,
+    },
+    /// Transactions are due at a rate, whatever the server does. Latency counts from the due time.
+    Open {
+        /// Transactions a second, over all clients.
+        rate: f64,
+        /// Exponential gaps (Poisson arrivals) rather than even ones.
+        poisson: bool,
+        /// Transactions later than this are skipped.
+        latency_limit: Option<Duration>,
+    },
+}
+
+/// How the load was driven.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadFacts {
+    /// Client connections.
+    pub clients: u32,
+    /// Driver threads.
+    pub threads: u32,
+    /// `simple`, `extended` or `prepared`.
+    pub protocol: String,
+    /// `faithful` or `lean`.
+    pub mode: String,
+    /// Closed or open loop.
+    pub schedule: Schedule,
+    /// Time over which clients were started.
+    pub ramp: Duration,
+    /// Tries a transaction has on serialization failure or deadlock.
+    pub max_tries: u32,
+    /// Seed of the random numbers.
+    pub seed: u64,
+}
+
+/// What the instrument knows of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InstrumentFacts {
+    /// Driver CPU a transaction in the measured window.
+    pub cpu_per_transaction: Option<Duration>,
+    /// Transactions a second that the driver could reach on this machine with this
+    /// script and thread count if the server answered at once.
+    pub ceiling: Option<f64>,
+    /// The busiest driver thread's share of one processor in the measured window, 0 to 1.
+    pub busiest_thread: Option<f64>,
+}
+
+/// Flush latency where the WAL lies, measured before the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageProbe {
+    /// Directory it was measured in.
+    pub path: String,
+    /// The `wal_sync_method` imitated: `fdatasync`, `open_datasync`, …
+    pub method: String,
+    /// Bytes written before each flush.
+    pub block_bytes: u32,
+    /// Flushes measured.
+    pub flushes: u64,
+    /// Median of a write and flush.
+    pub p50: Duration,
+    /// 99th percentile.
+    pub p99: Duration,
+    /// Longest.
+    pub max: Duration,
+    /// Mean.
+    pub mean: Duration,
+}
+
+/// A short measure of one processor's speed before the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuProbe {
+    /// What is computed, so that only like is compared with like.
+    pub method: String,
+    /// Rounds a second, median over repeats.
+    pub rounds_per_second: f64,
+    /// Spread of the repeats: (max − min) / median.
+    pub spread: f64,
+}

@@ -1,0 +1,285 @@
+//! Latency histograms: bounded memory, known precision, mergeable.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use thiserror::Error;
+
+/// Smallest latency told apart, in nanoseconds. hdrhistogram rounds this down to
+/// a power of two (512 ns), which is the resolution near zero.
+const LOWEST_NS: u64 = 1_000;
+/// Longest latency kept, in nanoseconds: one hour. Longer ones count as this.
+const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits: a value is off by at most 0.1 %.
+const DIGITS: u8 = 3;
+
+/// An HDR histogram of latencies from 1 µs to 1 h with an error of at most 0.1 %.
+///
+/// Percentiles of several runs or intervals come from merged histograms, never
+/// from averaged percentiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyHistogram(Histogram<u64>);
+
+/// A stored histogram that cannot be read back.
+#[derive(Debug, Error)]
+#[error("a stored histogram is damaged: {0}")]
+pub struct HistogramError(String);
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LatencyHistogram {
+    /// An empty histogram.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that hdrhistogram accepts, as the tests show.
+    pub fn new() -> Self {
+        LatencyHistogram(
+            Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS)
+                .expect("constant bounds are valid"),
+        )
+    }
+
+    /// Counts one latency.
+    #[inline]
+    pub fn record(&mut self, latency: Duration) {
+        self.record_nanos(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts one latency given in nanoseconds.
+    #[inline]
+    pub fn record_nanos(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos.min(HIGHEST_NS));
+    }
+
+    /// Adds the counts of `other`.
+    pub fn merge(&mut self, other: &LatencyHistogram) {
+        // Both have the same bounds, so adding cannot fail.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// Forgets all counts, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// How many latencies were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The latency that `percent` (0 to 100) of all are at or below; `None` when empty.
+    pub fn percentile(&self, percent: f64) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.0.value_at_percentile(percent)))
+    }
+
+    /// Arithmetic mean; `None` when empty.
+    pub fn mean(&self) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.0.mean() as u64))
+    }
+
+    /// Largest latency; `None` when empty.
+    pub fn max(&self) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.0.max()))
+    }
+
+    /// Smallest latency; `None` when empty.
+    pub fn min(&self) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.0.min()))
+    }
+
+    /// Standard deviation; `None` when empty.
+    pub fn standard_deviation(&self) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.0.stdev() as u64))
+    }
+
+    /// (upper edge of bucket, count) of every bucket that has a count, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.0
+            .iter_recorded()
+            .map(|step| (Duration::from_nanos(step.value_iterated_to()), step.count_at_value()))
+    }
+
+    /// The histogram in HdrHistogram's V2 format, deflated; other tools read it too.
+    ///
+    /// # Errors
+    /// When the serializer fails, which for counts that fit in memory it does not.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, HistogramError> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.0, &mut bytes)
+            .map_err(|e| HistogramError(e.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not a histogram.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HistogramError> {
+        let stored: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut std::io::Cursor::new(bytes))
+            .map_err(|e| HistogramError(format!("{e:?}")))?;
+        let mut histogram = Self::new();
+        histogram.0.add(&stored).map_err(|e| HistogramError(e.to_string()))?;
+        Ok(histogram)
+    }
+}
+
+/// The same counts without the empty buckets, for keeping many at once: an
+/// interval's worth takes a few kilobytes where the dense form takes two hundred.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SparseHistogram {
+    /// (highest value of the bucket in nanoseconds, count), ascending.
+    buckets: Vec<(u64, u64)>,
+}
+
+impl From<&LatencyHistogram> for SparseHistogram {
+    fn from(dense: &LatencyHistogram) -> Self {
+        let buckets =
+            dense.0.iter_recorded().map(|s| (s.value_iterated_to(), s.count_at_value())).collect();
+        SparseHistogram { buckets }
+    }
+}
+
+impl SparseHistogram {
+    /// How many latencies were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, n)| n).sum()
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// The latency that `percent` (0 to 100) of all are at or below; `None` when empty.
+    pub fn percentile(&self, percent: f64) -> Option<Duration> {
+        let total = self.count();
+        let rank = ((percent.clamp(0.0, 100.0) / 100.0 * total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let bucket = self.buckets.iter().find(|(_, n)| {
+            seen += n;
+            seen >= rank
+        })?;
+        Some(Duration::from_nanos(bucket.0))
+    }
+
+    /// Arithmetic mean; `None` when empty.
+    pub fn mean(&self) -> Option<Duration> {
+        let total = self.count();
+        let sum: f64 = self.buckets.iter().map(|(value, n)| *value as f64 * *n as f64).sum();
+        (total > 0).then(|| Duration::from_nanos((sum / total as f64) as u64))
+    }
+
+    /// Largest latency; `None` when empty.
+    pub fn max(&self) -> Option<Duration> {
+        self.buckets.last().map(|(value, _)| Duration::from_nanos(*value))
+    }
+
+    /// Adds the counts to `total`.
+    pub fn add_to(&self, total: &mut LatencyHistogram) {
+        for (value, count) in &self.buckets {
+            total.0.saturating_record_n(*value, *count);
+        }
+    }
+
+    /// The stored form: see [`LatencyHistogram::to_bytes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, HistogramError> {
+        let mut dense = LatencyHistogram::new();
+        self.add_to(&mut dense);
+        dense.to_bytes()
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not a histogram.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HistogramError> {
+        Ok(SparseHistogram::from(&LatencyHistogram::from_bytes(bytes)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_three_digits_and_survive_storage() {
+        let mut histogram = LatencyHistogram::new();
+        for micros in 1..=10_000_u64 {
+            histogram.record(Duration::from_micros(micros));
+        }
+        let back = LatencyHistogram::from_bytes(&histogram.to_bytes().unwrap()).unwrap();
+        assert_eq!(back, histogram);
+        let p50 = back.percentile(50.0).unwrap().as_secs_f64();
+        assert!((p50 / 5e-3 - 1.0).abs() < 2e-3, "p50 {p50}");
+        assert_eq!(back.count(), 10_000);
+    }
+
+    #[test]
+    fn merging_equals_recording_into_one() {
+        let (mut a, mut b, mut both) =
+            (LatencyHistogram::new(), LatencyHistogram::new(), LatencyHistogram::new());
+        for i in 1..1_000_u64 {
+            let latency = Duration::from_micros(i * i);
+            if i % 3 == 0 {
+                a.record(latency)
+            } else {
+                b.record(latency)
+            }
+            both.record(latency);
+        }
+        a.merge(&b);
+        assert_eq!(a, both);
+    }
+
+    #[test]
+    fn the_sparse_form_says_the_same() {
+        let mut dense = LatencyHistogram::new();
+        for i in 1..5_000_u64 {
+            dense.record(Duration::from_nanos(i * i * 31));
+        }
+        let sparse = SparseHistogram::from(&dense);
+        let mut again = LatencyHistogram::new();
+        sparse.add_to(&mut again);
+        assert_eq!(again.count(), dense.count());
+        assert_eq!(SparseHistogram::from_bytes(&sparse.to_bytes().unwrap()).unwrap(), sparse);
+        for percent in [0.0, 1.0, 50.0, 95.0, 99.9, 100.0] {
+            assert_eq!(sparse.percentile(percent), dense.percentile(percent), "{percent}");
+        }
+        let ratio = sparse.mean().unwrap().as_secs_f64() / dense.mean().unwrap().as_secs_f64();
+        assert!((ratio - 1.0).abs() < 2e-3, "{ratio}");
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        assert!(LatencyHistogram::from_bytes(b"not a histogram").is_err());
+        assert!(LatencyHistogram::from_bytes(&[]).is_err());
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_percentile() {
+        assert_eq!(LatencyHistogram::new().percentile(99.0), None);
+    }
+
+    #[test]
+    fn latencies_beyond_the_bound_count_as_the_bound() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record(Duration::from_secs(100_000));
+        assert_eq!(histogram.count(), 1);
+        assert!(histogram.max().unwrap() >= Duration::from_secs(3_600));
+    }
+}

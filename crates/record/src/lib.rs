@@ -1,0 +1,33 @@
+//! The types of a record and their store.
+//!
+//! A record is everything one run captured: what was run against what, when
+//! each phase began and ended, one-second intervals of the load with their
+//! latency histograms, timed samples of server and host, events, and the doubts
+//! ([`Warning`]) that travel with every figure made from it.
+//!
+//! Reports, diagnoses and comparisons read records and nothing else, so they can
+//! be made again later, elsewhere, without the server. The store is one SQLite
+//! file a lab, written as the run goes, so a record survives a killed process.
+
+mod facts;
+mod histogram;
+mod interval;
+mod record;
+mod run;
+mod sample;
+mod store;
+mod time;
+mod warning;
+
+pub use facts::{
+    CpuProbe, DiskFacts, HostFacts, InstrumentFacts, LoadFacts, Schedule, ScriptFacts, Setting,
+    StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
+};
+pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
+pub use interval::{LoadInterval, ScriptInterval};
+pub use record::Record;
+pub use run::{Event, Phase, PhaseName, RunHeader, RunId, RunState};
+pub use sample::{Row, Sample, Scalar, Source};
+pub use store::{RunWriter, Store, StoreError};
+pub use time::{Timestamp, Window};
+pub use warning::{Warning, WarningCode};

@@ -1,0 +1,104 @@
+//! A whole record in memory.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts, LoadInterval, Phase,
+    PhaseName, RunHeader, Sample, Setting, Source, StorageProbe, TargetFacts, Timestamp, Warning,
+    Window, WorkloadFacts,
+};
+
+/// Everything a run captured. What the run did not get to is absent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Name, state, times.
+    pub header: RunHeader,
+    /// The server.
+    pub target: Option<TargetFacts>,
+    /// Its settings when the load began.
+    pub settings: Vec<Setting>,
+    /// The machine.
+    pub host: Option<HostFacts>,
+    /// The workload.
+    pub workload: Option<WorkloadFacts>,
+    /// The way it was driven.
+    pub load: Option<LoadFacts>,
+    /// The instrument on itself.
+    pub instrument: Option<InstrumentFacts>,
+    /// Flush latency before the run.
+    pub storage: Option<StorageProbe>,
+    /// Processor speed before the run.
+    pub cpu: Option<CpuProbe>,
+    /// Figures of measurements beside the load, in seconds: `empty_query_round_trip`, …
+    pub side_measures: BTreeMap<String, f64>,
+    /// Stages in time order.
+    pub phases: Vec<Phase>,
+    /// Events in time order.
+    pub events: Vec<Event>,
+    /// Doubts.
+    pub warnings: Vec<Warning>,
+    /// The load, second by second; empty for a record of someone else's load.
+    pub intervals: Vec<LoadInterval>,
+    /// Latency of each SQL command over the measured window, by script and place in it.
+    pub statement_latency: Vec<Vec<LatencyHistogram>>,
+    /// Samples of each source in time order.
+    pub samples: BTreeMap<Source, Vec<Sample>>,
+}
+
+impl Record {
+    /// A record that holds nothing but its header.
+    pub fn new(header: RunHeader) -> Self {
+        Record {
+            header,
+            target: None,
+            settings: Vec::new(),
+            host: None,
+            workload: None,
+            load: None,
+            instrument: None,
+            storage: None,
+            cpu: None,
+            side_measures: BTreeMap::new(),
+            phases: Vec::new(),
+            events: Vec::new(),
+            warnings: Vec::new(),
+            intervals: Vec::new(),
+            statement_latency: Vec::new(),
+            samples: BTreeMap::new(),
+        }
+    }
+
+    /// The samples of a source; empty where there are none.
+    pub fn samples(&self, source: Source) -> &[Sample] {
+        self.samples.get(&source).map_or(&[], Vec::as_slice)
+    }
+
+    /// The stretch of a phase. A phase without an end reaches to the last thing seen.
+    pub fn phase(&self, name: PhaseName) -> Option<Window> {
+        let phase = self.phases.iter().find(|p| p.name == name)?;
+        Some(Window { start: phase.start, end: phase.end.unwrap_or_else(|| self.last_seen()) })
+    }
+
+    /// The measured window.
+    pub fn window(&self) -> Option<Window> {
+        self.phase(PhaseName::Measure)
+    }
+
+    /// The setting called `name`.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|s| s.name == name)
+    }
+
+    /// The latest moment anything in the record speaks of.
+    pub fn last_seen(&self) -> Timestamp {
+        let samples = self.samples.values().filter_map(|s| s.last()).map(|s| s.at);
+        let intervals = self.intervals.last().map(|i| i.start.plus(i.length));
+        let phases = self.phases.iter().map(|p| p.end.unwrap_or(p.start));
+        samples
+            .chain(intervals)
+            .chain(phases)
+            .chain(self.header.ended)
+            .max()
+            .unwrap_or(self.header.started)
+    }
+}

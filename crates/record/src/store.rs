@@ -1,0 +1,261 @@
+//! The store of a lab: one SQLite file that holds every record.
+//!
+//! A run is written as it goes, by one writer that commits what arrived about
+//! once a second. The file is in WAL mode, so others read while it is written and
+//! a killed process loses at most what it had not committed.
+
+mod load;
+mod schema;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use thiserror::Error;
+
+use crate::{Record, RunHeader, RunId, RunState, Timestamp};
+
+pub use writer::RunWriter;
+
+/// Name of the file inside the lab directory.
+const FILE: &str = "walwright.db";
+
+/// Why the store refuses.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SQLite says no.
+    #[error("the record file {path}: {source}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The lab directory cannot be made or entered.
+    #[error("the lab directory {path}: {source}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is from a newer walwright.
+    #[error(
+        "the record file {path} has format {found}, newer than the {known} this walwright reads; use the walwright that wrote it, or a newer one"
+    )]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest format known here.
+        known: i64,
+    },
+    /// The file is SQLite, but not ours.
+    #[error("{path} is an SQLite file, but not one of walwright's; name another lab directory")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No such run.
+    #[error("there is no run '{name}' in {path}; `walwright runs` lists them")]
+    NoSuchRun {
+        /// What was asked for.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Several runs fit.
+    #[error("'{name}' fits several runs: {candidates}; give more of the name")]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// The runs that fit.
+        candidates: String,
+    },
+    /// A run that is still being written cannot be deleted.
+    #[error("run {id} is still being written by process {pid}; stop it first")]
+    InUse {
+        /// The run.
+        id: RunId,
+        /// The process that writes it.
+        pid: u32,
+    },
+    /// Something stored cannot be read back.
+    #[error("run {id}: {what} cannot be read back: {why}")]
+    Damaged {
+        /// The run.
+        id: RunId,
+        /// What part of it.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// The records of one lab.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Store {
+    /// Opens the store in `lab`, making directory and file where they are not there.
+    ///
+    /// Runs whose process has died are marked interrupted.
+    ///
+    /// # Errors
+    /// When the directory cannot be made, or the file is not a store this version reads.
+    pub fn open(lab: &Path) -> Result<Store, StoreError> {
+        std::fs::create_dir_all(lab)
+            .map_err(|source| StoreError::Directory { path: lab.to_owned(), source })?;
+        let path = lab.join(FILE);
+        let connection = connect(&path, OpenFlags::default())?;
+        let store = Store { path, connection };
+        schema::prepare(&store)?;
+        store.mark_dead_runs()?;
+        Ok(store)
+    }
+
+    /// Opens the store in `lab` if there is one.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_existing(lab: &Path) -> Result<Option<Store>, StoreError> {
+        if lab.join(FILE).exists() { Store::open(lab).map(Some) } else { Ok(None) }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a record. The writer keeps its own connection.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(&self, header: &RunHeader) -> Result<RunWriter, StoreError> {
+        RunWriter::begin(&self.path, header)
+    }
+
+    /// The first pages of all runs, oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunHeader>, StoreError> {
+        load::headers(self)
+    }
+
+    /// The run a person means by `name`: `latest` (or `last`), a whole name, or the
+    /// beginning or end of one, where only one fits.
+    ///
+    /// # Errors
+    /// When none or several fit.
+    pub fn find(&self, name: &str) -> Result<RunHeader, StoreError> {
+        let mut runs = self.runs()?;
+        let none = || StoreError::NoSuchRun { name: name.to_owned(), path: self.path.clone() };
+        if matches!(name, "latest" | "last") {
+            return runs.pop().ok_or_else(none);
+        }
+        if let Some(exact) = runs.iter().position(|r| r.id.0 == name) {
+            return Ok(runs.swap_remove(exact));
+        }
+        runs.retain(|r| !name.is_empty() && (r.id.0.starts_with(name) || r.id.0.ends_with(name)));
+        match runs.len() {
+            0 => Err(none()),
+            1 => Ok(runs.remove(0)),
+            _ => Err(StoreError::Ambiguous {
+                name: name.to_owned(),
+                candidates: runs.iter().map(|r| r.id.0.as_str()).collect::<Vec<_>>().join(", "),
+            }),
+        }
+    }
+
+    /// The whole record of a run.
+    ///
+    /// # Errors
+    /// When there is none, or it is damaged.
+    pub fn load(&self, id: &RunId) -> Result<Record, StoreError> {
+        load::record(self, id)
+    }
+
+    /// Deletes a run and gives its space back.
+    ///
+    /// # Errors
+    /// When there is none, or it is still being written.
+    pub fn delete(&self, id: &RunId) -> Result<(), StoreError> {
+        let header = self.find(&id.0)?;
+        if header.state == RunState::Running {
+            let owner = self.query(|c| {
+                c.query_row("SELECT owner_pid FROM run WHERE id = ?1", [&id.0], |r| r.get(0))
+            })?;
+            return Err(StoreError::InUse { id: id.clone(), pid: owner });
+        }
+        self.query(|c| {
+            c.execute("DELETE FROM run WHERE id = ?1", [&id.0])?;
+            c.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+        })
+    }
+
+    fn query<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection)
+            .map_err(|source| StoreError::Sqlite { path: self.path.clone(), source })
+    }
+
+    /// Marks runs whose process has died: its PID is gone, or belongs to a process
+    /// that started at another time.
+    fn mark_dead_runs(&self) -> Result<(), StoreError> {
+        let running: Vec<(String, u32, Option<i64>)> = self.query(|c| {
+            let mut statement =
+                c.prepare("SELECT id, owner_pid, owner_started FROM run WHERE state = 'running'")?;
+            let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+            rows.collect()
+        })?;
+        for (id, pid, started) in running {
+            let alive = writer::process_started(pid);
+            if alive.is_some() && alive == started {
+                continue;
+            }
+            let last = self.last_written(&id)?;
+            self.query(|c| {
+                c.execute(
+                    "UPDATE run SET state = 'interrupted', ended_us = ?2,
+                            error = 'the walwright process that ran this died'
+                     WHERE id = ?1 AND state = 'running'",
+                    rusqlite::params![id, last.map(|t| t.0)],
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn last_written(&self, id: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.query(|c| {
+            c.query_row(
+                "SELECT max(at) FROM (
+                     SELECT max(at_us) AS at FROM sample WHERE run_id = ?1
+                     UNION ALL SELECT max(start_us) FROM interval WHERE run_id = ?1
+                     UNION ALL SELECT max(start_us) FROM phase WHERE run_id = ?1)",
+                [id],
+                |r| r.get::<_, Option<i64>>(0),
+            )
+            .optional()
+        })
+        .map(|at| at.flatten().map(Timestamp))
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let fail = |source| StoreError::Sqlite { path: path.to_owned(), source };
+    let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
+    // Another walwright in the same lab holds the write lock for milliseconds.
+    connection.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(fail)?;
+    Ok(connection)
+}

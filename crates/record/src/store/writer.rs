@@ -1,0 +1,297 @@
+//! Writing a record as the run goes.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, params};
+use serde::Serialize;
+
+use super::{StoreError, connect};
+use crate::{
+    CpuProbe, Event, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName, RunHeader,
+    RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts, Timestamp,
+    Warning, WorkloadFacts,
+};
+
+/// Writes one run; each call is durable against the death of this process.
+///
+/// Nothing is flushed to disk while the run goes on, because such a flush would
+/// compete with the flushes under test: in WAL mode with `synchronous = NORMAL`
+/// SQLite flushes only at its checkpoints, and those wait for
+/// [`finish`](Self::finish). Dropped without [`finish`](Self::finish), the run reads as
+/// interrupted with all that was written until then.
+#[derive(Debug)]
+pub struct RunWriter {
+    id: RunId,
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl RunWriter {
+    pub(super) fn begin(path: &Path, header: &RunHeader) -> Result<RunWriter, StoreError> {
+        let connection = connect(path, OpenFlags::default())?;
+        let writer = RunWriter { id: header.id.clone(), path: path.to_owned(), connection };
+        writer.execute(|c| {
+            c.pragma_update(None, "synchronous", "NORMAL")?;
+            c.pragma_update(None, "wal_autocheckpoint", 0)
+        })?;
+        let pid = std::process::id();
+        writer.execute(|c| {
+            c.execute(
+                "INSERT INTO run (id, started_us, ended_us, state, walwright_version, command,
+                                  label, workload, target, error, owner_pid, owner_started)
+                 VALUES (?1, ?2, NULL, 'running', ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9)",
+                params![
+                    header.id.0,
+                    header.started.0,
+                    header.walwright_version,
+                    header.command,
+                    header.label,
+                    header.workload,
+                    header.target,
+                    pid,
+                    process_started(pid),
+                ],
+            )
+        })?;
+        Ok(writer)
+    }
+
+    /// The run.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// Stores what is known of the server.
+    ///
+    /// # Errors
+    /// When the file cannot be written; likewise for the other methods.
+    pub fn target(&mut self, facts: &TargetFacts) -> Result<(), StoreError> {
+        let address = facts.address.clone();
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.execute("UPDATE run SET target = ?2 WHERE id = ?1", params![id, address])
+        })?;
+        self.fact("target", facts)
+    }
+
+    /// Stores the server's settings.
+    pub fn settings(&mut self, settings: &[Setting]) -> Result<(), StoreError> {
+        self.fact("settings", &settings)
+    }
+
+    /// Stores what is known of the machine.
+    pub fn host(&mut self, facts: &HostFacts) -> Result<(), StoreError> {
+        self.fact("host", facts)
+    }
+
+    /// Stores the workload.
+    pub fn workload(&mut self, facts: &WorkloadFacts) -> Result<(), StoreError> {
+        self.fact("workload", facts)
+    }
+
+    /// Stores how it is driven.
+    pub fn load(&mut self, facts: &LoadFacts) -> Result<(), StoreError> {
+        self.fact("load", facts)
+    }
+
+    /// Stores what the instrument knows of itself.
+    pub fn instrument(&mut self, facts: &InstrumentFacts) -> Result<(), StoreError> {
+        self.fact("instrument", facts)
+    }
+
+    /// Stores the flush latency measured before the run.
+    pub fn storage(&mut self, probe: &StorageProbe) -> Result<(), StoreError> {
+        self.fact("storage", probe)
+    }
+
+    /// Stores the processor speed measured before the run.
+    pub fn cpu(&mut self, probe: &CpuProbe) -> Result<(), StoreError> {
+        self.fact("cpu", probe)
+    }
+
+    /// Stores a figure measured beside the load.
+    pub fn side_measure(&mut self, name: &str, seconds: f64) -> Result<(), StoreError> {
+        self.fact(&format!("side:{name}"), &seconds)
+    }
+
+    /// Begins a phase and ends the one before. A phase that begins again is moved.
+    pub fn phase(&mut self, name: PhaseName, start: Timestamp) -> Result<(), StoreError> {
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.execute(
+                "UPDATE phase SET end_us = ?2 WHERE run_id = ?1 AND end_us IS NULL",
+                params![id, start.0],
+            )?;
+            c.execute(
+                "INSERT OR REPLACE INTO phase (run_id, name, start_us, end_us)
+                 VALUES (?1, ?2, ?3, NULL)",
+                params![id, json_name(&name), start.0],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Sets where a phase that has ended began and ended, for one whose bounds are
+    /// known only afterwards: the warm-up is found on the finished series.
+    pub fn set_phase(
+        &mut self,
+        name: PhaseName,
+        start: Timestamp,
+        end: Timestamp,
+    ) -> Result<(), StoreError> {
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.execute(
+                "INSERT OR REPLACE INTO phase (run_id, name, start_us, end_us)
+                 VALUES (?1, ?2, ?3, ?4)",
+                params![id, json_name(&name), start.0, end.0],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Stores an event.
+    pub fn event(&mut self, event: &Event) -> Result<(), StoreError> {
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.execute(
+                "INSERT INTO event (run_id, at_us, kind, text) VALUES (?1, ?2, ?3, ?4)",
+                params![id, event.at.0, event.kind, event.text],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Stores a doubt.
+    pub fn warning(&mut self, warning: &Warning) -> Result<(), StoreError> {
+        let (id, body) = (&self.id.0, json(warning));
+        self.execute(|c| {
+            c.execute("INSERT INTO warning (run_id, body) VALUES (?1, ?2)", params![id, body])?;
+            Ok(())
+        })
+    }
+
+    /// Stores a sample.
+    pub fn sample(&mut self, sample: &Sample) -> Result<(), StoreError> {
+        let (id, body) = (&self.id.0, json(&sample.rows));
+        self.execute(|c| {
+            c.prepare_cached(
+                "INSERT OR REPLACE INTO sample (run_id, source, at_us, body)
+                 VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![id, sample.source.name(), sample.at.0, body])?;
+            Ok(())
+        })
+    }
+
+    /// Stores an interval of the load.
+    pub fn interval(&mut self, interval: &LoadInterval) -> Result<(), StoreError> {
+        self.execute(|c| c.execute_batch("BEGIN IMMEDIATE"))?;
+        let written = self.interval_parts(interval);
+        self.execute(|c| c.execute_batch(if written.is_ok() { "COMMIT" } else { "ROLLBACK" }))?;
+        written
+    }
+
+    fn interval_parts(&self, interval: &LoadInterval) -> Result<(), StoreError> {
+        let (body, start) = (json(interval), interval.start.0);
+        self.execute(|c| {
+            c.prepare_cached("INSERT INTO interval (run_id, start_us, body) VALUES (?1, ?2, ?3)")?
+                .execute(params![self.id.0, start, body])
+        })?;
+        self.histogram(start, -1, -1, &interval.lag)?;
+        for (number, script) in (0_i64..).zip(&interval.scripts) {
+            self.histogram(start, number, -1, &script.latency)?;
+            for (place, statement) in (0_i64..).zip(&script.statements) {
+                self.histogram(start, number, place, statement)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn histogram(
+        &self,
+        start: i64,
+        script: i64,
+        statement: i64,
+        histogram: &SparseHistogram,
+    ) -> Result<(), StoreError> {
+        if histogram.is_empty() {
+            return Ok(());
+        }
+        let body = histogram.to_bytes().map_err(|why| StoreError::Damaged {
+            id: self.id.clone(),
+            what: "a histogram".to_owned(),
+            why: why.to_string(),
+        })?;
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.prepare_cached(
+                "INSERT INTO histogram (run_id, start_us, script, statement, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![id, start, script, statement, body])?;
+            Ok(())
+        })
+    }
+
+    /// Ends the record.
+    pub fn finish(
+        &mut self,
+        state: RunState,
+        ended: Timestamp,
+        error: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let id = &self.id.0;
+        self.execute(|c| {
+            c.execute(
+                "UPDATE phase SET end_us = ?2 WHERE run_id = ?1 AND end_us IS NULL",
+                params![id, ended.0],
+            )?;
+            c.execute(
+                "UPDATE run SET state = ?2, ended_us = ?3, error = ?4 WHERE id = ?1",
+                params![id, state.name(), ended.0, error],
+            )?;
+            // Readers may hold the checkpoint up; the next one then does it.
+            let checkpointed = c.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            checkpointed
+        })
+    }
+
+    fn fact<T: Serialize>(&self, name: &str, body: &T) -> Result<(), StoreError> {
+        let (id, body) = (&self.id.0, json(body));
+        self.execute(|c| {
+            c.execute(
+                "INSERT OR REPLACE INTO fact (run_id, name, body) VALUES (?1, ?2, ?3)",
+                params![id, name, body],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn execute<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection)
+            .map_err(|source| StoreError::Sqlite { path: self.path.clone(), source })
+    }
+}
+
+/// The stored name of a unit variant.
+pub(super) fn json_name(value: &PhaseName) -> String {
+    json(value).trim_matches('"').to_owned()
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    // Our types have string keys and finite numbers, which serde_json always writes.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// When the process `pid` started, in clock ticks since boot (`/proc/PID/stat`,
+/// field 22), or `None` if there is none. PIDs are reused; start times are not.
+pub(super) fn process_started(pid: u32) -> Option<i64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name, field 2, may hold spaces and parentheses.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}

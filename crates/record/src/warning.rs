@@ -1,0 +1,106 @@
+//! Doubts that travel with a result.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a doubt is about. Stored as text, so that scripts can match on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningCode {
+    /// The load generator ran near its own ceiling.
+    GeneratorNearCeiling,
+    /// Throughput never settled, or drifted through the window.
+    NoSteadyState,
+    /// The window is too short for the figure.
+    ShortWindow,
+    /// No checkpoint completed inside the window, so its cost is not in the figures.
+    NoCheckpoint,
+    /// Data or WAL lie on a memory file system: flushes are free there.
+    MemoryFileSystem,
+    /// Statistics were reset inside the window.
+    StatisticsReset,
+    /// Timing of I/O or WAL is off, so flush times are unknown.
+    TimingOff,
+    /// An open loop did not reach its offered rate.
+    RateNotReached,
+    /// Transactions failed.
+    Failures,
+    /// Another process took CPU or I/O.
+    NoisyNeighbour,
+    /// The hypervisor took CPU away.
+    Steal,
+    /// The machine swapped.
+    Swapping,
+    /// The flush or CPU probe differs from this machine's usual.
+    ProbeOff,
+    /// The figures come from lean mode, which changes the server's work too.
+    LeanMode,
+    /// PostgreSQL came from a fallback package with fewer features.
+    FallbackInstall,
+    /// Something could not be seen from here.
+    NotObservable,
+    /// The server went away.
+    ServerLost,
+    /// Clients could not connect, or lost their connection.
+    Connections,
+    /// The run was stopped before its planned end.
+    Interrupted,
+    /// An invariant of the workload does not hold after the run.
+    CheckFailed,
+    /// Settings in force trade durability away.
+    DurabilityLowered,
+    /// The probe cost more than it should.
+    ProbeCost,
+    /// A doubt that a newer walwright wrote and this one does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// A doubt about a result: what, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What it is about.
+    pub code: WarningCode,
+    /// One sentence with the figures that raise the doubt.
+    pub text: String,
+    /// What a person can do about it.
+    pub hint: Option<String>,
+}
+
+impl Warning {
+    /// A doubt without advice.
+    pub fn new(code: WarningCode, text: impl Into<String>) -> Self {
+        Warning { code, text: text.into(), hint: None }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_code_is_read_as_other() {
+        let stored = r#"{"code":"moon_phase","text":"full","hint":null}"#;
+        let warning: Warning = serde_json::from_str(stored).unwrap();
+        assert_eq!(warning.code, WarningCode::Other);
+        assert_eq!(warning.to_string(), "full");
+    }
+}
