@@ -252,8 +252,7 @@ impl RunWriter {
                 params![id, state.name(), ended.0, error],
             )?;
             // Readers may hold the checkpoint up; the next one then does it.
-            let checkpointed = c.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-            checkpointed
+            c.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
         })
     }
 

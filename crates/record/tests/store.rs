@@ -1,0 +1,192 @@
+//! The store keeps what was written, whatever happens to the writer.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use walwright_record::{
+    Event, LatencyHistogram, LoadInterval, PhaseName, Row, RunHeader, RunId, RunState, Sample,
+    ScriptInterval, Source, SparseHistogram, Store, StoreError, Timestamp, Warning, WarningCode,
+};
+
+const ORIGIN: Timestamp = Timestamp(1_790_000_000_000_000);
+
+fn header(name: &str) -> RunHeader {
+    RunHeader {
+        id: RunId(name.to_owned()),
+        started: ORIGIN,
+        ended: None,
+        state: RunState::Running,
+        walwright_version: "0.1.0".to_owned(),
+        command: "walwright run".to_owned(),
+        label: None,
+        workload: "tpcb".to_owned(),
+        target: "embedded".to_owned(),
+        error: None,
+    }
+}
+
+fn counts(latencies_us: &[u64]) -> SparseHistogram {
+    let mut dense = LatencyHistogram::new();
+    for us in latencies_us {
+        dense.record(Duration::from_micros(*us));
+    }
+    SparseHistogram::from(&dense)
+}
+
+fn interval(second: u64, latencies_us: &[u64]) -> LoadInterval {
+    LoadInterval {
+        start: ORIGIN.plus(Duration::from_secs(second)),
+        length: Duration::from_secs(1),
+        scripts: vec![ScriptInterval {
+            transactions: latencies_us.len() as u64,
+            failures: BTreeMap::from([("40001".to_owned(), 2)]),
+            latency: counts(latencies_us),
+            statements: vec![counts(latencies_us), counts(&[second + 1])],
+            ..ScriptInterval::default()
+        }],
+        clients: 16,
+        due: 0,
+        skipped: 0,
+        late: 0,
+        lag: SparseHistogram::default(),
+        driver_cpu: Duration::from_millis(80),
+        busiest_thread_cpu: Duration::from_millis(50),
+    }
+}
+
+fn sample(second: u64) -> Sample {
+    let mut row = Row::new();
+    row.set("wal_bytes", 1_000 * second).set("wal_sync_time", Option::<f64>::None);
+    Sample { at: ORIGIN.plus(Duration::from_secs(second)), source: Source::Wal, rows: vec![row] }
+}
+
+#[test]
+fn a_run_reads_back_as_it_was_written() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let mut writer = store.begin(&header("20260922-000000-abc")).unwrap();
+    writer.phase(PhaseName::WarmUp, ORIGIN).unwrap();
+    writer.phase(PhaseName::Measure, ORIGIN.plus(Duration::from_secs(1))).unwrap();
+    for second in 0..4 {
+        writer.interval(&interval(second, &[100, 200, 300])).unwrap();
+        writer.sample(&sample(second)).unwrap();
+    }
+    writer
+        .event(&Event { at: ORIGIN, kind: "checkpoint".to_owned(), text: "done".to_owned() })
+        .unwrap();
+    writer.warning(&Warning::new(WarningCode::LeanMode, "lean").hint("say so")).unwrap();
+    writer.side_measure("empty_query_round_trip", 3.5e-5).unwrap();
+    writer.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(4)), None).unwrap();
+
+    let record = store.load(&store.find("latest").unwrap().id).unwrap();
+    assert_eq!(record.header.state, RunState::Complete);
+    assert_eq!(record.window().unwrap().length(), Duration::from_secs(3));
+    assert_eq!(record.intervals.len(), 4);
+    assert_eq!(record.intervals[2].scripts[0].latency, counts(&[100, 200, 300]));
+    assert_eq!(record.intervals[2].scripts[0].failures["40001"], 2);
+    assert_eq!(record.samples(Source::Wal)[3], sample(3));
+    assert_eq!(record.samples(Source::Wal)[3].rows[0].number("wal_sync_time"), None);
+    assert_eq!(record.side_measures["empty_query_round_trip"], 3.5e-5);
+    assert_eq!(record.warnings[0].hint.as_deref(), Some("say so"));
+    assert_eq!(record.events.len(), 1);
+    // Statements are merged over the measured window only: seconds 1 to 3.
+    assert_eq!(record.statement_latency[0][0].count(), 9);
+    assert_eq!(record.statement_latency[0][1].count(), 3);
+}
+
+#[test]
+fn a_run_whose_process_died_is_marked_and_readable() {
+    let lab = tempfile::tempdir().unwrap();
+    // A second process that writes and dies without a word.
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "writes_and_aborts", "--nocapture"])
+        .env("WALWRIGHT_TEST_LAB", lab.path())
+        .output()
+        .unwrap()
+        .status;
+    assert!(!status.success(), "the child must die");
+
+    let store = Store::open(lab.path()).unwrap();
+    let found = store.find("dying").unwrap();
+    assert_eq!(found.state, RunState::Interrupted);
+    assert_eq!(found.ended, Some(ORIGIN.plus(Duration::from_secs(2))));
+    let record = store.load(&found.id).unwrap();
+    assert_eq!(record.intervals.len(), 3);
+    assert_eq!(record.window().unwrap().end, ORIGIN.plus(Duration::from_secs(3)));
+}
+
+/// Not a test of its own: the process that dies for the one above, told from an
+/// ordinary test run by the variable.
+#[test]
+fn writes_and_aborts() {
+    let Some(lab) = std::env::var_os("WALWRIGHT_TEST_LAB") else { return };
+    let store = Store::open(lab.as_ref()).unwrap();
+    let mut writer = store.begin(&header("dying")).unwrap();
+    writer.phase(PhaseName::Measure, ORIGIN).unwrap();
+    for second in 0..3 {
+        writer.interval(&interval(second, &[100])).unwrap();
+    }
+    std::process::abort();
+}
+
+#[test]
+fn a_live_run_is_left_alone_and_not_deleted() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let mut writer = store.begin(&header("alive")).unwrap();
+    let second_reader = Store::open(lab.path()).unwrap();
+    let found = second_reader.find("alive").unwrap();
+    assert_eq!(found.state, RunState::Running);
+    assert!(matches!(second_reader.delete(&found.id), Err(StoreError::InUse { .. })));
+    writer.finish(RunState::Complete, ORIGIN, None).unwrap();
+    second_reader.delete(&found.id).unwrap();
+    assert!(matches!(store.load(&found.id), Err(StoreError::NoSuchRun { .. })));
+}
+
+#[test]
+fn two_writers_share_a_lab() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let mut one = store.begin(&header("one")).unwrap();
+    let mut two = store.begin(&header("two")).unwrap();
+    for second in 0..50 {
+        one.interval(&interval(second, &[10])).unwrap();
+        two.sample(&sample(second)).unwrap();
+    }
+    assert_eq!(store.load(&RunId("one".to_owned())).unwrap().intervals.len(), 50);
+    assert_eq!(store.load(&RunId("two".to_owned())).unwrap().samples(Source::Wal).len(), 50);
+}
+
+#[test]
+fn names_are_found_by_their_ends_and_ambiguity_is_said() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    for name in ["20260922-000000-abc", "20260922-000001-abd"] {
+        store.begin(&header(name)).unwrap();
+    }
+    assert_eq!(store.find("abd").unwrap().id.0, "20260922-000001-abd");
+    assert!(matches!(store.find("20260922"), Err(StoreError::Ambiguous { .. })));
+    assert!(matches!(store.find("xyz"), Err(StoreError::NoSuchRun { .. })));
+    assert!(matches!(store.find(""), Err(StoreError::NoSuchRun { .. })));
+}
+
+#[test]
+fn other_files_are_refused_with_a_reason() {
+    let lab = tempfile::tempdir().unwrap();
+    let file = lab.path().join("walwright.db");
+    std::fs::write(&file, b"this is not a database, whatever its name says").unwrap();
+    assert!(matches!(Store::open(lab.path()), Err(StoreError::Sqlite { .. })));
+
+    std::fs::remove_file(&file).unwrap();
+    let foreign = rusqlite::Connection::open(&file).unwrap();
+    foreign.execute_batch("CREATE TABLE invoice (id INTEGER)").unwrap();
+    assert!(matches!(Store::open(lab.path()), Err(StoreError::Foreign { .. })));
+
+    drop(foreign);
+    std::fs::remove_file(&file).unwrap();
+    drop(Store::open(lab.path()).unwrap());
+    let newer = rusqlite::Connection::open(&file).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(Store::open(lab.path()), Err(StoreError::TooNew { found: 99, .. })));
+}
