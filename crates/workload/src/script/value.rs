@@ -1,0 +1,173 @@
+//! Values and the variables of one client.
+
+use super::format::{write_double, write_int};
+use super::program::Slot;
+
+/// What a script variable can hold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A double.
+    Double(f64),
+    /// Text from `-D` or a query result. Inside an expression it is read as a
+    /// number, boolean or NULL; inside SQL it is used as it stands.
+    Text(Box<str>),
+}
+
+impl Value {
+    /// Whether this is SQL NULL.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// Appends the text form that stands in SQL and in text parameters, as
+    /// pgbench writes it: `true`/`false`, decimal integers, doubles with 15
+    /// significant digits.
+    ///
+    /// NULL is written as `NULL`, which is right inside the text of a
+    /// statement. A parameter that is NULL should be sent as such
+    /// ([`Value::is_null`]); pgbench sends the four letters, which most types
+    /// refuse.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Null => out.extend_from_slice(b"NULL"),
+            Value::Bool(true) => out.extend_from_slice(b"true"),
+            Value::Bool(false) => out.extend_from_slice(b"false"),
+            Value::Int(value) => write_int(*value, out),
+            Value::Double(value) => write_double(*value, out),
+            Value::Text(value) => out.extend_from_slice(value.as_bytes()),
+        }
+    }
+
+    /// The value as an integer, when it is one or is text that reads as one:
+    /// what a driver needs to send it as binary int4 or int8.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            Value::Text(text) => text.trim_start().parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.into())
+    }
+}
+
+/// A value inside an expression: never text, so `Copy` and without
+/// allocation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scalar {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+}
+
+impl From<Scalar> for Value {
+    fn from(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Null => Value::Null,
+            Scalar::Bool(value) => Value::Bool(value),
+            Scalar::Int(value) => Value::Int(value),
+            Scalar::Double(value) => Value::Double(value),
+        }
+    }
+}
+
+impl Scalar {
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            Scalar::Null => "null",
+            Scalar::Bool(_) => "boolean",
+            Scalar::Int(_) => "int",
+            Scalar::Double(_) => "double",
+        }
+    }
+
+    /// Non-zero numbers are true; zero and NULL are false.
+    pub(crate) fn truth(self) -> bool {
+        match self {
+            Scalar::Null => false,
+            Scalar::Bool(value) => value,
+            Scalar::Int(value) => value != 0,
+            Scalar::Double(value) => value != 0.0,
+        }
+    }
+
+    /// Reads text as pgbench does when a variable that holds text is used in
+    /// an expression: `null`, prefixes of true/yes/false/no, on/off, an
+    /// integer, or a double. `None` when it is none of these.
+    pub(crate) fn from_text(text: &str) -> Option<Scalar> {
+        let prefix_of = |word: &str| {
+            word.len() >= text.len()
+                && word.as_bytes()[..text.len()].eq_ignore_ascii_case(text.as_bytes())
+        };
+        if text.is_empty() {
+            return None;
+        }
+        if text.eq_ignore_ascii_case("null") {
+            return Some(Scalar::Null);
+        }
+        if prefix_of("true") || prefix_of("yes") || text.eq_ignore_ascii_case("on") {
+            return Some(Scalar::Bool(true));
+        }
+        if prefix_of("false")
+            || prefix_of("no")
+            || text.eq_ignore_ascii_case("off")
+            || text.eq_ignore_ascii_case("of")
+        {
+            return Some(Scalar::Bool(false));
+        }
+        let trimmed = text.trim_start();
+        let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            // What looks like an integer must be one: no silent fallback to double.
+            return trimmed.parse().ok().map(Scalar::Int);
+        }
+        trimmed.parse().ok().map(Scalar::Double)
+    }
+}
+
+/// The variables of one client, by slot.
+///
+/// A variable that nothing has set yet has no value, which is not the same as
+/// being NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variables {
+    values: Vec<Option<Value>>,
+}
+
+impl Variables {
+    /// `slots` variables without a value.
+    pub fn new(slots: usize) -> Self {
+        Variables { values: vec![None; slots] }
+    }
+
+    /// The value of `slot`, if it has one.
+    #[inline]
+    pub fn get(&self, slot: Slot) -> Option<&Value> {
+        self.values.get(slot.index()).and_then(Option::as_ref)
+    }
+
+    /// Gives `slot` a value. A slot of another program is ignored.
+    #[inline]
+    pub fn set(&mut self, slot: Slot, value: Value) {
+        if let Some(place) = self.values.get_mut(slot.index()) {
+            *place = Some(value);
+        }
+    }
+}
