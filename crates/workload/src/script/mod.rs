@@ -5,20 +5,68 @@
 //! whose variables are numbered [`Slot`]s. All scripts of a run are compiled
 //! together to one [`Program`], because pgbench gives each client a single set
 //! of variables that its scripts share.
+//!
+//! ```
+//! use walwright_workload::script::{ClientStart, Command, Program, RunSeeds, ScriptSource};
+//!
+//! let source = ScriptSource {
+//!     name: "pay.sql".into(),
+//!     text: "\\set id random(1, 10 * :scale)\nUPDATE account SET n = n + 1 WHERE id = :id;".into(),
+//!     weight: 1,
+//! };
+//! let program = Program::compile(&[source], &[])?;
+//! let script = &program.scripts[0];
+//! assert_eq!(script.statements[0].text_extended, "UPDATE account SET n = n + 1 WHERE id = $1;");
+//!
+//! let seeds = RunSeeds::new(42, 1);
+//! let mut rng = seeds.client(0).unwrap().clone();
+//! let mut variables = program.variables(&ClientStart {
+//!     client_id: 0,
+//!     scale: 10,
+//!     random_seed: seeds.random_seed(),
+//!     default_seed: seeds.default_seed(),
+//! });
+//! if let Command::Set { slot, expr } = &script.commands[0] {
+//!     let value = expr.eval(&variables, &mut rng)?;
+//!     variables.set(*slot, value);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where it differs from pgbench
+//!
+//! * A name that nothing can set is an error before the run. pgbench leaves
+//!   `:name` in the text (simple protocol) or sends NULL (extended). Inside
+//!   quotes and comments such a name stays as it is, so that
+//!   `to_char(t, 'HH24:MI:SS')` works with every protocol.
+//! * `\:` is a colon that starts no variable.
+//! * A NULL variable is a NULL parameter; pgbench sends the text `NULL`.
+//! * A statement has up to 65,535 variables, not 255.
+//! * `\shell` and `\setshell` are refused.
 
+mod argument;
+mod compile;
+mod control;
+mod error;
 mod eval;
 mod expr;
+mod expr_parser;
 mod format;
 mod numeric;
 mod program;
 mod rng;
+mod sql_scanner;
+mod token;
 mod value;
 
+pub use argument::{ArgumentError, parse_definition, parse_script_argument};
+pub use compile::{Definition, ScriptSource};
+pub use error::{Position, ScriptError};
 pub use eval::EvalError;
 pub use expr::Expr;
 pub use program::{
-    Command, Gset, GsetKind, Piece, Program, Script, Sleep, SleepAmount, Slot, Statement,
-    StatementId, TimeUnit,
+    ClientStart, Command, Gset, GsetKind, Piece, Program, Script, Sleep, SleepAmount, Slot,
+    Statement, StatementId, TimeUnit,
 };
-pub use rng::Rng;
+pub use rng::{Rng, RunSeeds};
 pub use value::{Value, Variables};

@@ -1,6 +1,10 @@
 //! Compiled scripts: what the driver executes.
 
-use super::Expr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::{Fault, ScriptError, locate};
+use super::{EvalError, Expr, Rng, Value, Variables};
 
 /// The number of a variable: its index in [`Variables`](super::Variables).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,9 +36,102 @@ pub struct Program {
     /// The scripts, in the order they were given.
     pub scripts: Vec<Script>,
     pub(crate) names: Vec<String>,
+    pub(crate) definitions: Vec<(Slot, Value)>,
 }
 
+/// What differs between the clients of a run, or is known only when it starts:
+/// the values of the automatic variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientStart {
+    /// `client_id`: the number of the client, from 0.
+    pub client_id: u32,
+    /// `scale`: the scale of the data.
+    pub scale: i64,
+    /// `random_seed`: the seed of the run.
+    pub random_seed: u64,
+    /// `default_seed`: the seed of `hash` and `permute` without one.
+    pub default_seed: i64,
+}
+
+/// The variables that a run sets by itself.
+pub(crate) const AUTOMATIC: [&str; 4] = ["client_id", "default_seed", "random_seed", "scale"];
+
 impl Program {
+    /// The variables of a client at the start of a run: the automatic ones,
+    /// then those defined with `-D`, which win.
+    pub fn variables(&self, start: &ClientStart) -> Variables {
+        let mut variables = Variables::new(self.slot_count());
+        let automatic =
+            [i64::from(start.client_id), start.default_seed, start.random_seed as i64, start.scale];
+        for (name, value) in AUTOMATIC.into_iter().zip(automatic) {
+            if let Some(slot) = self.slot(name) {
+                variables.set(slot, Value::Int(value));
+            }
+        }
+        for (slot, value) in &self.definitions {
+            variables.set(*slot, value.clone());
+        }
+        variables
+    }
+
+    /// Chooses a script by weight, as pgbench does.
+    ///
+    /// A program has at least one script with a weight above zero.
+    #[inline]
+    pub fn choose(&self, rng: &mut Rng) -> usize {
+        if self.scripts.len() == 1 {
+            return 0;
+        }
+        let total: u64 = self.scripts.iter().map(|script| u64::from(script.weight)).sum();
+        let mut place = rng.range_u64(0, total.saturating_sub(1));
+        for (index, script) in self.scripts.iter().enumerate() {
+            match place.checked_sub(u64::from(script.weight)) {
+                Some(rest) => place = rest,
+                None => return index,
+            }
+        }
+        self.scripts.len() - 1
+    }
+
+    /// Checks that every statement can go through the extended protocol.
+    ///
+    /// # Errors
+    /// At the first statement that cannot: one with a variable inside quotes,
+    /// several statements joined by `\\;`, or too many variables.
+    pub fn check_extended(&self) -> Result<(), ScriptError> {
+        for script in &self.scripts {
+            for statement in &script.statements {
+                if let Some((offset, fault)) = statement.extended_fault() {
+                    return Err(ScriptError::at(&script.name, &script.source, offset, fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An evaluation error with its place and the name of the variable.
+    ///
+    /// `command` is the index of the command in the script that failed.
+    pub fn explain(&self, script: usize, command: usize, error: EvalError) -> ScriptError {
+        let mut fault = Fault::new(error.to_string());
+        if let EvalError::Undefined(slot) = error {
+            let name = self.name(slot);
+            fault = Fault::new(format!("variable \"{name}\" is used before anything has set it"))
+                .hint(format!("set it earlier in the script, or define it with -D {name}=value"));
+        } else if let EvalError::Malformed(slot) = error {
+            fault = Fault::new(format!(
+                "variable \"{}\" holds text that is not a number, a boolean or null",
+                self.name(slot)
+            ));
+        }
+        match self.scripts.get(script) {
+            Some(script) => {
+                let offset = script.offsets.get(command).copied().unwrap_or(0);
+                ScriptError::at(&script.name, &script.source, offset, fault)
+            }
+            None => ScriptError::whole("script", fault.message),
+        }
+    }
     /// How many variables the scripts use.
     pub fn slot_count(&self) -> usize {
         self.names.len()
@@ -66,13 +163,21 @@ pub struct Script {
     pub commands: Vec<Command>,
     /// The statements that [`Command::Sql`] refers to.
     pub statements: Vec<Statement>,
-    pub(crate) lines: Vec<u32>,
+    pub(crate) source: Arc<str>,
+    /// Where each command stands in the source.
+    pub(crate) offsets: Vec<usize>,
 }
 
 impl Script {
     /// The line in the source of the command at `index`, counted from 1.
     pub fn line(&self, index: usize) -> u32 {
-        self.lines.get(index).copied().unwrap_or(0)
+        let offset = self.offsets.get(index).copied().unwrap_or(0);
+        locate(&self.source, offset).0.line
+    }
+
+    /// The text it was compiled from.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 }
 
@@ -120,6 +225,33 @@ pub struct Sleep {
     pub unit: TimeUnit,
 }
 
+impl Sleep {
+    /// How long to pause.
+    ///
+    /// # Errors
+    /// When the variable has no value, or one that is not a whole number from
+    /// 0 to 2^31 - 1.
+    pub fn duration(&self, variables: &Variables) -> Result<Duration, EvalError> {
+        let amount = match self.amount {
+            SleepAmount::Constant(amount) => amount,
+            SleepAmount::Variable(slot) => {
+                let value = variables.get(slot).ok_or(EvalError::Undefined(slot))?;
+                let amount = value.as_int().and_then(|amount| u32::try_from(amount).ok());
+                amount.filter(|amount| *amount <= MAX_SLEEP).ok_or(EvalError::Sleep)?
+            }
+        };
+        let amount = u64::from(amount);
+        Ok(match self.unit {
+            TimeUnit::Microseconds => Duration::from_micros(amount),
+            TimeUnit::Milliseconds => Duration::from_millis(amount),
+            TimeUnit::Seconds => Duration::from_secs(amount),
+        })
+    }
+}
+
+/// The largest amount of a pause, in its unit.
+pub(crate) const MAX_SLEEP: u32 = i32::MAX as u32;
+
 /// The amount of a [`Sleep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SleepAmount {
@@ -157,6 +289,50 @@ pub struct Statement {
     pub label: String,
     /// Line of the first word in the source, counted from 1.
     pub line: u32,
+    /// Whether it is several statements joined by `\\;`, which only the simple
+    /// protocol carries.
+    pub compound: bool,
+    /// Where the statement stands in the source.
+    pub(crate) offset: usize,
+    /// Where a variable stands inside quotes, if one does. The simple protocol
+    /// puts its value there; a parameter is not possible there.
+    pub(crate) quoted_variable: Option<usize>,
+}
+
+/// The most parameters that a Bind message can carry.
+const MAX_PARAMETERS: usize = 65_535;
+
+impl Statement {
+    /// Whether the statement can go through the extended protocol; see
+    /// [`Program::check_extended`] for the reason when it cannot.
+    pub fn is_extended(&self) -> bool {
+        self.extended_fault().is_none()
+    }
+
+    fn extended_fault(&self) -> Option<(usize, Fault)> {
+        if let Some(offset) = self.quoted_variable {
+            let fault = Fault::new("a variable inside quotes needs the simple protocol");
+            return Some((
+                offset,
+                fault.hint("take the quotes away (a parameter needs none), or run with the simple protocol"),
+            ));
+        }
+        if self.compound {
+            let fault = Fault::new("statements joined by \\; need the simple protocol");
+            return Some((
+                self.offset,
+                fault.hint("end each with a plain semicolon, or run with the simple protocol"),
+            ));
+        }
+        if self.params.len() > MAX_PARAMETERS {
+            let fault = Fault::new(format!(
+                "the statement has {} variables; a message carries at most {MAX_PARAMETERS}",
+                self.params.len()
+            ));
+            return Some((self.offset, fault.hint("split the statement")));
+        }
+        None
+    }
 }
 
 /// A part of a statement for the simple protocol.

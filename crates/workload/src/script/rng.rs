@@ -75,3 +75,47 @@ impl Rng {
         (-2.0 * u1.ln()).sqrt() * (2.0 * std::f64::consts::PI * u2).sin()
     }
 }
+
+/// The generators of a run, all derived from one seed in pgbench's order: one
+/// per client, then `default_seed`, then what else the run needs.
+///
+/// With the same seed, number of clients and script, a client draws the same
+/// numbers as under `pgbench --random-seed`.
+#[derive(Debug, Clone)]
+pub struct RunSeeds {
+    seed: u64,
+    clients: Vec<Rng>,
+    default_seed: i64,
+    base: Rng,
+}
+
+impl RunSeeds {
+    /// Derives the generators of `clients` clients.
+    pub fn new(seed: u64, clients: usize) -> Self {
+        let mut base = Rng::from_seed(seed);
+        let clients = (0..clients).map(|_| Rng::from_seed(base.next_u64())).collect();
+        let default_seed = base.next_u64() as i64;
+        RunSeeds { seed, clients, default_seed, base }
+    }
+
+    /// The generator of the random functions of one client.
+    pub fn client(&self, client: usize) -> Option<&Rng> {
+        self.clients.get(client)
+    }
+
+    /// The seed that everything is derived from (`:random_seed`).
+    pub fn random_seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// `:default_seed`.
+    pub fn default_seed(&self) -> i64 {
+        self.default_seed
+    }
+
+    /// A further generator, different at each call: for choosing scripts, for
+    /// the gaps of an open loop.
+    pub fn another(&mut self) -> Rng {
+        Rng::from_seed(self.base.next_u64())
+    }
+}
