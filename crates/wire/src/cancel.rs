@@ -1,0 +1,50 @@
+//! Cancelling what another connection runs.
+
+use std::fmt;
+use std::io::{Read, Write};
+
+use crate::backend::BackendKeyData;
+use crate::connector::Deadline;
+use crate::frontend::CancelRequest;
+use crate::{Connector, WireError};
+
+/// What a server wants to see before it cancels a query.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CancelKey(BackendKeyData);
+
+impl CancelKey {
+    pub(crate) fn new(key: BackendKeyData) -> Self {
+        CancelKey(key)
+    }
+}
+
+impl fmt::Debug for CancelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelKey").field("process", &self.0.process).finish_non_exhaustive()
+    }
+}
+
+/// Asks the server to cancel what the key's connection runs now, and waits
+/// until it took the request. Whether anything was cancelled shows on the other
+/// connection only (SQLSTATE 57014).
+///
+/// # Errors
+/// When the server cannot be reached.
+pub fn cancel(connector: &Connector, key: &CancelKey) -> Result<(), WireError> {
+    let deadline = Deadline::new(connector.options().connect_timeout);
+    let sent = || {
+        let mut stream = connector.open(connector.tls(), deadline)?;
+        let mut out = Vec::new();
+        CancelRequest { process: key.0.process, key: &key.0.key }.write(&mut out);
+        stream.write_all(&out)?;
+        stream.flush()?;
+        // The server answers with nothing and closes, after it has signalled.
+        match stream.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(WireError::Unexpected { tag: 0, during: "cancelling" }),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    };
+    sent().map_err(|error| connector.name_timeout(error))
+}

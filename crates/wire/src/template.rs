@@ -1,0 +1,400 @@
+//! Messages made ready once and sent many times with other values.
+//!
+//! A [`Template`] holds the bytes of one or more messages. Integers in binary
+//! form have their place and width fixed and are patched in; text is inserted
+//! and the length of the one message it stands in corrected.
+
+use thiserror::Error;
+
+use crate::frontend::{Describe, Execute, FORMAT_BINARY, Object, SYNC, count, cstr, message};
+
+/// How a parameter travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// As text, its type left to the server.
+    Text,
+    /// `int2` in binary form.
+    Int2,
+    /// `int4` in binary form.
+    Int4,
+    /// `int8` in binary form.
+    Int8,
+}
+
+impl Format {
+    /// The binary form of an integer type by its OID, else text.
+    pub fn of_type(oid: u32) -> Self {
+        match oid {
+            20 => Format::Int8,
+            21 => Format::Int2,
+            23 => Format::Int4,
+            _ => Format::Text,
+        }
+    }
+
+    fn width(self) -> usize {
+        match self {
+            Format::Text => 0,
+            Format::Int2 => 2,
+            Format::Int4 => 4,
+            Format::Int8 => 8,
+        }
+    }
+}
+
+/// Where values come from when a template is rendered. Slots are the caller's
+/// numbers, given when the template was made.
+pub trait Values {
+    /// Appends the value as text; `false` (and nothing appended) means null.
+    fn write_text(&self, slot: u32, out: &mut Vec<u8>) -> bool;
+    /// The value as an integer, if it is one.
+    fn integer(&self, slot: u32) -> Option<i64>;
+}
+
+/// A value that does not fit the binary form its place has; the text form of
+/// the same message leaves the judgement to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the value in slot {slot} does not fit its binary type")]
+pub struct Unrenderable {
+    /// The slot.
+    pub slot: u32,
+}
+
+/// A part of a simple query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// SQL as it is.
+    Sql(&'a str),
+    /// A value as text, as it is: no quotes are added.
+    Value(u32),
+}
+
+/// One execution of a statement as Bind, perhaps Describe, and Execute.
+#[derive(Debug, Clone, Copy)]
+pub struct BindTemplate<'a> {
+    /// The prepared statement; empty is the unnamed one.
+    pub statement: &'a str,
+    /// Slot and format of each parameter.
+    pub parameters: &'a [(u32, Format)],
+    /// Whether the portal is described before it is executed.
+    pub describe: bool,
+}
+
+/// A place for a value.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// Where its bytes begin in the template.
+    at: usize,
+    slot: u32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Text with a length before it; takes no bytes in the template.
+    Sized,
+    /// Text alone; takes no bytes in the template.
+    Raw,
+    /// An integer of the format's width, which the template has room for.
+    Integer(Format),
+}
+
+/// Messages made ready, with places for values.
+#[derive(Debug, Clone, Default)]
+pub struct Template {
+    bytes: Vec<u8>,
+    slots: Vec<Slot>,
+    /// Where the length stands of the message whose length varies.
+    varying: Option<usize>,
+}
+
+impl Template {
+    /// Messages without any value.
+    pub fn fixed(bytes: Vec<u8>) -> Self {
+        Template { bytes, slots: Vec::new(), varying: None }
+    }
+
+    /// Bind to the unnamed portal, perhaps Describe, and Execute of all rows.
+    ///
+    /// Parameters that are all text are sent as libpq does, without format
+    /// codes; results come as text.
+    pub fn bind_execute(of: &BindTemplate<'_>) -> Self {
+        let mut bytes = Vec::new();
+        let mut slots = Vec::new();
+        message(&mut bytes, b'B', |out| {
+            cstr(out, "");
+            cstr(out, of.statement);
+            if of.parameters.iter().all(|(_, format)| *format == Format::Text) {
+                count(out, 0);
+            } else {
+                count(out, of.parameters.len());
+                for (_, format) in of.parameters {
+                    let code = if *format == Format::Text { 0 } else { FORMAT_BINARY };
+                    out.extend_from_slice(&code.to_be_bytes());
+                }
+            }
+            count(out, of.parameters.len());
+            for &(slot, format) in of.parameters {
+                if format == Format::Text {
+                    slots.push(Slot { at: out.len(), slot, kind: Kind::Sized });
+                } else {
+                    let width = format.width();
+                    out.extend_from_slice(&(width as u32).to_be_bytes());
+                    slots.push(Slot { at: out.len(), slot, kind: Kind::Integer(format) });
+                    out.resize(out.len() + width, 0);
+                }
+            }
+            // One format code for all result columns, as libpq sends it: text.
+            count(out, 1);
+            count(out, 0);
+        });
+        let varying = slots.iter().any(|slot| matches!(slot.kind, Kind::Sized)).then_some(1);
+        if of.describe {
+            Describe { object: Object::Portal, name: "" }.write(&mut bytes);
+        }
+        Execute { portal: "", row_limit: 0 }.write(&mut bytes);
+        Template { bytes, slots, varying }
+    }
+
+    /// A Query with values written into its SQL.
+    pub fn query(pieces: &[Piece<'_>]) -> Self {
+        let mut bytes = Vec::new();
+        let mut slots = Vec::new();
+        message(&mut bytes, b'Q', |out| {
+            for piece in pieces {
+                match *piece {
+                    Piece::Sql(sql) => out.extend_from_slice(sql.as_bytes()),
+                    Piece::Value(slot) => {
+                        slots.push(Slot { at: out.len(), slot, kind: Kind::Raw });
+                    }
+                }
+            }
+            out.push(0);
+        });
+        let varying = (!slots.is_empty()).then_some(1);
+        Template { bytes, slots, varying }
+    }
+
+    /// Puts messages without values in front, such as the Parse of the unnamed statement.
+    #[must_use]
+    pub fn after(self, messages: &[u8]) -> Self {
+        let shift = messages.len();
+        let mut bytes = messages.to_vec();
+        bytes.extend_from_slice(&self.bytes);
+        let slots =
+            self.slots.into_iter().map(|slot| Slot { at: slot.at + shift, ..slot }).collect();
+        Template { bytes, slots, varying: self.varying.map(|at| at + shift) }
+    }
+
+    /// Adds Sync at the end.
+    #[must_use]
+    pub fn then_sync(mut self) -> Self {
+        self.bytes.extend_from_slice(&SYNC);
+        self
+    }
+
+    /// Appends the messages with values in their places.
+    ///
+    /// # Errors
+    /// When a value does not fit the binary form its place has; `out` is then
+    /// as it was.
+    #[inline]
+    pub fn render(&self, values: &impl Values, out: &mut Vec<u8>) -> Result<(), Unrenderable> {
+        let start = out.len();
+        let mut from = 0;
+        let mut grown = 0;
+        for &Slot { at, slot, kind } in &self.slots {
+            out.extend_from_slice(&self.bytes[from..at]);
+            from = at;
+            match kind {
+                Kind::Integer(format) => {
+                    if !write_integer(format, values.integer(slot), out) {
+                        out.truncate(start);
+                        return Err(Unrenderable { slot });
+                    }
+                    from += format.width();
+                }
+                Kind::Sized => {
+                    let length_at = out.len();
+                    out.extend_from_slice(&(-1_i32).to_be_bytes());
+                    if values.write_text(slot, out) {
+                        let length = (out.len() - length_at - 4) as u32;
+                        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+                    }
+                    grown += out.len() - length_at;
+                }
+                Kind::Raw => {
+                    let text_at = out.len();
+                    if !values.write_text(slot, out) {
+                        out.extend_from_slice(b"null");
+                    }
+                    grown += out.len() - text_at;
+                }
+            }
+        }
+        out.extend_from_slice(&self.bytes[from..]);
+        if let Some(at) = self.varying
+            && let Some(field) = out.get_mut(start + at..start + at + 4)
+        {
+            let [a, b, c, d] = [field[0], field[1], field[2], field[3]];
+            let length = u32::from_be_bytes([a, b, c, d]) + grown as u32;
+            field.copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Appends an integer in binary form, if there is one and it fits.
+fn write_integer(format: Format, value: Option<i64>, out: &mut Vec<u8>) -> bool {
+    let Some(value) = value else { return false };
+    match format {
+        Format::Int8 => out.extend_from_slice(&value.to_be_bytes()),
+        Format::Int4 => match i32::try_from(value) {
+            Ok(value) => out.extend_from_slice(&value.to_be_bytes()),
+            Err(_) => return false,
+        },
+        Format::Int2 => match i16::try_from(value) {
+            Ok(value) => out.extend_from_slice(&value.to_be_bytes()),
+            Err(_) => return false,
+        },
+        Format::Text => return false,
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::frontend::{Bind, FORMAT_TEXT, Parse, Query};
+
+    /// Values as text, null where there is none.
+    struct Texts(Vec<Option<String>>);
+
+    impl Values for Texts {
+        fn write_text(&self, slot: u32, out: &mut Vec<u8>) -> bool {
+            match &self.0[slot as usize] {
+                Some(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    true
+                }
+                None => false,
+            }
+        }
+
+        fn integer(&self, slot: u32) -> Option<i64> {
+            self.0[slot as usize].as_ref()?.parse().ok()
+        }
+    }
+
+    fn integers(values: &[i64]) -> Texts {
+        Texts(values.iter().map(|value| Some(value.to_string())).collect())
+    }
+
+    fn rendered(template: &Template, values: &Texts) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        template.render(values, &mut out).unwrap();
+        out.split_off(6)
+    }
+
+    proptest! {
+        #[test]
+        fn text_parameters_give_the_messages_written_one_by_one(
+            values in prop::collection::vec(prop::option::of("[ -~]{0,20}"), 0..6),
+            describe: bool,
+        ) {
+            let parameters: Vec<_> =
+                (0..values.len() as u32).rev().map(|slot| (slot, Format::Text)).collect();
+            let template = Template::bind_execute(&BindTemplate {
+                statement: "P_1",
+                parameters: &parameters,
+                describe,
+            })
+            .then_sync();
+            let mut expected = Vec::new();
+            let reversed: Vec<_> =
+                values.iter().rev().map(|value| value.as_ref().map(String::as_bytes)).collect();
+            Bind {
+                portal: "",
+                statement: "P_1",
+                formats: &[],
+                values: &reversed,
+                results: &[FORMAT_TEXT],
+            }
+            .write(&mut expected);
+            if describe {
+                Describe { object: Object::Portal, name: "" }.write(&mut expected);
+            }
+            Execute { portal: "", row_limit: 0 }.write(&mut expected);
+            expected.extend(SYNC);
+            prop_assert_eq!(rendered(&template, &Texts(values)), expected);
+        }
+
+        #[test]
+        fn binary_and_text_parameters_mix(a: i32, b: i64, c in "[a-z]{0,9}") {
+            let template = Template::bind_execute(&BindTemplate {
+                statement: "",
+                parameters: &[(0, Format::Int4), (2, Format::Text), (1, Format::Int8)],
+                describe: false,
+            });
+            let mut expected = Vec::new();
+            Bind {
+                portal: "",
+                statement: "",
+                formats: &[1, 0, 1],
+                values: &[Some(&a.to_be_bytes()), Some(c.as_bytes()), Some(&b.to_be_bytes())],
+                results: &[FORMAT_TEXT],
+            }
+            .write(&mut expected);
+            Execute { portal: "", row_limit: 0 }.write(&mut expected);
+            let values = Texts(vec![Some(a.to_string()), Some(b.to_string()), Some(c)]);
+            prop_assert_eq!(rendered(&template, &values), expected);
+        }
+    }
+
+    #[test]
+    fn a_query_has_its_values_written_in() {
+        let template = Template::query(&[
+            Piece::Sql("UPDATE t SET a = a + "),
+            Piece::Value(1),
+            Piece::Sql(" WHERE id = "),
+            Piece::Value(0),
+            Piece::Sql(";"),
+        ]);
+        let mut expected = Vec::new();
+        Query { sql: "UPDATE t SET a = a + -77 WHERE id = 5;" }.write(&mut expected);
+        assert_eq!(rendered(&template, &integers(&[5, -77])), expected);
+    }
+
+    #[test]
+    fn messages_can_stand_in_front() {
+        let mut parse = Vec::new();
+        Parse { statement: "", sql: "SELECT $1", types: &[] }.write(&mut parse);
+        let bind = Template::bind_execute(&BindTemplate {
+            statement: "",
+            parameters: &[(0, Format::Text)],
+            describe: true,
+        });
+        let mut expected = parse.clone();
+        expected.extend(rendered(&bind, &integers(&[123])));
+        assert_eq!(rendered(&bind.after(&parse), &integers(&[123])), expected);
+    }
+
+    #[test]
+    fn a_value_too_large_for_its_type_is_refused_and_leaves_nothing() {
+        for (format, value) in [(Format::Int4, 1 << 31), (Format::Int2, -32_769)] {
+            let template = Template::bind_execute(&BindTemplate {
+                statement: "s",
+                parameters: &[(0, format)],
+                describe: false,
+            });
+            let mut out = b"kept".to_vec();
+            assert_eq!(
+                template.render(&integers(&[value]), &mut out),
+                Err(Unrenderable { slot: 0 })
+            );
+            assert_eq!(out, b"kept");
+        }
+    }
+}
