@@ -1,2 +1,41 @@
 //! The `walwright` command.
-fn main() {}
+
+mod args;
+mod commands;
+mod output;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use walwright_lab::Lab;
+
+use args::{Cli, Command};
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::log_to_stderr(cli.verbose);
+    let output = Output::new(cli.json, cli.color);
+    match execute(cli, &output) {
+        Ok(code) => code,
+        Err(error) => output.fail(&error),
+    }
+}
+
+fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
+    let lab = Lab::at(cli.lab);
+    match cli.command {
+        None => commands::welcome::show(output),
+        Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
+        Some(Command::Runs) => commands::runs::list(&lab, output),
+        Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),
+        Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
+        Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
+        Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),
+        Some(Command::Pg(command)) => commands::pg::execute(command, output),
+        Some(Command::Workload(command)) => commands::workload::execute(command, output),
+        Some(Command::Calibrate(args)) => commands::calibrate::execute(&lab, &args, output),
+        Some(Command::Completion { shell }) => commands::completion::print_for(shell),
+    }
+}

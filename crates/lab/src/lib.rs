@@ -1,1 +1,18 @@
-//! walwright-lab
+//! The laboratory: what happens in a run, in which order, and where it is kept.
+//!
+//! [`run`] is the main job: prepare a target, load data, warm up, measure,
+//! collect. It ties the rooms together (server, workload, driver, probe, record)
+//! and shows nothing itself: whoever calls it passes an [`Observer`].
+
+mod lab_dir;
+mod progress;
+mod recorder;
+mod run;
+mod stop;
+
+pub use lab_dir::Lab;
+pub use progress::{Observer, Progress, Silent};
+pub use run::{
+    LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan, run,
+};
+pub use stop::Stop;

@@ -1,0 +1,372 @@
+//! The command line: what can be typed, and what `--help` teaches.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Shown under `walwright --help`.
+const EXAMPLES: &str = "\
+Start here:
+  walwright run                        a measured run on a fresh PostgreSQL 18, from nothing
+  walwright run --file my.sql          your own pgbench script
+  walwright show latest                the summary of the last run again
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost its server,
+4 a check of the workload failed.";
+
+/// A performance lab for write-heavy PostgreSQL.
+///
+/// walwright drives a workload against a server, shows where the time of a commit
+/// goes, and keeps the record.
+#[derive(Debug, Parser)]
+#[command(name = "walwright", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// Directory of records and reports.
+    #[arg(long, env = "WALWRIGHT_LAB", global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub lab: Option<PathBuf>,
+
+    /// Print results as JSON on standard output; progress stays on standard error.
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub json: bool,
+
+    /// When to use colours. NO_COLOR in the environment switches them off too.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = "Everywhere")]
+    pub color: Colour,
+
+    /// Say more about what is done: -v steps, -vv details.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
+    pub verbose: u8,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a workload: prepare a server, load data, drive load, measure, record, report.
+    Run(Box<RunArgs>),
+    /// List the runs of the lab.
+    #[command(visible_alias = "list")]
+    Runs,
+    /// Show the summary of a run again.
+    Show(RunName),
+    /// Write the HTML report of a run again.
+    Report(ReportArgs),
+    /// Export a run: the whole as JSON, or one series as CSV.
+    Export(ExportArgs),
+    /// Delete runs and their reports.
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+    /// PostgreSQL installs: list, install, check what this machine lacks.
+    #[command(subcommand)]
+    Pg(PgCommand),
+    /// Workloads: list, show, copy one to edit it.
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
+    /// Measure how many transactions a second the load driver itself can do here.
+    Calibrate(CalibrateArgs),
+    /// Print a completion script for a shell.
+    ///
+    /// For bash: walwright completion bash > ~/.local/share/bash-completion/completions/walwright
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Names a run.
+#[derive(Debug, Args)]
+pub struct RunName {
+    /// A run: `latest`, its name, or the beginning or end of the name.
+    #[arg(default_value = "latest")]
+    pub run: String,
+}
+
+/// `walwright run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright run --clients 64 --duration 2m           more clients, longer
+  walwright run --rate 5000                          open loop: 5,000 transactions are due each second
+  walwright run --lean                               one round trip a transaction, binary parameters
+  walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
+  walwright run --set shared_buffers=1GB --pg 16     another version and setting
+  walwright run --dsn postgres://me@db/app --file my.sql    your server; nothing is created or changed
+                                                     there but what the script does
+Durations are written 500us, 20ms, 30s, 2m or 1h.")]
+pub struct RunArgs {
+    /// A built-in workload (see `walwright workload list`) or a workload directory.
+    #[arg(short, long, default_value = "tpcb", value_name = "NAME|DIR", help_heading = "What is run")]
+    pub workload: String,
+    /// A pgbench script instead of a workload; `@N` gives its weight. May be repeated.
+    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", conflicts_with = "workload", help_heading = "What is run")]
+    pub file: Vec<String>,
+    /// Scale factor: how much data. The default is the workload's own.
+    #[arg(short, long, value_name = "N", help_heading = "What is run")]
+    pub scale: Option<u64>,
+    /// An option of the workload, such as partial_index=off.
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
+    pub option: Vec<(String, String)>,
+    /// A script variable, as pgbench -D.
+    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
+    pub define: Vec<(String, String)>,
+
+    /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too.
+    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep"], help_heading = "Where it is run")]
+    pub dsn: Option<String>,
+    /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
+    #[arg(long, requires = "dsn", help_heading = "Where it is run")]
+    pub init: bool,
+    /// Major version of the PostgreSQL to fetch and start: 14 to 18.
+    #[arg(long, value_name = "MAJOR", default_value = "18", help_heading = "Where it is run")]
+    pub pg: String,
+    /// Directory of PostgreSQL binaries to use instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "pg", help_heading = "Where it is run")]
+    pub pg_bin: Option<PathBuf>,
+    /// A server setting for the embedded cluster. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Where it is run")]
+    pub set: Vec<(String, String)>,
+    /// Keep the embedded cluster's directory after the run and say where it is.
+    #[arg(long, help_heading = "Where it is run")]
+    pub keep: bool,
+
+    /// Client connections, 1 to 5000.
+    #[arg(short, long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
+    pub clients: u32,
+    /// Driver threads. The default is one for every 64 clients, at most one a processor.
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
+    pub threads: Option<u32>,
+    /// Length of the measured window.
+    #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = duration, help_heading = "How it is run")]
+    pub duration: Duration,
+    /// Load before the window: a fixed time, or `auto` to find it on the throughput series.
+    #[arg(long, default_value = "auto", value_name = "TIME|auto", value_parser = warm_up, help_heading = "How it is run")]
+    pub warmup: WarmUp,
+    /// Open loop: this many transactions are due each second, over all clients.
+    #[arg(short = 'R', long, value_name = "PER_SECOND", help_heading = "How it is run")]
+    pub rate: Option<f64>,
+    /// Open loop: gaps between due times.
+    #[arg(long, value_enum, default_value_t = Gaps::Poisson, requires = "rate", help_heading = "How it is run")]
+    pub gaps: Gaps,
+    /// Open loop: skip a transaction that is later than this; count those that end later.
+    #[arg(short = 'L', long, value_name = "TIME", value_parser = duration, requires = "rate", help_heading = "How it is run")]
+    pub latency_limit: Option<Duration>,
+    /// Closed loop: mean time a client waits between transactions (exponential).
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate", help_heading = "How it is run")]
+    pub think: Option<Duration>,
+    /// Start the clients evenly over this time.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s", help_heading = "How it is run")]
+    pub ramp: Duration,
+    /// Protocol.
+    #[arg(short = 'M', long, value_enum, default_value_t = Protocol::Prepared, help_heading = "How it is run")]
+    pub protocol: Protocol,
+    /// Lean mode: binary parameters and a whole transaction in one round trip where the script allows.
+    ///
+    /// It changes the server's work too, so its figures do not compare with pgbench's. Without it, the same messages are sent as pgbench sends.
+    #[arg(long, help_heading = "How it is run")]
+    pub lean: bool,
+    /// Tries a transaction has on serialization failure (40001) and deadlock (40P01).
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it is run")]
+    pub max_tries: u32,
+    /// Seed of the random numbers; the same seed gives the same transactions.
+    #[arg(long, value_name = "N", help_heading = "How it is run")]
+    pub seed: Option<u64>,
+
+    /// Ticks of wait events a second, 1 to 100.
+    #[arg(long, default_value_t = 10, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "What is seen")]
+    pub waits: u32,
+    /// Sample nothing during the run: no server, no host.
+    #[arg(long, help_heading = "What is seen")]
+    pub no_probe: bool,
+    /// Your own words for this run.
+    #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
+    pub label: Option<String>,
+    /// Plain lines instead of the live view.
+    #[arg(long, help_heading = "What is seen")]
+    pub plain: bool,
+    /// Only the result.
+    #[arg(short, long, help_heading = "What is seen")]
+    pub quiet: bool,
+}
+
+/// How the warm-up ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// Found on the series.
+    Auto,
+    /// After this time.
+    Fixed(Duration),
+}
+
+/// Gaps between due times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Gaps {
+    /// Exponential, as of many independent users.
+    Poisson,
+    /// All the same.
+    Even,
+}
+
+/// Wire protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// Simple query: text with values in it.
+    Simple,
+    /// Parse, Bind and Execute each time.
+    Extended,
+    /// Parse once, Bind and Execute each time.
+    Prepared,
+}
+
+/// `walwright report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Which run.
+    #[command(flatten)]
+    pub run: RunName,
+    /// Where to write it. The default is the lab's `reports` directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// A summary in Markdown instead of the HTML page.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// `walwright export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Which run.
+    #[command(flatten)]
+    pub run: RunName,
+    /// One series as CSV: `load`, or a source such as wal, io, waits, statements, disk.
+    #[arg(long, value_name = "NAME")]
+    pub series: Option<String>,
+    /// List the series of the run.
+    #[arg(long, conflicts_with = "series")]
+    pub list: bool,
+    /// Where to write it. The default is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `walwright delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Runs to delete.
+    #[arg(required = true)]
+    pub runs: Vec<String>,
+}
+
+/// `walwright pg`.
+#[derive(Debug, Subcommand)]
+pub enum PgCommand {
+    /// List the installs that can be used: fetched, on the system, and what can be fetched.
+    List,
+    /// Fetch PostgreSQL binaries.
+    Install {
+        /// Major versions: 14 to 18.
+        #[arg(default_value = "18")]
+        majors: Vec<String>,
+    },
+    /// Check this machine: libraries, fetching tools, users, disks. Names the package that brings what is missing.
+    Doctor,
+}
+
+/// `walwright workload`.
+#[derive(Debug, Subcommand)]
+pub enum WorkloadCommand {
+    /// List the built-in workloads.
+    List,
+    /// Show what a workload does: schema, data, scripts, checks.
+    Show {
+        /// A built-in workload or a directory.
+        workload: String,
+    },
+    /// Copy a built-in workload to a directory, to be edited and run with --workload DIR.
+    Export {
+        /// A built-in workload.
+        workload: String,
+        /// The new directory.
+        directory: PathBuf,
+    },
+}
+
+/// `walwright calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Measure again even if a figure for this machine is kept.
+    #[arg(long)]
+    pub again: bool,
+}
+
+/// Parses `500us`, `20ms`, `30s`, `2m`, `1h`; a bare number means seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().map_err(|_| format!("'{text}' is not a time: write 30s, 20ms or 2m"))?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(format!("'{unit}' is not a unit of time: us, ms, s, m or h")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("'{text}' is not a time that can be waited for"))
+}
+
+fn warm_up(text: &str) -> Result<WarmUp, String> {
+    if text == "auto" { Ok(WarmUp::Auto) } else { duration(text).map(WarmUp::Fixed) }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("'{text}' is not NAME=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("500us"), Ok(Duration::from_micros(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "nan"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pairs_need_a_name() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(pair("=b").is_err());
+        assert!(pair("a").is_err());
+    }
+}

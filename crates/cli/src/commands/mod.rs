@@ -1,0 +1,11 @@
+//! One file a command.
+
+pub mod calibrate;
+pub mod completion;
+pub mod export;
+pub mod pg;
+pub mod report;
+pub mod run;
+pub mod runs;
+pub mod welcome;
+pub mod workload;

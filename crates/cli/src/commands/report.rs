@@ -1,0 +1,49 @@
+//! `walwright report`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+use walwright_diagnose::Summary;
+use walwright_lab::Lab;
+use walwright_record::Record;
+
+use crate::args::ReportArgs;
+use crate::commands::runs;
+use crate::output::{Output, print};
+
+/// Writes the report of a run again.
+pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let record = runs::load(lab, &args.run)?;
+    if args.markdown {
+        let text = walwright_report::markdown::summary(&record, &Summary::of(&record));
+        match &args.output {
+            Some(path) => write_file(path, &text)?,
+            None => print(&text)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = args.output.clone().unwrap_or_else(|| lab.report_path(&record.header.id));
+    write_html(&record, &path)?;
+    output.result(&json!({ "report": path }), || format!("{}\n", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Renders the page of a record to `path`.
+pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
+    let page = walwright_report::html::page(record, &Summary::of(record))?;
+    write_file(path, &page)
+}
+
+/// Writes a file whole or not at all.
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory).with_context(cannot)?;
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    std::fs::write(&partial, text).with_context(cannot)?;
+    std::fs::rename(&partial, path).with_context(cannot)
+}

@@ -1,0 +1,105 @@
+//! `walwright runs`, `show` and `delete`.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use comfy_table::{Table, presets};
+use serde_json::json;
+use walwright_diagnose::Summary;
+use walwright_lab::Lab;
+use walwright_record::{Record, RunHeader, RunState, StoreError};
+
+use crate::args::{DeleteArgs, RunName};
+use crate::output::{Output, print};
+
+/// Lists the runs.
+pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
+    let runs = lab.store()?.runs()?;
+    output.result(&runs, || {
+        if runs.is_empty() {
+            return format!(
+                "No runs in {}. `walwright run` makes the first.\n",
+                lab.directory().display()
+            );
+        }
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        table.set_header(["run", "state", "workload", "target", "label"]);
+        for run in &runs {
+            table.add_row([
+                run.id.0.as_str(),
+                run.state.name(),
+                &run.workload,
+                &run.target,
+                run.label.as_deref().unwrap_or(""),
+            ]);
+        }
+        format!("{}\n", table.trim_fmt())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the summary of one run.
+pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
+    let record = load(lab, name)?;
+    print_summary(lab, &record, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The record a person means.
+pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
+    let store = lab.store()?;
+    let header = store.find(&name.run)?;
+    Ok(store.load(&header.id)?)
+}
+
+/// Prints the summary of a record, and where its report is.
+pub fn print_summary(lab: &Lab, record: &Record, output: &Output) -> anyhow::Result<()> {
+    let summary = Summary::of(record);
+    let report = lab.report_path(&record.header.id);
+    let report = report.exists().then_some(report);
+    if output.json {
+        return output.print_json(&json!({
+            "run": record.header,
+            "summary": summary,
+            "warnings": record.warnings,
+            "report": report,
+        }));
+    }
+    let mut text = walwright_report::terminal::summary(
+        record,
+        &summary,
+        crate::show::terminal_width(),
+        output.colour,
+    );
+    if let Some(report) = report {
+        text.push_str(&format!("report: {}\n", report.display()));
+    }
+    print(&text)
+}
+
+/// Deletes runs and their reports.
+pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = lab.store()?;
+    // All names are looked up first: a wrong one deletes nothing.
+    let found: Vec<RunHeader> =
+        args.runs.iter().map(|name| store.find(name)).collect::<Result<_, StoreError>>()?;
+    for run in &found {
+        store.delete(&run.id)?;
+        let report = lab.report_path(&run.id);
+        match std::fs::remove_file(&report) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot delete {}", report.display()));
+            }
+            _ => {}
+        }
+    }
+    let names: Vec<&str> = found.iter().map(|run| run.id.0.as_str()).collect();
+    output.result(&json!({ "deleted": names }), || format!("deleted {}\n", names.join(", ")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the run went to its planned end.
+pub fn is_complete(record: &Record) -> bool {
+    record.header.state == RunState::Complete
+}

@@ -1,0 +1,123 @@
+//! What goes to standard output and standard error, and in which form.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Colour;
+
+/// Exit codes, as `walwright --help` lists them.
+pub mod exit {
+    /// Something failed.
+    pub const FAILED: u8 = 1;
+    /// The run was interrupted or lost its server; its record is kept.
+    pub const INTERRUPTED: u8 = 3;
+    /// A check of the workload failed.
+    pub const CHECK_FAILED: u8 = 4;
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// Results as JSON.
+    pub json: bool,
+    /// Colours on standard output.
+    pub colour: bool,
+    /// Colours on standard error.
+    pub colour_err: bool,
+}
+
+impl Output {
+    /// Decides by flag, `NO_COLOR` and terminal.
+    pub fn new(json: bool, colour: Colour) -> Output {
+        let wanted = |terminal: bool| match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        };
+        Output {
+            json,
+            colour: wanted(std::io::stdout().is_terminal()),
+            colour_err: wanted(std::io::stderr().is_terminal()),
+        }
+    }
+
+    /// Prints a result: `human` makes the text, unless JSON is wanted.
+    pub fn result<T: Serialize>(
+        &self,
+        value: &T,
+        human: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.json { self.print_json(value) } else { print(&human()) }
+    }
+
+    /// Prints a value as JSON.
+    pub fn print_json<T: Serialize>(&self, value: &T) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(value)?;
+        text.push('\n');
+        print(&text)
+    }
+
+    /// Prints an error with its causes, as text or JSON, and gives the exit code.
+    pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
+        if is_broken_pipe(error) {
+            return ExitCode::SUCCESS;
+        }
+        let chain = sentences(error);
+        if self.json {
+            let body = serde_json::json!({ "error": chain.join(": ") });
+            let _ = writeln!(std::io::stderr(), "{body}");
+        } else {
+            let (bold, plain) = if self.colour_err { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+            let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {}", chain.join("\n  because: "));
+        }
+        ExitCode::from(exit::FAILED)
+    }
+}
+
+/// Writes to standard output.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The causes of an error from the outside in, leaving out one that its parent
+/// already quotes.
+fn sentences(error: &anyhow::Error) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if !said.iter().any(|earlier| earlier.contains(&text)) {
+            said.push(text);
+        }
+    }
+    said
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Sends tracing to standard error; `-v` says more, `WALWRIGHT_LOG` decides finely.
+pub fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => "error",
+        1 => "info,walwright=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_env("WALWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,367 @@
+//! The live view: throughput, latency, where sessions wait, WAL, progress.
+//!
+//! A thread of its own draws a few times a second and reads the keyboard, so that
+//! neither the run nor the terminal waits for the other.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::prelude::{Color, CrosstermBackend, Frame, Line, Modifier, Span, Style, Terminal};
+use ratatui::symbols::Marker;
+use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph};
+use walwright_diagnose::WaitClass;
+use walwright_lab::{Observer, Progress, Stop};
+use walwright_record::PhaseName;
+use walwright_report::format;
+
+use super::state::{Second, State};
+
+/// Time between drawings.
+const FRAME: Duration = Duration::from_millis(200);
+/// The stages in order, for the progress line.
+const STAGES: [PhaseName; 7] = [
+    PhaseName::Prepare,
+    PhaseName::Load,
+    PhaseName::Probe,
+    PhaseName::Connect,
+    PhaseName::WarmUp,
+    PhaseName::Measure,
+    PhaseName::Collect,
+];
+
+/// Takes notices for the drawing thread.
+struct View {
+    state: Arc<Mutex<State>>,
+}
+
+impl Observer for View {
+    fn notice(&self, progress: Progress<'_>) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&progress);
+    }
+}
+
+/// Ends the view and gives the terminal back when dropped.
+pub struct Guard {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the view on standard error's terminal.
+pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<dyn Observer>, Guard)> {
+    let screen = Screen::open()?;
+    let state = Arc::new(Mutex::new(State::new()));
+    let over = Arc::new(AtomicBool::new(false));
+    let (drawn, ended) = (Arc::clone(&state), Arc::clone(&over));
+    let thread = std::thread::spawn(move || draw_until(screen, &drawn, &ended, &stop, colour));
+    Ok((Arc::new(View { state }), Guard { over, thread: Some(thread) }))
+}
+
+/// The terminal in raw mode on its alternate screen; given back when dropped.
+struct Screen {
+    terminal: Terminal<CrosstermBackend<io::Stderr>>,
+}
+
+impl Screen {
+    fn open() -> io::Result<Screen> {
+        enable_raw_mode()?;
+        let opened = execute!(io::stderr(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+        match opened {
+            Ok(terminal) => Ok(Screen { terminal }),
+            Err(error) => {
+                let _ = disable_raw_mode();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode();
+        let _ = execute!(io::stderr(), LeaveAlternateScreen);
+        let _ = self.terminal.show_cursor();
+    }
+}
+
+fn draw_until(mut screen: Screen, state: &Mutex<State>, over: &AtomicBool, stop: &Stop, colour: bool) {
+    while !over.load(Ordering::Relaxed) {
+        let drawn = screen.terminal.draw(|frame| {
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            draw(frame, &state, stop.is_requested(), colour);
+        });
+        if drawn.is_err() {
+            // The terminal is gone; the run goes on without a view.
+            return;
+        }
+        if event::poll(FRAME).unwrap_or(false)
+            && let Ok(Event::Key(key)) = event::read()
+            && key.kind == KeyEventKind::Press
+        {
+            let control_c =
+                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+            if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                stop.request();
+            }
+        }
+    }
+}
+
+fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
+    let area = frame.area();
+    let rows = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(1),
+        Constraint::Min(6),
+        Constraint::Length(10),
+        Constraint::Length(4),
+        Constraint::Length(1),
+    ])
+    .split(area);
+    let paint = Paint { colour };
+    frame.render_widget(Paragraph::new(vec![stages(state, paint), figures(state, paint)]), rows[0]);
+    draw_progress(frame, rows[1], state, paint);
+    draw_throughput(frame, rows[2], state, paint);
+    let halves = Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)])
+        .split(rows[3]);
+    draw_latency(frame, halves[0], state, paint);
+    draw_waits(frame, halves[1], state, paint);
+    let messages: Vec<Line<'_>> =
+        state.messages.iter().rev().take(3).rev().map(|m| Line::raw(m.as_str())).collect();
+    frame.render_widget(
+        Paragraph::new(messages).block(Block::default().title(paint.title("events and doubts"))),
+        rows[4],
+    );
+    let keys = if stopping { "stopping, the record is kept" } else { "q or Ctrl-C stops; the record is kept" };
+    frame.render_widget(Paragraph::new(Span::styled(keys, paint.faint())), rows[5]);
+}
+
+/// Colours, or none.
+#[derive(Clone, Copy)]
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    fn fg(self, colour: Color) -> Style {
+        if self.colour { Style::default().fg(colour) } else { Style::default() }
+    }
+
+    fn faint(self) -> Style {
+        Style::default().add_modifier(Modifier::DIM)
+    }
+
+    fn title(self, text: &str) -> Span<'_> {
+        Span::styled(text, Style::default().add_modifier(Modifier::BOLD))
+    }
+}
+
+fn stages(state: &State, paint: Paint) -> Line<'static> {
+    let now = STAGES.iter().position(|stage| Some(*stage) == state.phase);
+    let mut spans = vec![Span::styled("walwright  ", Style::default().add_modifier(Modifier::BOLD))];
+    for (place, stage) in STAGES.iter().enumerate() {
+        let (mark, style) = match now {
+            Some(now) if place < now => ("+ ", paint.fg(Color::Green)),
+            Some(now) if place == now => ("> ", Style::default().add_modifier(Modifier::BOLD)),
+            _ => ("  ", paint.faint()),
+        };
+        spans.push(Span::styled(format!("{mark}{}   ", stage.name()), style));
+    }
+    spans.push(Span::styled(format::clock(state.started.elapsed().as_secs_f64()), paint.faint()));
+    Line::from(spans)
+}
+
+fn figures(state: &State, paint: Paint) -> Line<'static> {
+    let Some(second) = state.seconds.back() else {
+        return Line::from(state.step.clone());
+    };
+    let mut spans = vec![
+        Span::styled(format::rate(second.rate), Style::default().add_modifier(Modifier::BOLD)),
+        Span::raw(format!("   {} clients", second.clients)),
+    ];
+    if let Some([p50, p95, p99]) = second.percentiles {
+        spans.push(Span::raw(format!(
+            "   p50 {}  p95 {}  p99 {}",
+            format::latency(p50),
+            format::latency(p95),
+            format::latency(p99)
+        )));
+    }
+    if let Some(lag) = second.lag {
+        spans.push(Span::raw(format!("   lag p99 {}", format::latency(lag))));
+    }
+    match state.wal_rate {
+        Some(rate) => spans.push(Span::raw(format!("   WAL {}", format::byte_rate(rate)))),
+        None => spans.push(Span::styled("   WAL not observed yet", paint.faint())),
+    }
+    if state.failures > 0 {
+        let text = format!("   {} failed", format::count(state.failures));
+        spans.push(Span::styled(text, paint.fg(Color::Red)));
+    }
+    Line::from(spans)
+}
+
+fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
+    let (ratio, label) = match (state.measured, state.amount) {
+        (Some((measured, wanted)), _) => {
+            let ratio = measured.as_secs_f64() / wanted.as_secs_f64().max(1e-3);
+            let label = if measured.is_zero() {
+                "waiting for a steady load".to_owned()
+            } else {
+                format!("{:.0} of {:.0} s measured", measured.as_secs_f64(), wanted.as_secs_f64())
+            };
+            (ratio, label)
+        }
+        (None, Some((done, total))) if total > 0 => (
+            done as f64 / total as f64,
+            format!("{} {} of {}", state.step, format::count(done), format::count(total)),
+        ),
+        _ => return,
+    };
+    let gauge = Gauge::default()
+        .ratio(ratio.clamp(0.0, 1.0))
+        .label(label)
+        .gauge_style(paint.fg(Color::Blue));
+    frame.render_widget(gauge, area);
+}
+
+fn draw_throughput(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
+    let points = points(state, area, |second| Some(second.rate));
+    let top = top(&points);
+    let dataset = Dataset::default()
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(paint.fg(Color::Cyan))
+        .data(&points);
+    let chart = chart(vec![dataset], area, top, format::rate(top), paint, "transactions a second");
+    frame.render_widget(chart, area);
+}
+
+fn draw_latency(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
+    let of = |place: usize| {
+        points(state, area, |second| second.percentiles.map(|p| p[place].as_secs_f64() * 1e3))
+    };
+    let (median, tail) = (of(0), of(2));
+    let top = top(&tail);
+    let line = |points, colour| {
+        Dataset::default()
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(paint.fg(colour))
+            .data(points)
+    };
+    let datasets = vec![line(&tail, Color::Yellow), line(&median, Color::Green)];
+    let title = "latency: p50 (lower) and p99 (upper)";
+    frame.render_widget(chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title), area);
+}
+
+fn chart<'a>(
+    datasets: Vec<Dataset<'a>>,
+    area: Rect,
+    top: f64,
+    top_label: String,
+    paint: Paint,
+    title: &'a str,
+) -> Chart<'a> {
+    Chart::new(datasets)
+        .block(Block::default().title(paint.title(title)))
+        .x_axis(Axis::default().bounds([0.0, columns(area) as f64]))
+        .y_axis(
+            Axis::default()
+                .bounds([0.0, top])
+                .labels([Line::raw("0"), Line::raw(top_label)])
+                .style(paint.faint()),
+        )
+}
+
+/// Seconds shown: two a column of braille, less the room for labels.
+fn columns(area: Rect) -> usize {
+    usize::from(area.width.saturating_sub(12)).max(10)
+}
+
+fn points(state: &State, area: Rect, value: impl Fn(&Second) -> Option<f64>) -> Vec<(f64, f64)> {
+    let shown = columns(area);
+    let skip = state.seconds.len().saturating_sub(shown);
+    state
+        .seconds
+        .iter()
+        .skip(skip)
+        .enumerate()
+        .filter_map(|(place, second)| Some((place as f64, value(second)?)))
+        .collect()
+}
+
+/// A round number above all points, so that the axis does not jump each second.
+fn top(points: &[(f64, f64)]) -> f64 {
+    let highest = points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    if highest <= 0.0 {
+        return 1.0;
+    }
+    let magnitude = 10_f64.powf(highest.log10().floor());
+    let steps = [1.0, 2.0, 3.0, 5.0, 10.0];
+    steps.into_iter().map(|s| s * magnitude).find(|edge| *edge >= highest).unwrap_or(highest)
+}
+
+fn draw_waits(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
+    let waits = state.waits();
+    let total: f64 = waits.iter().map(|(_, sessions)| sessions).sum();
+    let width = usize::from(area.width.saturating_sub(34)).max(4);
+    let mut sorted = waits;
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut lines: Vec<Line<'_>> = sorted
+        .iter()
+        .filter(|(_, sessions)| *sessions > 0.0)
+        .take(usize::from(area.height.saturating_sub(1)))
+        .map(|(class, sessions)| {
+            let bar = (sessions / total.max(1e-9) * width as f64).round() as usize;
+            Line::from(vec![
+                Span::raw(format!("{:<20}{:>6.1}  ", class.name(), sessions)),
+                Span::styled("█".repeat(bar), paint.fg(class_colour(*class))),
+            ])
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push(Line::styled("not observed yet", paint.faint()));
+    }
+    frame.render_widget(
+        Paragraph::new(lines)
+            .block(Block::default().title(paint.title("sessions, by what they wait for"))),
+        area,
+    );
+}
+
+fn class_colour(class: WaitClass) -> Color {
+    const COLOURS: [Color; 6] =
+        [Color::Green, Color::Red, Color::Yellow, Color::Magenta, Color::Blue, Color::Cyan];
+    COLOURS[class as usize % COLOURS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers_above_the_data() {
+        for (highest, edge) in [(0.0, 1.0), (9.9, 10.0), (5_310.0, 10_000.0), (4_999.0, 5_000.0)] {
+            assert_eq!(top(&[(0.0, highest)]), edge);
+        }
+    }
+}

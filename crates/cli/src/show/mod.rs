@@ -1,0 +1,41 @@
+//! Showing a run while it goes on: a live view on a terminal, plain lines elsewhere.
+
+mod live;
+mod plain;
+mod state;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use walwright_lab::{Observer, Silent, Stop};
+
+use crate::output::Output;
+
+/// How a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// The live view where standard error is a terminal, lines otherwise.
+    Auto,
+    /// Lines.
+    Plain,
+    /// Nothing.
+    Quiet,
+}
+
+/// The observer for a style, and the guard that gives the terminal back.
+pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<live::Guard>) {
+    let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
+    match style {
+        Style::Quiet => (Arc::new(Silent), None),
+        Style::Auto if terminal => match live::start(stop.clone(), output.colour_err) {
+            Ok((view, guard)) => (view, Some(guard)),
+            Err(_) => (Arc::new(plain::Plain::new()), None),
+        },
+        Style::Auto | Style::Plain => (Arc::new(plain::Plain::new()), None),
+    }
+}
+
+/// Columns of the terminal on standard output, 100 where there is none.
+pub fn terminal_width() -> usize {
+    ratatui::crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns))
+}

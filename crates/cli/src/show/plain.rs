@@ -1,0 +1,78 @@
+//! Progress as lines on standard error, for logs and pipes.
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use walwright_lab::{Observer, Progress};
+use walwright_report::format;
+
+use super::state::State;
+
+/// Time between lines of the same kind.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Prints a line when a stage begins, and every few seconds within one.
+pub struct Plain {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: State,
+    last_line: Instant,
+}
+
+impl Plain {
+    /// Nothing printed yet.
+    pub fn new() -> Plain {
+        Plain { inner: Mutex::new(Inner { state: State::new(), last_line: Instant::now() }) }
+    }
+}
+
+impl Observer for Plain {
+    fn notice(&self, progress: Progress<'_>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.state.update(&progress);
+        let due = inner.last_line.elapsed() >= EVERY;
+        let line = match progress {
+            Progress::Phase(name) => Some(format!("{} ...", name.name())),
+            Progress::Step(text) => Some(format!("  {text}")),
+            Progress::Event(event) => Some(format!("  {}", event.text)),
+            Progress::Warning(warning) => Some(format!("  warning: {warning}")),
+            Progress::Rows { done, total } if due => {
+                Some(format!("  {} of {} rows", format::count(done), format::count(total)))
+            }
+            Progress::Connected { done, total } if due => {
+                Some(format!("  {done} of {total} clients connected"))
+            }
+            Progress::Interval { .. } if due => Some(load_line(&inner.state)),
+            _ => None,
+        };
+        if let Some(line) = line {
+            inner.last_line = Instant::now();
+            let at = inner.state.started.elapsed().as_secs_f64();
+            let _ = writeln!(std::io::stderr(), "[{at:6.1} s] {line}");
+        }
+    }
+}
+
+fn load_line(state: &State) -> String {
+    let Some(second) = state.seconds.back() else { return String::new() };
+    let mut line = match state.measured {
+        Some((measured, wanted)) if !measured.is_zero() => {
+            format!("  measured {:.0} of {:.0} s: ", measured.as_secs_f64(), wanted.as_secs_f64())
+        }
+        _ => "  warming up: ".to_owned(),
+    };
+    line.push_str(&format!("{}", format::rate(second.rate)));
+    if let Some([p50, _, p99]) = second.percentiles {
+        line.push_str(&format!(", p50 {}, p99 {}", format::latency(p50), format::latency(p99)));
+    }
+    if let Some(rate) = state.wal_rate {
+        line.push_str(&format!(", WAL {}", format::byte_rate(rate)));
+    }
+    if state.failures > 0 {
+        line.push_str(&format!(", {} failed", format::count(state.failures)));
+    }
+    line
+}

@@ -1,0 +1,158 @@
+//! What the views show, built from the notices of a run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use walwright_diagnose::WaitClass;
+use walwright_lab::Progress;
+use walwright_record::{LatencyHistogram, LoadInterval, PhaseName, Sample, Source, Timestamp};
+
+/// Seconds of history kept for the plots.
+const HISTORY: usize = 600;
+/// Ticks of wait events that the shown shares are taken over: about five seconds.
+const WAIT_TICKS: usize = 50;
+
+/// One second of load as the views need it.
+#[derive(Debug, Clone, Copy)]
+pub struct Second {
+    /// Transactions a second that ended well.
+    pub rate: f64,
+    /// Median, 95th and 99th percentile.
+    pub percentiles: Option<[Duration; 3]>,
+    /// Failed transactions in this second.
+    pub failures: u64,
+    /// Clients running.
+    pub clients: u32,
+    /// 99th percentile of lag, in an open loop.
+    pub lag: Option<Duration>,
+}
+
+/// Everything a view shows.
+#[derive(Debug)]
+pub struct State {
+    /// When the run began.
+    pub started: Instant,
+    /// The stage.
+    pub phase: Option<PhaseName>,
+    /// The step inside it.
+    pub step: String,
+    /// Done and to do, of rows or clients.
+    pub amount: Option<(u64, u64)>,
+    /// Seconds so far.
+    pub seconds: VecDeque<Second>,
+    /// Settled load so far and wanted.
+    pub measured: Option<(Duration, Duration)>,
+    /// Failures so far.
+    pub failures: u64,
+    /// WAL bytes a second.
+    pub wal_rate: Option<f64>,
+    /// Messages: events and doubts, latest last.
+    pub messages: VecDeque<String>,
+    waits: VecDeque<BTreeMap<WaitClass, f64>>,
+    wal_before: Option<(Timestamp, f64)>,
+}
+
+impl State {
+    /// Nothing yet.
+    pub fn new() -> State {
+        State {
+            started: Instant::now(),
+            phase: None,
+            step: String::new(),
+            amount: None,
+            seconds: VecDeque::new(),
+            measured: None,
+            failures: 0,
+            wal_rate: None,
+            messages: VecDeque::new(),
+            waits: VecDeque::new(),
+            wal_before: None,
+        }
+    }
+
+    /// Takes a notice in.
+    pub fn update(&mut self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Phase(name) => {
+                self.phase = Some(*name);
+                self.step.clear();
+                self.amount = None;
+            }
+            Progress::Step(text) => {
+                (*text).clone_into(&mut self.step);
+                self.amount = None;
+            }
+            Progress::Rows { done, total } => self.amount = Some((*done, *total)),
+            Progress::Connected { done, total } => {
+                self.amount = Some(((*done).into(), (*total).into()));
+            }
+            Progress::Interval { interval, measured, wanted } => {
+                self.measured = Some((*measured, *wanted));
+                let second = second(interval);
+                self.failures += second.failures;
+                push(&mut self.seconds, second, HISTORY);
+            }
+            Progress::Sample(sample) => self.sample(sample),
+            Progress::Event(event) => push(&mut self.messages, event.text.clone(), 50),
+            Progress::Warning(warning) => push(&mut self.messages, warning.to_string(), 50),
+        }
+    }
+
+    /// Mean sessions in each class of wait over the last seconds, idle ones left out.
+    pub fn waits(&self) -> Vec<(WaitClass, f64)> {
+        let ticks = self.waits.len().max(1) as f64;
+        let mut sums: BTreeMap<WaitClass, f64> = BTreeMap::new();
+        for tick in &self.waits {
+            for (class, sessions) in tick {
+                *sums.entry(*class).or_default() += sessions / ticks;
+            }
+        }
+        sums.into_iter().collect()
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        match sample.source {
+            Source::Waits => {
+                let mut tick = BTreeMap::new();
+                for row in &sample.rows {
+                    if let Some(class) = WaitClass::of_client_row(row) {
+                        *tick.entry(class).or_default() += row.number("sessions").unwrap_or(0.0);
+                    }
+                }
+                push(&mut self.waits, tick, WAIT_TICKS);
+            }
+            Source::Wal => {
+                let now = sample.rows.first().and_then(|row| row.number("wal_bytes"));
+                if let (Some((then, before)), Some(now)) = (self.wal_before, now) {
+                    let seconds = sample.at.since(then).as_secs_f64();
+                    self.wal_rate = (seconds > 0.0 && now >= before).then(|| (now - before) / seconds);
+                }
+                self.wal_before = now.map(|bytes| (sample.at, bytes));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn second(interval: &LoadInterval) -> Second {
+    let mut latency = LatencyHistogram::new();
+    for script in &interval.scripts {
+        script.latency.add_to(&mut latency);
+    }
+    let transactions: u64 = interval.scripts.iter().map(|s| s.transactions).sum();
+    let at = |percent| latency.percentile(percent);
+    Second {
+        rate: transactions as f64 / interval.length.as_secs_f64().max(1e-3),
+        percentiles: at(50.0).zip(at(95.0)).zip(at(99.0)).map(|((a, b), c)| [a, b, c]),
+        failures: interval.scripts.iter().flat_map(|s| s.failures.values()).sum(),
+        clients: interval.clients,
+        lag: interval.lag.percentile(99.0),
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
+    if queue.len() == most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}

@@ -1,0 +1,57 @@
+//! What a run tells while it goes on, for whoever shows it.
+
+use std::time::Duration;
+
+use walwright_record::{Event, LoadInterval, PhaseName, Sample, Warning};
+
+/// One thing worth showing.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A new stage began.
+    Phase(PhaseName),
+    /// A step inside a stage, in words: "fetching PostgreSQL 18.6".
+    Step(&'a str),
+    /// Rows loaded so far.
+    Rows {
+        /// Done.
+        done: u64,
+        /// To do.
+        total: u64,
+    },
+    /// Clients connected so far.
+    Connected {
+        /// Done.
+        done: u32,
+        /// To do.
+        total: u32,
+    },
+    /// A second of load.
+    Interval {
+        /// What the driver saw.
+        interval: &'a LoadInterval,
+        /// Length of the settled load so far.
+        measured: Duration,
+        /// Length that is wanted.
+        wanted: Duration,
+    },
+    /// A sample of server or host.
+    Sample(&'a Sample),
+    /// Something happened.
+    Event(&'a Event),
+    /// A doubt.
+    Warning(&'a Warning),
+}
+
+/// Shows progress. Called from several threads.
+pub trait Observer: Send + Sync {
+    /// Takes one notice. Must return quickly: the run waits.
+    fn notice(&self, progress: Progress<'_>);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn notice(&self, _: Progress<'_>) {}
+}
