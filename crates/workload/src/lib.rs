@@ -6,5 +6,13 @@
 //!
 //! * [`script`]: pgbench's script language, compiled to programs whose
 //!   variables are array slots.
+//! * [`workload`]: workload directories and how to write one, the built-in
+//!   workloads, and the [`Plan`](workload::Plan) that a run follows.
+//! * [`generate`]: the rows of the initial data as COPY text, in parallel
+//!   chunks that do not depend on how many there are.
 
+pub mod generate;
 pub mod script;
+pub mod workload;
+
+pub use workload::{Plan, Settings, Workload, WorkloadError};

@@ -15,7 +15,7 @@ use super::program::{
     AUTOMATIC, Command, Gset, GsetKind, MAX_SLEEP, Piece, Program, Script, Sleep, SleepAmount,
     Slot, Statement, StatementId, TimeUnit,
 };
-use super::sql_scanner::{self, Context, End, SqlText};
+use super::sql_scanner::{self, Context, SqlText, Stop};
 use super::token::{CommandReader, is_name_part, is_name_start};
 use super::value::Value;
 
@@ -97,6 +97,53 @@ impl Program {
     }
 }
 
+/// Expressions outside scripts (row counts, columns) that share variables.
+pub(crate) struct Scope {
+    names: Names,
+}
+
+impl Scope {
+    /// A scope whose expressions may use these names.
+    pub(crate) fn new<'n>(known: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut names = Names::default();
+        for name in known {
+            names.settable.insert(name.to_owned());
+        }
+        Scope { names }
+    }
+
+    /// Compiles an expression; `place` says where it was written.
+    pub(crate) fn compile(&mut self, place: &str, text: &str) -> Result<super::Expr, ScriptError> {
+        // An expression in a file of its own lines may span them freely.
+        let text = text.replace(['\n', '\r'], " ");
+        let error = |(at, fault): Located| ScriptError::at(place, &text, at, fault);
+        let tokens = CommandReader::new(&text, 0).tokens().map_err(error)?;
+        let mut reads = Vec::new();
+        let mut resolve = Reads { names: &mut self.names, reads: &mut reads };
+        let expr = expr_parser::parse(&tokens, &mut resolve).map_err(error)?;
+        for (offset, name) in reads {
+            if !self.names.may_be_set(&name) {
+                let mut known: Vec<&str> = self.names.settable.iter().map(String::as_str).collect();
+                known.sort_unstable();
+                let fault = Fault::new(format!("undefined variable \"{name}\""))
+                    .hint(format!("the variables here are :{}", known.join(", :")));
+                return Err(error((offset, fault)));
+            }
+        }
+        Ok(expr)
+    }
+
+    /// The slot of a name that a compiled expression uses.
+    pub(crate) fn slot(&self, name: &str) -> Option<Slot> {
+        self.names.slots.get(name).copied()
+    }
+
+    /// How many slots the compiled expressions use.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.names.by_slot.len()
+    }
+}
+
 /// The names of variables: their slots, and which of them something may set.
 #[derive(Default)]
 struct Names {
@@ -171,9 +218,9 @@ impl Draft {
                 reader.statement(sql);
             }
             match end {
-                End::Semicolon => {}
-                End::Backslash => at = reader.backslash(at)?,
-                End::EndOfInput => break,
+                Stop::Semicolon => {}
+                Stop::Backslash => at = reader.backslash(at)?,
+                Stop::EndOfInput => break,
             }
         }
         let Reader { draft, control, .. } = reader;

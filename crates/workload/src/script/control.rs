@@ -150,8 +150,9 @@ impl ControlFlow {
 /// Lets the jump at `index` go to the end of `commands`.
 fn set_target(commands: &mut [Command], index: usize) {
     let end = commands.len();
-    match commands.get_mut(index) {
-        Some(Command::JumpIfFalse { target, .. } | Command::Jump { target }) => *target = end,
-        _ => {}
+    if let Some(Command::JumpIfFalse { target, .. } | Command::Jump { target }) =
+        commands.get_mut(index)
+    {
+        *target = end;
     }
 }

@@ -130,7 +130,12 @@ pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let length = word.chars().count();
+    // Long words are not typing mistakes, and the table grows with them.
+    if length > 64 {
+        return None;
+    }
+    let limit = (length / 3).max(1);
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(word, candidate), candidate))
@@ -139,20 +144,30 @@ pub(crate) fn closest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, without regard to case.
+/// Insertions, deletions, substitutions and swaps of neighbours that turn one
+/// word into the other, without regard to case.
 fn edit_distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.to_lowercase().chars().collect();
     let right: Vec<char> = right.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, r) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(l != *r);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+    let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
+    for i in 0..=left.len() {
+        for j in 0..=right.len() {
+            if i == 0 || j == 0 {
+                rows[i][j] = i + j;
+                continue;
+            }
+            let differs = usize::from(left[i - 1] != right[j - 1]);
+            let mut best =
+                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + differs);
+            let swapped =
+                i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+            if swapped {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
         }
     }
-    row[right.len()]
+    rows[left.len()][right.len()]
 }
 
 #[cfg(test)]
@@ -182,7 +197,7 @@ mod tests {
     fn a_close_name_is_suggested_and_a_far_one_is_not() {
         let names = ["random", "random_zipfian", "hash"];
         assert_eq!(closest("randm", names), Some("random"));
-        assert_eq!(closest("HSAH", names), None);
+        assert_eq!(closest("HSAH", names), Some("hash"));
         assert_eq!(closest("hsh", names), Some("hash"));
         assert_eq!(closest("nothing", names), None);
     }

@@ -61,9 +61,13 @@ mod value;
 
 pub use argument::{ArgumentError, parse_definition, parse_script_argument};
 pub use compile::{Definition, ScriptSource};
+pub(crate) use compile::{Scope, is_valid_name};
+pub(crate) use error::closest;
 pub use error::{Position, ScriptError};
 pub use eval::EvalError;
 pub use expr::Expr;
+pub(crate) use format::write_int;
+pub(crate) use program::AUTOMATIC;
 pub use program::{
     ClientStart, Command, Gset, GsetKind, Piece, Program, Script, Sleep, SleepAmount, Slot,
     Statement, StatementId, TimeUnit,

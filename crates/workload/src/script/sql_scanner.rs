@@ -45,7 +45,7 @@ pub(crate) enum Context {
 
 /// Why scanning stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Stop {
     Semicolon,
     /// Behind the backslash of a command.
     Backslash,
@@ -54,7 +54,7 @@ pub(crate) enum End {
 
 /// A scanned statement (`None` where there was only space and comments), why
 /// scanning stopped, and where to go on.
-pub(crate) type Scanned = (Option<SqlText>, End, usize);
+pub(crate) type Scanned = (Option<SqlText>, Stop, usize);
 
 /// Scans from `at` to the end of the next statement.
 pub(crate) fn scan(source: &str, at: usize) -> Result<Scanned, Located> {
@@ -105,7 +105,7 @@ impl Scanner<'_> {
         self.regions.push((start..self.out.len(), context));
     }
 
-    fn run(&mut self) -> Result<End, Located> {
+    fn run(&mut self) -> Result<Stop, Located> {
         while let Some(byte) = self.byte(0) {
             let next = self.byte(1);
             match byte {
@@ -142,7 +142,7 @@ impl Scanner<'_> {
                 b';' => {
                     self.emit(1);
                     if self.parens == 0 && self.body.depth == 0 {
-                        return Ok(End::Semicolon);
+                        return Ok(Stop::Semicolon);
                     }
                 }
                 b'\\' if next == Some(b';') => {
@@ -158,7 +158,7 @@ impl Scanner<'_> {
                 }
                 b'\\' => {
                     self.at += 1;
-                    return Ok(End::Backslash);
+                    return Ok(Stop::Backslash);
                 }
                 0 => {
                     let fault = Fault::new("a zero byte stands in the script")
@@ -173,7 +173,7 @@ impl Scanner<'_> {
                 _ => self.emit(1),
             }
         }
-        Ok(End::EndOfInput)
+        Ok(Stop::EndOfInput)
     }
 
     fn count(&self, from: usize, accept: impl Fn(u8) -> bool) -> usize {
@@ -395,10 +395,10 @@ mod tests {
             let (sql, end, next) = scan(source, at).unwrap();
             found.extend(sql.map(|sql| sql.text));
             at = next;
-            if end == End::EndOfInput {
+            if end == Stop::EndOfInput {
                 return found;
             }
-            assert_eq!(end, End::Semicolon);
+            assert_eq!(end, Stop::Semicolon);
         }
     }
 

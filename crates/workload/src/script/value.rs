@@ -44,6 +44,17 @@ impl Value {
         }
     }
 
+    /// The name of the type, for messages.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Int(_) => "int",
+            Value::Double(_) => "double",
+            Value::Text(_) => "text",
+        }
+    }
+
     /// The value as an integer, when it is one or is text that reads as one:
     /// what a driver needs to send it as binary int4 or int8.
     pub fn as_int(&self) -> Option<i64> {

@@ -1,0 +1,1 @@
+truncate autocommit_probe;

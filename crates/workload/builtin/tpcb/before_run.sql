@@ -1,0 +1,3 @@
+vacuum pgbench_branches;
+vacuum pgbench_tellers;
+truncate pgbench_history;

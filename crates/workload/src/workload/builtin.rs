@@ -1,0 +1,58 @@
+//! The built-in workloads: directories under `builtin/`, embedded.
+
+/// A file of a workload: its name in the directory and its text.
+type File = (&'static str, &'static str);
+
+macro_rules! file {
+    ($name:literal, $path:literal) => {
+        ($name, include_str!(concat!("../../builtin/", $path)))
+    };
+}
+
+const TPCB: &[File] = &[
+    file!("workload.toml", "tpcb/workload.toml"),
+    file!("schema.sql", "tpcb/schema.sql"),
+    file!("after_load.sql", "tpcb/after_load.sql"),
+    file!("before_run.sql", "tpcb/before_run.sql"),
+    file!("tpcb.sql", "tpcb/tpcb.sql"),
+];
+
+// The tables and data of tpcb with other scripts, as in pgbench.
+const SIMPLE_UPDATE: &[File] = &[
+    file!("workload.toml", "simple-update/workload.toml"),
+    file!("schema.sql", "tpcb/schema.sql"),
+    file!("after_load.sql", "tpcb/after_load.sql"),
+    file!("before_run.sql", "tpcb/before_run.sql"),
+    file!("simple-update.sql", "simple-update/simple-update.sql"),
+];
+
+const SELECT_ONLY: &[File] = &[
+    file!("workload.toml", "select-only/workload.toml"),
+    file!("schema.sql", "tpcb/schema.sql"),
+    file!("after_load.sql", "tpcb/after_load.sql"),
+    file!("before_run.sql", "tpcb/before_run.sql"),
+    file!("select-only.sql", "select-only/select-only.sql"),
+];
+
+const AUTOCOMMIT: &[File] = &[
+    file!("workload.toml", "autocommit/workload.toml"),
+    file!("schema.sql", "autocommit/schema.sql"),
+    file!("before_run.sql", "autocommit/before_run.sql"),
+    file!("insert.sql", "autocommit/insert.sql"),
+];
+
+const EVENTS: &[File] = &[
+    file!("workload.toml", "events/workload.toml"),
+    file!("schema.sql", "events/schema.sql"),
+    file!("after_load.sql", "events/after_load.sql"),
+    file!("ingest.sql", "events/ingest.sql"),
+];
+
+/// All built-in workloads, the default first.
+pub(crate) const BUILTINS: &[(&str, &[File])] = &[
+    ("tpcb", TPCB),
+    ("simple-update", SIMPLE_UPDATE),
+    ("select-only", SELECT_ONLY),
+    ("autocommit", AUTOCOMMIT),
+    ("events", EVENTS),
+];
