@@ -1,0 +1,140 @@
+//! Making a data directory.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::error::ClusterError;
+use super::settings;
+use crate::install::Install;
+use crate::target::Secret;
+use crate::user::ServerUser;
+
+/// The superuser of embedded clusters.
+pub(crate) const SUPERUSER: &str = "postgres";
+
+/// The library that counts statements.
+pub(crate) const STATEMENTS: &str = "pg_stat_statements";
+
+/// A command for a program of the install that runs as the server's user, in
+/// `dir`, with no PostgreSQL variable of the caller's environment.
+pub(crate) fn server_command(
+    install: &Install,
+    program: &str,
+    user: &ServerUser,
+    dir: &Path,
+) -> Command {
+    let mut command = install.command(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PG") {
+            command.env_remove(name);
+        }
+    }
+    command.env("LC_ALL", "C").env_remove("LANGUAGE").current_dir(dir).stdin(Stdio::null());
+    user.run_as(&mut command);
+    command
+}
+
+/// Runs initdb: UTF-8, C locale, trust on the private socket, passwords
+/// elsewhere. Everything else is the version's own default (18 has data
+/// checksums on).
+///
+/// Without `sync` the files are not flushed: enough for a data directory that
+/// is thrown away after a crash of the machine, and less writing left over for
+/// the first run.
+pub(crate) fn initdb(
+    install: &Install,
+    user: &ServerUser,
+    dir: &Path,
+    data_dir: &Path,
+    password: Option<&Secret>,
+    sync: bool,
+) -> Result<(), ClusterError> {
+    let mut command = server_command(install, "initdb", user, dir);
+    command
+        .arg("--pgdata")
+        .arg(data_dir)
+        .args(["--username", SUPERUSER])
+        .args(["--encoding", "UTF8", "--no-locale"])
+        .args(["--auth-local", "trust", "--auth-host", "scram-sha-256"]);
+    if !sync {
+        command.arg("--no-sync");
+    }
+    let password_file = dir.join("initial-password");
+    if let Some(password) = password {
+        let write = || {
+            let mut file = fs::File::options()
+                .create_new(true)
+                .write(true)
+                .mode(0o600)
+                .open(&password_file)?;
+            user.own(&password_file)?;
+            writeln!(file, "{}", password.expose())
+        };
+        write().map_err(ClusterError::io("write", &password_file))?;
+        command.arg("--pwfile").arg(&password_file);
+    }
+    let outcome = run(command, "initdb", dir, None);
+    if password.is_some() {
+        fs::remove_file(&password_file).map_err(ClusterError::io("remove", &password_file))?;
+    }
+    outcome?;
+    settings::include_in(data_dir).map_err(ClusterError::io("write", data_dir))
+}
+
+/// Creates the statement statistics extension in the template and the default
+/// database, so that every database made from now on has it.
+pub(crate) fn create_statistics_extension(
+    install: &Install,
+    user: &ServerUser,
+    dir: &Path,
+    data_dir: &Path,
+) -> Result<(), ClusterError> {
+    for database in ["template1", "postgres"] {
+        let mut command = server_command(install, "postgres", user, dir);
+        // Single-user mode: no socket, no port, no other process. fsync is
+        // for this process alone.
+        command.args(["--single", "-j", "-F", "-D"]).arg(data_dir).args([
+            "-c",
+            "exit_on_error=on",
+            database,
+        ]);
+        let sql = format!("CREATE EXTENSION {STATEMENTS};\n\n");
+        run(command, "postgres --single", dir, Some(&sql))?;
+    }
+    Ok(())
+}
+
+fn run(
+    mut command: Command,
+    program: &'static str,
+    dir: &Path,
+    input: Option<&str>,
+) -> Result<(), ClusterError> {
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let spawn_failed =
+        |source| ClusterError::Spawn { program: program.into(), user: String::new(), source };
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(spawn_failed)?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        // A child that ended early says why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(spawn_failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if said.contains("No space left on device") {
+        return Err(ClusterError::DiskFull { path: dir.to_owned() });
+    }
+    Err(ClusterError::Init {
+        program,
+        dir: dir.to_owned(),
+        said: if said.is_empty() { output.status.to_string() } else { said },
+    })
+}

@@ -1,0 +1,41 @@
+//! Installs, clusters, snapshots and targets: everything about *having* a
+//! PostgreSQL server, nothing about measuring one.
+//!
+//! - [`Installs`] fetches and caches PostgreSQL 14 to 18 with the user's own pip
+//!   or uv; [`system_installs`] and [`Install::from_bin_dir`] use what is there.
+//! - [`Cluster`] makes, starts and stops a data directory of our own. Its server
+//!   ends when this process ends, in whatever way, and [`sweep`] removes what a
+//!   crash left.
+//! - [`ConnectParams`] says how to reach a server, ours or an attached one;
+//!   [`connect`] opens a control connection.
+//!
+//! The life of installs and clusters is blocking code, since it waits for
+//! processes and disks: from async code, call it in `spawn_blocking`. Only
+//! [`connect`] is async.
+//!
+//! What does not live here: reading settings and statistics (`probe`), the
+//! protocol of the data plane (`wire`), and the order in which a run uses all
+//! this (`lab`).
+
+mod cluster;
+mod install;
+mod places;
+mod target;
+mod user;
+mod version;
+
+pub use cluster::{
+    Cluster, ClusterError, ClusterSpec, RunningCluster, ServerExit, SettingError, StopMode, Swept,
+    TcpAccess, sweep,
+};
+pub use install::{
+    CachedInstall, FetchEvent, Install, InstallError, InstallSource, Installs, PythonTool,
+    system_installs,
+};
+pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
+pub use target::{
+    ChannelBinding, ConnectError, ConnectFailure, ConnectParams, Host, RootCert, Secret, SslMode,
+    TlsError, connect, connect_versioned, tls_client_config,
+};
+pub use user::{ServerUser, USER_VARIABLE, UserError};
+pub use version::{Major, PgVersion, UnknownMajor};
