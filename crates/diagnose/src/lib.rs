@@ -1,1 +1,52 @@
-//! walwright-diagnose
+//! From a record to what a person is told: figures, series, findings.
+//!
+//! Pure functions over [`walwright_record::Record`]: no server, no clock, no
+//! files. The same record gives the same answer on any machine and at any time.
+//!
+//! - [`summary`] is what a run says on one screen ([`Summary`]).
+//! - [`timeline`] is what its plots show ([`Timeline`]).
+//! - The parts can be asked for alone: [`load_summary`], [`time_split`],
+//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`].
+//!
+//! Three rules hold everywhere. Counters are differenced between samples inside
+//! the window and divided by the work done between the same two moments
+//! ([`difference`], [`work_between`]). A view whose statistics were reset inside
+//! the window is void. What cannot be seen is absent, with the reason
+//! ([`Blind`]), and never zero.
+
+#[cfg(test)]
+mod build;
+mod checkpoints;
+mod counters;
+mod cpu;
+mod host_series;
+mod latency;
+mod not_observable;
+mod seconds;
+mod series;
+mod statements;
+mod summary;
+mod tables;
+mod time_split;
+mod timeline;
+mod wait_class;
+mod wal;
+mod window;
+
+pub use checkpoints::{Checkpoints, checkpoints};
+pub use counters::{Difference, RowDifference, difference};
+pub use cpu::{CpuUse, GroupCpu, cpu_use};
+pub use latency::{
+    Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
+    load_summary,
+};
+pub use not_observable::{Blind, NotObservable};
+pub use series::{Series, Unit};
+pub use statements::{Statement, Statements, statements};
+pub use summary::{Summary, summary};
+pub use tables::{RowChanges, TableUpdates, row_changes};
+pub use time_split::{EventTime, TimePart, TimeSplit, time_split};
+pub use timeline::{Mark, Stretch, Timeline, timeline};
+pub use wait_class::WaitClass;
+pub use wal::WalSummary;
+pub use window::{Work, WorkUnit, failures, intervals_inside, transactions, work_between};

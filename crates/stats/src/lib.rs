@@ -8,8 +8,8 @@
 //! Where to look:
 //! - one run: [`precision_of_mean`] (autocorrelated intervals), [`steady_state`],
 //!   [`drift`], [`cliffs`];
-//! - shares and percentiles inside runs: [`shares`], [`block_bootstrap`],
-//!   [`percentile_interval`];
+//! - shares and percentiles inside runs: [`shares`], [`tick_means`],
+//!   [`block_bootstrap`], [`percentile_interval`];
 //! - runs against runs: [`paired_effect`], [`sign_flip_test`], [`holm`],
 //!   [`noise_floor`], [`judge`];
 //! - many runs over time: [`change_points`];
@@ -55,7 +55,7 @@ pub use percentile_interval::{ValueCounts, percentile_interval};
 pub use precision::{EffectiveSamples, effective_samples, precision_of_mean};
 pub use resampling::{IntervalKind, Resampling};
 pub use scaling::{Load, ScalingError, ScalingFit, ScalingLaw, fit_scaling};
-pub use shares::shares;
+pub use shares::{shares, tick_means};
 pub use sign_flip::{SignFlip, sign_flip_test, smallest_sign_flip_p};
 pub use steady::{SteadyRule, SteadyState, Unsteady, steady_state};
 pub use student::t_quantile;

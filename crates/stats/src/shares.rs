@@ -18,39 +18,49 @@ const FEW_BLOCKS: usize = 8;
 /// percentile intervals. `None` without ticks or when all counts are zero. A
 /// category never seen has the interval 0 to 0 and the doubt [`Doubt::NoSpread`].
 pub fn shares(ticks: &[Vec<f64>], how: &Resampling) -> Option<Vec<Estimate>> {
+    resampled_ratios(ticks, how, |counts, _| counts.iter().sum())
+}
+
+/// The mean count of every category in a tick, with the same bootstrap as
+/// [`shares`]. Times the length of a window this is the time all sessions spent
+/// in the category; over a throughput it is the time a transaction spends there
+/// (Little's law). `None` without ticks.
+pub fn tick_means(ticks: &[Vec<f64>], how: &Resampling) -> Option<Vec<Estimate>> {
+    resampled_ratios(ticks, how, |_, ticks| ticks as f64)
+}
+
+/// Counts of each category over what `whole` makes of the summed counts and the
+/// number of ticks.
+fn resampled_ratios(
+    ticks: &[Vec<f64>],
+    how: &Resampling,
+    whole: impl Fn(&[f64], usize) -> f64,
+) -> Option<Vec<Estimate>> {
     let categories = ticks.first()?.len();
     let n = ticks.len();
     let count = |tick: &Vec<f64>, category: usize| tick.get(category).copied().unwrap_or(0.0);
-    let mut sums = vec![0.0; categories];
-    for tick in ticks {
-        (0..categories).for_each(|k| sums[k] += count(tick, k));
-    }
-    let total: f64 = sums.iter().sum();
-    if !(total.is_finite() && total > 0.0) {
-        return None;
-    }
-    let centers: Vec<f64> = sums.iter().map(|s| s / total).collect();
-    // The influence of a tick on a share is what its autocorrelation matters for.
-    let block = (0..categories)
-        .map(|k| {
-            let influence: Vec<f64> = ticks
-                .iter()
-                .map(|tick| {
-                    let of_tick: f64 = (0..categories).map(|k| count(tick, k)).sum();
-                    count(tick, k) - centers[k] * of_tick
-                })
-                .collect();
-            block_length(&influence)
-        })
-        .max()
-        .unwrap_or(1);
-
+    let row = |i: usize| -> Vec<f64> { (0..categories).map(|k| count(&ticks[i], k)).collect() };
     // Prefix sums over the ticks twice round make every block one subtraction.
     let mut prefix = vec![vec![0.0; categories]];
     for i in 0..2 * n {
         let next = (0..categories).map(|k| prefix[i][k] + count(&ticks[i % n], k)).collect();
         prefix.push(next);
     }
+    let total = whole(&prefix[n], n);
+    if !(total.is_finite() && total > 0.0) {
+        return None;
+    }
+    let centers: Vec<f64> = prefix[n].iter().map(|s| s / total).collect();
+    // The influence of a tick on a ratio is what its autocorrelation matters for.
+    let block = (0..categories)
+        .map(|k| {
+            let influence: Vec<f64> =
+                (0..n).map(|i| count(&ticks[i], k) - centers[k] * whole(&row(i), 1)).collect();
+            block_length(&influence)
+        })
+        .max()
+        .unwrap_or(1);
+
     let mut rng = generator(how.seed);
     let mut resampled = vec![Vec::with_capacity(how.resamples); categories];
     let mut drawn = vec![0.0; categories];
@@ -66,7 +76,7 @@ pub fn shares(ticks: &[Vec<f64>], how: &Resampling) -> Option<Vec<Estimate>> {
             }
             left -= length;
         }
-        let of_all: f64 = drawn.iter().sum();
+        let of_all = whole(&drawn, n);
         if of_all > 0.0 {
             (0..categories).for_each(|k| resampled[k].push(drawn[k] / of_all));
         } else {
@@ -79,7 +89,7 @@ pub fn shares(ticks: &[Vec<f64>], how: &Resampling) -> Option<Vec<Estimate>> {
         if lost > 0 {
             doubts.push(Doubt::ResamplesLost { lost, of: how.resamples });
         }
-        if center == 0.0 || center == 1.0 {
+        if values.windows(2).all(|w| w[0] == w[1]) {
             doubts.push(Doubt::NoSpread);
         }
         let interval = if blocks < 2 { None } else { percentile_cut(values, how.confidence) };
@@ -146,6 +156,19 @@ mod tests {
         let sum: f64 = shares.iter().map(|s| s.center).sum();
         assert!((sum - 1.0).abs() < 1e-12);
         assert!(shares[2].doubts.contains(&Doubt::NoSpread));
+    }
+
+    #[test]
+    fn mean_counts_are_those_of_the_ticks() {
+        let ticks: Vec<Vec<f64>> = (0..100).map(|i| vec![f64::from(i % 4), 0.0]).collect();
+        let means = tick_means(&ticks, &Resampling::default()).unwrap();
+        assert!((means[0].center - 1.5).abs() < 1e-12);
+        assert!(means[0].interval.unwrap().contains(1.5));
+        // Ticks in which nobody is seen count as well.
+        assert_eq!(
+            tick_means(&[vec![0.0], vec![0.0]], &Resampling::default()).unwrap()[0].center,
+            0.0
+        );
     }
 
     #[test]

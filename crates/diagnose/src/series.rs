@@ -1,0 +1,155 @@
+//! One curve of a plot.
+
+use serde::Serialize;
+use walwright_record::{Record, Row, Sample, Source, Timestamp};
+
+/// Unit of a curve's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Events a second.
+    PerSecond,
+    /// Seconds.
+    Seconds,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Sessions.
+    Sessions,
+    /// Processors kept busy.
+    Processors,
+    /// A fraction, 0 to 1.
+    Fraction,
+}
+
+/// One curve: a label, a unit, and values over seconds since the run began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// A short stable name: `throughput`, `latency_p99`, `wait_cpu`.
+    pub name: String,
+    /// For the legend.
+    pub label: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// (seconds since the run began, value), ascending. For values that hold over
+    /// an interval the middle of it. Where nothing is known there is `None`, so
+    /// that a gap is drawn and not a line through it.
+    pub points: Vec<(f64, Option<f64>)>,
+}
+
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, label: impl Into<String>, unit: Unit) -> Self {
+        Series { name: name.into(), label: label.into(), unit, points: Vec::new() }
+    }
+
+    /// Whether no value is known.
+    pub fn is_empty(&self) -> bool {
+        self.points.iter().all(|(_, value)| value.is_none())
+    }
+
+    /// The largest value.
+    pub fn max(&self) -> Option<f64> {
+        self.points.iter().filter_map(|(_, v)| *v).max_by(f64::total_cmp)
+    }
+}
+
+/// Rates of a counter between neighbouring samples of a dense source: what
+/// `counter` makes of the rows of each sample, differenced, per second. A counter
+/// that is unknown at either end, went back, or was reset leaves a gap.
+pub(crate) fn rates(
+    record: &Record,
+    source: Source,
+    counter: impl Fn(&[Row]) -> Option<f64>,
+) -> Vec<(f64, Option<f64>)> {
+    ratios(record, source, |rows| Some((counter(rows)?, None)))
+}
+
+/// Like [`rates`], but per unit of a second counter where the closure gives one:
+/// a mean of whatever happened between two samples. Where nothing happened the
+/// mean is unknown.
+pub(crate) fn ratios(
+    record: &Record,
+    source: Source,
+    counters: impl Fn(&[Row]) -> Option<(f64, Option<f64>)>,
+) -> Vec<(f64, Option<f64>)> {
+    let origin = record.header.started;
+    record
+        .samples(source)
+        .windows(2)
+        .map(|pair| (middle(&pair[0], &pair[1], origin), between(&pair[0], &pair[1], &counters)))
+        .collect()
+}
+
+fn between(
+    before: &Sample,
+    after: &Sample,
+    counters: impl Fn(&[Row]) -> Option<(f64, Option<f64>)>,
+) -> Option<f64> {
+    let resets = |sample: &Sample| -> Vec<_> {
+        sample.rows.iter().filter_map(|r| r.0.get("stats_reset").cloned()).collect()
+    };
+    if resets(before) != resets(after) {
+        return None;
+    }
+    let ((b, below_b), (a, below_a)) = (counters(&before.rows)?, counters(&after.rows)?);
+    let below = match below_b.zip(below_a) {
+        Some((b, a)) => a - b,
+        None => after.at.since(before.at).as_secs_f64(),
+    };
+    (a >= b && below > 0.0).then(|| (a - b) / below)
+}
+
+fn middle(before: &Sample, after: &Sample, origin: Timestamp) -> f64 {
+    (before.at.seconds_from(origin) + after.at.seconds_from(origin)) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Build, row};
+
+    #[test]
+    fn gaps_stay_gaps() {
+        let mut build = Build::new();
+        for (t, bytes) in [
+            (1.0, Some(100.0)),
+            (2.0, Some(300.0)),
+            (3.0, None),
+            (4.0, Some(900.0)),
+            (5.0, Some(10.0)),
+            (6.0, Some(30.0)),
+        ] {
+            let rows = bytes.map(|b| row([("wal_bytes", b)]));
+            build.sample(t, Source::Wal, rows);
+        }
+        let points = rates(&build.record, Source::Wal, |rows| rows.first()?.number("wal_bytes"));
+        assert_eq!(
+            points,
+            [(1.5, Some(200.0)), (2.5, None), (3.5, None), (4.5, None), (5.5, Some(20.0))]
+        );
+    }
+
+    #[test]
+    fn a_reset_leaves_a_gap() {
+        let mut build = Build::new();
+        for (t, reset) in [(1.0, "a"), (2.0, "b"), (3.0, "b")] {
+            let mut wal = row([("wal_bytes", 100.0 * t)]);
+            wal.set("stats_reset", reset);
+            build.sample(t, Source::Wal, [wal]);
+        }
+        let points = rates(&build.record, Source::Wal, |rows| rows.first()?.number("wal_bytes"));
+        assert_eq!(points, [(1.5, None), (2.5, Some(100.0))]);
+    }
+
+    #[test]
+    fn a_mean_of_nothing_is_unknown() {
+        let mut build = Build::new();
+        for (t, time, count) in [(1.0, 0.0, 0.0), (2.0, 5.0, 10.0), (3.0, 5.0, 10.0)] {
+            build.sample(t, Source::Wal, [row([("time", time), ("count", count)])]);
+        }
+        let points = ratios(&build.record, Source::Wal, |rows| {
+            let row = rows.first()?;
+            Some((row.number("time")?, row.number("count")))
+        });
+        assert_eq!(points, [(1.5, Some(0.5)), (2.5, None)]);
+    }
+}
