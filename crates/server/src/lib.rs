@@ -34,8 +34,8 @@ pub use install::{
 };
 pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
 pub use target::{
-    ChannelBinding, ConnectError, ConnectFailure, ConnectParams, Host, RootCert, Secret, SslMode,
-    TlsError, connect, connect_versioned, tls_client_config,
+    ChannelBinding, ConnectError, ConnectFailure, ConnectParams, ConninfoError, Host, RootCert,
+    Secret, SslMode, TargetError, TlsError, connect, connect_versioned, tls_client_config,
 };
 pub use user::{ServerUser, USER_VARIABLE, UserError};
 pub use version::{Major, PgVersion, UnknownMajor};
