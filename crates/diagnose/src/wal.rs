@@ -110,7 +110,11 @@ fn flush_time(
     if record.setting("track_wal_io_timing").is_some_and(|s| s.value == "off") {
         return Err(off());
     }
-    let milliseconds = milliseconds?;
+    // A server that counts flushes has the column; where it holds nothing, it is not timed.
+    let milliseconds = match milliseconds {
+        Err(Blind::NoColumn { .. }) => return Err(off()),
+        known => known?,
+    };
     if milliseconds == 0.0 && count > 0.0 {
         return Err(off());
     }
@@ -172,6 +176,18 @@ mod tests {
     fn no_timing_is_not_a_flush_of_zero() {
         let (wal, gaps) = summary(&up_to_17(false), 10.0, 90.0);
         assert_eq!(wal.unwrap().mean_flush, None);
+        assert!(gaps.0.iter().any(|g| matches!(g.why, Blind::TimingOff { .. })));
+    }
+
+    #[test]
+    fn times_that_the_probe_left_null_are_untimed() {
+        let mut build = up_to_17(true);
+        build.record.settings.clear();
+        for sample in build.record.samples.get_mut(&Source::Wal).unwrap() {
+            sample.rows[0].set("wal_sync_time", Option::<f64>::None);
+        }
+        let (wal, gaps) = summary(&build, 10.0, 90.0);
+        assert!(wal.unwrap().flushes_per_transaction.is_some());
         assert!(gaps.0.iter().any(|g| matches!(g.why, Blind::TimingOff { .. })));
     }
 
