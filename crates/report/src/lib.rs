@@ -1,1 +1,16 @@
-//! walwright-report
+//! Renderings of a record: what a person sees.
+//!
+//! - [`html::report`] is the report: one self-contained HTML page with plots, for
+//!   screen (light and dark) and paper.
+//! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
+//!   ticket or a chat.
+//! - [`format`] is how figures are written, for every other rendering too.
+//!
+//! Figures come from `diagnose`, facts from `record`; nothing is computed here but
+//! places on paper. Charts are SVG made by pure functions (`svg`), the page is a
+//! template with its own style and script (`templates/`).
+
+pub mod format;
+pub mod html;
+mod svg;
+mod words;

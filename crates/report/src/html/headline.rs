@@ -1,0 +1,119 @@
+//! The figures at the top, and those beside them.
+
+use walwright_diagnose::{Latency, Summary};
+use walwright_record::Record;
+
+use super::latency::{NAMED, known};
+use super::page::{Figure, Verdict};
+use crate::{format, words};
+
+/// Throughput and latency. Empty for a record without a load of ours.
+pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
+    let Some(load) = &summary.load else { return Vec::new() };
+    let throughput = load.throughput.as_ref();
+    let mut figures = vec![Figure {
+        name: "Throughput".to_owned(),
+        lead: true,
+        unknown: throughput.is_none(),
+        value: throughput.map_or_else(unknown, |t| format::estimate(t, "/s")),
+        note: throughput.map(|t| {
+            let doubts: Vec<String> = t.doubts.iter().map(ToString::to_string).collect();
+            match (t.interval.is_some(), doubts.is_empty()) {
+                (true, true) => "transactions, 95 % interval within this run".to_owned(),
+                (_, false) => format!("transactions; {}", doubts.join("; ")),
+                (false, true) => "transactions".to_owned(),
+            }
+        }),
+        ..Figure::default()
+    }];
+    for (percent, ink) in NAMED {
+        let value = load.latency.as_ref().and_then(|l| at(l, percent));
+        figures.push(Figure {
+            name: if percent < 100.0 { format::percentile_name(percent) } else { "max".to_owned() },
+            unknown: value.is_none(),
+            value: value.unwrap_or_else(|| "too few".to_owned()),
+            ink: Some(ink.class()),
+            ..Figure::default()
+        });
+    }
+    figures
+}
+
+/// A named percentile, where enough transactions fix it.
+fn at(latency: &Latency, percent: f64) -> Option<String> {
+    let value = match percent {
+        50.0 => latency.p50,
+        95.0 => latency.p95,
+        99.0 => latency.p99,
+        99.9 => latency.p99_9,
+        _ => latency.max,
+    };
+    (percent == 100.0 || known(latency.count, percent)).then(|| format::latency(value))
+}
+
+fn unknown() -> String {
+    format::NOT_OBSERVABLE.to_owned()
+}
+
+/// What stands beside throughput and latency: cost of a transaction, failures,
+/// checkpoints, measures taken apart from the load.
+pub(super) fn beside(record: &Record, summary: &Summary) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut push = |name: &str, value: Option<String>, note: Option<String>| {
+        figures.push(Figure {
+            name: name.to_owned(),
+            unknown: value.is_none(),
+            value: value.unwrap_or_else(unknown),
+            note,
+            ..Figure::default()
+        });
+    };
+    let wal = summary.wal.as_ref();
+    let unit = wal.map_or("transaction", |w| w.unit.name());
+    push(
+        &format!("WAL per {unit}"),
+        wal.and_then(|w| w.bytes_per_transaction).map(format::bytes),
+        wal.and_then(|w| w.fpi_per_transaction)
+            .map(|n| format!("{} full-page images", format::number(n))),
+    );
+    push(
+        &format!("Flushes per {unit}"),
+        wal.and_then(|w| w.flushes_per_transaction).map(format::number),
+        wal.and_then(|w| w.transactions_per_flush)
+            .map(|n| format!("{} {unit}s per flush", format::number(n))),
+    );
+    push(
+        "Checkpoints completed",
+        summary.checkpoints.as_ref().map(|c| format::count(c.completed)),
+        summary
+            .checkpoints
+            .as_ref()
+            .and_then(|c| c.buffers_written)
+            .map(|b| format!("{} buffers written", format::count(b))),
+    );
+    if let Some(load) = &summary.load {
+        let states: Vec<&str> = load.failures.keys().map(String::as_str).collect();
+        push(
+            "Failed",
+            Some(words::failed_of(load)),
+            (!states.is_empty()).then(|| states.join(", ")),
+        );
+        if let Some(open) = &load.open_loop {
+            push(
+                "Offered rate",
+                Some(format::rate(open.offered)),
+                Some(format!("reached {}", format::rate(open.reached))),
+            );
+        }
+    }
+    for (name, seconds) in &record.side_measures {
+        push(&words::side_measure(name), Some(format::seconds(*seconds)), None);
+    }
+    figures
+}
+
+/// The workload's pass mark.
+pub(super) fn verdict(summary: &Summary) -> Option<Verdict> {
+    let mark = summary.load.as_ref()?.pass_mark.as_ref()?;
+    Some(Verdict { pass: mark.passed, text: words::pass_mark(mark) })
+}

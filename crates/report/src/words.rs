@@ -1,0 +1,238 @@
+//! Sentences about a record that all renderings share.
+
+use std::time::Duration;
+
+use walwright_diagnose::{LoadSummary, PassMark, WaitClass};
+use walwright_record::{PhaseName, Record, RunState, Schedule};
+
+use crate::format;
+use crate::svg::Ink;
+
+/// What ran on what: `tpcb at scale 50 on PostgreSQL 18.6`.
+pub(crate) fn title(record: &Record) -> String {
+    let workload = match &record.workload {
+        Some(workload) => format!("{} at scale {}", workload.name, workload.scale),
+        None if record.header.workload.is_empty() => "Observed load".to_owned(),
+        None => record.header.workload.clone(),
+    };
+    match &record.target {
+        Some(target) => format!("{workload} on PostgreSQL {}", target.version),
+        None => workload,
+    }
+}
+
+/// How the load was driven and for how long it was measured, as one sentence.
+pub(crate) fn deck(record: &Record) -> String {
+    let driven = record.load.as_ref().map(|load| {
+        let clients = format::counted(load.clients.into(), "client");
+        format!(
+            "{clients} in {}, {} protocol, {} mode",
+            with_article(&schedule(&load.schedule)),
+            load.protocol,
+            load.mode
+        )
+    });
+    let measured = record.window().map(|window| {
+        let warm_up = record.phase(PhaseName::WarmUp).map(|w| w.length()).unwrap_or_default();
+        let after = if warm_up >= Duration::from_secs(1) {
+            format!(" after {} of warm-up", format::length(warm_up))
+        } else {
+            String::new()
+        };
+        format!("measured for {}{after}", format::length(window.length()))
+    });
+    let parts: Vec<String> = [
+        Some(driven.unwrap_or_else(|| "A load that walwright did not drive".to_owned())),
+        Some(measured.unwrap_or_else(|| "without a measured window".to_owned())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    format!("{}.", parts.join(", "))
+}
+
+fn with_article(schedule: &str) -> String {
+    let article = if schedule.starts_with("open") { "an" } else { "a" };
+    format!("{article} {schedule}")
+}
+
+/// A schedule in words.
+pub(crate) fn schedule(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Closed { think: None } => "closed loop".to_owned(),
+        Schedule::Closed { think: Some(think) } => {
+            format!("closed loop with {} of think time", format::latency(*think))
+        }
+        Schedule::Open { rate, poisson, latency_limit } => {
+            let gaps = if *poisson { "Poisson arrivals" } else { "even gaps" };
+            let limit = latency_limit
+                .map(|l| format!(", skipped when later than {}", format::latency(l)))
+                .unwrap_or_default();
+            format!("open loop at {}, {gaps}{limit}", format::rate(*rate))
+        }
+    }
+}
+
+/// Why a run is not whole: a word and a sentence. `None` for one that ended as planned.
+pub(crate) fn state(record: &Record) -> Option<(&'static str, String)> {
+    let word = match record.header.state {
+        RunState::Complete => return None,
+        RunState::Running => "Still running",
+        RunState::Interrupted => "Interrupted",
+        RunState::Failed => "Failed",
+    };
+    let mut text = record.header.error.clone().map(|e| sentence(&e)).unwrap_or_default();
+    let phase = record.phases.iter().rfind(|p| p.end.is_none()).or(record.phases.last());
+    if let Some(phase) = phase {
+        let during = format!("The record ends in the phase '{}'", phase.name.name());
+        text = format!("{text} {during}; what was seen until then is below.").trim().to_owned();
+    }
+    Some((word, text))
+}
+
+/// Text that begins with a capital and ends with a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.trim().chars();
+    let Some(first) = chars.next() else { return String::new() };
+    let text: String = first.to_uppercase().chain(chars).collect();
+    if text.ends_with(['.', '!', '?']) { text } else { format!("{text}.") }
+}
+
+/// Why there is no figure of the load.
+pub(crate) fn no_load(record: &Record) -> String {
+    match (record.window(), record.intervals.is_empty()) {
+        (_, true) if record.load.is_none() => {
+            "The load was not walwright's: what clients saw is not observable.".to_owned()
+        }
+        (None, _) => format!(
+            "The run ended before its measured window began{}, so it has no figures.",
+            last_phase(record)
+        ),
+        (Some(_), true) => "The run ended before the driver reported an interval.".to_owned(),
+        (Some(_), false) => "No interval of the load lies in the measured window.".to_owned(),
+    }
+}
+
+fn last_phase(record: &Record) -> String {
+    let last = record.phases.last();
+    last.map(|p| format!(" (in the phase '{}')", p.name.name())).unwrap_or_default()
+}
+
+/// The pass mark of a workload against what was measured.
+pub(crate) fn pass_mark(mark: &PassMark) -> String {
+    let side = if mark.passed { "under" } else { "not under" };
+    format!(
+        "{} a transaction on average, {side} the workload's mark of {}",
+        format::latency(mark.mean),
+        format::latency(mark.mark)
+    )
+}
+
+/// Failures against all transactions: `3 of 637,215`.
+pub(crate) fn failed_of(load: &LoadSummary) -> String {
+    format!("{} of {}", format::count(load.failed), format::count(load.failed + load.transactions))
+}
+
+/// The name of a measure taken beside the load.
+pub(crate) fn side_measure(name: &str) -> String {
+    match name {
+        "empty_query_round_trip" => "Round trip of an empty query".to_owned(),
+        other => {
+            let words = other.replace('_', " ");
+            let named = sentence(&words);
+            named.trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+/// The colour of a class of waits.
+pub(crate) fn ink(class: WaitClass) -> Ink {
+    match class {
+        WaitClass::Cpu => Ink::Cpu,
+        WaitClass::Flush => Ink::Flush,
+        WaitClass::FlushQueue => Ink::FlushQueue,
+        WaitClass::Replication => Ink::Replication,
+        WaitClass::Io => Ink::Io,
+        WaitClass::Lock => Ink::Lock,
+        WaitClass::Lwlock => Ink::LwLock,
+        WaitClass::Client => Ink::Client,
+        WaitClass::Other => Ink::Other,
+    }
+}
+
+/// What a SQLSTATE means, in PostgreSQL's own condition names (appendix A of its
+/// manual), for those that a load is likely to meet; else the name of its class.
+pub(crate) fn sqlstate(code: &str) -> &'static str {
+    match code {
+        "08006" => "connection failure",
+        "22012" => "division by zero",
+        "22P02" => "invalid text representation",
+        "23502" => "not null violation",
+        "23503" => "foreign key violation",
+        "23505" => "unique violation",
+        "23514" => "check violation",
+        "25006" => "read only sql transaction",
+        "25P02" => "in failed sql transaction",
+        "25P03" => "idle in transaction session timeout",
+        "25P04" => "transaction timeout",
+        "26000" => "invalid sql statement name (a prepared statement is gone)",
+        "40001" => "serialization failure",
+        "40P01" => "deadlock detected",
+        "42501" => "insufficient privilege",
+        "42601" => "syntax error",
+        "42703" => "undefined column",
+        "42P01" => "undefined table",
+        "53100" => "disk full",
+        "53200" => "out of memory",
+        "53300" => "too many connections",
+        "55P03" => "lock not available",
+        "57014" => "query canceled",
+        "57P01" => "admin shutdown",
+        "57P02" => "crash shutdown",
+        "57P03" => "cannot connect now",
+        "connection" => "the connection was lost or refused",
+        "script" => "the script itself failed in the client",
+        other => match other.get(..2) {
+            Some("08") => "connection exception",
+            Some("22") => "data exception",
+            Some("23") => "integrity constraint violation",
+            Some("25") => "invalid transaction state",
+            Some("40") => "transaction rollback",
+            Some("42") => "syntax error or access rule violation",
+            Some("53") => "insufficient resources",
+            Some("54") => "program limit exceeded",
+            Some("55") => "object not in prerequisite state",
+            Some("57") => "operator intervention",
+            Some("58") => "system error",
+            Some("P0") => "PL/pgSQL error",
+            Some("XX") => "internal error",
+            _ => "",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_begin_and_end_like_sentences() {
+        assert_eq!(sentence("the server went away"), "The server went away.");
+        assert_eq!(sentence("Done."), "Done.");
+        assert_eq!(sentence(" "), "");
+    }
+
+    #[test]
+    fn sqlstates_have_names_or_classes() {
+        assert_eq!(sqlstate("40P01"), "deadlock detected");
+        assert_eq!(sqlstate("23P99"), "integrity constraint violation");
+        assert_eq!(sqlstate("é"), "");
+        assert_eq!(sqlstate(""), "");
+    }
+
+    #[test]
+    fn side_measures_are_named_in_words() {
+        assert_eq!(side_measure("empty_query_round_trip"), "Round trip of an empty query");
+        assert_eq!(side_measure("connect_time"), "Connect time");
+    }
+}
