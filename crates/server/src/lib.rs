@@ -6,6 +6,7 @@
 //! - [`Cluster`] makes, starts and stops a data directory of our own. Its server
 //!   ends when this process ends, in whatever way, and [`sweep`] removes what a
 //!   crash left.
+//! - [`Snapshot`] copies a data directory at rest, and restores it.
 //! - [`ConnectParams`] says how to reach a server, ours or an attached one;
 //!   [`connect`] opens a control connection.
 //!
@@ -20,6 +21,7 @@
 mod cluster;
 mod install;
 mod places;
+mod snapshot;
 mod target;
 mod user;
 mod version;
@@ -33,6 +35,7 @@ pub use install::{
     system_installs,
 };
 pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
+pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
 pub use target::{
     ChannelBinding, ConnectError, ConnectFailure, ConnectParams, ConninfoError, Host, RootCert,
     Secret, SslMode, TargetError, TlsError, connect, connect_versioned, tls_client_config,

@@ -14,7 +14,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -259,9 +259,17 @@ impl Cluster {
             .map_err(ClusterError::io("write the settings in", &data_dir))
     }
 
+    /// Keeps the server from being started until the guard is dropped.
+    pub(crate) fn keep_stopped(&self) -> Result<Idle<'_>, ClusterError> {
+        if self.inner.running.swap(true, Ordering::AcqRel) {
+            return Err(ClusterError::Running { dir: self.inner.dir.clone() });
+        }
+        Ok(Idle(&self.inner.running))
+    }
+
     /// Takes away what a failed creation left in a directory that is not ours
     /// to remove.
-    fn remove_contents(&self) {
+    pub(crate) fn remove_contents(&self) {
         for entry in fs::read_dir(&self.inner.dir).into_iter().flatten().flatten() {
             let path = entry.path();
             let removed =
@@ -270,6 +278,16 @@ impl Cluster {
                 tracing::warn!(path = %path.display(), %error, "could not remove what a failed initdb left");
             }
         }
+    }
+}
+
+/// While this exists the cluster's server does not run.
+#[derive(Debug)]
+pub(crate) struct Idle<'a>(&'a AtomicBool);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -1,0 +1,130 @@
+//! Snapshots of real data directories.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use walwright_server::{
+    Cluster, ClusterError, ClusterSpec, FetchEvent, Installs, Major, Places, Snapshot,
+    SnapshotError, connect,
+};
+
+fn spec(places: &Places) -> ClusterSpec {
+    let install = Installs::open(None)
+        .expect("a cache")
+        .ensure(Major::V18, &mut |_: &FetchEvent| {})
+        .expect("an install");
+    ClusterSpec::new(places, install)
+}
+
+/// Path, mode, owner and content of everything below a directory.
+type Contents = BTreeMap<PathBuf, (u32, u32, u32, Vec<u8>)>;
+
+fn contents(root: &Path) -> Contents {
+    let mut all = Contents::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(&dir).expect("read") {
+            let path = entry.expect("entry").path();
+            let meta = fs::symlink_metadata(&path).expect("stat");
+            let bytes = if meta.is_dir() {
+                pending.push(path.clone());
+                Vec::new()
+            } else {
+                fs::read(&path).expect("read")
+            };
+            let relative = path.strip_prefix(root).expect("below").to_owned();
+            all.insert(relative, (meta.mode(), meta.uid(), meta.gid(), bytes));
+        }
+    }
+    all
+}
+
+/// Runs SQL on the cluster and stops it in order; gives the last row's number.
+fn run_sql(cluster: &Cluster, sql: &str, number: &str) -> i64 {
+    let server = cluster.start().expect("started");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let found = runtime.block_on(async {
+        let client = connect(&server.connect_params("postgres")).await.expect("connected");
+        client.batch_execute(sql).await.expect("sql");
+        client.query_one(number, &[]).await.expect("row").get(0)
+    });
+    server.stop().expect("stopped");
+    found
+}
+
+#[test]
+fn a_restored_cluster_is_the_same_in_every_byte_and_starts() {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("chmod");
+    let places = Places::open(Some(base.path().join("cache"))).expect("places");
+    let cluster = Cluster::create(spec(&places)).expect("a cluster");
+    let count = "select count(*) from t";
+    let fill = "create table t as select generate_series(1, 20000) as a";
+    assert_eq!(run_sql(&cluster, fill, count), 20_000);
+
+    let at_rest = contents(&cluster.data_dir());
+    let dir = base.path().join("snapshots/prepared");
+    let (snapshot, report) = Snapshot::take(&cluster, &dir).expect("taken");
+    assert!(report.files > 900 && report.bytes > 20_000_000, "{report:?}");
+    assert_eq!(contents(&dir.join("data")), at_rest);
+    assert_eq!(Snapshot::open(&dir).expect("opens"), snapshot);
+    assert!(matches!(Snapshot::take(&cluster, &dir), Err(SnapshotError::Exists(_))));
+    assert_eq!(
+        fs::read_dir(base.path().join("snapshots")).expect("read").count(),
+        1,
+        "nothing half-made is left"
+    );
+
+    assert_eq!(run_sql(&cluster, "delete from t where a > 5", count), 5);
+    snapshot.restore(&cluster).expect("restored");
+    assert_eq!(contents(&cluster.data_dir()), at_rest);
+    assert_eq!(run_sql(&cluster, "", count), 20_000);
+
+    let (twin, _) = snapshot.create_cluster(spec(&places)).expect("a second cluster");
+    assert_eq!(contents(&twin.data_dir()), at_rest);
+    assert_eq!(run_sql(&twin, "", count), 20_000);
+    let names: Vec<_> = fs::read_dir(twin.dir())
+        .expect("read")
+        .map(|entry| entry.expect("entry").file_name())
+        .collect();
+    assert!(
+        names.iter().all(|name| !name.to_string_lossy().starts_with(".restoring")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn what_is_not_at_rest_or_not_whole_is_refused() {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("chmod");
+    let places = Places::open(Some(base.path().join("cache"))).expect("places");
+    let cluster = Cluster::create(spec(&places)).expect("a cluster");
+    let dir = base.path().join("snapshot");
+
+    let server = cluster.start().expect("started");
+    let running = Snapshot::take(&cluster, &dir);
+    assert!(matches!(running, Err(SnapshotError::Cluster(ClusterError::Running { .. }))));
+    server.stop_immediately().expect("stopped");
+    assert!(matches!(Snapshot::take(&cluster, &dir), Err(SnapshotError::NotAtRest(_))));
+
+    run_sql(&cluster, "", "select 1::bigint");
+    let link = cluster.data_dir().join("pg_tblspc/16385");
+    std::os::unix::fs::symlink(base.path(), &link).expect("link");
+    let outside = Snapshot::take(&cluster, &dir).expect_err("a tablespace");
+    assert!(outside.to_string().contains("pg_tblspc/16385"), "{outside}");
+    fs::remove_file(&link).expect("remove");
+    assert!(!dir.exists());
+
+    let (snapshot, _) = Snapshot::take(&cluster, &dir).expect("taken");
+    fs::remove_file(dir.join("data/PG_VERSION")).expect("remove");
+    let before = contents(&cluster.data_dir());
+    let damaged = snapshot.restore(&cluster).expect_err("a file is gone");
+    assert!(matches!(damaged, SnapshotError::Unusable { .. }));
+    assert_eq!(contents(&cluster.data_dir()), before, "nothing was changed");
+    fs::write(dir.join("snapshot.json"), "{").expect("write");
+    assert!(matches!(Snapshot::open(&dir), Err(SnapshotError::Unusable { .. })));
+}
