@@ -41,12 +41,32 @@ pub struct GroupCpu {
     /// CPU time a transaction.
     #[serde(with = "crate::seconds::option")]
     pub per_transaction: Option<Duration>,
+    /// Time a transaction that its processes were ready to run and waited for a
+    /// processor, where the kernel shows it.
+    #[serde(with = "crate::seconds::option")]
+    pub run_delay_per_transaction: Option<Duration>,
 }
 
-/// Whether a process group of the probe is part of the server. The probe's own
-/// backends are not: their cost is not the workload's.
+impl CpuUse {
+    /// A process group by name.
+    pub fn group(&self, name: &str) -> Option<&GroupCpu> {
+        self.groups.iter().find(|g| g.group == name)
+    }
+}
+
+/// The group of the server's client backends.
+pub(crate) const CLIENT_BACKENDS: &str = "server: client backends";
+/// The group of the probe's own backends: not a cost of the workload.
+const PROBE_BACKENDS: &str = "server: walwright probe";
+
+/// Whether a process group is the server at work.
 fn is_server(group: &str) -> bool {
-    group.starts_with("postgres")
+    group.starts_with("server: ") && group != PROBE_BACKENDS
+}
+
+/// CPU seconds of a row of processes.
+pub(crate) fn cpu_seconds(row: &Row) -> Option<f64> {
+    Some(row.number("user_seconds")? + row.number("system_seconds")?)
 }
 
 /// CPU over the window. Everything about processes needs the server on this machine.
@@ -71,17 +91,20 @@ pub(crate) fn cpu_use_noting(record: &Record, window: Window, gaps: &mut Gaps) -
             .rows
             .iter()
             .filter_map(|row| {
-                let cpu = row.delta("cpu_seconds")?;
+                let cpu = row.delta("user_seconds")? + row.delta("system_seconds")?;
                 Some(GroupCpu {
                     group: row.last.text("process_group")?.to_owned(),
                     processors: cpu / seconds,
                     per_transaction: per(cpu),
+                    run_delay_per_transaction: row.delta("run_delay_seconds").and_then(per),
                 })
             })
             .collect();
         found.groups.sort_by(|a, b| b.processors.total_cmp(&a.processors));
         let of_server = |row: &Row| row.text("process_group").is_some_and(is_server);
-        let server = processes.sum_where("cpu_seconds", of_server);
+        let server = processes
+            .sum_where("user_seconds", of_server)
+            .and_then(|user| Ok(user + processes.sum_where("system_seconds", of_server)?));
         found.server_per_transaction = gaps.note("server CPU", server).and_then(per);
     }
     if let Some(machine) = gaps.note("machine CPU", difference(record, Source::Cpu, window)) {
@@ -115,3 +138,99 @@ const KINDS: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "so
 const IN_KERNEL: [&str; 3] = ["system", "irq", "softirq"];
 /// Kinds that are no work of this machine.
 const NOT_BUSY: [&str; 3] = ["idle", "iowait", "steal"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Build, named, row, second};
+
+    const WINDOW: (f64, f64) = (5.0, 25.0);
+
+    fn build() -> Build {
+        let mut build = Build::new();
+        build.load(0, 30, 1_000);
+        for s in 0..30 {
+            let t = f64::from(s);
+            let group = |name: &str, user: f64, system: f64| {
+                named(
+                    [("process_group", name)],
+                    [
+                        ("user_seconds", 100.0 + user * t),
+                        ("system_seconds", system * t),
+                        ("run_delay_seconds", 0.1 * t),
+                    ],
+                )
+            };
+            let mut groups = vec![
+                group(CLIENT_BACKENDS, 0.5, 0.3),
+                group("server: walwriter", 0.05, 0.05),
+                group(PROBE_BACKENDS, 0.01, 0.01),
+                group("walwright", 0.1, 0.1),
+            ];
+            if s > 15 {
+                groups.push(group("other: backup", 1.0, 0.0));
+            }
+            build.sample(t, Source::Processes, groups);
+            build.sample(
+                t,
+                Source::Cpu,
+                [row([
+                    ("user", 0.8 * t),
+                    ("nice", 0.0),
+                    ("system", 0.4 * t),
+                    ("idle", 0.5 * t),
+                    ("iowait", 0.1 * t),
+                    ("irq", 0.0),
+                    ("softirq", 0.1 * t),
+                    ("steal", 0.1 * t),
+                    ("guest", 0.8 * t),
+                ])],
+            );
+        }
+        build
+    }
+
+    fn used(build: &Build) -> (CpuUse, Gaps) {
+        let mut gaps = Gaps::default();
+        let window = Window { start: second(WINDOW.0), end: second(WINDOW.1) };
+        (cpu_use_noting(&build.record, window, &mut gaps), gaps)
+    }
+
+    #[test]
+    fn cpu_is_stated_per_transaction() {
+        let (cpu, gaps) = used(&build());
+        let near = |of: Option<Duration>, micros: f64| {
+            (of.unwrap().as_secs_f64() * 1e6 - micros).abs() < 0.5
+        };
+        // 0.8 + 0.1 processors over 1,000 a second; the probe's backends left out.
+        assert!(near(cpu.server_per_transaction, 900.0), "{cpu:?}");
+        assert!(near(cpu.driver_per_transaction, 50.0));
+        let backends = cpu.group(CLIENT_BACKENDS).unwrap();
+        assert!((backends.processors - 0.8).abs() < 1e-9);
+        assert!(near(backends.per_transaction, 800.0));
+        assert!(near(backends.run_delay_per_transaction, 100.0));
+        assert_eq!(cpu.groups[0].group, CLIENT_BACKENDS);
+        // What it used before it was first seen is unknown, so it is not listed.
+        assert!(cpu.group("other: backup").is_none());
+        assert!(gaps.0.is_empty());
+    }
+
+    #[test]
+    fn shares_of_the_machine_add_up_without_guest_time() {
+        let (cpu, _) = used(&build());
+        assert!((cpu.busy.unwrap() - 0.65).abs() < 1e-9);
+        assert!((cpu.system.unwrap() - 0.25).abs() < 1e-9);
+        assert!((cpu.steal.unwrap() - 0.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_remote_server_shows_no_processes() {
+        let mut build = Build::new();
+        build.load(0, 30, 1_000);
+        let (cpu, gaps) = used(&build);
+        assert_eq!((cpu.server_per_transaction, cpu.busy), (None, None));
+        assert!(cpu.driver_per_transaction.is_some());
+        let figures: Vec<&str> = gaps.0.iter().map(|g| g.figure.as_str()).collect();
+        assert_eq!(figures, ["CPU by process", "machine CPU"]);
+    }
+}

@@ -79,15 +79,17 @@ pub fn summary(record: &Record) -> Summary {
         summary.window = Some(window.length());
         summary.load = load_summary(record, window);
         summary.wal = wal::wal_summary(record, window, &mut gaps);
-        summary.time =
-            gaps.note("time of a transaction", time_split(record, window)).map(|mut time| {
-                time.counted_flush =
-                    summary.wal.as_ref().and_then(|wal| wal.flush_time_per_transaction);
-                time
-            });
+        let cpu = cpu::cpu_use_noting(record, window, &mut gaps);
+        summary.time = gaps.note("time of a transaction", time_split(record, window));
+        if let Some(time) = &mut summary.time {
+            let backends = cpu.group(cpu::CLIENT_BACKENDS);
+            time.counted_cpu = backends.and_then(|g| g.per_transaction);
+            time.counted_run_delay = backends.and_then(|g| g.run_delay_per_transaction);
+            time.counted_flush = summary.wal.as_ref().and_then(|w| w.flush_time_per_transaction);
+        }
+        summary.cpu = Some(cpu);
         summary.checkpoints = gaps.note("checkpoints", checkpoints(record, window));
         summary.rows = gaps.note("row changes", row_changes(record, window));
-        summary.cpu = Some(cpu::cpu_use_noting(record, window, &mut gaps));
         summary.statements = gaps.note("statements", statements(record, window, STATEMENTS));
     }
     summary.not_observable = gaps.0;

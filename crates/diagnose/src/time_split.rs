@@ -50,6 +50,14 @@ pub struct TimeSplit {
     /// a check on the sampled one. Up to 17 it includes the WAL writer's.
     #[serde(with = "crate::seconds::option")]
     pub counted_flush: Option<Duration>,
+    /// CPU of client backends a transaction by the kernel's counters, where the
+    /// server's processes can be seen: a check on [`WaitClass::Cpu`], which holds
+    /// this and the next.
+    #[serde(with = "crate::seconds::option")]
+    pub counted_cpu: Option<Duration>,
+    /// Time a transaction that client backends waited for a processor, likewise.
+    #[serde(with = "crate::seconds::option")]
+    pub counted_run_delay: Option<Duration>,
     /// Reasons to trust the split less, each a sentence.
     pub doubts: Vec<String>,
 }
@@ -161,6 +169,8 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         on_server,
         ticks: ticks.len(),
         counted_flush: None,
+        counted_cpu: None,
+        counted_run_delay: None,
         doubts,
         latency,
     })
