@@ -1,6 +1,7 @@
 //! Command-line forms: `file.sql@3` and `name=value`.
 
-use super::compile::{Definition, is_valid_name};
+use super::compile::Definition;
+use super::names::is_valid_name;
 
 /// A script or variable argument that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

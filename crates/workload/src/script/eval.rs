@@ -17,7 +17,7 @@ pub enum EvalError {
     #[error("a variable holds text that is not a number, a boolean or null")]
     Malformed(Slot),
     /// A value of one type stands where another is needed.
-    #[error("cannot use {from} as {to}")]
+    #[error("cannot coerce {from} to {to}")]
     Type {
         /// The type of the value.
         from: &'static str,

@@ -22,14 +22,14 @@ pub(crate) fn write_int(value: i64, out: &mut Vec<u8>) {
 /// Digits that a double carries for certain (C's `DBL_DIG`).
 const DOUBLE_DIGITS: i32 = 15;
 
-/// Appends a double as C's `%.15g`, which is how pgbench writes it.
+/// Appends a double as `%.15g` of PostgreSQL's own printf, as pgbench does.
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     if value.is_nan() {
-        out.extend_from_slice(b"nan");
+        out.extend_from_slice(b"NaN");
         return;
     }
     if value.is_infinite() {
-        out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+        out.extend_from_slice(if value < 0.0 { b"-Infinity" } else { b"Infinity" });
         return;
     }
     let scientific = format!("{value:.*e}", DOUBLE_DIGITS as usize - 1);
@@ -75,7 +75,6 @@ mod tests {
 
     #[test]
     fn doubles_are_written_as_percent_15_g() {
-        // Expected values are what C's printf("%.15g") prints.
         for (value, expected) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -90,9 +89,9 @@ mod tests {
             (1e-5, "1e-05"),
             (-2.5e-300, "-2.5e-300"),
             (999_999_999_999_999.9, "1e+15"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN, "nan"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN, "NaN"),
         ] {
             assert_eq!(double(value), expected, "{value:e}");
         }

@@ -52,8 +52,10 @@ mod eval;
 mod expr;
 mod expr_parser;
 mod format;
+mod names;
 mod numeric;
 mod program;
+mod reader;
 mod rng;
 mod sql_scanner;
 mod token;
@@ -61,12 +63,12 @@ mod value;
 
 pub use argument::{ArgumentError, parse_definition, parse_script_argument};
 pub use compile::{Definition, ScriptSource};
-pub(crate) use compile::{Scope, is_valid_name};
 pub(crate) use error::closest;
 pub use error::{Position, ScriptError};
 pub use eval::EvalError;
 pub use expr::Expr;
 pub(crate) use format::write_int;
+pub(crate) use names::{Scope, is_valid_name};
 pub(crate) use program::AUTOMATIC;
 pub use program::{
     ClientStart, Command, Gset, GsetKind, Piece, Program, Script, Sleep, SleepAmount, Slot,

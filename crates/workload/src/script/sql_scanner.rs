@@ -2,9 +2,9 @@
 //!
 //! pgbench reads scripts with psql's scanner (`psqlscan.l`): a statement ends
 //! at a semicolon outside quotes, comments, parentheses and the body of a
-//! SQL-standard function, or at a backslash. `--` comments are dropped, C
-//! comments are kept, `\;` is a semicolon that does not end the statement and
-//! `\:` is a colon that starts no variable.
+//! SQL-standard function, or at a backslash. Space and `--` comments before a
+//! statement are dropped, everything inside is kept; `\;` is a semicolon that
+//! does not end the statement and `\:` is a colon that starts no variable.
 
 use std::ops::Range;
 
@@ -116,7 +116,14 @@ impl Scanner<'_> {
                         self.emit(1);
                     }
                 }
-                b'-' if next == Some(b'-') => self.at = self.line_end(self.at),
+                b'-' if next == Some(b'-') => {
+                    let end = self.line_end(self.at);
+                    if self.out.is_empty() {
+                        self.at = end;
+                    } else {
+                        self.emit_region(end, Context::Comment);
+                    }
+                }
                 b'/' if next == Some(b'*') => self.block_comment()?,
                 b'\'' => self.string(0, false)?,
                 b'e' | b'E' if next == Some(b'\'') => self.string(1, true)?,
@@ -432,8 +439,8 @@ mod tests {
     }
 
     #[test]
-    fn comments_to_the_end_of_line_vanish() {
-        assert_eq!(texts("-- first\nSELECT 1 -- one;\n + 2;-- last"), ["SELECT 1 \n + 2;"]);
+    fn comments_stay_unless_they_come_first() {
+        assert_eq!(texts("-- first\nSELECT 1 -- one;\n + 2;-- last"), ["SELECT 1 -- one;\n + 2;"]);
         assert_eq!(texts("SELECT 4 /* kept */;"), ["SELECT 4 /* kept */;"]);
     }
 

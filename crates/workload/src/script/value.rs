@@ -149,6 +149,11 @@ impl Scalar {
             // What looks like an integer must be one: no silent fallback to double.
             return trimmed.parse().ok().map(Scalar::Int);
         }
+        if let Some(hex) = trimmed.strip_prefix("0x").or(trimmed.strip_prefix("0X")) {
+            // What strtod reads, as far as whole numbers go.
+            let number = u64::from_str_radix(hex, 16).ok();
+            return number.map(|number| Scalar::Double(number as f64));
+        }
         trimmed.parse().ok().map(Scalar::Double)
     }
 }
