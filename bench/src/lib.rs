@@ -1,1 +1,34 @@
-//! What every measuring command shares.
+//! What the measuring commands share.
+//!
+//! Each command in `src/bin` measures one thing that walwright promises, against
+//! pgbench of the same install where there is something to compare with, and prints
+//! the figures, as a table or with `--json`. Contenders run in interleaved blocks of
+//! random order on one server, each block from the same state of the data, because
+//! the speed of a machine drifts. pgbench runs twice a block: the difference between
+//! the two is the noise floor.
+//!
+//! Build walwright first: `cargo build --release`; then, for example,
+//! `cargo run --release -p walwright-bench --bin client-cpu`.
+
+mod bed;
+mod blocks;
+mod output;
+mod pgbench;
+mod process;
+mod walwright;
+
+pub use bed::Bed;
+pub use blocks::{Blocks, Contender, Ratio};
+pub use output::{Options, Report};
+pub use pgbench::{PIPELINED, Pgbench};
+pub use process::{Usage, run_measured};
+pub use walwright::Walwright;
+
+/// What one contender showed in one block.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Transactions a second.
+    pub throughput: f64,
+    /// CPU of the load generator a transaction, in microseconds.
+    pub cpu_us: f64,
+}

@@ -1,0 +1,121 @@
+//! The server that contenders share.
+
+use std::process::Command;
+
+use anyhow::Context;
+use tokio_postgres::Client;
+use walwright_server::{
+    Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster, connect,
+    sweep,
+};
+
+use crate::process::run_measured;
+
+/// An embedded cluster with pgbench's tables, made by pgbench.
+pub struct Bed {
+    server: RunningCluster,
+    install: Install,
+    scale: u32,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Bed {
+    /// Makes the cluster and fills it with `pgbench -i`.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub fn start(scale: u32, settings: &[(&str, &str)]) -> anyhow::Result<Bed> {
+        let places = Places::open(None)?;
+        sweep(&places)?;
+        let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
+        let mut spec = ClusterSpec::new(&places, install.clone());
+        spec.settings =
+            settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let server = Cluster::create(spec)?.start()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let bed = Bed { server, install, scale, runtime };
+        run_measured(bed.program("pgbench").args(["-i", "-q", "-s", &scale.to_string()]))?;
+        bed.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")?;
+        Ok(bed)
+    }
+
+    /// Scale of the tables.
+    pub fn scale(&self) -> u32 {
+        self.scale
+    }
+
+    /// The server.
+    pub fn server(&self) -> &RunningCluster {
+        &self.server
+    }
+
+    /// How it is reached.
+    pub fn params(&self) -> ConnectParams {
+        self.server.connect_params("postgres")
+    }
+
+    /// Its connection string.
+    pub fn dsn(&self) -> String {
+        format!(
+            "host={} port={} user=postgres dbname=postgres",
+            self.server.socket_dir().display(),
+            self.server.port()
+        )
+    }
+
+    /// A client program of the same install, pointed at the server.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = self.install.command(name);
+        command
+            .env("PGHOST", self.server.socket_dir())
+            .env("PGPORT", self.server.port().to_string())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres");
+        command
+    }
+
+    /// Brings the data to the state every measurement starts from: what pgbench does
+    /// before a run, and a checkpoint, so that each pays for its own full-page images.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        self.execute("VACUUM pgbench_branches")?;
+        self.execute("VACUUM pgbench_tellers")?;
+        self.execute("TRUNCATE pgbench_history")?;
+        self.execute("CHECKPOINT")
+    }
+
+    /// Runs SQL.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn execute(&self, sql: &str) -> anyhow::Result<()> {
+        self.with_client(async |client| Ok(client.batch_execute(sql).await?))
+            .with_context(|| sql.to_owned())
+    }
+
+    /// One number from the server.
+    ///
+    /// # Errors
+    /// When the server refuses or answers something else.
+    pub fn number(&self, sql: &str) -> anyhow::Result<f64> {
+        let sql = format!("SELECT ({sql})::float8");
+        self.with_client(async |client| Ok(client.query_one(&sql, &[]).await?.try_get(0)?))
+            .with_context(|| sql.clone())
+    }
+
+    /// Works with a connection of its own.
+    ///
+    /// # Errors
+    /// What the work returns.
+    pub fn with_client<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        self.runtime.block_on(async {
+            let client = connect(&self.params()).await?;
+            work(&client).await
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Options and output that all measuring commands have.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+
+/// Options of every measuring command.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// Blocks: in each, every contender runs once.
+    #[arg(long, default_value_t = 6)]
+    pub blocks: usize,
+    /// Seconds of load of one measurement.
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// Scale of pgbench's tables.
+    #[arg(long, default_value_t = 10)]
+    pub scale: u32,
+    /// Figures as JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Options {
+    /// Length of one measurement.
+    pub fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+/// The figures of a command and whether they meet what is promised.
+pub struct Report {
+    title: String,
+    rows: Vec<[String; 4]>,
+    values: Vec<Value>,
+    met: bool,
+}
+
+impl Report {
+    /// No figures yet.
+    pub fn new(title: &str) -> Report {
+        Report { title: title.to_owned(), rows: Vec::new(), values: Vec::new(), met: true }
+    }
+
+    /// Adds a figure without a bar.
+    pub fn figure(&mut self, name: &str, shown: String, value: Value) {
+        self.values.push(json!({ "name": name, "value": value }));
+        self.rows.push([name.to_owned(), shown, String::new(), String::new()]);
+    }
+
+    /// Adds a figure with a bar it must reach.
+    pub fn bar(&mut self, name: &str, shown: String, value: Value, bar: &str, met: bool) {
+        self.values.push(json!({ "name": name, "value": value, "bar": bar, "met": met }));
+        let verdict = if met { "met" } else { "NOT MET" };
+        self.rows.push([name.to_owned(), shown, bar.to_owned(), verdict.to_owned()]);
+        self.met &= met;
+    }
+
+    /// Prints them; the exit code says whether all bars are met.
+    pub fn print(self, json: bool) -> ExitCode {
+        if json {
+            let all = json!({ "title": self.title, "figures": self.values, "met": self.met });
+            println!("{all:#}");
+        } else {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header(["figure", "measured", "bar", ""]);
+            for row in self.rows {
+                table.add_row(row);
+            }
+            println!("{}\n{}", self.title, table.trim_fmt());
+        }
+        if self.met { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    }
+}

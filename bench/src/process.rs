@@ -1,0 +1,68 @@
+//! Running a command and accounting for it.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+/// What a finished process used, all its threads together.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// CPU time in user and kernel mode.
+    pub cpu: Duration,
+    /// Largest resident memory in bytes.
+    pub peak_bytes: u64,
+}
+
+/// Runs a command to its end; its standard output and what it used.
+///
+/// # Errors
+/// When it cannot be started or does not exit with 0; with what it said.
+pub fn run_measured(command: &mut Command) -> anyhow::Result<(String, Usage)> {
+    let shown = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {shown}"))?;
+    let mut errors = child.stderr.take().context("standard error is piped")?;
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = errors.read_to_string(&mut text);
+        text
+    });
+    let mut printed = String::new();
+    child.stdout.take().context("standard output is piped")?.read_to_string(&mut printed)?;
+    let (code, usage) = wait(child)?;
+    let said = said.join().unwrap_or_default();
+    if code != 0 {
+        bail!("{shown} ended with status {code}:\n{printed}{said}");
+    }
+    Ok((printed, usage))
+}
+
+/// Waits with wait4, which tells what exactly this child used.
+fn wait(child: Child) -> anyhow::Result<(i32, Usage)> {
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut status = 0;
+    // SAFETY: rusage is plain data for which zero is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: pid is a child that nothing else waits for, since `child` is owned here
+    // and Child's drop does not wait; both pointers are valid for the call.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    if waited != pid {
+        bail!("cannot wait for process {pid}: {}", std::io::Error::last_os_error());
+    }
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.unsigned_abs())
+            + Duration::from_micros(t.tv_usec.unsigned_abs())
+    };
+    let usage = Usage {
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+    };
+    let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
+    Ok((code, usage))
+}

@@ -1,0 +1,85 @@
+//! walwright as a contender, driven as a person drives it: by its command.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::{Bed, Measured, Usage, run_measured};
+
+/// The `walwright` command with a lab of its own.
+pub struct Walwright {
+    program: PathBuf,
+    lab: tempfile::TempDir,
+}
+
+impl Walwright {
+    /// Finds the command beside this program.
+    ///
+    /// # Errors
+    /// When it has not been built.
+    pub fn find() -> anyhow::Result<Walwright> {
+        let program = std::env::current_exe()?.with_file_name("walwright");
+        if !program.exists() {
+            bail!("{} is not there; run `cargo build --release` first", program.display());
+        }
+        Ok(Walwright { program, lab: tempfile::tempdir()? })
+    }
+
+    /// The command, with its lab.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--lab").arg(self.lab.path());
+        command
+    }
+
+    /// Runs `walwright --json run` with `arguments`; what it printed and used.
+    ///
+    /// # Errors
+    /// When it fails or prints no JSON.
+    pub fn json(&self, arguments: &[&str]) -> anyhow::Result<(Value, Usage)> {
+        let mut command = self.command();
+        command.args(["--json", "run", "--quiet"]).args(arguments);
+        let (printed, usage) = run_measured(&mut command)?;
+        let value = serde_json::from_str(&printed)
+            .with_context(|| format!("walwright printed no JSON:\n{printed}"))?;
+        Ok((value, usage))
+    }
+
+    /// Runs `tpcb` on the server of `bed` on one driver thread, all of `length` measured.
+    ///
+    /// CPU is that of the driver's threads: the load generator. What the rest of the
+    /// tool uses (reading and writing the record) is not the load path; `probe-cost`
+    /// measures what a run as a whole takes from the server.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn tpcb(
+        &self,
+        bed: &Bed,
+        clients: u32,
+        length: Duration,
+        extra: &[&str],
+    ) -> anyhow::Result<Measured> {
+        let (dsn, scale, clients) = (bed.dsn(), bed.scale().to_string(), clients.to_string());
+        let length = format!("{}s", length.as_secs());
+        let mut arguments = vec![
+            "--dsn", &dsn, "--workload", "tpcb", "--scale", &scale, "--clients", &clients,
+            "--threads", "1", "--warmup", "0s", "--duration", &length,
+        ];
+        arguments.extend(extra);
+        let (value, _) = self.json(&arguments)?;
+        let summary = &value["summary"];
+        let number = |pointer: &str| {
+            summary.pointer(pointer).and_then(Value::as_f64).with_context(|| {
+                format!("walwright's summary has no number at {pointer}:\n{summary:#}")
+            })
+        };
+        Ok(Measured {
+            throughput: number("/load/throughput/center")?,
+            cpu_us: number("/cpu/driver_per_transaction")? * 1e6,
+        })
+    }
+}
