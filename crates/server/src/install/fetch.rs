@@ -11,7 +11,7 @@ use super::{FetchEvent, InstallError};
 
 /// A Python package tool found on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PythonTool {
+pub(crate) struct PythonTool {
     program: &'static str,
     leading: &'static [&'static str],
     kind: Kind,
@@ -26,7 +26,7 @@ enum Kind {
 
 impl PythonTool {
     /// As a person would type it: `python3 -m pip`, `uv pip`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let mut name = self.program.to_owned();
         for argument in self.leading {
             name.push(' ');
@@ -36,7 +36,7 @@ impl PythonTool {
     }
 
     /// What the tool says its version is.
-    pub fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.version
     }
 }

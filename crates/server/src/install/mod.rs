@@ -1,6 +1,7 @@
 //! PostgreSQL binaries: fetched and cached, found on the system, or given by
 //! the person.
 
+mod doctor;
 mod fetch;
 mod loader;
 mod manifest;
@@ -13,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use fetch::PythonTool;
+pub use doctor::{Check, CheckState, doctor};
 pub use store::{CachedInstall, Installs};
 pub use system::system_installs;
 
