@@ -34,9 +34,18 @@ impl Bed {
         let server = Cluster::create(spec)?.start()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let bed = Bed { server, install, scale, runtime };
-        run_measured(bed.program("pgbench").args(["-i", "-q", "-s", &scale.to_string()]))?;
+        bed.reload()?;
         bed.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")?;
         Ok(bed)
+    }
+
+    /// Makes and fills pgbench's tables anew.
+    ///
+    /// # Errors
+    /// When pgbench fails.
+    pub fn reload(&self) -> anyhow::Result<()> {
+        run_measured(self.program("pgbench").args(["-i", "-q", "-s", &self.scale.to_string()]))?;
+        self.execute("CHECKPOINT")
     }
 
     /// Scale of the tables.

@@ -25,12 +25,12 @@ fn main() -> anyhow::Result<ExitCode> {
     let script = directory.path().join("pipelined.sql");
     std::fs::write(&script, PIPELINED)?;
 
-    let mut blocks = Blocks::new();
     let length = options.length();
     let settled = |run: &dyn Fn() -> anyhow::Result<Measured>| {
         bed.settle()?;
         run()
     };
+    let mut blocks = Blocks::new();
     let prepared = blocks
         .add("pgbench prepared", || settled(&|| Pgbench::tpcb(clients).run(&bed, length)));
     let pipelined = blocks.add("pgbench pipelined", || {
