@@ -1,1 +1,60 @@
-//! walwright-probe
+//! What is seen while a run goes on, and what is known before it.
+//!
+//! - [`Probe`] samples the server's statistics views, the wait events of its
+//!   sessions and the host, and hands every reading to a sink as a
+//!   [`Sample`](walwright_record::Sample) or an [`Event`](walwright_record::Event).
+//!   It also measures its own cost.
+//! - [`target_facts`], [`settings`] and [`host_facts`] describe server and machine
+//!   once, before the load.
+//! - [`storage_probe`] measures flush latency where the WAL lies, [`cpu_probe`] the
+//!   speed of one processor.
+//!
+//! Nothing here judges what is seen (that is the diagnosis), nothing writes to the
+//! server, resets a statistic or changes a setting outside the probe's own sessions.
+//!
+//! # How readings are stored
+//!
+//! Columns keep PostgreSQL's and the kernel's names and units. Beyond
+//! [`Source`](walwright_record::Source)'s own rules:
+//!
+//! - A time column of a view reads `Null` while the setting that fills it
+//!   (`track_io_timing`, `track_wal_io_timing`) is off, because the 0 that
+//!   PostgreSQL shows there means "not measured".
+//! - LSNs are bytes since 0/0, moments are microseconds since 1970 (as
+//!   [`Timestamp`](walwright_record::Timestamp)), intervals are milliseconds.
+//! - In `io`, columns that do not apply to a row (`NULL` in the view) are absent.
+//! - Sources that are often empty (`replication`, `replication_slots`, `progress`)
+//!   are stored when they hold rows, and once when they become empty.
+//! - In `statements`, `query` is in the first row of a statement that ran while the
+//!   probe looked (or, where texts are costly to read, a few samples later).
+//! - In `processes`, `disk`, `cpu` and `probe_cost` every column is cumulative
+//!   unless its name says otherwise (`count`, `*_bytes` of memory, `in_flight`).
+
+mod clock;
+mod connector;
+mod cost;
+mod cpu;
+mod error;
+mod facts;
+mod host;
+mod observation;
+mod pace;
+mod probe;
+mod sql;
+mod storage;
+
+pub use clock::Clock;
+pub use connector::{BoxedError, Connector};
+pub use cost::{ProbeReport, SlowedSource};
+pub use cpu::cpu_probe;
+pub use error::ProbeError;
+pub use facts::{
+    TablesOfInterest, TargetDescription, host_facts, settings, target_facts, wal_directory,
+};
+pub use host::HostScope;
+pub use observation::{Observation, Sink};
+pub use probe::{Probe, ProbeSpec, Rates};
+pub use storage::storage_probe;
+
+/// The name the probe's sessions carry in `pg_stat_activity`.
+pub const APPLICATION_NAME: &str = "walwright probe";

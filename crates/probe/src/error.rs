@@ -1,0 +1,56 @@
+//! Why the probe refuses.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::BoxedError;
+
+/// Why something could not be probed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// No connection to the server.
+    #[error("the probe cannot connect to the server: {0}")]
+    Connect(#[source] BoxedError),
+    /// The server refused a query the probe cannot do without.
+    #[error("the probe could not read {what} from the server: {}", server_says(source))]
+    Query {
+        /// What was asked for.
+        what: &'static str,
+        /// What the server said.
+        source: tokio_postgres::Error,
+    },
+    /// The server is too old.
+    #[error("the server is version {0}; walwright needs PostgreSQL 14 or newer")]
+    TooOld(String),
+    /// A thread could not be started.
+    #[error("the probe cannot start a thread: {0}; see the limit on processes (ulimit -u)")]
+    Thread(#[source] std::io::Error),
+    /// The probe's thread ended without a word.
+    #[error("the probe's thread ended unexpectedly; this is an error in walwright")]
+    Lost,
+    /// Flush latency could not be measured.
+    #[error(
+        "cannot measure flush latency in {path}: {source}; check that walwright may write there"
+    )]
+    Storage {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A `wal_sync_method` that this platform does not have.
+    #[error(
+        "cannot imitate wal_sync_method '{0}' on this platform; known are fdatasync, fsync, open_datasync and open_sync"
+    )]
+    SyncMethod(String),
+}
+
+/// The server's own words, which `tokio_postgres::Error` keeps in its source.
+pub(crate) fn server_says(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => format!("{} (SQLSTATE {})", db.message(), db.code().code()),
+        None => error.to_string(),
+    }
+}

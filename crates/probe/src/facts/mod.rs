@@ -1,0 +1,21 @@
+//! What is known of server and machine before the load.
+
+mod host;
+mod locality;
+mod settings;
+mod tables;
+mod target;
+mod virtualisation;
+
+use std::path::{Path, PathBuf};
+
+pub use host::host_facts;
+pub use settings::settings;
+pub use tables::TablesOfInterest;
+pub use target::{TargetDescription, target_facts};
+
+/// Where the WAL of `data_directory` lies: `pg_wal`, or what it links to.
+pub fn wal_directory(data_directory: &Path) -> PathBuf {
+    let inside = data_directory.join("pg_wal");
+    inside.canonicalize().unwrap_or(inside)
+}

@@ -1,0 +1,56 @@
+//! The server's settings.
+
+use tokio_postgres::Client;
+use walwright_record::Setting;
+
+use crate::ProbeError;
+
+const QUERY: &str = "
+/* walwright probe */ SELECT name, setting, unit, pg_catalog.current_setting(name, true), boot_val, source,
+       CASE WHEN sourcefile IS NOT NULL THEN sourcefile || ':' || sourceline END,
+       context, pending_restart
+FROM pg_catalog.pg_settings
+WHERE name NOT IN (SELECT unnest($1::text[]))
+ORDER BY name";
+
+/// Settings that may hold a password or a command with one, and are left out.
+const SECRET: [&str; 6] = [
+    "primary_conninfo",
+    "ssl_passphrase_command",
+    "archive_command",
+    "restore_command",
+    "archive_cleanup_command",
+    "recovery_end_command",
+];
+
+/// Every row of `pg_settings` that this role sees, by name. Settings that may
+/// hold secrets (connection strings, shell commands) are left out.
+///
+/// The values are those of the connection given: what it sets for itself, or its
+/// role or database sets, shows with that source.
+///
+/// # Errors
+/// When the server refuses the query.
+pub async fn settings(client: &Client) -> Result<Vec<Setting>, ProbeError> {
+    let rows = client
+        .query(QUERY, &[&SECRET.as_slice()])
+        .await
+        .map_err(|source| ProbeError::Query { what: "its settings", source })?;
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let value: String = row.get::<_, Option<String>>(1).unwrap_or_default();
+            Setting {
+                name: row.get(0),
+                unit: row.get(2),
+                shown: row.get::<_, Option<String>>(3).unwrap_or_else(|| value.clone()),
+                value,
+                boot_value: row.get(4),
+                source: row.get(5),
+                source_file: row.get(6),
+                context: row.get(7),
+                pending_restart: row.get(8),
+            }
+        })
+        .collect())
+}

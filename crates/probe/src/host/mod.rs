@@ -1,0 +1,48 @@
+//! The probe's side towards the machine: `/proc` and `/sys`, without root.
+
+pub(crate) mod cgroup;
+pub(crate) mod disk;
+mod machine;
+mod neighbours;
+pub(crate) mod processes;
+pub(crate) mod read;
+mod roles;
+mod sampler;
+
+use std::path::PathBuf;
+
+use walwright_record::TargetFacts;
+
+use crate::facts::wal_directory;
+
+pub(crate) use sampler::{HostReport, HostSampler};
+
+/// What of this machine belongs to the server under test.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostScope {
+    /// Whether the server runs on this machine. If not, only walwright itself is
+    /// sampled: the rest would describe the wrong machine.
+    pub local: bool,
+    /// The postmaster, whose children are the server's processes.
+    pub postmaster_pid: Option<u32>,
+    /// The data directory.
+    pub data_directory: Option<PathBuf>,
+    /// Where the WAL lies.
+    pub wal_directory: Option<PathBuf>,
+}
+
+impl HostScope {
+    /// The scope of a server that is known already.
+    pub fn of(target: &TargetFacts) -> HostScope {
+        if !target.local {
+            return HostScope::default();
+        }
+        let data = target.data_directory.as_ref().map(PathBuf::from);
+        HostScope {
+            local: true,
+            postmaster_pid: target.postmaster_pid,
+            wal_directory: data.as_deref().map(wal_directory),
+            data_directory: data,
+        }
+    }
+}

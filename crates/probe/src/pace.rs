@@ -1,0 +1,140 @@
+//! When the next reading is due, and how a costly one is slowed down.
+
+use std::time::{Duration, Instant};
+
+/// A schedule on a fixed grid. Ticks that could not be served in time are skipped
+/// and counted, never caught up in a burst; a reading that costs more than its
+/// budget is taken at every second, third, … grid point instead.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    nominal: Duration,
+    /// Processor time it may take of a second of wall time.
+    budget: f64,
+    stretch: u32,
+    cost: Option<Duration>,
+    due: Instant,
+    /// Grid points passed over because the reading before was still under way.
+    pub(crate) skipped: u64,
+    /// Readings taken.
+    pub(crate) taken: u64,
+}
+
+/// Weight of the newest cost in its moving mean: a slow trend counts, one
+/// reading that was unlucky does not.
+const NEWEST: f64 = 0.2;
+
+impl Pace {
+    /// First due at `start`, then each `nominal`, within `budget` processor seconds a second.
+    pub(crate) fn new(nominal: Duration, budget: f64, start: Instant) -> Self {
+        let nominal = nominal.max(Duration::from_millis(1));
+        Pace { nominal, budget, stretch: 1, cost: None, due: start, skipped: 0, taken: 0 }
+    }
+
+    /// When the next reading is due.
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// The interval in force.
+    pub(crate) fn interval(&self) -> Duration {
+        self.nominal * self.stretch
+    }
+
+    /// The interval asked for.
+    pub(crate) fn nominal(&self) -> Duration {
+        self.nominal
+    }
+
+    /// Plans the next reading after one that ended at `now` and cost `cost`
+    /// (`None` where the cost is unknown: then nothing is slowed down).
+    pub(crate) fn taken(&mut self, now: Instant, cost: Option<Duration>) {
+        self.taken += 1;
+        if let Some(cost) = cost {
+            let mean = match self.cost {
+                Some(mean) => mean.mul_f64(1.0 - NEWEST) + cost.mul_f64(NEWEST),
+                None => cost,
+            };
+            self.cost = Some(mean);
+            self.stretch = self.needed_stretch(mean);
+        }
+        self.skip_to(now);
+    }
+
+    /// Plans the next reading after one that failed.
+    pub(crate) fn missed(&mut self, now: Instant) {
+        self.skipped += 1;
+        self.skip_to(now);
+    }
+
+    fn needed_stretch(&self, cost: Duration) -> u32 {
+        let needed = cost.as_secs_f64() / (self.budget * self.nominal.as_secs_f64());
+        // At least one reading in ten minutes, whatever it costs.
+        let most = (600.0 / self.nominal.as_secs_f64()).max(1.0);
+        needed.ceil().clamp(1.0, most) as u32
+    }
+
+    fn skip_to(&mut self, now: Instant) {
+        self.due += self.interval();
+        let late = now.saturating_duration_since(self.due);
+        if !late.is_zero() {
+            let passed = late.as_nanos() / self.nominal.as_nanos() + 1;
+            let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+            self.skipped += u64::from(passed.div_ceil(self.stretch));
+            self.due += self.nominal.saturating_mul(passed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_late_reading_skips_the_ticks_it_missed() {
+        let start = Instant::now();
+        let mut pace = Pace::new(100 * MS, 1.0, start);
+        pace.taken(start + 350 * MS, None);
+        assert_eq!(pace.due(), start + 400 * MS);
+        assert_eq!(pace.skipped, 3);
+        pace.taken(start + 410 * MS, None);
+        assert_eq!(pace.due(), start + 500 * MS);
+        assert_eq!(pace.skipped, 3);
+    }
+
+    #[test]
+    fn a_costly_reading_is_taken_less_often_and_recovers() {
+        let start = Instant::now();
+        let mut pace = Pace::new(1000 * MS, 0.01, start);
+        pace.taken(start, Some(35 * MS));
+        assert_eq!(pace.interval(), 4000 * MS);
+        assert_eq!(pace.due(), start + 4000 * MS);
+        for _ in 0..40 {
+            let due = pace.due();
+            pace.taken(due, Some(MS));
+        }
+        assert_eq!(pace.interval(), 1000 * MS);
+        assert_eq!(pace.skipped, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_reading_is_on_the_grid_and_not_in_the_past(
+            delays in proptest::collection::vec((0_u64..5_000, 0_u64..200), 1..50),
+        ) {
+            let start = Instant::now();
+            let mut pace = Pace::new(100 * MS, 0.05, start);
+            let mut now = start;
+            for (delay, cost) in delays {
+                now = now.max(pace.due()) + Duration::from_millis(delay);
+                pace.taken(now, Some(Duration::from_millis(cost)));
+                prop_assert!(pace.due() >= now);
+                prop_assert!(pace.due() <= now + pace.interval());
+                prop_assert_eq!((pace.due() - start).as_nanos() % (100 * MS).as_nanos(), 0);
+            }
+        }
+    }
+}

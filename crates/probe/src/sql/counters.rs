@@ -1,0 +1,365 @@
+//! The loop that reads everything but wait events.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::{Row as PgRow, Statement};
+use walwright_record::{Row, Source, Timestamp};
+
+use super::activity::{Activity, ActivityState};
+use super::context::{Context, Lost};
+use super::events::CheckpointWatch;
+use super::relations::{Relations, RelationsState};
+use super::session::{Session, is_lasting, to_row};
+use super::statements::{Statements, StatementsState};
+use super::views::{Columns, View, counters};
+use crate::cost::{ProbeThread, SlowedSource};
+use crate::error::server_says;
+use crate::observation::{emit, emit_event};
+use crate::pace::Pace;
+use crate::{ProbeError, Rates};
+
+/// Shares of the machine that the readings may take.
+const VIEWS_BUDGET: f64 = 0.002;
+const ACTIVITY_BUDGET: f64 = 0.001;
+const STATEMENTS_BUDGET: f64 = 0.001;
+const RELATIONS_BUDGET: f64 = 0.001;
+
+/// How long the last reading may hold up the stop.
+const LAST_READING: Duration = Duration::from_secs(2);
+
+/// Asks for a reading of everything now; answered when it is stored.
+pub(crate) type SnapshotRequest = oneshot::Sender<()>;
+
+/// What the loop has to say at its end.
+#[derive(Debug, Default)]
+pub(crate) struct CountersReport {
+    pub(crate) slowed: Vec<SlowedSource>,
+    pub(crate) not_observable: Vec<String>,
+}
+
+/// The prepared queries of one connection.
+struct Prepared {
+    views: Vec<(View, Statement)>,
+    activity: Option<Activity>,
+    statements: Option<Statements>,
+    tables: Option<Relations>,
+    indexes: Option<Relations>,
+}
+
+/// What is remembered from one reading to the next, over reconnections.
+struct State {
+    checkpoints: CheckpointWatch,
+    activity: ActivityState,
+    statements: StatementsState,
+    tables: RelationsState,
+    indexes: RelationsState,
+    /// Sources stored empty last, which need not be stored empty again.
+    stored_empty: Vec<Source>,
+    not_observable: Vec<String>,
+}
+
+/// The groups of readings that are paced apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Views,
+    Activity,
+    Statements,
+    Relations,
+}
+
+impl Group {
+    fn name(self) -> &'static str {
+        match self {
+            Group::Views => "statistics views",
+            Group::Activity => "sessions and progress",
+            Group::Statements => "statements",
+            Group::Relations => "tables and indexes",
+        }
+    }
+}
+
+/// Samples until stopped, then once more.
+pub(crate) async fn sample(
+    ctx: &Context,
+    mut session: Session,
+    rates: Rates,
+    mut snapshots: mpsc::Receiver<SnapshotRequest>,
+) -> CountersReport {
+    let start = Instant::now();
+    let budget = |share: f64| share * ctx.budget_processors();
+    let mut paces = [
+        (Group::Views, Pace::new(rates.counters, budget(VIEWS_BUDGET), start)),
+        (Group::Activity, Pace::new(rates.counters, budget(ACTIVITY_BUDGET), start)),
+        (Group::Statements, Pace::new(rates.counters, budget(STATEMENTS_BUDGET), start)),
+        (Group::Relations, Pace::new(rates.tables, budget(RELATIONS_BUDGET), start)),
+    ];
+    let mut state = State {
+        checkpoints: CheckpointWatch::default(),
+        activity: ActivityState::default(),
+        statements: StatementsState::new(),
+        tables: RelationsState::tables(),
+        indexes: RelationsState::indexes(),
+        stored_empty: Vec::new(),
+        not_observable: Vec::new(),
+    };
+    let mut ready: Option<Prepared> = None;
+    'connection: loop {
+        let prepared = ctx.unless_stopped(Prepared::new(&mut session, &mut state)).await;
+        let prepared = match prepared {
+            None => break,
+            Some(Ok(prepared)) => ready.insert(prepared),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "the probe cannot prepare its queries");
+                if !ctx.reopen(&mut session, Lost::Counters).await {
+                    break;
+                }
+                continue;
+            }
+        };
+        loop {
+            let due = paces.iter().map(|(_, pace)| pace.due()).min().unwrap_or(start);
+            let request = tokio::select! {
+                biased;
+                () = ctx.stopped() => break 'connection,
+                Some(request) = snapshots.recv() => Some(request),
+                () = tokio::time::sleep_until(due.into()) => None,
+            };
+            let all = request.is_some();
+            let now = Instant::now();
+            for (group, pace) in &mut paces {
+                if !all && pace.due() > now {
+                    continue;
+                }
+                let reading = prepared.sample(*group, ctx, &mut session, &mut state, all);
+                let Some(result) = ctx.unless_stopped(reading).await else { break };
+                let skipped = pace.skipped;
+                match result {
+                    Ok(_) if all => {}
+                    Ok(cost) => pace.taken(Instant::now(), Some(cost)),
+                    Err(error) => {
+                        tracing::debug!(group = group.name(), error = %server_says(&error), "a reading failed");
+                        pace.missed(Instant::now());
+                    }
+                }
+                ctx.cost.skipped(pace.skipped - skipped);
+            }
+            store_cost(ctx);
+            if let Some(request) = request {
+                // The asker may have gone away; the reading is stored all the same.
+                let _ = request.send(());
+            }
+            if session.is_lost() {
+                ready = None;
+                if !ctx.reopen(&mut session, Lost::Counters).await {
+                    break 'connection;
+                }
+                continue 'connection;
+            }
+        }
+    }
+    if let Some(prepared) = &mut ready {
+        last_reading(ctx, prepared, &mut session, &mut state).await;
+    }
+    store_cost(ctx);
+    report(state, &paces)
+}
+
+/// One more reading of everything, so that the record covers the run to its end.
+async fn last_reading(
+    ctx: &Context,
+    prepared: &mut Prepared,
+    session: &mut Session,
+    state: &mut State,
+) {
+    let work = async {
+        for group in [Group::Views, Group::Activity, Group::Statements, Group::Relations] {
+            if prepared.sample(group, ctx, session, state, true).await.is_err() {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(LAST_READING, work).await.is_err() {
+        tracing::debug!("the server did not answer the probe's last reading in time");
+    }
+}
+
+fn store_cost(ctx: &Context) {
+    ctx.cost.measure_thread(ProbeThread::Sql);
+    emit(&ctx.sink, ctx.clock.now(), Source::ProbeCost, vec![ctx.cost.row()]);
+}
+
+fn report(state: State, paces: &[(Group, Pace)]) -> CountersReport {
+    let mut not_observable = state.not_observable;
+    not_observable.extend(state.activity.not_observable());
+    not_observable.extend(state.statements.not_observable());
+    not_observable.extend(state.tables.not_observable());
+    not_observable.extend(state.indexes.not_observable());
+    CountersReport {
+        slowed: paces
+            .iter()
+            .filter_map(|(group, pace)| SlowedSource::of(group.name(), pace))
+            .collect(),
+        not_observable,
+    }
+}
+
+impl State {
+    fn cannot_see(&mut self, sentence: String) {
+        if !self.not_observable.contains(&sentence) {
+            self.not_observable.push(sentence);
+        }
+    }
+}
+
+impl Prepared {
+    /// Prepares everything this server and role allow; what they do not is noted.
+    async fn new(session: &mut Session, state: &mut State) -> Result<Prepared, ProbeError> {
+        let columns = Columns::detect(session).await?;
+        if !columns.has_view("pg_stat_io") {
+            state.cannot_see("pg_stat_io: PostgreSQL has it from version 16".to_owned());
+        }
+        let control_file = session
+            .client
+            .query_one(
+                "SELECT has_function_privilege('pg_catalog.pg_control_checkpoint()', 'EXECUTE')",
+                &[],
+            )
+            .await
+            .map(|row| row.get(0))
+            .unwrap_or(false);
+        let mut views = Vec::new();
+        for view in counters(&columns, control_file) {
+            let name = view.source.name();
+            if let Some(statement) = allowed(state, name, session.prepare(&view.sql).await)? {
+                views.push((view, statement));
+            }
+        }
+        let activity = allowed(state, "sessions", Activity::prepare(session, &columns).await)?;
+        let tables = allowed(state, "tables", Relations::tables(session, &columns).await)?;
+        let indexes = allowed(state, "indexes", Relations::indexes(session, &columns).await)?;
+        let statements = match Statements::prepare(session).await {
+            Ok(statements) => Some(statements),
+            Err(why) => {
+                state.cannot_see(why);
+                None
+            }
+        };
+        Ok(Prepared { views, activity, statements, tables, indexes })
+    }
+
+    async fn sample(
+        &mut self,
+        group: Group,
+        ctx: &Context,
+        session: &mut Session,
+        state: &mut State,
+        last: bool,
+    ) -> Result<Duration, tokio_postgres::Error> {
+        match group {
+            Group::Views => self.sample_views(ctx, session, state).await,
+            Group::Activity => match &mut self.activity {
+                Some(activity) => activity.sample(ctx, session, &mut state.activity).await,
+                None => Ok(Duration::ZERO),
+            },
+            Group::Statements => match &self.statements {
+                Some(statements) => {
+                    statements.sample(ctx, session, &mut state.statements, last).await
+                }
+                None => Ok(Duration::ZERO),
+            },
+            Group::Relations => self.sample_relations(ctx, session, state).await,
+        }
+    }
+
+    async fn sample_views(
+        &mut self,
+        ctx: &Context,
+        session: &mut Session,
+        state: &mut State,
+    ) -> Result<Duration, tokio_postgres::Error> {
+        let asked: Vec<&Statement> = self.views.iter().map(|(_, statement)| statement).collect();
+        let readings = session.read_all(&asked, &ctx.clock, &ctx.cost).await;
+        let mut failed = None;
+        let mut refused = Vec::new();
+        for ((view, _), answer) in self.views.iter().zip(readings.answers) {
+            match answer {
+                Ok(rows) => store_view(ctx, state, view, &rows, readings.at),
+                Err(error) if is_lasting(&error) => {
+                    state.cannot_see(format!("{}: {}", view.source.name(), server_says(&error)));
+                    refused.push(view.source);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.views.retain(|(view, _)| !refused.contains(&view.source));
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(readings.cost),
+        }
+    }
+
+    async fn sample_relations(
+        &mut self,
+        ctx: &Context,
+        session: &mut Session,
+        state: &mut State,
+    ) -> Result<Duration, tokio_postgres::Error> {
+        let mut cost = Duration::ZERO;
+        if let Some(tables) = &self.tables {
+            let reading = tables.sample(ctx, session, &mut state.tables).await?;
+            cost += reading.cost;
+            for text in state.activity.autovacuum.tables(&reading.rows) {
+                emit_event(&ctx.sink, reading.at, "autovacuum", text);
+            }
+        }
+        if let Some(indexes) = &self.indexes {
+            cost += indexes.sample(ctx, session, &mut state.indexes).await?.cost;
+        }
+        Ok(cost)
+    }
+}
+
+/// What was prepared; `None`, with a note, where the server refuses it for good.
+fn allowed<T>(
+    state: &mut State,
+    what: &str,
+    prepared: Result<T, tokio_postgres::Error>,
+) -> Result<Option<T>, ProbeError> {
+    match prepared {
+        Ok(prepared) => Ok(Some(prepared)),
+        Err(error) if is_lasting(&error) => {
+            state.cannot_see(format!("{what}: {}", server_says(&error)));
+            Ok(None)
+        }
+        Err(source) => Err(ProbeError::Query { what: "its statistics views", source }),
+    }
+}
+
+fn store_view(ctx: &Context, state: &mut State, view: &View, rows: &[PgRow], at: Timestamp) {
+    let mut rows: Vec<Row> = rows.iter().map(to_row).collect();
+    match view.source {
+        // A null there means that the column does not apply to the row, or that
+        // timing is off; both read the same as absent, and are most of the view.
+        Source::Io => rows
+            .iter_mut()
+            .for_each(|row| row.0.retain(|_, value| *value != walwright_record::Scalar::Null)),
+        Source::Checkpointer => {
+            for (kind, text) in rows.iter().flat_map(|row| state.checkpoints.observe(row, at)) {
+                emit_event(&ctx.sink, at, kind, text);
+            }
+        }
+        _ => {}
+    }
+    if view.often_empty {
+        let was_empty = state.stored_empty.contains(&view.source);
+        state.stored_empty.retain(|source| *source != view.source);
+        if rows.is_empty() {
+            state.stored_empty.push(view.source);
+            if was_empty {
+                return;
+            }
+        }
+    }
+    emit(&ctx.sink, at, view.source, rows);
+}

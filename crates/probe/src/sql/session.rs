@@ -1,0 +1,222 @@
+//! One of the probe's own connections.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row as PgRow, Statement};
+use walwright_record::{Row, Timestamp};
+
+use super::decode::{Raw, scalar};
+use crate::clock::Clock;
+use crate::cost::Cost;
+use crate::host::processes::{is_postgres_backend, schedstat_nanos};
+use crate::{APPLICATION_NAME, Connector, ProbeError};
+
+/// Stands at the head of every query, so that the server's own statistics show
+/// who asked.
+pub(crate) const MARK: &str = "/* walwright probe */ ";
+
+/// What every session sets for itself. Generic plans and no JIT because the same
+/// few cheap queries run again and again; read-only because a guest changes
+/// nothing; the timeouts so that neither a lock nor a stall holds up sampling for long.
+const SETUP: &str = "
+SET search_path = pg_catalog;
+SET default_transaction_read_only = on;
+SET jit = off;
+SET max_parallel_workers_per_gather = 0;
+SET plan_cache_mode = force_generic_plan;
+SET statement_timeout = '5s';
+SET lock_timeout = '100ms';
+SET client_min_messages = error;
+";
+
+/// Settings that keep the probe out of statistics and logs; only a superuser may
+/// change them, and each may be refused.
+const SETUP_SUPERUSER: [&str; 3] = [
+    "SET pg_stat_statements.track = 'none'",
+    "SET log_min_duration_statement = -1",
+    "SET log_statement = 'none'",
+];
+
+/// A connection with what is needed to know its cost.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) backend_pid: u32,
+    /// `/proc/PID/schedstat` of the backend, where it runs here.
+    schedstat: Option<File>,
+    /// Its processor time when last looked at.
+    charged: Duration,
+    /// Shortest answer to an empty query: the part of a reading's time that is
+    /// the network's.
+    round_trip: Duration,
+}
+
+/// The answer to one query.
+pub(crate) struct Reading {
+    pub(crate) at: Timestamp,
+    pub(crate) rows: Vec<PgRow>,
+    /// What it cost the server: processor time of the backend where that can be
+    /// seen, else the time it took beyond a round trip.
+    pub(crate) cost: Duration,
+}
+
+/// The answers to several queries, each on its own.
+pub(crate) struct Readings {
+    pub(crate) at: Timestamp,
+    pub(crate) answers: Vec<Result<Vec<PgRow>, tokio_postgres::Error>>,
+    pub(crate) cost: Duration,
+}
+
+impl Session {
+    /// Opens a connection and sets it up. `local` says that the server's
+    /// processes are this machine's.
+    pub(crate) async fn open(
+        connector: &Connector,
+        local: bool,
+        cost: &Cost,
+    ) -> Result<Session, ProbeError> {
+        let client = connector.connect().await.map_err(ProbeError::Connect)?;
+        let query = |what| move |source| ProbeError::Query { what, source };
+        client
+            .batch_execute(&format!("SET application_name = '{APPLICATION_NAME}'; {SETUP}"))
+            .await
+            .map_err(query("its session settings"))?;
+        let row = client
+            .query_one(
+                "SELECT pg_backend_pid(), current_setting('server_version_num')::int4,
+                        current_setting('server_version'), current_setting('is_superuser') = 'on'",
+                &[],
+            )
+            .await
+            .map_err(query("its version"))?;
+        let (pid, version_num): (i32, i32) = (row.get(0), row.get(1));
+        if version_num < 140_000 {
+            return Err(ProbeError::TooOld(row.get(2)));
+        }
+        if row.get(3) {
+            for setting in SETUP_SUPERUSER {
+                let _ = client.batch_execute(setting).await;
+            }
+        }
+        let backend_pid = u32::try_from(pid).unwrap_or(0);
+        let schedstat = (local && is_postgres_backend(backend_pid))
+            .then(|| File::open(format!("/proc/{backend_pid}/schedstat")).ok())
+            .flatten();
+        let mut round_trip = Duration::MAX;
+        for _ in 0..3 {
+            let sent = Instant::now();
+            client.simple_query("").await.map_err(query("an empty query"))?;
+            round_trip = round_trip.min(sent.elapsed());
+        }
+        let mut session =
+            Session { client, backend_pid, schedstat, charged: Duration::ZERO, round_trip };
+        session.charge(cost);
+        Ok(session)
+    }
+
+    /// Prepares a query under the probe's mark.
+    pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
+        self.client.prepare(&format!("{MARK}{sql}")).await
+    }
+
+    /// Whether the connection is gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Adds what the backend computed since the last call to the probe's cost;
+    /// `None` where it cannot be seen.
+    fn charge(&mut self, cost: &Cost) -> Option<Duration> {
+        let file = self.schedstat.as_mut()?;
+        let mut text = String::new();
+        file.rewind().ok()?;
+        file.read_to_string(&mut text).ok()?;
+        let now = Duration::from_nanos(schedstat_nanos(&text)?.0);
+        let spent = now.saturating_sub(self.charged);
+        self.charged = now;
+        cost.backend(spent);
+        Some(spent)
+    }
+
+    /// Asks one query.
+    pub(crate) async fn read(
+        &mut self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+        clock: &Clock,
+        cost: &Cost,
+    ) -> Result<Reading, tokio_postgres::Error> {
+        let sent = Instant::now();
+        let rows = self.client.query(statement, parameters).await;
+        let (at, cost) = self.account(sent, 1, rows.as_deref().unwrap_or(&[]), clock, cost);
+        Ok(Reading { at, rows: rows?, cost })
+    }
+
+    /// Asks several queries in one go, so that they are answered close together
+    /// and wake server and probe once.
+    pub(crate) async fn read_all(
+        &mut self,
+        statements: &[&Statement],
+        clock: &Clock,
+        cost: &Cost,
+    ) -> Readings {
+        let sent = Instant::now();
+        let asked = statements.iter().map(|statement| self.client.query(*statement, &[]));
+        let answers = join_all(asked).await;
+        let mut spent = Duration::ZERO;
+        let mut at = clock.at(sent);
+        for (place, answer) in answers.iter().enumerate() {
+            let rows = answer.as_deref().unwrap_or(&[]);
+            if place == 0 {
+                (at, spent) = self.account(sent, statements.len() as u64, rows, clock, cost);
+            } else {
+                cost.bytes(rows.iter().map(PgRow::raw_size_bytes).sum());
+            }
+        }
+        Readings { at, answers, cost: spent }
+    }
+
+    fn account(
+        &mut self,
+        sent: Instant,
+        queries: u64,
+        rows: &[PgRow],
+        clock: &Clock,
+        cost: &Cost,
+    ) -> (Timestamp, Duration) {
+        let received = Instant::now();
+        cost.queries(queries, received - sent);
+        cost.bytes(rows.iter().map(PgRow::raw_size_bytes).sum());
+        let waited = (received - sent).saturating_sub(self.round_trip);
+        (clock.between(sent, received), self.charge(cost).unwrap_or(waited))
+    }
+}
+
+/// A row of the server as a row of a record, column for column.
+pub(crate) fn to_row(pg: &PgRow) -> Row {
+    let mut row = Row::new();
+    for (place, column) in pg.columns().iter().enumerate() {
+        let raw: Raw<'_> = match pg.try_get(place) {
+            Ok(raw) => raw,
+            Err(_) => continue,
+        };
+        if let Some(value) = scalar(column.type_(), raw.0) {
+            row.set(column.name(), value);
+        }
+    }
+    row
+}
+
+/// Whether the server refuses for a reason that another try will not change:
+/// a missing privilege, object or feature.
+pub(crate) fn is_lasting(error: &tokio_postgres::Error) -> bool {
+    let Some(code) = error.code() else { return false };
+    *code == SqlState::INSUFFICIENT_PRIVILEGE
+        || *code == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+        || *code == SqlState::FEATURE_NOT_SUPPORTED
+        || code.code().starts_with("42")
+}

@@ -1,0 +1,152 @@
+//! Ticks of wait events: what every session does at one moment.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Row as PgRow;
+use walwright_record::{Row, Scalar, Source};
+
+use super::context::{Context, Lost};
+use super::session::{Reading, Session, is_lasting};
+use crate::cost::SlowedSource;
+use crate::observation::emit;
+use crate::pace::Pace;
+
+/// One row per distinct state of a session. It asks the function under
+/// `pg_stat_activity`, which spares the view's joins with databases and roles.
+/// A session of another role that this one may not see has no backend type.
+const QUERY: &str = "
+SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*)
+FROM pg_stat_get_activity(NULL)
+WHERE application_name IS DISTINCT FROM 'walwright probe'
+GROUP BY 1, 2, 3, 4, 5";
+
+/// Processors' worth of time the ticks may take, as a share of the machine.
+const BUDGET: f64 = 0.004;
+
+/// How far a tick may move from the grid, as a part of the interval. PostgreSQL's
+/// own processes wake on round periods (`wal_writer_delay` and `bgwriter_delay`
+/// are 200 ms), and ticks in step with them would always see the same moment.
+const JITTER: f64 = 0.8;
+
+/// What the sampling of waits has to say at its end.
+#[derive(Debug, Default)]
+pub(crate) struct WaitsReport {
+    pub(crate) slowed: Option<SlowedSource>,
+    pub(crate) not_observable: Vec<String>,
+}
+
+/// Samples until stopped.
+pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration) -> WaitsReport {
+    let mut pace = Pace::new(every, BUDGET * ctx.budget_processors(), Instant::now());
+    let mut report = WaitsReport::default();
+    let mut hidden_most = 0;
+    'connection: loop {
+        let Some(prepared) = ctx.unless_stopped(session.prepare(QUERY)).await else { break };
+        let statement = match prepared {
+            Ok(statement) => statement,
+            Err(error) if is_lasting(&error) => {
+                report
+                    .not_observable
+                    .push(format!("wait events: {}", crate::error::server_says(&error)));
+                break;
+            }
+            Err(_) => {
+                if !ctx.reopen(&mut session, Lost::Waits).await {
+                    break;
+                }
+                continue;
+            }
+        };
+        loop {
+            if !ctx.sleep_until(pace.due() + jitter(pace.taken, every)).await {
+                break 'connection;
+            }
+            let reading = session.read(&statement, &[], &ctx.clock, &ctx.cost);
+            let Some(result) = ctx.unless_stopped(reading).await else { break 'connection };
+            match result {
+                Ok(reading) => {
+                    hidden_most = hidden_most.max(hand_over(ctx, &reading));
+                    note(ctx, &mut pace, |pace| pace.taken(Instant::now(), Some(reading.cost)));
+                }
+                Err(_) => note(ctx, &mut pace, |pace| pace.missed(Instant::now())),
+            }
+            if session.is_lost() {
+                if !ctx.reopen(&mut session, Lost::Waits).await {
+                    break 'connection;
+                }
+                continue 'connection;
+            }
+        }
+    }
+    if hidden_most > 0 {
+        report.not_observable.push(format!(
+            "up to {hidden_most} sessions at a time belong to roles whose activity this role may not see, and are missing from the wait events; grant it pg_monitor"
+        ));
+    }
+    report.slowed = SlowedSource::of("wait events", &pace);
+    report
+}
+
+fn note(ctx: &Context, pace: &mut Pace, plan: impl FnOnce(&mut Pace)) {
+    let before = pace.skipped;
+    plan(pace);
+    ctx.cost.skipped(pace.skipped - before);
+}
+
+/// Stores a tick; returns how many sessions were hidden.
+fn hand_over(ctx: &Context, reading: &Reading) -> i64 {
+    let mut hidden = 0;
+    let mut rows = Vec::with_capacity(reading.rows.len());
+    for pg in &reading.rows {
+        match to_row(pg) {
+            Ok(row) => rows.push(row),
+            Err(sessions) => hidden += sessions,
+        }
+    }
+    emit(&ctx.sink, reading.at, Source::Waits, rows);
+    hidden
+}
+
+/// A row of a tick, or the number of sessions in it where they are hidden.
+fn to_row(pg: &PgRow) -> Result<Row, i64> {
+    let text = |place| pg.get::<usize, Option<&str>>(place);
+    let sessions: i64 = pg.get(5);
+    let Some(backend_type) = text(0) else { return Err(sessions) };
+    let mut row = Row::new();
+    row.set("backend_type", backend_type)
+        .set("state", text(1))
+        .set("wait_event_type", text(2))
+        .set("wait_event", text(3).map(str::to_ascii_lowercase))
+        .set(
+            "query_id",
+            pg.get::<usize, Option<i64>>(4).filter(|id| *id != 0).map_or(Scalar::Null, Scalar::Int),
+        )
+        .set("sessions", sessions);
+    Ok(row)
+}
+
+/// A delay for tick `number` that spreads evenly over part of the interval:
+/// multiples of the golden ratio, of which any stretch is nearly uniform.
+fn jitter(number: u64, every: Duration) -> Duration {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    every.mul_f64(JITTER * (number as f64 * GOLDEN).fract())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_spread_over_the_phase_of_a_200_ms_cycle() {
+        let every = Duration::from_millis(100);
+        let mut seen = [0_u32; 8];
+        for tick in 0..800_u64 {
+            let at = every * u32::try_from(tick).unwrap() + jitter(tick, every);
+            let phase = at.as_micros() % 200_000;
+            seen[usize::try_from(phase / 25_000).unwrap()] += 1;
+        }
+        // Evenly over 80 ms of every 100, so the last bucket of each holds a fifth.
+        assert!(seen.iter().all(|n| *n >= 20), "{seen:?}");
+        assert!(jitter(12_345, every) < every.mul_f64(JITTER));
+    }
+}
