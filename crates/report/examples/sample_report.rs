@@ -1,4 +1,4 @@
-//! Writes the report of a synthetic record:
+//! Writes the report of a synthetic record and prints its summary:
 //! `cargo run -p walwright-report --example sample_report -- FILE [SECONDS]`.
 
 #[path = "../tests/synthetic/mod.rs"]
@@ -6,15 +6,15 @@ mod synthetic;
 
 use std::error::Error;
 
-use walwright_diagnose::{summary, timeline};
-
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().unwrap_or_else(|| "sample_report.html".to_owned());
     let seconds = arguments.next().map_or(Ok(synthetic::MEASURE), |s| s.parse())?;
     let record = synthetic::record_of(seconds);
-    let page = walwright_report::html::report(&record, &summary(&record), &timeline(&record))?;
+    let summary = walwright_diagnose::summary(&record);
+    let page = walwright_report::html::page(&record, &summary)?;
     std::fs::write(&path, page)?;
+    print!("{}", walwright_report::terminal::summary(&record, &summary, 80, false));
     println!("{path}");
     Ok(())
 }

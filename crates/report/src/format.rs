@@ -195,7 +195,7 @@ impl TimeUnit {
     /// The unit in which a time is read most easily.
     pub(crate) fn of(seconds: f64) -> TimeUnit {
         match seconds.abs() {
-            s if s == 0.0 => TimeUnit::Millis,
+            0.0 => TimeUnit::Millis,
             s if s < 99.95e-6 => TimeUnit::Micros,
             s if s < 0.9995 => TimeUnit::Millis,
             _ => TimeUnit::Seconds,

@@ -1,6 +1,6 @@
 //! Renderings of a record: what a person sees.
 //!
-//! - [`html::report`] is the report: one self-contained HTML page with plots, for
+//! - [`html::page`] is the report: one self-contained HTML page with plots, for
 //!   screen (light and dark) and paper.
 //! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
 //!   ticket or a chat.
@@ -12,5 +12,8 @@
 
 pub mod format;
 pub mod html;
+pub mod markdown;
+mod settings;
 mod svg;
+pub mod terminal;
 mod words;

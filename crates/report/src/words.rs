@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::{LoadSummary, PassMark, WaitClass};
+use walwright_diagnose::{Latency, LoadSummary, PassMark, WaitClass};
 use walwright_record::{PhaseName, Record, RunState, Schedule};
 
 use crate::format;
@@ -126,6 +126,27 @@ pub(crate) fn pass_mark(mark: &PassMark) -> String {
         format::latency(mark.mean),
         format::latency(mark.mark)
     )
+}
+
+/// Fewer transactions than this beyond a percentile do not fix it.
+const BEYOND: f64 = 5.0;
+
+/// Whether enough of `count` transactions lie beyond a percentile to fix it.
+pub(crate) fn fixed(count: u64, percent: f64) -> bool {
+    percent <= 50.0 || count as f64 * (1.0 - percent / 100.0) >= BEYOND
+}
+
+/// The percentiles named everywhere, p50 to p99.9 and the maximum; `None` where
+/// there are too few transactions to fix one.
+pub(crate) fn percentiles(of: &Latency) -> [(&'static str, Option<Duration>); 5] {
+    let at = |percent, value| fixed(of.count, percent).then_some(value);
+    [
+        ("p50", at(50.0, of.p50)),
+        ("p95", at(95.0, of.p95)),
+        ("p99", at(99.0, of.p99)),
+        ("p99.9", at(99.9, of.p99_9)),
+        ("max", Some(of.max)),
+    ]
 }
 
 /// Failures against all transactions: `3 of 637,215`.

@@ -74,9 +74,9 @@ fn color(tracks: &mut [Track]) {
     for track in tracks.iter_mut().filter(|t| t.ink != Ink::Quiet) {
         let name = track.name.to_lowercase();
         let has = |word: &str| name.contains(word);
-        track.ink = if has("backend") || has("client") {
+        track.ink = if has("client backend") {
             Ink::Cpu
-        } else if has("walwright") || has("driver") {
+        } else if has("walwright") {
             Ink::Client
         } else if has("wal") {
             Ink::Flush

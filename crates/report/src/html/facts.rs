@@ -1,10 +1,10 @@
 //! What does not change during a run, as rows of names and values.
 
 use walwright_diagnose::Summary;
-use walwright_record::{DiskFacts, HostFacts, InstrumentFacts, Record, Setting, TargetKind};
+use walwright_record::{DiskFacts, HostFacts, InstrumentFacts, Record, TargetKind};
 
 use super::page::{Fact, SettingRow, TableRow};
-use crate::{format, words};
+use crate::{format, settings, words};
 
 /// The server.
 pub(super) fn server(record: &Record) -> Vec<Fact> {
@@ -159,56 +159,21 @@ pub(super) fn instrument(instrument: Option<&InstrumentFacts>) -> Vec<Fact> {
     ]
 }
 
-/// Settings whose value is not the compiled-in default. What the server only
-/// derives (`source` is `override`: block sizes, data directory) is left out.
+/// Settings whose value is not the compiled-in default.
 pub(super) fn settings(record: &Record) -> Vec<SettingRow> {
-    record
-        .settings
-        .iter()
-        .filter(|s| s.pending_restart || differs(s))
-        .map(|s| SettingRow {
-            name: s.name.clone(),
-            value: s.shown.clone(),
-            default: default(s),
-            source: match &s.source_file {
-                Some(file) => format!("{} ({file})", s.source),
-                None => s.source.clone(),
+    settings::changed(record)
+        .into_iter()
+        .map(|(setting, default)| SettingRow {
+            name: setting.name.clone(),
+            value: setting.shown.clone(),
+            default,
+            source: match &setting.source_file {
+                Some(file) => format!("{} ({file})", setting.source),
+                None => setting.source.clone(),
             },
-            pending: s.pending_restart,
+            pending: setting.pending_restart,
         })
         .collect()
-}
-
-fn differs(setting: &Setting) -> bool {
-    let set = !matches!(setting.source.as_str(), "default" | "override");
-    set && setting.boot_value.as_deref() != Some(setting.value.as_str())
-}
-
-/// The default with its unit, as a person writes it where that is simple.
-fn default(setting: &Setting) -> String {
-    let Some(boot) = &setting.boot_value else { return "none".to_owned() };
-    if boot.is_empty() {
-        return "empty".to_owned();
-    }
-    let (Some(unit), Ok(value)) = (setting.unit.as_deref(), boot.parse::<f64>()) else {
-        return boot.clone();
-    };
-    // Negative and zero values have meanings of their own.
-    if value <= 0.0 {
-        return boot.clone();
-    }
-    let scaled = |size: f64| format::bytes(value * size).replace(' ', "");
-    match unit {
-        "8kB" => scaled(8192.0),
-        "kB" => scaled(1024.0),
-        "MB" => scaled(1048576.0),
-        "B" => scaled(1.0),
-        "16MB" => scaled(16.0 * 1048576.0),
-        "s" if value % 60.0 == 0.0 => format!("{}min", value / 60.0),
-        "ms" if value % 60_000.0 == 0.0 => format!("{}min", value / 60_000.0),
-        "ms" if value % 1000.0 == 0.0 => format!("{}s", value / 1000.0),
-        unit => format!("{boot}{unit}"),
-    }
 }
 
 /// Tables when the load began.
@@ -268,46 +233,4 @@ pub(super) fn cpu(summary: &Summary) -> Vec<Fact> {
             .note(per.unwrap_or_default())
     }));
     facts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn setting(value: &str, boot: Option<&str>, unit: Option<&str>, source: &str) -> Setting {
-        Setting {
-            name: "x".into(),
-            value: value.into(),
-            unit: unit.map(Into::into),
-            shown: value.into(),
-            boot_value: boot.map(Into::into),
-            source: source.into(),
-            source_file: None,
-            context: "sighup".into(),
-            pending_restart: false,
-        }
-    }
-
-    #[test]
-    fn defaults_read_like_postgresql_writes_them() {
-        for (boot, unit, text) in [
-            ("16384", Some("8kB"), "128MB"),
-            ("1024", Some("MB"), "1GB"),
-            ("300", Some("s"), "5min"),
-            ("200", Some("ms"), "200ms"),
-            ("-1", Some("8kB"), "-1"),
-            ("on", None, "on"),
-            ("", None, "empty"),
-        ] {
-            assert_eq!(default(&setting("v", Some(boot), unit, "command line")), text);
-        }
-    }
-
-    #[test]
-    fn only_what_someone_changed_differs() {
-        assert!(differs(&setting("off", Some("on"), None, "command line")));
-        assert!(!differs(&setting("on", Some("on"), None, "configuration file")));
-        assert!(!differs(&setting("8192", Some("0"), None, "override")));
-        assert!(!differs(&setting("v", None, None, "default")));
-    }
 }

@@ -1,9 +1,9 @@
 //! The figures at the top, and those beside them.
 
-use walwright_diagnose::{Latency, Summary};
+use walwright_diagnose::Summary;
 use walwright_record::Record;
 
-use super::latency::{NAMED, known};
+use super::latency::NAMED;
 use super::page::{Figure, Verdict};
 use crate::{format, words};
 
@@ -26,29 +26,17 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
         }),
         ..Figure::default()
     }];
-    for (percent, ink) in NAMED {
-        let value = load.latency.as_ref().and_then(|l| at(l, percent));
+    let percentiles = load.latency.as_ref().map(words::percentiles);
+    for ((name, value), (_, ink)) in percentiles.into_iter().flatten().zip(NAMED) {
         figures.push(Figure {
-            name: if percent < 100.0 { format::percentile_name(percent) } else { "max".to_owned() },
+            name: name.to_owned(),
             unknown: value.is_none(),
-            value: value.unwrap_or_else(|| "too few".to_owned()),
+            value: value.map_or_else(|| "too few".to_owned(), format::latency),
             ink: Some(ink.class()),
             ..Figure::default()
         });
     }
     figures
-}
-
-/// A named percentile, where enough transactions fix it.
-fn at(latency: &Latency, percent: f64) -> Option<String> {
-    let value = match percent {
-        50.0 => latency.p50,
-        95.0 => latency.p95,
-        99.0 => latency.p99,
-        99.9 => latency.p99_9,
-        _ => latency.max,
-    };
-    (percent == 100.0 || known(latency.count, percent)).then(|| format::latency(value))
 }
 
 fn unknown() -> String {

@@ -11,9 +11,6 @@ use crate::{format, words};
 pub(super) const NAMED: [(f64, Ink); 5] =
     [(50.0, Ink::P50), (95.0, Ink::P95), (99.0, Ink::P99), (99.9, Ink::P999), (100.0, Ink::Max)];
 
-/// Fewer transactions than this beyond a percentile do not fix it: it is left out.
-const BEYOND: f64 = 5.0;
-
 /// Plots and tables of the measured window.
 pub(super) fn latency(record: &Record, summary: &Summary) -> Latency {
     let mut latency = Latency { missing: words::no_load(record), ..Latency::default() };
@@ -59,17 +56,9 @@ fn row(name: &str, of: Option<&Figures>) -> Vec<String> {
         return row;
     };
     let mut row = vec![name.to_owned(), format::count(of.count), format::latency(of.mean)];
-    let percentiles = [(50.0, of.p50), (95.0, of.p95), (99.0, of.p99), (99.9, of.p99_9)];
-    row.extend(percentiles.map(|(percent, value)| {
-        if known(of.count, percent) { format::latency(value) } else { dash() }
-    }));
-    row.push(format::latency(of.max));
+    let percentiles = words::percentiles(of).into_iter();
+    row.extend(percentiles.map(|(_, value)| value.map_or_else(dash, format::latency)));
     row
-}
-
-/// Whether enough of `count` transactions lie beyond a percentile to fix it.
-pub(super) fn known(count: u64, percent: f64) -> bool {
-    percent <= 50.0 || count as f64 * (1.0 - percent / 100.0) >= BEYOND
 }
 
 fn marks(total: &LatencyHistogram) -> Vec<Mark> {
@@ -77,7 +66,7 @@ fn marks(total: &LatencyHistogram) -> Vec<Mark> {
         .iter()
         .filter_map(|(percent, ink)| {
             let (name, value) = if *percent < 100.0 {
-                known(total.count(), *percent).then_some(())?;
+                words::fixed(total.count(), *percent).then_some(())?;
                 (format::percentile_name(*percent), total.percentile(*percent)?)
             } else {
                 ("max".to_owned(), total.max()?)
@@ -110,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_percentile_that_few_transactions_fix_is_left_out() {
-        assert!(!known(100, 99.0) && known(101, 95.0) && known(3, 50.0));
+        assert!(!words::fixed(100, 99.0) && words::fixed(101, 95.0) && words::fixed(3, 50.0));
         let names: Vec<String> = marks(&even(1000)).into_iter().map(|m| m.name).collect();
         assert_eq!(names, ["p50", "p95", "p99", "max"]);
     }

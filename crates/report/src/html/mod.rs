@@ -1,6 +1,6 @@
 //! The report: one HTML file that needs nothing else, on screen and on paper.
 //!
-//! [`report`] fills the page (`page`) section by section from the record and from
+//! [`page`] fills the page (`Page`) section by section from the record and from
 //! what `diagnose` makes of it, and hands it to the template. Text from outside
 //! is escaped by the template engine; charts escape their own.
 
@@ -17,7 +17,7 @@ mod wal;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use thiserror::Error;
-use walwright_diagnose::{Summary, Timeline};
+use walwright_diagnose::{Summary, Timeline, timeline};
 use walwright_record::Record;
 
 use crate::{format, words};
@@ -34,17 +34,13 @@ pub struct ReportError(#[from] minijinja::Error);
 
 /// The report of a run as a whole HTML page without outside resources.
 ///
-/// `summary` and `timeline` are those of the same record. Works for any record,
-/// also one cut short: what is missing is named in its place.
+/// `summary` is that of the same record. Works for any record, also one cut
+/// short: what is missing is named in its place.
 ///
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
-pub fn report(
-    record: &Record,
-    summary: &Summary,
-    timeline: &Timeline,
-) -> Result<String, ReportError> {
-    let page = page(record, summary, timeline);
+pub fn page(record: &Record, summary: &Summary) -> Result<String, ReportError> {
+    let page = filled(record, summary, &timeline(record));
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -53,7 +49,7 @@ pub fn report(
     Ok(template.render(context! { page => Serde(&page), css => STYLE, js => SCRIPT })?)
 }
 
-fn page(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
+fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
     let header = &record.header;
     let (timeline, timeline_missing) = timeline::timeline(record, summary, plots);
     let warnings = warnings(summary);

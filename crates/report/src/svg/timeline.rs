@@ -91,17 +91,27 @@ impl TimeFrame {
         time_ticks(self.from, self.to, 10)
     }
 
-    /// Shades what is left out, marks checkpoints and the edges of the measured
-    /// window, between two heights.
+    /// Shades what is left out and tints checkpoints, between two heights: drawn
+    /// before the data.
     pub(crate) fn backdrop(&self, out: &mut String, top: f64, bottom: f64) {
         let x = self.scale();
-        for span in &self.spans {
-            if span.kind == SpanKind::LeftOut {
-                rect(out, (x.at(span.from), top), (x.at(span.to), bottom), "left-out");
+        for span in self.spans.iter().filter(|s| s.kind == SpanKind::LeftOut) {
+            rect(out, (x.at(span.from), top), (x.at(span.to), bottom), "left-out");
+        }
+        for checkpoint in self.visible_checkpoints() {
+            if let Some(from) = checkpoint.from {
+                let to = checkpoint.to.unwrap_or(self.to);
+                rect(out, (x.at(from), top), (x.at(to), bottom), "cp-span");
             }
         }
-        for checkpoint in &self.checkpoints {
-            self.checkpoint(out, checkpoint, top, bottom);
+    }
+
+    /// Lines where checkpoints complete and at the edges of the measured window:
+    /// drawn over the data.
+    pub(crate) fn foreground(&self, out: &mut String, top: f64, bottom: f64) {
+        let x = self.scale();
+        for at in self.visible_checkpoints().filter_map(|c| c.to) {
+            line(out, (x.at(at), top), (x.at(at), bottom), "cp-end");
         }
         for span in self.spans.iter().filter(|s| s.kind == SpanKind::Measured) {
             for edge in [span.from, span.to] {
@@ -110,19 +120,12 @@ impl TimeFrame {
         }
     }
 
-    fn checkpoint(&self, out: &mut String, checkpoint: &Checkpoint, top: f64, bottom: f64) {
-        let x = self.scale();
-        let from = checkpoint.from.or(checkpoint.to);
-        let to = checkpoint.to.unwrap_or(self.to);
-        if to < self.from || from.is_none_or(|from| from > self.to) {
-            return;
-        }
-        if let Some(from) = checkpoint.from {
-            rect(out, (x.at(from), top), (x.at(to), bottom), "cp-span");
-        }
-        if let Some(to) = checkpoint.to {
-            line(out, (x.at(to), top), (x.at(to), bottom), "cp-end");
-        }
+    fn visible_checkpoints(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.checkpoints.iter().filter(|checkpoint| {
+            let from = checkpoint.from.or(checkpoint.to);
+            let to = checkpoint.to.unwrap_or(self.to);
+            to >= self.from && from.is_some_and(|from| from <= self.to)
+        })
     }
 
     /// The strip above the panels: names of phases, flags of checkpoints, clock.
@@ -215,6 +218,7 @@ mod tests {
     fn what_is_left_out_is_shaded_and_the_window_is_edged() {
         let mut out = String::new();
         frame().backdrop(&mut out, 0.0, 100.0);
+        frame().foreground(&mut out, 0.0, 100.0);
         assert_eq!(out.matches(r#"class="left-out""#).count(), 1);
         assert_eq!(out.matches(r#"class="edge""#).count(), 2);
         assert_eq!(out.matches("cp-span").count(), 1);

@@ -221,17 +221,20 @@ impl Samples {
     }
 
     fn host(&mut self, now: f64, total: &Totals) {
+        let whole = |v: f64| Scalar::Int(v as i64);
+        let reads = total.commits * 0.2;
         let mut disk = row(&[
-            ("writes", Scalar::Int(total.disk_writes as i64)),
-            ("write_bytes", Scalar::Int(total.disk_bytes as i64)),
-            ("write_seconds", Scalar::Float(total.disk_ms / 1e3)),
-            ("reads", Scalar::Int((total.commits * 0.2) as i64)),
-            ("read_bytes", Scalar::Int((total.commits * 0.2 * 8192.0) as i64)),
-            ("read_seconds", Scalar::Float(total.commits * 2e-5)),
-            ("flushes", Scalar::Int(total.flushes as i64)),
-            ("flush_seconds", Scalar::Float(total.flush_ms / 1e3)),
-            ("busy_seconds", Scalar::Float(total.disk_busy_ms / 1e3)),
-            ("queue_seconds", Scalar::Float(total.disk_ms / 1e3)),
+            ("read_ios", whole(reads)),
+            ("read_sectors", whole(reads * 16.0)),
+            ("read_ticks", whole(reads * 0.1)),
+            ("write_ios", whole(total.disk_writes)),
+            ("write_sectors", whole(total.disk_bytes / 512.0)),
+            ("write_ticks", whole(total.disk_ms)),
+            ("in_flight", Scalar::Int(1)),
+            ("io_ticks", whole(total.disk_busy_ms)),
+            ("time_in_queue", whole(total.disk_ms)),
+            ("flush_ios", whole(total.flushes)),
+            ("flush_ticks", whole(total.flush_ms)),
         ]);
         disk.set("device", "nvme0n1");
         self.push(now, Source::Disk, vec![disk]);
@@ -250,18 +253,21 @@ impl Samples {
             ])],
         );
         let groups = [
-            "client backend",
-            "walwriter",
-            "checkpointer",
-            "background writer",
+            "server: client backends",
+            "server: walwriter",
+            "server: checkpointer",
+            "server: background writer",
             "walwright",
-            "backup",
+            "other: backup",
         ];
         let rows = groups
             .iter()
             .zip(total.cpu)
             .map(|(group, cpu)| {
-                let mut row = row(&[("cpu_seconds", Scalar::Float(cpu))]);
+                let mut row = row(&[
+                    ("user_seconds", Scalar::Float(cpu * 0.7)),
+                    ("system_seconds", Scalar::Float(cpu * 0.3)),
+                ]);
                 row.set("process_group", *group);
                 row
             })

@@ -1,0 +1,300 @@
+//! The summary of a run that fits a screen of 80 by 40.
+
+mod bars;
+mod style;
+
+use walwright_diagnose::{LoadSummary, Summary};
+use walwright_record::Record;
+
+use crate::{format, words};
+use style::Ansi;
+pub use style::Style;
+
+/// Lines of a screen, less those of the prompt and the path of the report.
+const LINES: usize = 37;
+/// Width of the names at the left.
+const NAMES: usize = 13;
+
+/// The summary as text, at most 37 lines long at 80 columns or more, each ending
+/// in a newline. `width` is that of the terminal in columns; colours are ANSI
+/// sequences. Whether bars are drawn in Unicode follows the environment
+/// ([`Style::for_terminal`]).
+pub fn summary(record: &Record, summary: &Summary, width: usize, colour: bool) -> String {
+    styled(record, summary, &Style::for_terminal(width, colour))
+}
+
+/// The summary in a given style.
+pub fn styled(record: &Record, summary: &Summary, style: &Style) -> String {
+    let mut page = Page { style, lines: Vec::new() };
+    page.header(record);
+    match &summary.load {
+        Some(load) => page.load(load),
+        None => page.field("Load", &words::no_load(record), None),
+    }
+    page.side_measures(record);
+    page.time(summary);
+    page.server(record, summary);
+    page.warnings(summary);
+    style.finish(&page.lines)
+}
+
+/// Lines in the making.
+struct Page<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn gap(&mut self) {
+        self.lines.push(String::new());
+    }
+
+    fn header(&mut self, record: &Record) {
+        let (title, id) = (style::printable(&words::title(record)), &record.header.id.0);
+        let room = self.style.width.saturating_sub(title.chars().count() + id.chars().count());
+        let space = if room >= 2 { " ".repeat(room) } else { "  ".to_owned() };
+        self.lines.push(format!(
+            "{}{space}{}",
+            self.style.paint(Ansi::Bold, &title),
+            self.style.paint(Ansi::Faint, id)
+        ));
+        self.text(&words::deck(record), "", Ansi::Faint);
+        if let Some((word, text)) = words::state(record) {
+            self.text(&format!("{word}. {text}"), "", Ansi::Red);
+        }
+        self.gap();
+    }
+
+    fn load(&mut self, load: &LoadSummary) {
+        match &load.throughput {
+            Some(throughput) => {
+                let note = match throughput.interval {
+                    Some(_) => "transactions, 95 % interval within this run",
+                    None => "transactions; too short for an interval",
+                };
+                let figure = format::estimate(throughput, "/s");
+                self.field("Throughput", &figure, Some(note));
+            }
+            None => self.field("Throughput", "no whole interval in the window", None),
+        }
+        if let Some(open) = &load.open_loop {
+            let lag = open.lag.as_ref().map(|l| format!(", lag p99 {}", format::latency(l.p99)));
+            let skipped =
+                (open.skipped > 0).then(|| format!(", {} skipped", format::count(open.skipped)));
+            let note = format!(
+                "reached {}{}{}",
+                format::rate(open.reached),
+                lag.unwrap_or_default(),
+                skipped.unwrap_or_default()
+            );
+            self.field("Offered", &format::rate(open.offered), Some(&note));
+        }
+        match &load.latency {
+            Some(latency) => {
+                let figures: Vec<String> = words::percentiles(latency)
+                    .into_iter()
+                    .filter_map(|(name, value)| Some(format!("{name} {}", format::latency(value?))))
+                    .collect();
+                self.wrapped("Latency", &figures, "  ");
+            }
+            None => self.field("Latency", "no transaction ended well", None),
+        }
+        let states: Vec<String> = load
+            .failures
+            .iter()
+            .map(|(code, n)| format!("{code} {} {}", words::sqlstate(code), format::count(*n)))
+            .collect();
+        let note = (!states.is_empty()).then(|| states.join(", "));
+        self.field("Failed", &words::failed_of(load), note.as_deref());
+        if load.retried > 0 {
+            let states: Vec<String> = load
+                .retries
+                .iter()
+                .map(|(code, n)| format!("{code} {}", format::count(*n)))
+                .collect();
+            self.field("Retried", &format::count(load.retried), Some(&states.join(", ")));
+        }
+        if let Some(mark) = &load.pass_mark {
+            let (word, ansi) =
+                if mark.passed { ("PASS", Ansi::Green) } else { ("FAIL", Ansi::Red) };
+            let lines = self.style.wrap(&words::pass_mark(mark), NAMES);
+            self.named(&self.style.paint_bold(ansi, word), word.len(), &lines);
+        }
+    }
+
+    fn side_measures(&mut self, record: &Record) {
+        let measures: Vec<String> = record
+            .side_measures
+            .iter()
+            .map(|(name, seconds)| {
+                format!(
+                    "{} {}",
+                    words::side_measure(name).to_lowercase(),
+                    format::seconds(*seconds)
+                )
+            })
+            .collect();
+        if !measures.is_empty() {
+            self.wrapped("Beside", &measures, ", ");
+        }
+    }
+
+    fn time(&mut self, summary: &Summary) {
+        self.gap();
+        let Some(split) = &summary.time else {
+            let why = summary.not_observable.iter().find(|n| n.figure == "time of a transaction");
+            let why = why.map_or("no measured window".to_owned(), |n| n.why.to_string());
+            self.text(
+                &format!("Where the time went: {}, {why}.", format::NOT_OBSERVABLE),
+                "",
+                Ansi::Faint,
+            );
+            return;
+        };
+        let unit = split.unit.name();
+        let heading = match split.latency {
+            Some(latency) => format!("Where the {} of a {unit} went", format::latency(latency)),
+            None => format!(
+                "Where the {} of a {unit} on the server went",
+                format::seconds(split.on_server.center)
+            ),
+        };
+        self.lines.push(self.style.paint(Ansi::Bold, &heading));
+        self.lines.extend(bars::bars(split, self.style));
+    }
+
+    fn server(&mut self, record: &Record, summary: &Summary) {
+        self.gap();
+        let mut wal = Vec::new();
+        if let Some(of) = &summary.wal {
+            let unit = of.unit.name();
+            let mut push = |value: Option<String>| wal.extend(value);
+            let flushes = of.flushes_per_transaction.map(format::number);
+            push(match (of.bytes_per_transaction.map(format::bytes), flushes) {
+                (Some(bytes), Some(n)) => Some(format!("{bytes} and {n} flushes per {unit}")),
+                (Some(bytes), None) => Some(format!("{bytes} per {unit}")),
+                (None, Some(n)) => Some(format!("{n} flushes per {unit}")),
+                (None, None) => None,
+            });
+            push(
+                of.transactions_per_flush
+                    .map(|n| format!("{} {unit}s per flush", format::number(n))),
+            );
+            push(of.mean_flush.map(|d| format!("{} a flush", format::latency(d))));
+        }
+        self.list("WAL", &wal);
+        let mut checkpoints = Vec::new();
+        if let Some(seen) = &summary.checkpoints {
+            checkpoints.push(match seen.completed {
+                0 => "none completed in the window".to_owned(),
+                n => format!("{} completed", format::count(n)),
+            });
+            let written = seen.buffers_written.filter(|n| *n > 0);
+            checkpoints.extend(written.map(|n| format!("{} buffers written", format::count(n))));
+            let writing = seen.write_time.filter(|d| !d.is_zero());
+            checkpoints.extend(writing.map(|d| format!("writing for {}", format::length(d))));
+        }
+        self.list("Checkpoints", &checkpoints);
+        self.list("CPU", &cpu(summary));
+        if let Some(probe) = &record.storage {
+            let figures = [
+                format!("a flush took {} before the run", format::latency(probe.p50)),
+                format!("p99 {}", format::latency(probe.p99)),
+                format!("{} of {}", probe.method, format::bytes(probe.block_bytes.into())),
+            ];
+            self.list("Storage", &figures);
+        }
+    }
+
+    /// Warnings, as many as the screen has room for; the last line says how many it had not.
+    fn warnings(&mut self, summary: &Summary) {
+        if summary.warnings.is_empty() {
+            return;
+        }
+        self.gap();
+        let all = summary.warnings.len();
+        for (i, warning) in summary.warnings.iter().enumerate() {
+            let mut lines = self.style.wrap(&words::sentence(&warning.text), 2);
+            let hint = warning.hint.as_deref().map(words::sentence);
+            let hints = hint.map(|h| self.style.wrap(&format!("→ {h}"), 4)).unwrap_or_default();
+            // One line is kept for saying that there are more.
+            let room = LINES.saturating_sub(self.lines.len() + usize::from(i + 1 < all));
+            if lines.len() + hints.len() > room {
+                let text =
+                    format!("{} more in the report", format::counted((all - i) as u64, "warning"));
+                self.lines.push(self.style.paint(Ansi::Yellow, &text));
+                return;
+            }
+            let first = lines.remove(0);
+            self.lines.push(format!("{} {first}", self.style.paint_bold(Ansi::Yellow, "!")));
+            self.lines.extend(lines.iter().map(|l| format!("  {l}")));
+            self.lines
+                .extend(hints.iter().map(|l| format!("    {}", self.style.paint(Ansi::Faint, l))));
+        }
+    }
+
+    /// A name and its figure; the note is said after it, faint.
+    fn field(&mut self, name: &str, figure: &str, note: Option<&str>) {
+        let note = note.map(|n| format!("  {n}")).unwrap_or_default();
+        let lines = self.style.wrap(&format!("{figure}{note}"), NAMES);
+        let painted = lines.iter().enumerate().map(|(i, line)| match line.strip_prefix(figure) {
+            Some(rest) if i == 0 => {
+                format!(
+                    "{}{}",
+                    self.style.paint(Ansi::Bold, figure),
+                    self.style.paint(Ansi::Faint, rest)
+                )
+            }
+            _ if i > 0 => self.style.paint(Ansi::Faint, line),
+            _ => line.clone(),
+        });
+        let painted: Vec<String> = painted.collect();
+        self.named(name, name.chars().count(), &painted);
+    }
+
+    /// Figures in a row, broken between them; nothing known is said so.
+    fn list(&mut self, name: &str, figures: &[String]) {
+        if figures.is_empty() {
+            let unknown = self.style.paint(Ansi::Faint, format::NOT_OBSERVABLE);
+            self.named(name, name.len(), &[unknown]);
+        } else {
+            self.wrapped(name, figures, ", ");
+        }
+    }
+
+    fn wrapped(&mut self, name: &str, figures: &[String], between: &str) {
+        let lines = self.style.join(figures, between, NAMES);
+        self.named(name, name.chars().count(), &lines);
+    }
+
+    fn named(&mut self, name: &str, shown: usize, lines: &[String]) {
+        let pad = " ".repeat(NAMES.saturating_sub(shown));
+        for (i, line) in lines.iter().enumerate() {
+            self.lines.push(if i == 0 {
+                format!("{name}{pad}{line}")
+            } else {
+                format!("{}{line}", " ".repeat(NAMES))
+            });
+        }
+    }
+
+    fn text(&mut self, text: &str, indent: &str, ansi: Ansi) {
+        let lines = self.style.wrap(text, indent.len());
+        self.lines.extend(lines.iter().map(|l| format!("{indent}{}", self.style.paint(ansi, l))));
+    }
+}
+
+fn cpu(summary: &Summary) -> Vec<String> {
+    let Some(cpu) = &summary.cpu else { return Vec::new() };
+    let unit = cpu.unit.map_or("transaction", |u| u.name());
+    let mut figures = Vec::new();
+    figures.extend(
+        cpu.server_per_transaction.map(|d| format!("server {} per {unit}", format::latency(d))),
+    );
+    figures.extend(cpu.driver_per_transaction.map(|d| format!("driver {}", format::latency(d))));
+    figures.extend(cpu.busy.map(|share| format!("machine {} busy", format::percent(share))));
+    figures.extend(
+        cpu.steal.filter(|s| *s >= 0.005).map(|share| format!("{} stolen", format::percent(share))),
+    );
+    figures
+}

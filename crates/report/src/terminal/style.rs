@@ -1,0 +1,208 @@
+//! Width, colours and letters of a terminal.
+
+/// How a terminal is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    /// Whether ANSI colours are used.
+    pub colour: bool,
+    /// Whether letters beyond ASCII are used.
+    pub unicode: bool,
+}
+
+/// Narrower than this a summary cannot be laid out; a terminal wraps it then.
+const NARROWEST: usize = 60;
+/// Wider than this text is hard to read.
+const WIDEST: usize = 100;
+
+/// ANSI attributes; the terminal's own palette decides what they look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ansi {
+    Bold,
+    Faint,
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Magenta,
+    Cyan,
+}
+
+impl Ansi {
+    fn code(self) -> &'static str {
+        match self {
+            Ansi::Bold => "1",
+            Ansi::Faint => "2",
+            Ansi::Red => "31",
+            Ansi::Green => "32",
+            Ansi::Yellow => "33",
+            Ansi::Blue => "34",
+            Ansi::Magenta => "35",
+            Ansi::Cyan => "36",
+        }
+    }
+}
+
+impl Style {
+    /// The style for a terminal of `width` columns. Letters beyond ASCII are used
+    /// unless the locale names another character set than UTF-8 or the terminal
+    /// calls itself dumb. No locale at all is common in containers, whose
+    /// terminals do understand UTF-8.
+    pub fn for_terminal(width: usize, colour: bool) -> Style {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+        let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        let unicode = !dumb && locale.is_none_or(|l| understands_unicode(&l));
+        Style { width: width.clamp(NARROWEST, WIDEST), colour, unicode }
+    }
+
+    pub(super) fn paint(&self, ansi: Ansi, text: &str) -> String {
+        self.sequence(ansi.code(), text)
+    }
+
+    pub(super) fn paint_bold(&self, ansi: Ansi, text: &str) -> String {
+        self.sequence(&format!("1;{}", ansi.code()), text)
+    }
+
+    fn sequence(&self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Breaks text between words into lines that fit after `indent` columns.
+    /// At least one line, also of nothing.
+    pub(super) fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
+        let text = printable(text);
+        self.fill(words(&text).into_iter(), " ", indent)
+    }
+
+    /// Puts pieces in a row, broken only between them.
+    pub(super) fn join(&self, pieces: &[String], between: &str, indent: usize) -> Vec<String> {
+        let pieces: Vec<String> = pieces.iter().map(|p| printable(p)).collect();
+        self.fill(pieces.iter().map(String::as_str), between, indent)
+    }
+
+    fn fill<'a>(
+        &self,
+        pieces: impl Iterator<Item = &'a str>,
+        between: &str,
+        indent: usize,
+    ) -> Vec<String> {
+        let room = self.width.saturating_sub(indent).max(20);
+        let mut lines: Vec<String> = Vec::new();
+        for piece in pieces {
+            match lines.last_mut() {
+                Some(line) if columns(line) + columns(between) + columns(piece) <= room => {
+                    line.push_str(between);
+                    line.push_str(piece);
+                }
+                Some(line) => {
+                    line.push_str(between.trim_end());
+                    line.truncate(line.trim_end().len());
+                    lines.push(piece.trim_start().to_owned());
+                }
+                None => lines.push(piece.to_owned()),
+            }
+        }
+        lines
+    }
+
+    /// The lines as one text, in letters the terminal has.
+    pub(super) fn finish(&self, lines: &[String]) -> String {
+        let mut text = lines.join("\n");
+        text.push('\n');
+        if self.unicode { text } else { ascii(&text) }
+    }
+}
+
+/// Words, a number and its unit being one.
+fn words(text: &str) -> Vec<&str> {
+    const UNITS: [&str; 10] = ["%", "s", "ms", "µs", "min", "h", "B", "kB", "MB", "GB"];
+    let mut words = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(' ') {
+        let next = text[at + 1..].split(' ').next().unwrap_or_default();
+        let unit = UNITS.contains(&next.trim_end_matches([',', '.', ';', ')']));
+        let number = text[start..at].ends_with(|c: char| c.is_ascii_digit());
+        if !(unit && number) {
+            words.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    words.push(&text[start..]);
+    words
+}
+
+fn understands_unicode(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Text from outside must not move the cursor or colour the screen.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The nearest ASCII for what our own texts use, `?` for anything else.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            'µ' => out.push('u'),
+            '±' => out.push_str("+/-"),
+            '−' | '–' => out.push('-'),
+            '…' => out.push_str("..."),
+            '→' => out.push_str("->"),
+            '×' => out.push('x'),
+            c if c.is_ascii() => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Style = Style { width: 30, colour: false, unicode: true };
+
+    #[test]
+    fn lines_break_between_words_and_between_figures() {
+        assert_eq!(
+            PLAIN.wrap("aaaa bbbb cccc dddd eeee ffff", 5),
+            ["aaaa bbbb cccc dddd eeee", "ffff"]
+        );
+        let figures = ["p50 1.2 ms", "p95 3.4 ms", "p99 5 ms"].map(str::to_owned);
+        assert_eq!(PLAIN.join(&figures, ", ", 5), ["p50 1.2 ms, p95 3.4 ms,", "p99 5 ms"]);
+        assert_eq!(PLAIN.wrap("", 5), [""]);
+        assert_eq!(words("for 2 min, 5 in 10 s."), ["for", "2 min,", "5", "in", "10 s."]);
+    }
+
+    #[test]
+    fn escapes_from_outside_do_not_reach_the_terminal() {
+        assert_eq!(PLAIN.wrap("a\x1b[31mb\nc", 0), ["a [31mb c"]);
+    }
+
+    #[test]
+    fn ascii_has_a_letter_for_all_of_ours() {
+        assert_eq!(ascii("5 ± 1 µs − … → é"), "5 +/- 1 us - ... -> ?");
+        let style = Style { unicode: false, ..PLAIN };
+        assert_eq!(style.finish(&["±".to_owned()]), "+/-\n");
+    }
+
+    #[test]
+    fn a_locale_of_another_character_set_is_believed() {
+        assert!(understands_unicode("en_GB.UTF-8") && understands_unicode("C.utf8"));
+        assert!(!understands_unicode("C") && !understands_unicode("de_DE.ISO-8859-1"));
+    }
+}
