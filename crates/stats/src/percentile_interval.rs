@@ -168,6 +168,12 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_value_is_the_percentile_zero() {
+        let run = vec![ValueCounts::new([(1.0, 1), (2.0, 9)])];
+        assert_eq!(percentile_interval(&[run], 0.0, &Resampling::default()).unwrap().center, 1.0);
+    }
+
+    #[test]
     fn one_block_of_one_run_has_no_interval() {
         let one = vec![vec![block(&[1.0, 2.0, 3.0])]];
         let estimate = percentile_interval(&one, 0.5, &Resampling::default()).unwrap();

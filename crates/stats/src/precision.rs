@@ -131,6 +131,14 @@ mod tests {
     }
 
     #[test]
+    fn a_short_series_has_the_interval_of_student() {
+        // Mean 2, deviation 1, t(0.975, 2) = 4.30265.
+        let estimate = precision_of_mean(&[1.0, 2.0, 3.0], Confidence::P95).unwrap();
+        let half_width = estimate.interval.unwrap().half_width();
+        assert!((half_width - 4.302_65 / 3.0_f64.sqrt()).abs() < 1e-4, "{half_width}");
+    }
+
+    #[test]
     fn short_or_flat_series_are_said_to_be_so() {
         assert_eq!(precision_of_mean(&[], Confidence::P95), None);
         assert_eq!(precision_of_mean(&[1.0, f64::NAN], Confidence::P95), None);

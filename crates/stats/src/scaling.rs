@@ -329,6 +329,8 @@ mod tests {
     #[test]
     fn peak_and_knee_follow_from_the_parameters() {
         let law = ScalingLaw { single: 100.0, contention: 0.19, coherency: 0.0081 };
+        // 100 · 10 / (1 + 0.19 · 9 + 0.0081 · 90)
+        assert!((law.throughput(10.0) - 1_000.0 / 3.439).abs() < 1e-9);
         assert!((law.peak_clients().unwrap() - 10.0).abs() < 1e-9);
         assert!(law.throughput(10.0) > law.throughput(9.0));
         assert!(law.throughput(10.0) > law.throughput(11.0));
