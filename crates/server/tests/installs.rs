@@ -170,11 +170,14 @@ fn what_the_tools_say_is_passed_on_with_a_hint() {
         fs::write(mirror.join(name), "not what was pinned").expect("write");
     }
     let mirror = mirror.display().to_string();
+    let uv_cache = base.path().join("uv").display().to_string();
     let tampered = [
         ("PIP_NO_INDEX", "1"),
         ("PIP_FIND_LINKS", mirror.as_str()),
-        ("UV_NO_INDEX", "1"),
+        ("UV_OFFLINE", "1"),
         ("UV_FIND_LINKS", mirror.as_str()),
+        // Else uv would use what an earlier fetch left there.
+        ("UV_CACHE_DIR", uv_cache.as_str()),
     ];
     let said = ensure_elsewhere(&cache, Major::V14, &tampered);
     assert!(said.contains("another content than the pinned one"), "{said}");

@@ -58,8 +58,12 @@ fn probe(
     leading: &'static [&'static str],
     kind: Kind,
 ) -> Option<PythonTool> {
-    let output =
-        Command::new(program).args(leading).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let mut command = Command::new(program);
+    if kind == Kind::Pip {
+        // "uv pip" has no --version of its own.
+        command.args(leading);
+    }
+    let output = command.arg("--version").stdin(Stdio::null()).output().ok()?;
     if !output.status.success() {
         return None;
     }
@@ -185,7 +189,7 @@ fn run(
 fn hint(said: &str) -> &'static str {
     let said = said.to_lowercase();
     let any = |needles: &[&str]| needles.iter().any(|needle| said.contains(needle));
-    if any(&["do not match the hashes", "hash mismatch"]) {
+    if any(&["do not match the hashes", "hash mismatch", "failed to extract archive"]) {
         "the package has another content than the pinned one, so nothing was installed: ask whoever runs your package mirror"
     } else if any(&["no space left"]) {
         "the disk is full: free some space, or set WALWRIGHT_CACHE (and TMPDIR) to a larger disk"
