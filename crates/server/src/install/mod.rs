@@ -6,6 +6,7 @@ mod fetch;
 mod loader;
 mod manifest;
 mod packages;
+mod shown;
 mod store;
 mod system;
 mod unpack;
