@@ -78,16 +78,16 @@ impl Places {
             }
         };
         let places = Self { root, user };
-        for dir in [places.root.clone(), places.installs(), places.clusters()] {
-            create_open_dir(&dir)
-                .map_err(|source| PlacesError::Create { path: dir.clone(), source })?;
-        }
         if let Some(blocked) = places.user.blocked_at(&places.clusters()) {
             return Err(PlacesError::Unreachable {
                 user: places.user.name().to_owned(),
                 blocked,
                 wanted: places.root,
             });
+        }
+        for dir in [places.root.clone(), places.installs(), places.clusters()] {
+            create_open_dir(&dir)
+                .map_err(|source| PlacesError::Create { path: dir.clone(), source })?;
         }
         Ok(places)
     }

@@ -92,9 +92,11 @@ fn a_killed_owner_takes_its_server_along_and_the_sweep_cleans_up() {
     assert!(owner.dir.exists());
     let bystander = places.clusters().join("not-ours");
     fs::create_dir(&bystander).expect("mkdir");
+    let stillborn = places.clusters().join("pg18-stillborn");
+    fs::create_dir(&stillborn).expect("mkdir");
     let swept = sweep(&places).expect("swept");
     assert_eq!(swept.removed, [owner.dir.clone()]);
-    assert!(!owner.dir.exists());
+    assert!(!owner.dir.exists() && !stillborn.exists());
     assert!(bystander.exists(), "what has no lease is not ours");
 }
 

@@ -44,6 +44,28 @@ impl std::fmt::Display for ServerExit {
     }
 }
 
+/// Has the kernel send `signal` to the child when the thread that spawns it
+/// ends, which is at the latest when this process ends.
+pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = std::process::id();
+    // SAFETY: the closure runs between fork and exec and calls only prctl and
+    // getppid, which are async-signal-safe; it touches no memory of the parent
+    // besides two copied integers and does not allocate.
+    unsafe {
+        command.pre_exec(move || {
+            // Runs after the change of user, which would clear it.
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the line above took effect.
+            if libc::getppid().cast_unsigned() != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
 /// A running child and the thread that watches it.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -66,26 +88,10 @@ impl Guard {
     /// signals, from a thread that stays until the child has ended. When that
     /// thread or this process dies, the child gets `death_signal`.
     pub(crate) fn spawn(mut command: Command, death_signal: Signal) -> io::Result<Self> {
-        let parent = std::process::id();
         // SAFETY: the closure runs between fork and exec and calls only
-        // setsid, prctl and getppid, which are async-signal-safe; it touches no
-        // memory of the parent besides two copied integers and does not allocate.
-        unsafe {
-            command.pre_exec(move || {
-                if libc::setsid() == -1 {
-                    return Err(io::Error::last_os_error());
-                }
-                // After the change of user, which would clear it.
-                if libc::prctl(libc::PR_SET_PDEATHSIG, death_signal as libc::c_ulong) == -1 {
-                    return Err(io::Error::last_os_error());
-                }
-                // The parent may have died before the line above took effect.
-                if libc::getppid().cast_unsigned() != parent {
-                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
-                }
-                Ok(())
-            });
-        }
+        // setsid, which is async-signal-safe; it touches no memory.
+        unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from)) };
+        die_with_parent(&mut command, death_signal);
         let shared = Arc::new(Shared {
             exit: Mutex::new(None),
             ended: Condvar::new(),

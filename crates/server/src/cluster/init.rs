@@ -6,7 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
+
 use super::error::ClusterError;
+use super::guard::die_with_parent;
 use super::settings;
 use crate::install::Install;
 use crate::target::Secret;
@@ -76,7 +79,7 @@ pub(crate) fn initdb(
         write().map_err(ClusterError::io("write", &password_file))?;
         command.arg("--pwfile").arg(&password_file);
     }
-    let outcome = run(command, "initdb", dir, None);
+    let outcome = run(command, "initdb", user, dir, None);
     if password.is_some() {
         fs::remove_file(&password_file).map_err(ClusterError::io("remove", &password_file))?;
     }
@@ -91,18 +94,18 @@ pub(crate) fn create_statistics_extension(
     user: &ServerUser,
     dir: &Path,
     data_dir: &Path,
+    sync: bool,
 ) -> Result<(), ClusterError> {
     for database in ["template1", "postgres"] {
         let mut command = server_command(install, "postgres", user, dir);
-        // Single-user mode: no socket, no port, no other process. fsync is
-        // for this process alone.
-        command.args(["--single", "-j", "-F", "-D"]).arg(data_dir).args([
-            "-c",
-            "exit_on_error=on",
-            database,
-        ]);
+        // Single-user mode: no socket, no port, no other process.
+        command.args(["--single", "-j", "-c", "exit_on_error=on"]);
+        if !sync {
+            command.args(["-c", "fsync=off"]);
+        }
+        command.arg("-D").arg(data_dir).arg(database);
         let sql = format!("CREATE EXTENSION {STATEMENTS};\n\n");
-        run(command, "postgres --single", dir, Some(&sql))?;
+        run(command, "postgres --single", user, dir, Some(&sql))?;
     }
     Ok(())
 }
@@ -110,14 +113,19 @@ pub(crate) fn create_statistics_extension(
 fn run(
     mut command: Command,
     program: &'static str,
+    user: &ServerUser,
     dir: &Path,
     input: Option<&str>,
 ) -> Result<(), ClusterError> {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
-    let spawn_failed =
-        |source| ClusterError::Spawn { program: program.into(), user: String::new(), source };
+    let spawn_failed = |source| ClusterError::Spawn {
+        program: program.into(),
+        user: user.name().to_owned(),
+        source,
+    };
+    die_with_parent(&mut command, Signal::SIGTERM);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(spawn_failed)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {

@@ -42,7 +42,9 @@ pub struct ClusterSpec {
     /// or swept after a crash.
     pub dir: Option<PathBuf>,
     /// Settings, name and value, on top of the few that walwright adds so that
-    /// the server can be observed.
+    /// the server can be observed. A setting named here replaces walwright's:
+    /// `shared_preload_libraries` without `pg_stat_statements` means no
+    /// statement statistics.
     pub settings: Vec<(String, String)>,
     /// Also listen on the loopback address. `None`: unix socket only.
     pub tcp: Option<TcpAccess>,
@@ -193,7 +195,7 @@ impl Cluster {
         let sync = !self.inner.ephemeral;
         init::initdb(&spec.install, user, dir, &data_dir, password, sync)?;
         if self.statistics_library().is_some() {
-            init::create_statistics_extension(&spec.install, user, dir, &data_dir)?;
+            init::create_statistics_extension(&spec.install, user, dir, &data_dir, sync)?;
         }
         Ok(())
     }
@@ -331,6 +333,8 @@ fn private_cluster_dir(spec: &ClusterSpec) -> Result<PathBuf, ClusterError> {
 
 fn new_cluster_dir(dir: &Path, user: &ServerUser) -> Result<PathBuf, ClusterError> {
     let dir = absolute(dir)?;
+    // Before anything is created.
+    check_reach(user, &dir)?;
     if let Some(parent) = dir.parent() {
         create_open_dir(parent).map_err(ClusterError::io("create", parent))?;
     }
@@ -345,7 +349,6 @@ fn new_cluster_dir(dir: &Path, user: &ServerUser) -> Result<PathBuf, ClusterErro
         }
         Err(error) => return Err(ClusterError::io("create", &dir)(error)),
     }
-    check_reach(user, &dir)?;
     Ok(dir)
 }
 

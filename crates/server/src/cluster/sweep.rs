@@ -45,7 +45,11 @@ pub fn sweep(places: &Places) -> Result<Swept, ClusterError> {
     for entry in entries.flatten() {
         let dir = entry.path();
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if !is_dir || !lease::is_present(&dir) {
+        if !is_dir {
+            continue;
+        }
+        if !lease::is_present(&dir) {
+            remove_stillborn(&dir);
             continue;
         }
         match sweep_one(&dir, &mut swept) {
@@ -54,6 +58,20 @@ pub fn sweep(places: &Places) -> Result<Swept, ClusterError> {
         }
     }
     Ok(swept)
+}
+
+/// Removes the directory of a creation that died before it had its lease. Only
+/// an empty one can be removed this way, and only one that is named like ours.
+fn remove_stillborn(dir: &Path) {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let ours = name
+        .strip_prefix("pg")
+        .and_then(|rest| rest.split_once('-'))
+        .is_some_and(|(major, _)| major.parse::<u32>().is_ok());
+    if ours {
+        // One that holds anything stays, since it is not known to be ours.
+        let _ = fs::remove_dir(dir);
+    }
 }
 
 fn sweep_one(dir: &Path, swept: &mut Swept) -> Result<(), ClusterError> {
