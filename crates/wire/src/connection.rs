@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Write};
 
-use crate::backend::{self, BackendKeyData, DataRow, ErrorFields};
-use crate::frontend::{Query, TERMINATE};
+use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
+use crate::frontend::{Describe, Object, Parse, Query, SYNC, TERMINATE};
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 
 /// A connection that is logged in and idle.
@@ -59,56 +59,80 @@ impl Connection {
     /// When the server reports an error, which leaves the connection usable,
     /// or the connection breaks.
     pub fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, WireError> {
-        if sql.contains('\0') {
-            return Err(WireError::Options("SQL cannot contain a NUL byte".into()));
-        }
+        check_sql(sql)?;
         let mut out = Vec::new();
         Query { sql }.write(&mut out);
-        self.stream.write_all(&out)?;
-        self.stream.flush()?;
         let mut rows = Vec::new();
-        let mut failure = None;
+        self.exchange(&out, |tag, body| {
+            if tag == backend::DATA_ROW {
+                let columns = DataRow::parse(body)?.columns.into_iter();
+                rows.push(columns.map(|value| value.map(crate::read::text)).collect());
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The OIDs of the types the server infers for the parameters of a
+    /// statement, blocking. Uses the unnamed statement.
+    ///
+    /// # Errors
+    /// As [`query`](Connection::query).
+    pub fn parameter_types(&mut self, sql: &str) -> Result<Vec<u32>, WireError> {
+        check_sql(sql)?;
+        let mut out = Vec::new();
+        Parse { statement: "", sql, types: &[] }.write(&mut out);
+        Describe { object: Object::Statement, name: "" }.write(&mut out);
+        out.extend(SYNC);
+        let mut types = Vec::new();
+        self.exchange(&out, |tag, body| {
+            if tag == backend::PARAMETER_DESCRIPTION {
+                types = ParameterDescription::parse(body)?.types;
+            }
+            Ok(())
+        })?;
+        Ok(types)
+    }
+
+    /// Sends messages and hands out the answers up to ReadyForQuery.
+    fn exchange(
+        &mut self,
+        messages: &[u8],
+        mut take: impl FnMut(u8, &[u8]) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        self.stream.write_all(messages)?;
+        self.stream.flush()?;
+        let mut failure: Option<Box<ErrorFields>> = None;
         let mut buffer = std::mem::take(&mut self.rest);
         loop {
             let mut input = &buffer[..];
             while let Some(frame) = self.scanner.next(&mut input, TagSet::ALL)? {
                 let body = frame.body.unwrap_or_default();
                 match frame.tag {
-                    backend::DATA_ROW => rows.push(
-                        DataRow::parse(body)?
-                            .columns
-                            .into_iter()
-                            .map(|value| value.map(crate::read::text))
-                            .collect(),
-                    ),
                     backend::ERROR_RESPONSE => {
-                        failure.get_or_insert(ErrorFields::parse(body)?);
+                        let fields = ErrorFields::parse(body)?;
+                        failure.get_or_insert_with(|| Box::new(fields));
                     }
-                    backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => {
-                        return Err(WireError::Unexpected {
-                            tag: frame.tag,
-                            during: "running a query",
-                        });
+                    tag @ (backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE) => {
+                        return Err(WireError::Unexpected { tag, during: "running a query" });
                     }
                     backend::READY_FOR_QUERY => {
                         self.rest = input.to_vec();
-                        return match failure {
-                            Some(fields) => Err(WireError::Server(Box::new(fields))),
-                            None => Ok(rows),
-                        };
+                        return failure.map_or(Ok(()), |fields| Err(WireError::Server(fields)));
                     }
-                    _ => {}
+                    tag => take(tag, body)?,
                 }
             }
             buffer.resize(8192, 0);
-            let count = match self.stream.read(&mut buffer) {
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) => return Err(error.into()),
+            let count = loop {
+                match self.stream.read(&mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    done => break done?,
+                }
             };
             if count == 0 {
                 // A server that shuts down says why and closes.
-                return Err(failure.map_or(WireError::Closed, |f| WireError::Server(Box::new(f))));
+                return Err(failure.map_or(WireError::Closed, WireError::Server));
             }
             buffer.truncate(count);
         }
@@ -135,4 +159,11 @@ impl Connection {
         let _ = self.stream.write_all(&TERMINATE);
         let _ = self.stream.flush();
     }
+}
+
+fn check_sql(sql: &str) -> Result<(), WireError> {
+    if sql.contains('\0') {
+        return Err(WireError::Options("SQL cannot contain a NUL byte".into()));
+    }
+    Ok(())
 }

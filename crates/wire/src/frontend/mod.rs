@@ -7,6 +7,7 @@
 
 mod bind;
 mod close;
+mod copy;
 mod describe;
 mod execute;
 mod parse;
@@ -17,6 +18,7 @@ mod sync;
 
 pub use bind::{Bind, FORMAT_BINARY, FORMAT_TEXT};
 pub use close::Close;
+pub use copy::CopyFail;
 pub use describe::Describe;
 pub use execute::Execute;
 pub use parse::Parse;

@@ -52,6 +52,7 @@ fn the_rest_have_the_shape_of_the_documentation() {
         bytes(|out| Close { object: Object::Statement, name: "s" }.write(out)),
         b"C\0\0\0\x07Ss\0"
     );
+    assert_eq!(bytes(|out| CopyFail { reason: "no" }.write(out)), b"f\0\0\0\x07no\0");
     assert_eq!(bytes(|out| Password { password: "x" }.write(out)), b"p\0\0\0\x06x\0");
     assert_eq!(
         bytes(|out| SaslInitialResponse { mechanism: "M", data: b"ab" }.write(out)),

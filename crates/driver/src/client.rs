@@ -1,0 +1,194 @@
+//! One simulated client: its connection, its variables, and where it stands.
+
+use std::io::Write;
+
+use walwright_wire::backend::TransactionStatus;
+use walwright_wire::frontend::TERMINATE;
+use walwright_wire::{Scanner, Stream};
+use walwright_workload::script::{Rng, Variables};
+
+use crate::capture::Capture;
+use crate::clock::Moment;
+
+/// One simulated client.
+pub(crate) struct Client {
+    /// Its place among the clients of its thread.
+    pub(crate) index: u32,
+    /// Its connection; `None` while there is none.
+    pub(crate) link: Option<Link>,
+    pub(crate) state: State,
+    /// Status of the server's transaction block at the last ReadyForQuery.
+    pub(crate) status: TransactionStatus,
+    /// ReadyForQuery messages the server still owes.
+    pub(crate) owed: u32,
+    pub(crate) variables: Variables,
+    /// Source of the script's random numbers.
+    pub(crate) rng: Rng,
+    pub(crate) transaction: Transaction,
+    /// Which statements the connection has prepared, by number.
+    pub(crate) prepared: Vec<bool>,
+    /// Statements whose ParseComplete is still to come, the next one last.
+    pub(crate) parsing: Vec<usize>,
+    pub(crate) burst: Burst,
+    /// Why the transaction fails, once that is known.
+    pub(crate) failure: Option<Failure>,
+    /// The result that is to become variables.
+    pub(crate) capture: Option<Box<Capture>>,
+    /// Between `\startpipeline` and `\endpipeline`.
+    pub(crate) in_pipeline: bool,
+    /// Only the timer with this number counts.
+    pub(crate) timer: u32,
+    /// Attempts to connect that failed in a row.
+    pub(crate) attempts: u32,
+    /// Whether its first transaction may have begun.
+    pub(crate) started: bool,
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// A connection.
+    Offline,
+    /// The start of the load.
+    Connected,
+    /// A transaction to be due (open loop).
+    Idle,
+    /// A timer, then it begins a transaction.
+    Paused,
+    /// A timer, then it goes on with its script.
+    Sleeping,
+    /// The server.
+    Waiting(Waiting),
+    /// Nothing: the load is over for it.
+    Finished,
+}
+
+/// What the server is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Parsing statements; the script stands still.
+    Preparing,
+    /// Executing statements.
+    Executing,
+    /// Rolling back a transaction that failed.
+    RollingBack,
+}
+
+/// A connection and what is under way on it.
+pub(crate) struct Link {
+    pub(crate) stream: Stream,
+    pub(crate) scanner: Scanner,
+    /// Bytes the socket has not taken yet.
+    pub(crate) unsent: Vec<u8>,
+}
+
+/// Where a client stands in its transaction.
+#[derive(Debug, Clone)]
+pub(crate) struct Transaction {
+    /// Index of its script.
+    pub(crate) script: usize,
+    /// Index of the next command.
+    pub(crate) pc: usize,
+    /// Where its latency counts from: when it was due, or began.
+    pub(crate) from: Moment,
+    /// Tries, the current one included.
+    pub(crate) tries: u32,
+    /// State of the random numbers when it began, for another try.
+    pub(crate) rng: Rng,
+    /// Whether it ever waited for the server.
+    pub(crate) waited: bool,
+}
+
+/// The statements that were sent together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Burst {
+    /// How many, and how many Parses with them. Where it is one, the time of
+    /// the round trip is the latency of that statement; else it is nobody's.
+    pub(crate) parts: u32,
+    /// Index of the last one in its script.
+    pub(crate) last: usize,
+    /// When they were sent.
+    pub(crate) sent: Moment,
+    /// Whether a transaction block is open after them.
+    pub(crate) in_block: bool,
+}
+
+/// Why a transaction fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// SQLSTATE, `connection` or `script`.
+    pub(crate) kind: String,
+    /// For people.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Whether another try may succeed: serialization_failure and
+    /// deadlock_detected, as pgbench.
+    pub(crate) fn is_retryable(&self) -> bool {
+        matches!(self.kind.as_str(), "40001" | "40P01")
+    }
+}
+
+impl Client {
+    pub(crate) fn new(index: u32, variables: Variables, rng: Rng, statements: usize) -> Self {
+        Client {
+            index,
+            link: None,
+            state: State::Offline,
+            status: TransactionStatus::Idle,
+            owed: 0,
+            variables,
+            transaction: Transaction {
+                script: 0,
+                pc: 0,
+                from: Moment::default(),
+                tries: 0,
+                rng: rng.clone(),
+                waited: false,
+            },
+            rng,
+            prepared: vec![false; statements],
+            parsing: Vec::new(),
+            burst: Burst::default(),
+            failure: None,
+            capture: None,
+            in_pipeline: false,
+            timer: 0,
+            attempts: 0,
+            started: false,
+        }
+    }
+
+    /// Whether a transaction is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.state, State::Sleeping | State::Waiting(_))
+    }
+
+    /// Says goodbye to the server, where there is one to hear it.
+    pub(crate) fn goodbye(&mut self) {
+        if let Some(mut link) = self.link.take()
+            && link.unsent.is_empty()
+        {
+            // The connection is closed next, whether or not this arrives.
+            let _ = link.stream.write_all(&TERMINATE);
+        }
+    }
+
+    /// Forgets what belongs to the connection, which is gone.
+    pub(crate) fn unlink(&mut self) {
+        self.link = None;
+        self.status = TransactionStatus::Idle;
+        self.owed = 0;
+        self.prepared.fill(false);
+        self.reset_transaction();
+    }
+
+    /// Forgets what belongs to the try that ended.
+    pub(crate) fn reset_transaction(&mut self) {
+        self.parsing.clear();
+        self.burst = Burst::default();
+        self.capture = None;
+        self.in_pipeline = false;
+    }
+}

@@ -1,0 +1,351 @@
+//! Running a client's script until it has to wait.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+use walwright_wire::backend::TransactionStatus;
+use walwright_wire::frontend::{Query, SYNC};
+use walwright_workload::script::{Command, EvalError, Script, StatementId};
+
+use crate::capture::Capture;
+use crate::client::{Client, Failure, State, Waiting};
+use crate::clock::Moment;
+use crate::compile::{Bound, Effect, WireStatement};
+use crate::engine::{Engine, Job, Next};
+use crate::plan::{Mode, Protocol};
+use crate::tally::SCRIPT;
+
+/// Where running a script came to.
+enum Progress {
+    /// It waits, for the server or for a timer.
+    Waits,
+    /// It has reached its end.
+    Ended,
+    /// It cannot go on.
+    Failed(String),
+    /// The connection broke while sending.
+    Broken(io::Error),
+}
+
+/// Bytes that lean mode puts together before it sends them, Sync or not.
+const LONGEST_BURST: usize = 256 * 1024;
+
+impl Engine {
+    /// Runs the client's script, and those after it, until it has to wait.
+    pub(crate) fn drive(&mut self, client: &mut Client, now: Moment) {
+        let job = Rc::clone(&self.job);
+        let mut next = Next::Go;
+        while next == Next::Go {
+            let progress = self.advance(&job, client, now);
+            next = match progress {
+                Progress::Waits => return,
+                Progress::Ended => self.succeed(client, now),
+                Progress::Failed(message) => {
+                    self.out.clear();
+                    self.give_up(client, Failure { kind: SCRIPT.into(), message }, now)
+                }
+                Progress::Broken(error) => {
+                    self.lose(client, &error, now);
+                    Next::Rest
+                }
+            };
+        }
+    }
+
+    /// Ends a try that failed: rolls back what is open, then retries or counts.
+    pub(crate) fn give_up(&mut self, client: &mut Client, failure: Failure, now: Moment) -> Next {
+        client.reset_transaction();
+        if client.status == TransactionStatus::Idle {
+            return self.fail(client, &failure, now);
+        }
+        client.failure = Some(failure);
+        self.out.clear();
+        Query { sql: "ROLLBACK" }.write(&mut self.out);
+        client.owed += 1;
+        if let Err(error) = self.send(client, Waiting::RollingBack) {
+            self.lose(client, &error, now);
+        }
+        Next::Rest
+    }
+
+    /// Runs commands from where the client stands.
+    fn advance(&mut self, job: &Job, client: &mut Client, now: Moment) -> Progress {
+        let place = client.transaction.script;
+        let script = &job.plan.program.scripts[place];
+        let wire = &job.wire[place];
+        if self.out.is_empty() && !client.in_pipeline {
+            client.burst.parts = 0;
+            client.burst.in_block = client.status != TransactionStatus::Idle;
+        }
+        loop {
+            let pc = client.transaction.pc;
+            let Some(command) = script.commands.get(pc) else {
+                return self.end_of_script(client, now);
+            };
+            let done = match command {
+                Command::Set { slot, expr } => expr
+                    .eval(&client.variables, &mut client.rng)
+                    .map(|value| client.variables.set(*slot, value)),
+                Command::JumpIfFalse { condition, target } => {
+                    match condition.eval_condition(&client.variables, &mut client.rng) {
+                        Ok(true) => Ok(()),
+                        Ok(false) => {
+                            client.transaction.pc = *target;
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                Command::Jump { target } => {
+                    client.transaction.pc = *target;
+                    continue;
+                }
+                Command::Sql(id) => {
+                    match self.statement(job, client, script, &wire[id.index()], *id, now) {
+                        Ok(None) => continue,
+                        Ok(Some(progress)) => return progress,
+                        Err(error) => Err(error),
+                    }
+                }
+                Command::Sleep(sleep) => {
+                    if !self.out.is_empty() && !client.in_pipeline {
+                        return self.sync_and_send(client, now);
+                    }
+                    match sleep.duration(&client.variables) {
+                        Ok(pause) => {
+                            client.transaction.pc += 1;
+                            if let Err(error) = self.send(client, Waiting::Executing) {
+                                return Progress::Broken(error);
+                            }
+                            client.state = State::Sleeping;
+                            self.set_timer(client, now + pause);
+                            return Progress::Waits;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                Command::StartPipeline => {
+                    if job.plan.protocol == Protocol::Simple {
+                        return Progress::Failed(at(
+                            script,
+                            pc,
+                            "\\startpipeline needs the extended or prepared protocol",
+                        ));
+                    }
+                    if client.in_pipeline {
+                        return Progress::Failed(at(script, pc, "a pipeline is open already"));
+                    }
+                    if let Some(statement) = self.unprepared(job, client, script, wire) {
+                        return self.prepare(client, statement);
+                    }
+                    client.in_pipeline = true;
+                    Ok(())
+                }
+                Command::SyncPipeline | Command::EndPipeline if !client.in_pipeline => {
+                    return Progress::Failed(at(script, pc, "no pipeline is open"));
+                }
+                Command::SyncPipeline => {
+                    self.out.extend_from_slice(&SYNC);
+                    client.owed += 1;
+                    Ok(())
+                }
+                Command::EndPipeline => {
+                    client.in_pipeline = false;
+                    client.transaction.pc += 1;
+                    return self.sync_and_send(client, now);
+                }
+            };
+            if let Err(error) = done {
+                return Progress::Failed(explain(job, place, pc, error));
+            }
+            client.transaction.pc += 1;
+        }
+    }
+
+    /// Sends a statement, or adds it to what is sent together. `None` means
+    /// that the script goes on.
+    fn statement(
+        &mut self,
+        job: &Job,
+        client: &mut Client,
+        script: &Script,
+        wire: &WireStatement,
+        id: StatementId,
+        now: Moment,
+    ) -> Result<Option<Progress>, EvalError> {
+        let lean = job.plan.mode == Mode::Lean;
+        if job.plan.protocol == Protocol::Prepared && !client.prepared[wire.number] {
+            if !lean && !client.in_pipeline {
+                return Ok(Some(self.prepare(client, wire)));
+            }
+            // Once in a burst is enough; the ParseComplete confirms it.
+            if !client.parsing.contains(&wire.number) {
+                self.out.extend_from_slice(&wire.parse);
+                client.parsing.insert(0, wire.number);
+                client.burst.parts += 1;
+            }
+        }
+        let statement = &script.statements[id.index()];
+        let values = Bound::new(&client.variables, &statement.params);
+        let binary = wire.binary.as_ref().is_some_and(|t| t.render(&values, &mut self.out).is_ok());
+        if !binary {
+            // Text fits every place, so this cannot fail.
+            let _ = wire.text.render(&values, &mut self.out);
+        }
+        if let Some(slot) = values.undefined() {
+            return Err(EvalError::Undefined(slot));
+        }
+        client.transaction.pc += 1;
+        client.burst.parts += 1;
+        client.burst.last = id.index();
+        match wire.effect {
+            Effect::Opens => client.burst.in_block = true,
+            Effect::Ends => client.burst.in_block = false,
+            Effect::None => {}
+        }
+        if let Some(gset) = &statement.gset {
+            client.capture = Some(Box::new(Capture::new(wire.number, gset.clone())));
+        }
+        let goes_on = client.in_pipeline
+            || lean
+                && statement.gset.is_none()
+                && client.burst.in_block
+                && self.out.len() < LONGEST_BURST;
+        if goes_on {
+            return Ok(None);
+        }
+        if job.plan.protocol != Protocol::Simple {
+            self.out.extend_from_slice(&SYNC);
+        }
+        client.owed += 1;
+        client.burst.sent = now;
+        Ok(Some(match self.send(client, Waiting::Executing) {
+            Ok(()) => Progress::Waits,
+            Err(error) => Progress::Broken(error),
+        }))
+    }
+
+    /// The end of the commands: what is still unsent goes out first.
+    fn end_of_script(&mut self, client: &mut Client, now: Moment) -> Progress {
+        if client.in_pipeline {
+            return Progress::Failed("the script ended with a pipeline open".into());
+        }
+        if !self.out.is_empty() {
+            return self.sync_and_send(client, now);
+        }
+        if client.status != TransactionStatus::Idle {
+            return Progress::Failed("the script ended without ending its transaction".into());
+        }
+        Progress::Ended
+    }
+
+    /// The first statement of the pipeline that begins here and is not
+    /// prepared yet; pgbench prepares all of them before it begins.
+    fn unprepared<'a>(
+        &self,
+        job: &Job,
+        client: &Client,
+        script: &Script,
+        wire: &'a [WireStatement],
+    ) -> Option<&'a WireStatement> {
+        if job.plan.protocol != Protocol::Prepared || job.plan.mode == Mode::Lean {
+            return None;
+        }
+        script.commands[client.transaction.pc + 1..]
+            .iter()
+            .take_while(|command| !matches!(command, Command::EndPipeline))
+            .filter_map(|command| match command {
+                Command::Sql(id) => Some(&wire[id.index()]),
+                _ => None,
+            })
+            .find(|statement| !client.prepared[statement.number])
+    }
+
+    /// Has a statement parsed; the script stands still meanwhile.
+    fn prepare(&mut self, client: &mut Client, statement: &WireStatement) -> Progress {
+        self.out.extend_from_slice(&statement.parse);
+        self.out.extend_from_slice(&SYNC);
+        client.parsing.insert(0, statement.number);
+        client.owed += 1;
+        match self.send(client, Waiting::Preparing) {
+            Ok(()) => Progress::Waits,
+            Err(error) => Progress::Broken(error),
+        }
+    }
+
+    /// Ends what was put together with a Sync and sends it.
+    fn sync_and_send(&mut self, client: &mut Client, now: Moment) -> Progress {
+        self.out.extend_from_slice(&SYNC);
+        client.owed += 1;
+        client.burst.sent = now;
+        match self.send(client, Waiting::Executing) {
+            Ok(()) => Progress::Waits,
+            Err(error) => Progress::Broken(error),
+        }
+    }
+
+    /// Sends what was put together; what the socket does not take now goes
+    /// when it becomes writable.
+    pub(crate) fn send(&mut self, client: &mut Client, waiting: Waiting) -> io::Result<()> {
+        client.state = State::Waiting(waiting);
+        client.transaction.waited = true;
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let Some(link) = &mut client.link else {
+            self.out.clear();
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let mut sent = 0;
+        while link.unsent.is_empty() && sent < self.out.len() {
+            match link.stream.write(&self.out[sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    self.out.clear();
+                    return Err(error);
+                }
+            }
+        }
+        let rest = &self.out[sent..];
+        if !rest.is_empty() || link.stream.has_unsent() {
+            link.unsent.extend_from_slice(rest);
+            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), true)?;
+        }
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Goes on sending what the socket did not take before.
+    pub(crate) fn send_rest(&mut self, client: &mut Client) -> io::Result<()> {
+        let Some(link) = &mut client.link else { return Ok(()) };
+        while !link.unsent.is_empty() {
+            match link.stream.write(&link.unsent) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    link.unsent.drain(..count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        match link.stream.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            done => done?,
+        }
+        link.unsent.shrink_to_fit();
+        self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), false)
+    }
+}
+
+fn at(script: &Script, command: usize, what: &str) -> String {
+    format!("{}:{}: {what}", script.name, script.line(command))
+}
+
+fn explain(job: &Job, script: usize, command: usize, error: EvalError) -> String {
+    job.program().explain(script, command, error).to_string()
+}

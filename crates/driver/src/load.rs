@@ -1,0 +1,385 @@
+//! A load from start to end: connects, runs, merges what the threads counted,
+//! and notices when the server is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use walwright_record::{LoadInterval, Timestamp};
+use walwright_wire::{Connector, WireError};
+
+use crate::clock::Clock;
+use crate::compile::{ParameterFormats, compile, learn_formats};
+use crate::connect::{Attempt, ConnectPool, Wanted};
+use crate::engine::{Job, Post};
+use crate::merge::Merger;
+use crate::outcome::{ErrorSamples, LoadError, LoadOutcome, ServerLost};
+use crate::plan::{LoadPlan, Mode};
+use crate::shared::{Ending, Inbox, LoadPhase, News, Order, Report, Shared};
+use crate::worker::Worker;
+
+/// A load that connects or runs. Dropping it aborts it.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    inboxes: Inboxes,
+    intervals: Receiver<LoadInterval>,
+    clients: u32,
+    coordinator: Option<JoinHandle<Result<LoadOutcome, LoadError>>>,
+}
+
+#[derive(Clone)]
+struct Inboxes(Vec<Arc<Inbox>>);
+
+impl std::fmt::Debug for Inboxes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} inboxes", self.0.len())
+    }
+}
+
+impl Load {
+    /// Begins to connect; transactions begin when all clients are connected.
+    ///
+    /// # Errors
+    /// When the plan cannot be driven or the system refuses a thread. What goes
+    /// wrong later, [`join`](Load::join) tells.
+    pub fn start(plan: LoadPlan) -> Result<Load, LoadError> {
+        plan.check()?;
+        let workers = plan.threads.min(plan.clients) as usize;
+        let inboxes = (0..workers)
+            .map(|_| Inbox::new().map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(system("make an event descriptor"))?;
+        let shared = Arc::new(Shared::default());
+        let (send, intervals) = channel();
+        let clients = plan.clients;
+        let coordinator = Coordinator {
+            plan,
+            shared: Arc::clone(&shared),
+            inboxes: inboxes.clone(),
+            intervals: send,
+        };
+        let coordinator = std::thread::Builder::new()
+            .name("load".into())
+            .spawn(move || coordinator.run())
+            .map_err(system("start a thread"))?;
+        let coordinator = Some(coordinator);
+        Ok(Load { shared, inboxes: Inboxes(inboxes), intervals, clients, coordinator })
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> LoadPhase {
+        self.shared.phase()
+    }
+
+    /// Clients that have a connection now.
+    pub fn connected(&self) -> u32 {
+        self.shared.connected.load(Ordering::Relaxed)
+    }
+
+    /// Clients the plan has.
+    pub fn clients(&self) -> u32 {
+        self.clients
+    }
+
+    /// One [`LoadInterval`] after the other, each soon after its end; the
+    /// channel closes when the load has ended. The last one is shorter.
+    pub fn intervals(&self) -> &Receiver<LoadInterval> {
+        &self.intervals
+    }
+
+    /// Lets no more transactions begin; those in flight end, in at most the
+    /// plan's time to drain. Returns at once.
+    pub fn stop(&self) {
+        self.give(Order::Stop);
+    }
+
+    /// Ends the load at once, cutting connections. Returns at once.
+    pub fn abort(&self) {
+        self.give(Order::Abort);
+    }
+
+    fn give(&self, order: Order) {
+        self.shared.give(order);
+        for inbox in &self.inboxes.0 {
+            inbox.waker.wake();
+        }
+    }
+
+    /// Waits for the end, which [`stop`](Load::stop) or the loss of the server
+    /// brings, and sums up.
+    ///
+    /// # Errors
+    /// When the load could not begin, or not go on.
+    pub fn join(mut self) -> Result<LoadOutcome, LoadError> {
+        match self.coordinator.take() {
+            Some(coordinator) => coordinator.join().unwrap_or(Err(LoadError::Panicked)),
+            None => Err(LoadError::Panicked),
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(coordinator) = self.coordinator.take() {
+            self.give(Order::Abort);
+            // What it has to say, nobody wants to hear any more.
+            let _ = coordinator.join();
+        }
+    }
+}
+
+fn system(what: &'static str) -> impl Fn(std::io::Error) -> LoadError {
+    move |source| LoadError::System { what, source }
+}
+
+/// Without any connection for this long, the server is lost.
+const LOST_AFTER: Duration = Duration::from_secs(2);
+/// The same while it answers that it is starting up or recovering (57P03).
+const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
+/// How often the coordinator looks around when nothing is reported.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The thread that looks after a load.
+struct Coordinator {
+    plan: LoadPlan,
+    shared: Arc<Shared>,
+    inboxes: Vec<Arc<Inbox>>,
+    intervals: Sender<LoadInterval>,
+}
+
+impl Coordinator {
+    fn run(self) -> Result<LoadOutcome, LoadError> {
+        let shared = Arc::clone(&self.shared);
+        let outcome = self.prepare_and_run();
+        shared.enter(LoadPhase::Ended);
+        outcome
+    }
+
+    fn prepare_and_run(self) -> Result<LoadOutcome, LoadError> {
+        let clients = self.plan.clients;
+        let refused = |source| LoadError::Connect { client: 1, clients, source };
+        let connector = Connector::new(self.plan.connect.clone()).map_err(refused)?;
+        let formats = match self.plan.mode {
+            Mode::Faithful => ParameterFormats::new(),
+            Mode::Lean => {
+                let mut connection = connector.connect().map_err(refused)?;
+                let formats = learn_formats(&self.plan.program, &mut connection);
+                connection.close();
+                formats.map_err(refused)?
+            }
+        };
+        let plan = self.plan.clone();
+        let wire = compile(&plan.program, plan.protocol, plan.mode, &formats);
+        let statements = wire.iter().map(Vec::len).sum();
+        let job = Arc::new(Job { plan, wire, statements });
+
+        let (reports, heard) = channel();
+        let to_report = reports.clone();
+        let report = move |attempt| {
+            // Whoever listens is gone only when the load is being torn down.
+            let _ = to_report.send(Report::Attempt(attempt));
+        };
+        let pool = ConnectPool::start(&connector, clients, &self.shared, &report)
+            .map_err(system("start a thread"))?;
+        drop(report);
+        let wanted = pool.wanted();
+        let mut threads = Vec::new();
+        let mut result = Ok(());
+        for (worker, inbox) in self.inboxes.iter().enumerate() {
+            let post = Post {
+                worker,
+                job: Arc::clone(&job),
+                shared: Arc::clone(&self.shared),
+                reports: reports.clone(),
+            };
+            let (inbox, wanted, workers) = (Arc::clone(inbox), wanted.clone(), self.inboxes.len());
+            let spawned = std::thread::Builder::new()
+                .name(format!("driver-{worker}"))
+                .spawn(move || Worker::run(post, workers, inbox, wanted));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    result = Err(LoadError::System { what: "start a thread", source });
+                    break;
+                }
+            }
+        }
+        drop(reports);
+        let outcome = result
+            .and_then(|()| self.connect_all(&wanted, &heard))
+            .and_then(|()| self.follow(&job, &heard));
+        self.order(Order::Abort);
+        drop(wanted);
+        let mut panicked = false;
+        for thread in threads {
+            panicked |= thread.join().is_err();
+        }
+        pool.close();
+        if panicked { Err(LoadError::Panicked) } else { outcome }
+    }
+
+    fn order(&self, order: Order) {
+        self.shared.give(order);
+        for inbox in &self.inboxes {
+            inbox.waker.wake();
+        }
+    }
+
+    /// Has all clients connected; the first failure ends the load.
+    fn connect_all(
+        &self,
+        wanted: &Sender<Wanted>,
+        heard: &Receiver<Report>,
+    ) -> Result<(), LoadError> {
+        let (clients, workers) = (self.plan.clients, self.inboxes.len() as u32);
+        for number in 0..clients {
+            let inbox = Arc::clone(&self.inboxes[(number % workers) as usize]);
+            let client = number / workers;
+            // The pool lives, since `run` still has it.
+            let _ = wanted.send(Wanted { inbox, client, number: number + 1 });
+        }
+        let mut connected = 0;
+        while connected < clients {
+            match heard.recv_timeout(LOOK) {
+                Ok(Report::Attempt(Attempt { result: Ok(()), .. })) => connected += 1,
+                Ok(Report::Attempt(Attempt { number, result: Err(source) })) => {
+                    return Err(LoadError::Connect { client: number, clients, source });
+                }
+                Ok(Report::Done { ending, .. }) => {
+                    return Err(match ending.failure {
+                        Some(source) => LoadError::System { what: "drive clients", source },
+                        None => LoadError::StoppedEarly,
+                    });
+                }
+                Ok(Report::Part { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
+            }
+            if self.shared.order() != Order::Run {
+                return Err(LoadError::StoppedEarly);
+            }
+        }
+        Ok(())
+    }
+
+    /// From the first transaction to the last.
+    fn follow(&self, job: &Job, heard: &Receiver<Report>) -> Result<LoadOutcome, LoadError> {
+        let clock = Clock::start();
+        for inbox in &self.inboxes {
+            inbox.send(News::Begin(clock));
+        }
+        self.shared.enter(LoadPhase::Running);
+        let workers = self.inboxes.len();
+        let scripts = job.program().scripts.len();
+        let mut merger = Merger::new(clock, self.plan.interval, workers, scripts);
+        let mut watch = Watch::default();
+        let mut endings = Vec::new();
+        while !merger.all_ended() {
+            match heard.recv_timeout(LOOK) {
+                Ok(Report::Part { worker, part }) => merger.add(worker, *part),
+                Ok(Report::Done { worker, ending }) => {
+                    merger.end(worker);
+                    if ending.failure.is_some() {
+                        self.order(Order::Abort);
+                    }
+                    endings.push(*ending);
+                }
+                Ok(Report::Attempt(Attempt { result, .. })) => watch.attempt(result),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
+            }
+            while let Some(interval) = merger.take() {
+                // Nobody has to listen.
+                let _ = self.intervals.send(interval);
+            }
+            if self.shared.order() == Order::Run
+                && watch.is_lost(self.shared.connected.load(Ordering::Relaxed))
+            {
+                self.order(Order::Abort);
+            }
+        }
+        outcome(clock, merger, endings, watch.lost)
+    }
+}
+
+fn outcome(
+    clock: Clock,
+    merger: Merger,
+    endings: Vec<Ending>,
+    server_lost: Option<ServerLost>,
+) -> Result<LoadOutcome, LoadError> {
+    let sums = merger.totals;
+    let mut outcome = LoadOutcome {
+        started: clock.timestamp(Default::default()),
+        stopped: clock.timestamp(endings.iter().map(|e| e.stopped).max().unwrap_or_default()),
+        ended: clock.timestamp(clock.now()),
+        scripts: sums.scripts,
+        due: sums.due,
+        skipped: sums.skipped,
+        late: sums.late,
+        never_begun: 0,
+        unfinished: 0,
+        cpu_user: Duration::ZERO,
+        cpu_system: Duration::ZERO,
+        connections_lost: 0,
+        connect_failures: 0,
+        errors: ErrorSamples::default(),
+        server_lost,
+    };
+    for ending in endings {
+        if let Some(source) = ending.failure {
+            return Err(LoadError::System { what: "drive clients", source });
+        }
+        outcome.never_begun += ending.totals.never_begun;
+        outcome.unfinished += ending.totals.unfinished;
+        outcome.cpu_user += ending.cpu.0;
+        outcome.cpu_system += ending.cpu.1;
+        outcome.connections_lost += ending.totals.connections_lost;
+        outcome.connect_failures += ending.totals.connect_failures;
+        outcome.errors.merge(ending.errors);
+    }
+    Ok(outcome)
+}
+
+/// Watches whether the server is still there.
+#[derive(Default)]
+struct Watch {
+    /// Since when there is no connection at all.
+    down: Option<(Instant, Timestamp)>,
+    /// Why the last attempt failed, and whether the server said that it is
+    /// starting up.
+    last_failure: Option<(String, bool)>,
+    lost: Option<ServerLost>,
+}
+
+impl Watch {
+    fn attempt(&mut self, result: Result<(), WireError>) {
+        self.last_failure = result.err().map(|error| {
+            let starting = error.server_error().is_some_and(|fields| fields.code == "57P03");
+            (error.to_string(), starting)
+        });
+    }
+
+    fn is_lost(&mut self, connected: u32) -> bool {
+        if connected > 0 {
+            self.down = None;
+            return false;
+        }
+        let (since, at) = *self.down.get_or_insert_with(|| (Instant::now(), Timestamp::now()));
+        let limit = match &self.last_failure {
+            Some((_, true)) => RECOVERY_LIMIT,
+            _ => LOST_AFTER,
+        };
+        if since.elapsed() < limit {
+            return false;
+        }
+        let message = match &self.last_failure {
+            Some((message, _)) => message.clone(),
+            None => "no connection to it could be opened".into(),
+        };
+        self.lost = Some(ServerLost { at, message });
+        true
+    }
+}

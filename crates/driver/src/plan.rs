@@ -1,0 +1,200 @@
+//! What load to put on a server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use walwright_wire::ConnectOptions;
+use walwright_workload::script::{Program, ScriptError};
+
+/// How statements travel, as pgbench's `--protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Values written into the SQL, one Query a statement.
+    Simple,
+    /// Parse, Bind, Describe, Execute and Sync for every execution.
+    Extended,
+    /// Each connection parses a statement once, at its first use.
+    #[default]
+    Prepared,
+}
+
+/// Whether the wire carries what pgbench would send.
+///
+/// The mode changes what the *server* has to do, so every figure says which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The same messages as pgbench: text parameters, Describe, one Sync and
+    /// one round trip a statement.
+    #[default]
+    Faithful,
+    /// Binary integers, no Describe, and a transaction block in one round trip
+    /// where no `\gset` stands in the way. Needs [`Protocol::Prepared`].
+    Lean,
+}
+
+/// When transactions begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrival {
+    /// Each client begins its next transaction when the last has ended, after
+    /// thinking if it does.
+    Closed {
+        /// Pause between transactions.
+        think: Option<ThinkTime>,
+    },
+    /// Transactions are due at times that do not depend on the server. A
+    /// transaction that finds no free client waits, and its latency counts
+    /// from when it was due.
+    Open {
+        /// Transactions due per second, over all clients.
+        rate: f64,
+        /// How due times follow each other.
+        gaps: Gaps,
+    },
+}
+
+/// How the due times of an open loop follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gaps {
+    /// A Poisson process: exponential gaps, as pgbench's `--rate`.
+    #[default]
+    Poisson,
+    /// All gaps alike.
+    Even,
+}
+
+/// A client's pause between transactions in a closed loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkTime {
+    /// Always the same.
+    Fixed(Duration),
+    /// Uniform between the two.
+    Uniform(Duration, Duration),
+    /// Exponential with this mean.
+    Exponential(Duration),
+}
+
+/// All that a load is made of.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// The scripts and their weights.
+    pub program: Arc<Program>,
+    /// Value of `:scale`.
+    pub scale: i64,
+    /// Connections, from 1.
+    pub clients: u32,
+    /// Threads that drive them, from 1; no more than clients are used.
+    pub threads: u32,
+    /// How statements travel.
+    pub protocol: Protocol,
+    /// Faithful to pgbench, or lean.
+    pub mode: Mode,
+    /// When transactions begin.
+    pub arrival: Arrival,
+    /// Transactions that end later than this count as late; in an open loop
+    /// those that could only begin later than this are skipped, as with
+    /// pgbench's `--latency-limit`.
+    pub latency_limit: Option<Duration>,
+    /// Clients begin one after the other, spread evenly over this time.
+    pub ramp: Duration,
+    /// Tries a transaction gets when it fails with SQLSTATE 40001 or 40P01,
+    /// the first included; 0 is without limit.
+    pub max_tries: u32,
+    /// Seed of all random numbers. With the same seed, clients and script a
+    /// client draws the numbers it draws under `pgbench --random-seed`.
+    pub seed: u64,
+    /// The server.
+    pub connect: ConnectOptions,
+    /// Length of a [`LoadInterval`](walwright_record::LoadInterval).
+    pub interval: Duration,
+    /// Whether latencies of single statements are kept.
+    pub statement_histograms: bool,
+    /// How long transactions in flight may take to end after
+    /// [`Load::stop`](crate::Load::stop) before their connections are cut.
+    pub drain: Duration,
+}
+
+impl LoadPlan {
+    /// A closed loop of one client in faithful mode with prepared statements,
+    /// one-second intervals and no retries.
+    pub fn new(program: Arc<Program>, connect: ConnectOptions) -> Self {
+        LoadPlan {
+            program,
+            scale: 1,
+            clients: 1,
+            threads: 1,
+            protocol: Protocol::default(),
+            mode: Mode::default(),
+            arrival: Arrival::Closed { think: None },
+            latency_limit: None,
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: 1,
+            connect,
+            interval: Duration::from_secs(1),
+            statement_histograms: true,
+            drain: Duration::from_secs(10),
+        }
+    }
+
+    /// Whether the plan can be driven at all.
+    ///
+    /// # Errors
+    /// When a number is out of its range, or the scripts do not go together
+    /// with the protocol.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.clients == 0 || self.clients > MAX_CLIENTS {
+            return Err(PlanError::Clients(self.clients));
+        }
+        if self.threads == 0 {
+            return Err(PlanError::Threads);
+        }
+        if self.interval < MIN_INTERVAL {
+            return Err(PlanError::Interval(self.interval));
+        }
+        if let Arrival::Open { rate, .. } = self.arrival
+            && !(rate.is_finite() && (1e-6..=1e9).contains(&rate))
+        {
+            return Err(PlanError::Rate(rate));
+        }
+        if self.mode == Mode::Lean && self.protocol != Protocol::Prepared {
+            return Err(PlanError::LeanNeedsPrepared);
+        }
+        if self.protocol != Protocol::Simple {
+            self.program.check_extended()?;
+        }
+        Ok(())
+    }
+}
+
+/// More connections than this are a typing error, or need another tool.
+const MAX_CLIENTS: u32 = 100_000;
+/// Shorter intervals would measure the driver.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A plan that cannot be driven.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// No clients, or too many.
+    #[error("a load of {0} clients is not possible; choose 1 to {MAX_CLIENTS}")]
+    Clients(u32),
+    /// No threads.
+    #[error("a load needs at least one thread")]
+    Threads,
+    /// An interval too short to measure anything.
+    #[error("intervals of {0:?} are too short; choose 10 ms or more")]
+    Interval(Duration),
+    /// A rate that is no rate.
+    #[error(
+        "a rate of {0} transactions per second is not possible; choose one from 0.000001 to 1000000000"
+    )]
+    Rate(f64),
+    /// Lean mode with another protocol.
+    #[error(
+        "lean mode uses prepared statements; choose the prepared protocol or the faithful mode"
+    )]
+    LeanNeedsPrepared,
+    /// A script that the protocol cannot carry.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+}

@@ -1,0 +1,219 @@
+//! Taking in what the server answers.
+
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use walwright_wire::backend::{self, ErrorFields, TransactionStatus};
+use walwright_wire::frontend::{CopyFail, SYNC};
+use walwright_wire::{TagSet, WireError};
+
+use crate::client::{Client, Failure, State, Waiting};
+use crate::clock::Moment;
+use crate::engine::{Engine, Next};
+use crate::plan::Protocol;
+use crate::tally::{CONNECTION, SCRIPT, add};
+
+/// Messages whose inside matters.
+const ALWAYS: TagSet = TagSet::of(&[backend::READY_FOR_QUERY, backend::ERROR_RESPONSE]);
+/// The same while a result is to become variables.
+const CAPTURING: TagSet = ALWAYS.union(TagSet::of(&[backend::ROW_DESCRIPTION, backend::DATA_ROW]));
+
+/// What some bytes of an answer amount to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    /// The server owes nothing any more.
+    answered: bool,
+    /// It wants data for a COPY.
+    wants_copy: bool,
+}
+
+impl Engine {
+    /// The client's socket is ready.
+    pub(crate) fn on_ready(&mut self, client: &mut Client) {
+        let Some(link) = &client.link else { return };
+        if (!link.unsent.is_empty() || link.stream.has_unsent())
+            && let Err(error) = self.send_rest(client)
+        {
+            let now = self.clock.now();
+            return self.lose(client, &error, now);
+        }
+        loop {
+            let Some(link) = &mut client.link else { return };
+            let read = link.stream.read(&mut self.input);
+            // The socket is reported again only for bytes that are still to
+            // come. A short read took all there were; only an encrypted stream
+            // may hold more.
+            let more = link.stream.reads_ahead() || matches!(read, Ok(n) if n == self.input.len());
+            let now = self.clock.now();
+            let taken = match read {
+                Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Ok(count) => self.take_in(client, count).map_err(io::Error::other),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => Err(error),
+            };
+            let done = taken.and_then(|taken| {
+                if taken.wants_copy { self.decline_copy(client) } else { Ok(()) }?;
+                Ok(taken.answered)
+            });
+            match done {
+                Ok(true) => self.answered(client, now),
+                Ok(false) => {}
+                Err(error) => return self.lose(client, &error, now),
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Takes in the first `count` bytes of the input.
+    fn take_in(&mut self, client: &mut Client, count: usize) -> Result<Taken, WireError> {
+        let mut taken = Taken::default();
+        let Some(link) = &mut client.link else { return Ok(taken) };
+        let mut input = &self.input[..count];
+        let wanted = if client.capture.is_some() { CAPTURING } else { ALWAYS };
+        while let Some(frame) = link.scanner.next(&mut input, wanted)? {
+            match (frame.tag, frame.body) {
+                (backend::READY_FOR_QUERY, Some(body)) => {
+                    client.status = TransactionStatus::parse(body)?;
+                    let unasked =
+                        WireError::Unexpected { tag: frame.tag, during: "nothing was asked" };
+                    client.owed = client.owed.checked_sub(1).ok_or(unasked)?;
+                    taken.answered = client.owed == 0;
+                }
+                (backend::ERROR_RESPONSE, Some(body)) => {
+                    let fields = ErrorFields::parse(body)?;
+                    client.failure.get_or_insert_with(|| Failure {
+                        message: fields.to_string(),
+                        kind: fields.code,
+                    });
+                }
+                (backend::PARSE_COMPLETE, _) => {
+                    if let Some(statement) = client.parsing.pop() {
+                        client.prepared[statement] = true;
+                    }
+                }
+                (backend::COPY_IN_RESPONSE, _) => taken.wants_copy = true,
+                (tag, body) => {
+                    let Some(capture) = &mut client.capture else { continue };
+                    match (tag, body) {
+                        (backend::ROW_DESCRIPTION, Some(body)) => {
+                            let program = &self.job.plan.program;
+                            capture.describe(body, program, &mut self.columns)?;
+                        }
+                        (backend::DATA_ROW, Some(body)) => capture.row(body)?,
+                        (backend::COMMAND_COMPLETE, _) => capture.complete(),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// There is no data to copy; the statement is to fail, not to wait.
+    fn decline_copy(&mut self, client: &mut Client) -> io::Result<()> {
+        CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(&mut self.out);
+        if self.job.plan.protocol != Protocol::Simple {
+            // The server has ignored the Sync that came while it expected data.
+            self.out.extend_from_slice(&SYNC);
+        }
+        self.send(client, Waiting::Executing)
+    }
+
+    /// All that was asked is answered.
+    fn answered(&mut self, client: &mut Client, now: Moment) {
+        let State::Waiting(waiting) = client.state else { return };
+        let next = match (waiting, client.failure.take()) {
+            (Waiting::RollingBack, failure) => {
+                let failure = failure.unwrap_or_else(|| script_failure("rolled back"));
+                if client.status != TransactionStatus::Idle {
+                    let error = io::Error::other("a transaction could not be rolled back");
+                    return self.lose(client, &error, now);
+                }
+                self.fail(client, &failure, now)
+            }
+            (_, Some(failure)) => self.give_up(client, failure, now),
+            (Waiting::Preparing, None) => Next::Go,
+            (Waiting::Executing, None) => self.executed(client, now),
+        };
+        if next == Next::Go {
+            self.drive(client, now);
+        }
+    }
+
+    /// Statements were executed without an error.
+    fn executed(&mut self, client: &mut Client, now: Moment) -> Next {
+        if client.burst.parts == 1 {
+            self.cut_intervals(now);
+            let script = &mut self.counts.scripts[client.transaction.script];
+            // Empty where they are not kept.
+            if let Some(latency) = script.statements.get_mut(client.burst.last) {
+                latency.record_nanos(now.nanos_since(client.burst.sent));
+            }
+        }
+        if let Some(capture) = client.capture.take()
+            && let Err(rows) = capture.apply(&mut client.variables)
+        {
+            let job = Rc::clone(&self.job);
+            let script = &job.program().scripts[client.transaction.script];
+            let line = script.statements.get(client.burst.last).map_or(0, |s| s.line);
+            let message = format!("{}:{line}: \\gset expected one row, got {rows}", script.name);
+            return self.give_up(client, script_failure(&message), now);
+        }
+        Next::Go
+    }
+
+    /// The connection is gone, or of no more use.
+    pub(crate) fn lose(&mut self, client: &mut Client, error: &io::Error, now: Moment) {
+        self.out.clear();
+        self.read_last_words(client);
+        let Some(_) = client.link else { return };
+        self.cut_intervals(now);
+        self.totals.connections_lost += 1;
+        self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        if client.started {
+            self.running -= 1;
+        }
+        let failure = client.failure.take().unwrap_or_else(|| Failure {
+            kind: CONNECTION.into(),
+            message: match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the server closed the connection".into(),
+                _ => format!("the connection broke: {error}"),
+            },
+        });
+        self.errors.keep(&failure.kind, || failure.message.clone());
+        if client.is_busy() {
+            let script = &mut self.counts.scripts[client.transaction.script];
+            add(&mut script.failures, &failure.kind, 1);
+            script.retried += u64::from(client.transaction.tries > 1);
+        }
+        client.unlink();
+        if self.stopping {
+            client.state = State::Finished;
+        } else {
+            self.plan_reconnect(client, now);
+        }
+    }
+
+    /// A server that ends a connection says why, if one still listens.
+    fn read_last_words(&mut self, client: &mut Client) {
+        while client.failure.is_none() {
+            let Some(link) = &mut client.link else { return };
+            match link.stream.read(&mut self.input) {
+                Ok(count) if count > 0 => {
+                    if self.take_in(client, count).is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn script_failure(message: &str) -> Failure {
+    Failure { kind: SCRIPT.into(), message: message.into() }
+}

@@ -1,0 +1,154 @@
+//! What the threads of a load tell each other.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+
+use walwright_wire::{Scanner, Stream};
+
+use crate::client::Failure;
+use crate::clock::{Clock, Moment};
+use crate::connect::Attempt;
+use crate::engine::Totals;
+use crate::outcome::ErrorSamples;
+use crate::system::Waker;
+use crate::tally::Part;
+
+/// What all threads see.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Connections that are open.
+    pub(crate) connected: AtomicU32,
+    order: AtomicU8,
+    phase: AtomicU8,
+}
+
+/// How far a load has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoadPhase {
+    /// Clients are being connected; no transaction has begun.
+    Connecting,
+    /// Transactions run.
+    Running,
+    /// All is over; [`Load::join`](crate::Load::join) will not wait long.
+    Ended,
+}
+
+/// What the threads are to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Go on.
+    Run,
+    /// Begin no more transactions, let those in flight end.
+    Stop,
+    /// End at once.
+    Abort,
+}
+
+impl Shared {
+    /// What is to be done now.
+    #[inline]
+    pub(crate) fn order(&self) -> Order {
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Run,
+            1 => Order::Stop,
+            _ => Order::Abort,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> LoadPhase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => LoadPhase::Connecting,
+            1 => LoadPhase::Running,
+            _ => LoadPhase::Ended,
+        }
+    }
+
+    pub(crate) fn enter(&self, phase: LoadPhase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Gives an order; a weaker one than before is without effect.
+    pub(crate) fn give(&self, order: Order) {
+        self.order.fetch_max(order as u8, Ordering::AcqRel);
+    }
+}
+
+/// News for a worker.
+pub(crate) enum News {
+    /// A client has its connection.
+    Connected {
+        /// Its index among the worker's clients.
+        client: u32,
+        stream: Stream,
+        scanner: Scanner,
+    },
+    /// A client could not be connected anew.
+    Refused {
+        /// Its index among the worker's clients.
+        client: u32,
+        failure: Failure,
+    },
+    /// The load begins; the clock's moment zero is now.
+    Begin(Clock),
+}
+
+/// Where a worker gets its news, and is woken for them.
+pub(crate) struct Inbox {
+    news: Mutex<Vec<News>>,
+    pub(crate) waker: Waker,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Inbox { news: Mutex::new(Vec::new()), waker: Waker::new()? })
+    }
+
+    pub(crate) fn send(&self, news: News) {
+        self.lock().push(news);
+        self.waker.wake();
+    }
+
+    /// All news since the last time.
+    pub(crate) fn take(&self) -> Vec<News> {
+        self.waker.clear();
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<News>> {
+        // A list of news is whole even where a thread ended in a panic.
+        self.news.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What the coordinator hears of workers and connections.
+pub(crate) enum Report {
+    /// An attempt to connect is over.
+    Attempt(Attempt),
+    /// A worker has closed an interval.
+    Part {
+        /// Number of the worker.
+        worker: usize,
+        part: Box<Part>,
+    },
+    /// A worker has ended.
+    Done {
+        /// Number of the worker.
+        worker: usize,
+        ending: Box<Ending>,
+    },
+}
+
+/// What a worker has to say at its end.
+#[derive(Default)]
+pub(crate) struct Ending {
+    /// When it began no more transactions.
+    pub(crate) stopped: Moment,
+    pub(crate) totals: Totals,
+    pub(crate) errors: ErrorSamples,
+    /// CPU time in user and in kernel mode since the load began.
+    pub(crate) cpu: (Duration, Duration),
+    /// Why it could not go on, if so.
+    pub(crate) failure: Option<io::Error>,
+}

@@ -1,0 +1,300 @@
+//! A thread that drives its share of the clients: waits for sockets, timers and
+//! news, and lets the engine take the steps.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use walwright_workload::script::{ClientStart, RunSeeds};
+
+use crate::client::{Client, Link, State};
+use crate::clock::Moment;
+use crate::connect::Wanted;
+use crate::engine::{Engine, Next, Post};
+use crate::plan::Arrival;
+use crate::schedule::Schedule;
+use crate::shared::{Ending, Inbox, News, Order, Report};
+use crate::system::{Poller, precise_timers, thread_cpu_split};
+
+/// The number under which the inbox is registered; clients have their index.
+const INBOX: u64 = u64::MAX;
+
+/// A thread's clients and what drives them.
+pub(crate) struct Worker {
+    engine: Engine,
+    clients: Vec<Client>,
+    /// Number of each client over all workers, from 0.
+    numbers: Vec<u32>,
+    inbox: Arc<Inbox>,
+    wanted: Sender<Wanted>,
+    begun: bool,
+    /// When it was told to stop.
+    stopped: Option<Moment>,
+    cpu_before: (Duration, Duration),
+}
+
+impl Worker {
+    /// Runs a worker to its end, in the calling thread. Worker `n` of `workers`
+    /// drives every client whose number leaves the remainder `n`.
+    pub(crate) fn run(post: Post, workers: usize, inbox: Arc<Inbox>, wanted: Sender<Wanted>) {
+        let (worker, reports) = (post.worker, post.reports.clone());
+        let ending = match Worker::new(post, workers, inbox, wanted) {
+            Ok(mut this) => {
+                let failure = this.work().err();
+                Ending { failure, ..this.end() }
+            }
+            Err(error) => Ending { failure: Some(error), ..Ending::default() },
+        };
+        // Whoever listens is gone only when the load is being torn down.
+        let _ = reports.send(Report::Done { worker, ending: Box::new(ending) });
+    }
+
+    fn new(
+        post: Post,
+        workers: usize,
+        inbox: Arc<Inbox>,
+        wanted: Sender<Wanted>,
+    ) -> io::Result<Self> {
+        let job = Arc::clone(&post.job);
+        let plan = &job.plan;
+        // Every worker derives the same generators and takes its own.
+        let mut seeds = RunSeeds::new(plan.seed, plan.clients as usize);
+        let mut others = Vec::new();
+        for _ in 0..=post.worker {
+            others = vec![seeds.another(), seeds.another(), seeds.another()];
+        }
+        let mut rng = || others.pop().unwrap_or_else(|| seeds.another());
+        let rngs = [rng(), rng()];
+        let arrivals = match plan.arrival {
+            Arrival::Open { rate, gaps } => {
+                Some(Schedule::new(rate, gaps, post.worker as u32, workers as u32, rng()))
+            }
+            Arrival::Closed { .. } => None,
+        };
+        let numbers: Vec<u32> =
+            (post.worker as u32..plan.clients).step_by(workers.max(1)).collect();
+        let mut clients = Vec::with_capacity(numbers.len());
+        for (index, number) in numbers.iter().enumerate() {
+            let variables = plan.program.variables(&ClientStart {
+                client_id: *number,
+                scale: plan.scale,
+                random_seed: seeds.random_seed(),
+                default_seed: seeds.default_seed(),
+            });
+            let rng = match seeds.client(*number as usize) {
+                Some(rng) => rng.clone(),
+                None => seeds.another(),
+            };
+            clients.push(Client::new(index as u32, variables, rng, job.statements));
+        }
+        let poller = Poller::new()?;
+        poller.add(inbox.waker.as_raw_fd(), INBOX, false)?;
+        precise_timers();
+        let engine = Engine::new(post, poller, rngs, arrivals);
+        Ok(Worker {
+            engine,
+            clients,
+            numbers,
+            inbox,
+            wanted,
+            begun: false,
+            stopped: None,
+            cpu_before: thread_cpu_split(),
+        })
+    }
+
+    /// The loop, until there is nothing left to do.
+    fn work(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        loop {
+            let now = self.engine.clock.now();
+            match self.engine.shared.order() {
+                Order::Run => {}
+                Order::Stop if self.begun => {
+                    if self.drained(now) {
+                        return Ok(());
+                    }
+                }
+                Order::Stop | Order::Abort => return Ok(()),
+            }
+            if self.begun {
+                self.engine.cut_intervals(now);
+                self.run_timers(now);
+                self.hand_out_due();
+            }
+            let limit = self.time_to_wait();
+            self.engine.poller.wait(limit, &mut ready)?;
+            for token in &ready {
+                if *token == INBOX {
+                    self.read_news()?;
+                } else if let Some(client) = self.clients.get_mut(*token as usize) {
+                    self.engine.on_ready(client);
+                }
+            }
+        }
+    }
+
+    /// How long nothing has to be done unless a socket or news call for it.
+    fn time_to_wait(&self) -> Option<Duration> {
+        if !self.begun {
+            return None;
+        }
+        let engine = &self.engine;
+        let mut until = engine.interval_end;
+        if let Some(timer) = engine.next_timer() {
+            until = until.min(timer);
+        }
+        if let Some(arrivals) = &engine.arrivals
+            && !engine.idle.is_empty()
+        {
+            until = until.min(arrivals.schedule.next());
+        }
+        if let Some(stopped) = self.stopped {
+            until = until.min(stopped + engine.job.plan.drain);
+        }
+        Some(until.since(engine.clock.now()))
+    }
+
+    fn run_timers(&mut self, now: Moment) {
+        while let Some((index, timer)) = self.engine.take_timer(now) {
+            let Some(client) = self.clients.get_mut(index as usize) else { continue };
+            if client.timer != timer {
+                continue;
+            }
+            match client.state {
+                State::Paused => self.become_available(index, now),
+                State::Sleeping => {
+                    let client = &mut self.clients[index as usize];
+                    self.engine.drive(client, now);
+                }
+                State::Offline => {
+                    let number = self.numbers[index as usize] + 1;
+                    let inbox = Arc::clone(&self.inbox);
+                    // The pool outlives the workers.
+                    let _ = self.wanted.send(Wanted { inbox, client: index, number });
+                }
+                State::Connected | State::Idle | State::Waiting(_) | State::Finished => {}
+            }
+        }
+    }
+
+    /// A client may begin a transaction: after a pause, or newly connected.
+    fn become_available(&mut self, index: u32, now: Moment) {
+        let client = &mut self.clients[index as usize];
+        if !client.started {
+            client.started = true;
+            self.engine.running += 1;
+        }
+        let next = match self.engine.job.plan.arrival {
+            Arrival::Closed { .. } if !self.engine.stopping => {
+                self.engine.begin(client, now);
+                Next::Go
+            }
+            _ => self.engine.follow(client, now),
+        };
+        if next == Next::Go {
+            self.engine.drive(client, now);
+        }
+    }
+
+    /// Open loop: gives transactions that are due to clients that are idle.
+    fn hand_out_due(&mut self) {
+        while let Some(index) = self.engine.idle.front().copied() {
+            let client = &mut self.clients[index as usize];
+            if client.state != State::Idle {
+                self.engine.idle.pop_front();
+                continue;
+            }
+            // Each begins at its own time: driving one takes a while.
+            let now = self.engine.clock.now();
+            let Some(due) = self.engine.take_due(now) else { return };
+            self.engine.idle.pop_front();
+            self.engine.begin_due(client, due, now);
+            self.engine.drive(client, now);
+        }
+    }
+
+    fn read_news(&mut self) -> io::Result<()> {
+        for news in self.inbox.take() {
+            match news {
+                News::Connected { client, stream, scanner } => {
+                    self.engine.poller.add(stream.as_raw_fd(), u64::from(client), false)?;
+                    let index = client;
+                    let client = &mut self.clients[index as usize];
+                    client.link = Some(Link { stream, scanner, unsent: Vec::new() });
+                    client.attempts = 0;
+                    client.state = State::Connected;
+                    if self.begun {
+                        if client.started {
+                            self.engine.running += 1;
+                        }
+                        let now = self.engine.clock.now();
+                        self.become_available(index, now);
+                    }
+                }
+                News::Refused { client, failure } => {
+                    self.engine.totals.connect_failures += 1;
+                    self.engine.errors.keep(&failure.kind, || failure.message.clone());
+                    if self.begun && !self.engine.stopping {
+                        let now = self.engine.clock.now();
+                        self.engine.plan_reconnect(&mut self.clients[client as usize], now);
+                    }
+                }
+                News::Begin(clock) => {
+                    self.begun = true;
+                    self.cpu_before = thread_cpu_split();
+                    self.engine.start(clock);
+                    let plan = &self.engine.job.plan;
+                    let (ramp, clients) = (plan.ramp, plan.clients.max(1));
+                    for (client, number) in self.clients.iter_mut().zip(&self.numbers) {
+                        let at = Moment::default() + ramp * *number / clients;
+                        self.engine.pause(client, at);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets no more transactions begin; whether all are at their end.
+    fn drained(&mut self, now: Moment) -> bool {
+        let stopped = match self.stopped {
+            Some(stopped) => stopped,
+            None => {
+                self.engine.stopping = true;
+                self.engine.end_arrivals(now);
+                for client in &mut self.clients {
+                    if !client.is_busy() {
+                        self.engine.finish(client);
+                    }
+                }
+                *self.stopped.insert(now)
+            }
+        };
+        now >= stopped + self.engine.job.plan.drain
+            || self.clients.iter().all(|client| client.state == State::Finished)
+    }
+
+    /// Closes what is open and sums up.
+    fn end(mut self) -> Ending {
+        let now = self.engine.clock.now();
+        let stopped = self.stopped.unwrap_or(now);
+        if self.begun {
+            self.engine.end_arrivals(now);
+            for client in &mut self.clients {
+                self.engine.totals.unfinished += u64::from(client.is_busy());
+            }
+            self.engine.cut(now);
+        }
+        let (user, system) = thread_cpu_split();
+        Ending {
+            stopped,
+            totals: self.engine.totals,
+            errors: self.engine.errors,
+            cpu: (user.saturating_sub(self.cpu_before.0), system.saturating_sub(self.cpu_before.1)),
+            failure: None,
+        }
+    }
+}
