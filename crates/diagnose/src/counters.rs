@@ -63,6 +63,25 @@ impl Difference {
         self.sum_where(column, |_| true)
     }
 
+    /// How far the sum of `column` over the chosen rows went, where counts may move
+    /// from one of them to another (a process that is given its role late).
+    ///
+    /// # Errors
+    /// When no chosen row has it at both ends, or the sum went back.
+    pub fn net_where(&self, column: &str, chosen: impl Fn(&Row) -> bool) -> Result<f64, Blind> {
+        let known: Vec<&RowDifference> =
+            self.rows.iter().filter(|r| chosen(&r.last) && r.is_known(column)).collect();
+        let end = |row: Option<&Row>| row.and_then(|r| r.number(column)).unwrap_or(0.0);
+        let net: f64 = known.iter().map(|r| end(Some(&r.last)) - end(r.first.as_ref())).sum();
+        if known.is_empty() {
+            Err(Blind::NoColumn { source: self.source, column: column.to_owned() })
+        } else if net < 0.0 {
+            Err(Blind::Reset { source: self.source, at: self.to })
+        } else {
+            Ok(net)
+        }
+    }
+
     /// Sum of `column` over the chosen rows that have it.
     ///
     /// # Errors
@@ -105,6 +124,7 @@ pub fn difference(record: &Record, source: Source, window: Window) -> Result<Dif
     }
     let first = state_at(samples, start, source);
     let last = state_at(samples, end - 1, source);
+    let begins_at_zero = source.is_sparse() || source == Source::Processes;
     let rows = last
         .into_iter()
         .filter_map(|(key, last)| {
@@ -113,8 +133,10 @@ pub fn difference(record: &Record, source: Source, window: Window) -> Result<Dif
             let known = first.contains_key(&key);
             let first = first.get(&key).filter(same).cloned();
             // A new row of a view that lists what exists (a table, a statement)
-            // began at zero; a new row of a host reading did not.
-            (known || source.is_sparse()).then_some(RowDifference { first, last })
+            // began at zero, and so did a process group since the probe began, but
+            // for the 1 % of a processor below which a foreign command is not
+            // listed. A new row of another source brings a past that is unknown.
+            (known || begins_at_zero).then_some(RowDifference { first, last })
         })
         .collect();
     Ok(Difference { source, from: samples[start].at, to: samples[end - 1].at, rows })

@@ -103,8 +103,8 @@ pub(crate) fn cpu_use_noting(record: &Record, window: Window, gaps: &mut Gaps) -
         found.groups.sort_by(|a, b| b.processors.total_cmp(&a.processors));
         let of_server = |row: &Row| row.text("process_group").is_some_and(is_server);
         let server = processes
-            .sum_where("user_seconds", of_server)
-            .and_then(|user| Ok(user + processes.sum_where("system_seconds", of_server)?));
+            .net_where("user_seconds", of_server)
+            .and_then(|user| Ok(user + processes.net_where("system_seconds", of_server)?));
         found.server_per_transaction = gaps.note("server CPU", server).and_then(per);
     }
     if let Some(machine) = gaps.note("machine CPU", difference(record, Source::Cpu, window)) {
@@ -210,9 +210,29 @@ mod tests {
         assert!(near(backends.per_transaction, 800.0));
         assert!(near(backends.run_delay_per_transaction, 100.0));
         assert_eq!(cpu.groups[0].group, CLIENT_BACKENDS);
-        // What it used before it was first seen is unknown, so it is not listed.
-        assert!(cpu.group("other: backup").is_none());
+        // Appeared at 16 s with what it had used since the probe began.
+        assert!((cpu.group("other: backup").unwrap().processors - 124.0 / 19.0).abs() < 1e-9);
         assert!(gaps.0.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_changes_its_group_is_counted_once() {
+        let mut build = build();
+        // A backend of 3 CPU seconds is first taken for another kind of process.
+        for (s, sample) in
+            build.record.samples.get_mut(&Source::Processes).unwrap().iter_mut().enumerate()
+        {
+            let (other, shift) = if s < 10 { (3.0, 0.0) } else { (0.0, 3.0) };
+            sample.rows.push(named(
+                [("process_group", "server: other")],
+                [("user_seconds", other), ("system_seconds", 0.0)],
+            ));
+            let before = sample.rows[0].number("user_seconds").unwrap();
+            sample.rows[0].set("user_seconds", before + shift);
+        }
+        let (cpu, _) = used(&build);
+        let micros = cpu.server_per_transaction.unwrap().as_secs_f64() * 1e6;
+        assert!((micros - 900.0).abs() < 0.5, "{micros}");
     }
 
     #[test]
