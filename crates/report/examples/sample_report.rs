@@ -9,7 +9,7 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().unwrap_or_else(|| "sample_report.html".to_owned());
-    let seconds = arguments.next().map_or(Ok(synthetic::MEASURE), |s| s.parse())?;
+    let seconds = arguments.next().map_or(Ok(120), |s| s.parse())?;
     let record = synthetic::record_of(seconds);
     let summary = walwright_diagnose::summary(&record);
     let page = walwright_report::html::page(&record, &summary)?;

@@ -41,14 +41,17 @@ pub(crate) fn deck(record: &Record) -> String {
         };
         format!("measured for {}{after}", format::length(window.length()))
     });
-    let parts: Vec<String> = [
-        Some(driven.unwrap_or_else(|| "A load that walwright did not drive".to_owned())),
-        Some(measured.unwrap_or_else(|| "without a measured window".to_owned())),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    format!("{}.", parts.join(", "))
+    match (driven, measured) {
+        (Some(driven), Some(measured)) => format!("{driven}, {measured}."),
+        (Some(driven), None) => format!("{driven}, ended before the measured window began."),
+        (None, Some(measured)) => format!("A load that walwright did not drive, {measured}."),
+        (None, None) => "Ended before the load began.".to_owned(),
+    }
+}
+
+/// Whether the load was someone else's: a measured window, and none of our clients.
+pub(crate) fn is_observed(record: &Record) -> bool {
+    record.load.is_none() && record.window().is_some()
 }
 
 fn with_article(schedule: &str) -> String {
@@ -101,7 +104,7 @@ pub(crate) fn sentence(text: &str) -> String {
 /// Why there is no figure of the load.
 pub(crate) fn no_load(record: &Record) -> String {
     match (record.window(), record.intervals.is_empty()) {
-        (_, true) if record.load.is_none() => {
+        (_, true) if is_observed(record) => {
             "The load was not walwright's: what clients saw is not observable.".to_owned()
         }
         (None, _) => format!(

@@ -161,7 +161,15 @@ fn a_run_that_died_at_once_says_so_and_shows_no_zeros() {
     rendered.is_sound();
     rendered.all_say("Interrupted");
     rendered.all_say("The walwright process that ran this died.");
-    rendered.all_say("not observable");
+    rendered.all_say("The run ended before its measured window began, so it has no figures.");
+    insta::assert_snapshot!(rendered.terminal, @r"
+    tpcb                                                         20261120-235012-k3f
+    Ended before the load began.
+    Interrupted. The walwright process that ran this died.
+
+    Load         The run ended before its measured window began, so it has no
+                 figures.
+    ");
     for zero in [" 0/s", " 0 ms", "0 B per"] {
         assert!(!rendered.terminal.contains(zero), "{}", rendered.terminal);
     }

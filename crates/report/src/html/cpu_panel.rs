@@ -11,7 +11,7 @@ const GROUPS: usize = 7;
 
 pub(super) fn cpu(record: &Record, plots: &Plots, axis: &Axis) -> Option<Panel> {
     let mut tracks: Vec<Track> =
-        plots.cpu.iter().map(|s| axis.track(s, &s.label, Ink::Other)).collect();
+        plots.cpu.iter().map(|s| axis.track(s, short(&s.label), Ink::Other)).collect();
     // A group without a row at a moment has no process then. Only a moment at
     // which no group is known is a gap.
     let moments = tracks.iter().map(|t| t.points.len()).max()?;
@@ -47,8 +47,13 @@ pub(super) fn cpu(record: &Record, plots: &Plots, axis: &Axis) -> Option<Panel> 
         marks: Marks::Stack,
         tracks,
         rules: rules.into_iter().collect(),
-        height: 118.0,
+        height: 106.0,
     })
+}
+
+/// The probe stores groups as `server: ROLE` and `other: COMMAND`.
+fn short(group: &str) -> &str {
+    group.strip_prefix("server: ").or(group.strip_prefix("other: ")).unwrap_or(group)
 }
 
 fn sum(of: Vec<Track>) -> Track {

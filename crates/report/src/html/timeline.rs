@@ -5,11 +5,11 @@ use walwright_record::{PhaseName, Record, Source, Window};
 
 use super::cpu_panel;
 use super::page::{PanelView, TimelineView};
-use crate::format;
 use crate::svg::{
     Checkpoint, Ink, Marks, Panel, Point, Rule, Span, SpanKind, TimeFrame, Timeline, Track, Unit,
     mean,
 };
+use crate::{format, words};
 
 /// Longest pause in a checkpoint's writes that still counts as one checkpoint:
 /// the checkpointer sleeps between batches when it is ahead of its schedule.
@@ -215,7 +215,7 @@ fn panel(
         marks: Marks::Lines,
         tracks,
         rules: Vec::new(),
-        height: 84.0,
+        height: 72.0,
     })
 }
 
@@ -232,7 +232,7 @@ fn throughput(summary: &Summary, plots: &Plots, axis: &Axis) -> Option<Panel> {
         Unit::PerSecond,
         tracks.collect(),
     )?;
-    panel.height = 118.0;
+    panel.height = 106.0;
     if let Some(estimate) = summary.load.as_ref().and_then(|l| l.throughput.as_ref()) {
         panel.tracks[0].typical = Some(estimate.center);
         let band = estimate.interval.map(|i| (i.low, i.high));
@@ -260,7 +260,7 @@ fn latency(summary: &Summary, plots: &Plots, axis: &Axis) -> Option<Panel> {
         .collect();
     let about = "percentiles of each second; beside, those of the whole window";
     let mut panel = panel("latency", "Latency", about, Unit::Seconds, tracks)?;
-    panel.height = 140.0;
+    panel.height = 128.0;
     spread_latency(&mut panel);
     Some(panel)
 }
@@ -314,7 +314,7 @@ fn waits(plots: &Plots, axis: &Axis) -> Option<Panel> {
     let mut panel =
         panel("waits", "What sessions do", about, Unit::Count("sessions"), tracks.collect())?;
     panel.marks = Marks::Stack;
-    panel.height = 150.0;
+    panel.height = 140.0;
     Some(panel)
 }
 
@@ -351,7 +351,7 @@ fn missing(record: &Record, plots: &Plots) -> Vec<String> {
         }
     };
     if record.intervals.is_empty() {
-        let ours = record.load.is_some();
+        let ours = !words::is_observed(record);
         when(ours, "Throughput and latency: the run ended before the driver reported an interval.");
         when(!ours, "Throughput and latency: not observable, the load was not walwright's.");
     }

@@ -109,7 +109,7 @@ pub(crate) fn percentile_curve(curve: &[(f64, f64)], marks: &[Mark]) -> Option<S
     let y = Scale::log(low / 1.3, last.1 * 1.3, BOTTOM, TOP - 14.0);
     let mut out = open("Latency by percentile");
     axis::vertical(&mut out, &y, Unit::Seconds, LEFT, right, 6);
-    let names = ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
+    let names = ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999", "99.99999"];
     for (i, name) in names.iter().enumerate().take(end as usize + 1) {
         let at = x.at(i as f64);
         line(&mut out, (at, TOP - 14.0), (at, BOTTOM), "grid faint");
@@ -121,16 +121,18 @@ pub(crate) fn percentile_curve(curve: &[(f64, f64)], marks: &[Mark]) -> Option<S
         put!(path, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(x.at(at)), px(y.at(*seconds)));
     }
     put!(out, r#"<path class="line i-main" d="{path}"/>"#);
-    for mark in marks {
-        let at = if mark.percent >= 100.0 { end } else { nines(mark.percent) };
-        let (cx, cy) = (x.at(at), y.at(mark.value));
+    let at = |mark: &Mark| x.at(if mark.percent >= 100.0 { end } else { nines(mark.percent) });
+    // Below a rising curve, right of the point, nothing else is drawn; the last
+    // point has room only above.
+    let wanted: Vec<f64> = marks.iter().map(|m| y.at(m.value) + 13.0).collect();
+    let places = label::spread(&wanted, 13.0, TOP, BOTTOM - 4.0);
+    for (mark, below) in marks.iter().zip(places) {
+        let (cx, cy) = (at(mark), y.at(mark.value));
         let class = mark.ink.class();
         put!(out, r#"<circle cx="{}" cy="{}" r="3.4" class="dot {class}"/>"#, px(cx), px(cy));
-        // Below a rising curve, right of the point, nothing else is drawn; the last
-        // point has room only above.
         let name = format!("{} {}", mark.name, format::seconds(mark.value));
-        if at < end {
-            text(&mut out, cx + 7.0, cy + 13.0, "name halo", &name);
+        if mark.percent < 100.0 {
+            text(&mut out, cx + 7.0, below, "name halo", &name);
         } else {
             text(&mut out, cx, cy - 8.0, "name halo from-right", &name);
         }
@@ -140,7 +142,7 @@ pub(crate) fn percentile_curve(curve: &[(f64, f64)], marks: &[Mark]) -> Option<S
         f64::midpoint(LEFT, right),
         HEIGHT - 4.0,
         "tick centred quiet",
-        "percentile, each nine equally wide",
+        "percentile (%), each nine equally wide",
     );
     out.push_str("</svg>");
     Some(out)
@@ -181,7 +183,7 @@ mod tests {
     fn each_nine_is_equally_wide() {
         let curve = [(0.0, 1e-3), (90.0, 2e-3), (99.0, 3e-3), (99.9, 4e-3), (100.0, 9e-3)];
         let svg = percentile_curve(&curve, &marks()).unwrap();
-        assert!(svg.contains(">99.9 %<") && !svg.contains(">99.99 %<"));
+        assert!(svg.contains(">99.9<") && !svg.contains(">99.99<"));
         let d = svg.split("line i-main\" d=\"").nth(1).unwrap().split('"').next().unwrap();
         let xs: Vec<f64> =
             d.split(['M', 'L']).filter_map(|p| p.split(' ').next()?.parse().ok()).collect();

@@ -20,9 +20,23 @@ pub(crate) fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64
     placed
 }
 
+/// A name of at most `most` letters; a longer one ends in an ellipsis.
+pub(crate) fn shortened(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_end_in_an_ellipsis() {
+        assert_eq!(shortened("walwriter", 9), "walwriter");
+        assert_eq!(shortened("ä longer name", 9), "ä longer…");
+    }
 
     #[test]
     fn labels_keep_their_order_and_distance() {

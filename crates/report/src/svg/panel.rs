@@ -17,6 +17,8 @@ pub(crate) const LEFT: f64 = 64.0;
 pub(crate) const RIGHT: f64 = 204.0;
 /// Height of a label with its distance to the next.
 const LABEL: f64 = 16.0;
+/// Letters of a name that fit beside its value.
+const NAME: usize = 18;
 /// More places than this across cannot be told apart on paper or screen.
 const BINS: usize = 720;
 
@@ -250,7 +252,7 @@ impl Panel {
                 }
                 _ => line(out, (left, y), (left + 10.0, y), &format!("line {class}{dashed}")),
             }
-            text(out, left + 16.0, y + 3.8, "name", &track.name);
+            text(out, left + 16.0, y + 3.8, "name", &label::shortened(&track.name, NAME));
             let typical = track.typical.map_or_else(String::new, |v| self.unit.value(v));
             text(out, WIDTH - 2.0, y + 3.8, "value from-right", &typical);
         }

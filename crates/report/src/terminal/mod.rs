@@ -1,6 +1,7 @@
 //! The summary of a run that fits a screen of 80 by 40.
 
 mod bars;
+mod server;
 mod style;
 
 use walwright_diagnose::{LoadSummary, Summary};
@@ -140,12 +141,15 @@ impl Page<'_> {
     }
 
     fn time(&mut self, summary: &Summary) {
+        if summary.window.is_none() {
+            return;
+        }
         self.gap();
         let Some(split) = &summary.time else {
             let why = summary.not_observable.iter().find(|n| n.figure == "time of a transaction");
-            let why = why.map_or("no measured window".to_owned(), |n| n.why.to_string());
+            let why = why.map(|n| format!(", {}", n.why)).unwrap_or_default();
             self.text(
-                &format!("Where the time went: {}, {why}.", format::NOT_OBSERVABLE),
+                &format!("Where the time went: {}{why}.", format::NOT_OBSERVABLE),
                 "",
                 Ansi::Faint,
             );
@@ -164,45 +168,21 @@ impl Page<'_> {
     }
 
     fn server(&mut self, record: &Record, summary: &Summary) {
-        self.gap();
-        let mut wal = Vec::new();
-        if let Some(of) = &summary.wal {
-            let unit = of.unit.name();
-            let mut push = |value: Option<String>| wal.extend(value);
-            let flushes = of.flushes_per_transaction.map(format::number);
-            push(match (of.bytes_per_transaction.map(format::bytes), flushes) {
-                (Some(bytes), Some(n)) => Some(format!("{bytes} and {n} flushes per {unit}")),
-                (Some(bytes), None) => Some(format!("{bytes} per {unit}")),
-                (None, Some(n)) => Some(format!("{n} flushes per {unit}")),
-                (None, None) => None,
-            });
-            push(
-                of.transactions_per_flush
-                    .map(|n| format!("{} {unit}s per flush", format::number(n))),
-            );
-            push(of.mean_flush.map(|d| format!("{} a flush", format::latency(d))));
+        let mut lists = Vec::new();
+        // Without a window there is nothing these figures could be of.
+        if summary.window.is_some() {
+            lists.push(("WAL", server::wal(summary)));
+            lists.push(("Checkpoints", server::checkpoints(summary)));
+            lists.push(("CPU", server::cpu(summary)));
         }
-        self.list("WAL", &wal);
-        let mut checkpoints = Vec::new();
-        if let Some(seen) = &summary.checkpoints {
-            checkpoints.push(match seen.completed {
-                0 => "none completed in the window".to_owned(),
-                n => format!("{} completed", format::count(n)),
-            });
-            let written = seen.buffers_written.filter(|n| *n > 0);
-            checkpoints.extend(written.map(|n| format!("{} buffers written", format::count(n))));
-            let writing = seen.write_time.filter(|d| !d.is_zero());
-            checkpoints.extend(writing.map(|d| format!("writing for {}", format::length(d))));
-        }
-        self.list("Checkpoints", &checkpoints);
-        self.list("CPU", &cpu(summary));
         if let Some(probe) = &record.storage {
-            let figures = [
-                format!("a flush took {} before the run", format::latency(probe.p50)),
-                format!("p99 {}", format::latency(probe.p99)),
-                format!("{} of {}", probe.method, format::bytes(probe.block_bytes.into())),
-            ];
-            self.list("Storage", &figures);
+            lists.push(("Storage", server::storage(probe)));
+        }
+        if !lists.is_empty() {
+            self.gap();
+        }
+        for (name, figures) in lists {
+            self.list(name, &figures);
         }
     }
 
@@ -282,19 +262,4 @@ impl Page<'_> {
         let lines = self.style.wrap(text, indent.len());
         self.lines.extend(lines.iter().map(|l| format!("{indent}{}", self.style.paint(ansi, l))));
     }
-}
-
-fn cpu(summary: &Summary) -> Vec<String> {
-    let Some(cpu) = &summary.cpu else { return Vec::new() };
-    let unit = cpu.unit.map_or("transaction", |u| u.name());
-    let mut figures = Vec::new();
-    figures.extend(
-        cpu.server_per_transaction.map(|d| format!("server {} per {unit}", format::latency(d))),
-    );
-    figures.extend(cpu.driver_per_transaction.map(|d| format!("driver {}", format::latency(d))));
-    figures.extend(cpu.busy.map(|share| format!("machine {} busy", format::percent(share))));
-    figures.extend(
-        cpu.steal.filter(|s| *s >= 0.005).map(|share| format!("{} stolen", format::percent(share))),
-    );
-    figures
 }

@@ -15,10 +15,9 @@ use walwright_record::{
 
 /// When the run began.
 pub const STARTED: Timestamp = Timestamp(1_795_218_612_000_000);
-/// Seconds of preparation, warm-up and, by default, of the measured window.
+/// Seconds of preparation and of warm-up.
 pub const PREPARE: u64 = 9;
 pub const WARM_UP: u64 = 20;
-pub const MEASURE: u64 = 120;
 /// Clients of the load.
 pub const CLIENTS: u32 = 16;
 
