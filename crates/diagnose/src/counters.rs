@@ -221,6 +221,26 @@ mod tests {
     }
 
     #[test]
+    fn a_row_known_only_at_the_end_leaves_the_sum_unknown() {
+        let mut build = Build::new();
+        let io = |backend: &str, time: Option<f64>| {
+            let mut row = row([("fsyncs", 1.0)]);
+            row.set("backend_type", backend).set("fsync_time", time);
+            row
+        };
+        build.sample(1.0, Source::Io, [io("walwriter", Some(1.0)), io("client backend", None)]);
+        build.sample(
+            2.0,
+            Source::Io,
+            [io("walwriter", Some(3.0)), io("client backend", Some(900.0))],
+        );
+        let io = difference(&build.record, Source::Io, window(0.0, 5.0)).unwrap();
+        assert!(matches!(io.sum("fsync_time"), Err(Blind::NoColumn { .. })));
+        let writer = |row: &Row| row.text("backend_type") == Some("walwriter");
+        assert_eq!(io.sum_where("fsync_time", writer), Ok(2.0));
+    }
+
+    #[test]
     fn a_reset_voids_its_view_only() {
         let mut build = Build::new();
         for (s, reset) in [(1.0, "a"), (2.0, "b"), (3.0, "b")] {
