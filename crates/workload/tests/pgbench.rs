@@ -33,7 +33,7 @@ fn shown(value: &Value) -> String {
     value.write_text(&mut text);
     match value {
         Value::Null => "null".into(),
-        _ => format!("{} {}", value.type_name(), String::from_utf8(text).unwrap()),
+        _ => format!("{} {}", value.value_type(), String::from_utf8(text).unwrap()),
     }
 }
 

@@ -4,7 +4,7 @@ use super::copy_text::{NULL, displayed_length};
 use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
-use crate::script::{EvalError, Expr, Rng, Value, Variables};
+use crate::script::{EvalError, Expr, Rng, Value, ValueType, Variables};
 
 /// A column with its generator.
 #[derive(Debug)]
@@ -96,5 +96,5 @@ impl Column {
 
 fn integer(expr: &Expr, variables: &Variables, rng: &mut Rng) -> Result<i64, EvalError> {
     let value = expr.eval(variables, rng)?;
-    value.as_int().ok_or(EvalError::Type { from: value.type_name(), to: "int" })
+    value.as_int().ok_or(EvalError::Type { from: value.value_type(), to: ValueType::Int })
 }

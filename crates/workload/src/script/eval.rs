@@ -4,7 +4,7 @@ use super::expr::{BinaryOp, Expr, Function, MAX_ARGUMENTS, Node};
 use super::numeric;
 use super::program::Slot;
 use super::rng::Rng;
-use super::value::{Scalar, Value, Variables};
+use super::value::{Scalar, Value, ValueType, Variables};
 
 /// Why an expression has no value. The messages follow pgbench's.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -20,9 +20,9 @@ pub enum EvalError {
     #[error("cannot coerce {from} to {to}")]
     Type {
         /// The type of the value.
-        from: &'static str,
+        from: ValueType,
         /// The type that is needed.
-        to: &'static str,
+        to: ValueType,
     },
     /// An integer result does not fit 64 bits.
     #[error("bigint {0} out of range")]
@@ -93,17 +93,46 @@ fn eval(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar, Eva
         Node::Constant(value) => Ok(*value),
         Node::Variable(slot) => variable(*slot, variables),
         Node::Binary(op, sides) => {
-            let left = eval(&sides[0], variables, rng)?;
-            let right = eval(&sides[1], variables, rng)?;
+            let left = operand(&sides[0], variables, rng)?;
+            let right = operand(&sides[1], variables, rng)?;
             binary(*op, left, right)
         }
+        // The function of nearly every load script: no array of arguments.
+        Node::Call(Function::Random, arguments) if let [min, max] = &**arguments => {
+            let min = operand(min, variables, rng)?;
+            let max = operand(max, variables, rng)?;
+            if min.is_null() || max.is_null() {
+                return Ok(Scalar::Null);
+            }
+            let (min, max) = random_range(min, max)?;
+            Ok(Scalar::Int(numeric::uniform(rng, min, max)))
+        }
         Node::Call(function, arguments) => call(*function, arguments, variables, rng),
+        Node::And(sides) => logical(sides, false, variables, rng),
+        Node::Or(sides) => logical(sides, true, variables, rng),
+        Node::Not(_) | Node::Is(..) | Node::Case(_) => eval_rare(node, variables, rng),
+    }
+}
+
+/// A side of an operator: mostly a constant or a variable, which this reads
+/// without a call.
+#[inline(always)]
+fn operand(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar, EvalError> {
+    match node {
+        Node::Constant(value) => Ok(*value),
+        Node::Variable(slot) => variable(*slot, variables),
+        other => eval(other, variables, rng),
+    }
+}
+
+/// What few scripts evaluate, kept apart so that [`eval`] has a small frame.
+#[inline(never)]
+fn eval_rare(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar, EvalError> {
+    match node {
         Node::Not(operand) => match eval(operand, variables, rng)? {
             Scalar::Null => Ok(Scalar::Null),
             value => Ok(Scalar::Bool(!to_bool(value)?)),
         },
-        Node::And(sides) => logical(sides, false, variables, rng),
-        Node::Or(sides) => logical(sides, true, variables, rng),
         Node::Is(operand, wanted) => {
             let value = eval(operand, variables, rng)?;
             Ok(Scalar::Bool(match (value, wanted) {
@@ -120,12 +149,21 @@ fn eval(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar, Eva
             }
             eval(&case.otherwise, variables, rng)
         }
+        other => eval(other, variables, rng),
     }
 }
 
 #[inline]
 fn variable(slot: Slot, variables: &Variables) -> Result<Scalar, EvalError> {
     match variables.get(slot) {
+        Some(Value::Int(value)) => Ok(Scalar::Int(*value)),
+        other => variable_other(slot, other),
+    }
+}
+
+#[inline(never)]
+fn variable_other(slot: Slot, value: Option<&Value>) -> Result<Scalar, EvalError> {
+    match value {
         Some(Value::Int(value)) => Ok(Scalar::Int(*value)),
         Some(Value::Double(value)) => Ok(Scalar::Double(*value)),
         Some(Value::Bool(value)) => Ok(Scalar::Bool(*value)),
@@ -137,6 +175,7 @@ fn variable(slot: Slot, variables: &Variables) -> Result<Scalar, EvalError> {
 
 /// AND and OR: the second side is evaluated only when the first does not
 /// decide, and a NULL first side decides (pgbench's rule, not SQL's).
+#[inline(never)]
 fn logical(
     sides: &[Node; 2],
     decisive: bool,
@@ -157,9 +196,12 @@ fn logical(
 }
 
 #[inline]
-fn binary(op: BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar, EvalError> {
+pub(super) fn binary(op: BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar, EvalError> {
     use BinaryOp as Op;
-    if left == Scalar::Null || right == Scalar::Null {
+    if let (Scalar::Int(left), Scalar::Int(right)) = (left, right) {
+        return int_binary(op, left, right);
+    }
+    if left.is_null() || right.is_null() {
         return Ok(Scalar::Null);
     }
     let has_double = matches!(left, Scalar::Double(_)) || matches!(right, Scalar::Double(_));
@@ -187,7 +229,12 @@ fn binary(op: BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar, EvalError
             _ => Scalar::Bool(left <= right),
         });
     }
-    let (left, right) = (to_int(left)?, to_int(right)?);
+    int_binary(op, to_int(left)?, to_int(right)?)
+}
+
+#[inline]
+fn int_binary(op: BinaryOp, left: i64, right: i64) -> Result<Scalar, EvalError> {
+    use BinaryOp as Op;
     Ok(match op {
         Op::Add => Scalar::Int(left.checked_add(right).ok_or(EvalError::Overflow("add"))?),
         Op::Subtract => Scalar::Int(left.checked_sub(right).ok_or(EvalError::Overflow("sub"))?),
@@ -209,6 +256,7 @@ fn binary(op: BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar, EvalError
     })
 }
 
+#[inline(never)]
 fn call(
     function: Function,
     arguments: &[Node],
@@ -220,16 +268,12 @@ fn call(
     let mut has_null = false;
     for (value, argument) in values.iter_mut().zip(arguments) {
         *value = eval(argument, variables, rng)?;
-        has_null |= *value == Scalar::Null;
+        has_null |= value.is_null();
     }
     if has_null && function != Function::Debug {
         return Ok(Scalar::Null);
     }
     match (function, &*values) {
-        (Function::Random, [min, max]) => {
-            let (min, max) = random_range(*min, *max)?;
-            Ok(Scalar::Int(numeric::uniform(rng, min, max)))
-        }
         (Function::RandomGaussian, [min, max, parameter]) => {
             let (min, max) = random_range(*min, *max)?;
             let parameter = to_double(*parameter)?;
@@ -332,7 +376,7 @@ fn random_range(min: Scalar, max: Scalar) -> Result<(i64, i64), EvalError> {
 fn to_bool(value: Scalar) -> Result<bool, EvalError> {
     match value {
         Scalar::Bool(value) => Ok(value),
-        other => Err(EvalError::Type { from: other.type_name(), to: "boolean" }),
+        other => Err(EvalError::Type { from: other.value_type(), to: ValueType::Boolean }),
     }
 }
 
@@ -349,7 +393,7 @@ fn to_int(value: Scalar) -> Result<i64, EvalError> {
                 Err(EvalError::DoubleToInt(value))
             }
         }
-        other => Err(EvalError::Type { from: other.type_name(), to: "int" }),
+        other => Err(EvalError::Type { from: other.value_type(), to: ValueType::Int }),
     }
 }
 
@@ -357,6 +401,6 @@ fn to_double(value: Scalar) -> Result<f64, EvalError> {
     match value {
         Scalar::Double(value) => Ok(value),
         Scalar::Int(value) => Ok(value as f64),
-        other => Err(EvalError::Type { from: other.type_name(), to: "double" }),
+        other => Err(EvalError::Type { from: other.value_type(), to: ValueType::Double }),
     }
 }

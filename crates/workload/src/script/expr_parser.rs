@@ -5,6 +5,7 @@
 //! chain; `| # & ~ << >>`, all equal; `+ -`; `* / %`; unary `+ -`.
 
 use super::error::{Fault, Located, closest};
+use super::eval::binary;
 use super::expr::{BinaryOp, CaseNode, Expr, FUNCTIONS, Function, Node};
 use super::program::Slot;
 use super::token::{Token, TokenKind};
@@ -195,7 +196,7 @@ impl<'a> Parser<'a, '_> {
                 Infix::Binary(op, swapped) => {
                     let right = self.expression(level.tighter())?;
                     let sides = if swapped { [right, left] } else { [left, right] };
-                    Node::Binary(op, Box::new(sides))
+                    fold(op, sides)
                 }
             };
             let next = self.infix().map(|(next, _)| next);
@@ -232,20 +233,14 @@ impl<'a> Parser<'a, '_> {
                 return Ok(Node::Constant(Scalar::Int(i64::MIN)));
             }
             let operand = self.expression(Level::Unary)?;
-            return Ok(Node::Binary(
-                BinaryOp::Subtract,
-                Box::new([Node::Constant(Scalar::Int(0)), operand]),
-            ));
+            return Ok(fold(BinaryOp::Subtract, [Node::Constant(Scalar::Int(0)), operand]));
         }
         if self.symbol("+") {
             return self.expression(Level::Unary);
         }
         if self.symbol("~") {
             let operand = self.expression(Level::Sum)?;
-            return Ok(Node::Binary(
-                BinaryOp::BitXor,
-                Box::new([Node::Constant(Scalar::Int(-1)), operand]),
-            ));
+            return Ok(fold(BinaryOp::BitXor, [Node::Constant(Scalar::Int(-1)), operand]));
         }
         if self.keyword("not") {
             return Ok(not(self.expression(Level::Not)?));
@@ -363,6 +358,17 @@ fn wrong_count(signature: &super::expr::Signature, count: usize) -> String {
     let wanted = if min == max { min.to_string() } else { format!("{min} to {max}") };
     let plural = if max == 1 { "" } else { "s" };
     format!("{}() takes {wanted} argument{plural}, not {count}", signature.name)
+}
+
+/// An operator, worked out at once where both sides are constants. One that
+/// fails stays, to fail when it runs as in pgbench.
+fn fold(op: BinaryOp, sides: [Node; 2]) -> Node {
+    if let [Node::Constant(left), Node::Constant(right)] = sides
+        && let Ok(value) = binary(op, left, right)
+    {
+        return Node::Constant(value);
+    }
+    Node::Binary(op, Box::new(sides))
 }
 
 fn call_node(function: Function, arguments: Vec<Node>) -> Node {

@@ -75,4 +75,4 @@ pub use program::{
     Statement, StatementId, TimeUnit,
 };
 pub use rng::{Rng, RunSeeds};
-pub use value::{Value, Variables};
+pub use value::{Value, ValueType, Variables};

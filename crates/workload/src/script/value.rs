@@ -19,6 +19,33 @@ pub enum Value {
     Text(Box<str>),
 }
 
+/// The type of a [`Value`], as pgbench names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueType {
+    /// NULL, which has no other type.
+    Null,
+    /// A boolean.
+    Boolean,
+    /// A 64-bit integer.
+    Int,
+    /// A double.
+    Double,
+    /// Text.
+    Text,
+}
+
+impl std::fmt::Display for ValueType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ValueType::Null => "null",
+            ValueType::Boolean => "boolean",
+            ValueType::Int => "int",
+            ValueType::Double => "double",
+            ValueType::Text => "text",
+        })
+    }
+}
+
 impl Value {
     /// Whether this is SQL NULL.
     pub fn is_null(&self) -> bool {
@@ -44,14 +71,14 @@ impl Value {
         }
     }
 
-    /// The name of the type, for messages.
-    pub fn type_name(&self) -> &'static str {
+    /// The type, for messages.
+    pub fn value_type(&self) -> ValueType {
         match self {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Int(_) => "int",
-            Value::Double(_) => "double",
-            Value::Text(_) => "text",
+            Value::Null => ValueType::Null,
+            Value::Bool(_) => ValueType::Boolean,
+            Value::Int(_) => ValueType::Int,
+            Value::Double(_) => ValueType::Double,
+            Value::Text(_) => ValueType::Text,
         }
     }
 
@@ -100,12 +127,16 @@ impl From<Scalar> for Value {
 }
 
 impl Scalar {
-    pub(crate) fn type_name(self) -> &'static str {
+    pub(crate) fn is_null(self) -> bool {
+        matches!(self, Scalar::Null)
+    }
+
+    pub(crate) fn value_type(self) -> ValueType {
         match self {
-            Scalar::Null => "null",
-            Scalar::Bool(_) => "boolean",
-            Scalar::Int(_) => "int",
-            Scalar::Double(_) => "double",
+            Scalar::Null => ValueType::Null,
+            Scalar::Bool(_) => ValueType::Boolean,
+            Scalar::Int(_) => ValueType::Int,
+            Scalar::Double(_) => ValueType::Double,
         }
     }
 

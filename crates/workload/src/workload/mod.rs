@@ -1,4 +1,148 @@
 //! Workloads: what they are, where they come from, what a run does with one.
+//!
+//! # Writing one
+//!
+//! A workload is a directory with a `workload.toml`, SQL files and scripts.
+//! The quickest start is to export a built-in one and edit it
+//! ([`Workload::export`]). Nothing else is needed: no code, no registration.
+//!
+//! ```text
+//! shop/
+//!   workload.toml
+//!   schema.sql        creates the tables
+//!   keys.sql          primary keys and indexes, after the data are in
+//!   order.sql         a script: one transaction
+//!   look.sql          another
+//! ```
+//!
+//! ```toml
+//! name = "shop"                      # short, for the command line
+//! title = "Orders of a small shop"   # one line, for people
+//! description = "…"                  # optional
+//!
+//! [defaults]                         # all optional
+//! scale = 10                         # 1 when absent
+//! clients = 16                       # 1 when absent
+//! protocol = "prepared"              # or "extended", "simple"
+//!
+//! [sql]                              # lists of files, all optional
+//! before_load = ["schema.sql"]
+//! after_load = ["keys.sql"]
+//! before_run = []                    # before each run: VACUUM, TRUNCATE
+//!
+//! [[table]]
+//! name = "customer"
+//! rows = "1000 * :scale"             # an expression, or a number
+//! column = [
+//!     { name = "id", expr = ":row" },
+//!     { name = "tier", choice = { gold = 5, silver = 95 } },
+//! ]
+//!
+//! [[script]]
+//! file = "order.sql"
+//! weight = 9                         # 1 when absent
+//!
+//! [[script]]
+//! file = "look.sql"
+//! ```
+//!
+//! An unknown key is an error, so a typing mistake does not go unnoticed.
+//!
+//! ## Scripts and SQL files
+//!
+//! Both are written in pgbench's language ([`crate::script`]): SQL statements
+//! that end with a semicolon, variables as `:name`, `\set`, `\if` and the rest.
+//! A script is one transaction of the load (unless it says otherwise with BEGIN
+//! and COMMIT, each statement commits alone). A SQL file runs once; its
+//! statements are sent one by one, outside a transaction block, so VACUUM works
+//! there. SQL files may use `\set` and `\if` but not `\sleep`, `\gset` or
+//! pipelines. `:scale` and the options (below) are variables in both:
+//!
+//! ```sql
+//! \if :scale >= 20000
+//! create table account (id bigint not null, balance int);
+//! \else
+//! create table account (id int not null, balance int);
+//! \endif
+//! ```
+//!
+//! ## Tables and columns
+//!
+//! The data of each `[[table]]` are generated and copied in the order of the
+//! file. The tables must exist after `before_load`. A table with `rows = 0`
+//! needs no columns; it is emptied with the others before the load. `name` is
+//! put into SQL as it stands, so write quotes or a schema if the table needs
+//! them.
+//!
+//! A column has a name and exactly one of these:
+//!
+//! | key | value |
+//! |---|---|
+//! | `expr = ":row % 10"` | a number, boolean or NULL: any expression of the script language; `:row` counts rows from 1 |
+//! | `text = "user-{{:row}}"` | text; what stands in double braces is an expression. JSON is text: `'{"n": {{random(1, 9)}}}'` |
+//! | `choice = { a = 1, b = "2 * :scale" }` | one of these texts, by weight; a weight is a number or an expression |
+//! | `uuid = "v4"`, `uuid = "v7"` | a UUID, random or ordered by row |
+//! | `uuid = "random(1, 100)"` | the number as the last digits of a UUID, to refer to it: in SQL `lpad(to_hex(n), 32, '0')::uuid` |
+//! | `timestamp = { from = 2025-01-01, every = "10 ms" }` | evenly spaced from row to row |
+//! | `timestamp = { from = 2025-01-01, to = 2025-12-31 }` | uniform between two times (UTC unless an offset is given) |
+//! | `letters = "random(5, 20)"` | that many random lower-case letters |
+//! | `null = true` | NULL |
+//!
+//! and may have `null_fraction = 0.1` (that share of rows is NULL) and
+//! `pad = 84` (blank-padded to so many characters).
+//!
+//! Data follow from the seed alone, whatever the number of parallel loaders.
+//!
+//! ## Options
+//!
+//! What should be selectable without editing files:
+//!
+//! ```toml
+//! [options.partial_index]
+//! description = "whether the partial index exists"
+//! default = true                     # so it is a boolean
+//!
+//! [options.lines]
+//! description = "lines of an order"
+//! default = 3                        # a whole number, here with bounds
+//! min = 1
+//! max = 100
+//!
+//! [options.method]
+//! description = "how a line is written"
+//! default = "insert"                 # a text, here one of two
+//! allowed = ["insert", "merge"]
+//! ```
+//!
+//! Each is a variable of its name in SQL files, scripts, row counts and
+//! columns: `\if :partial_index`.
+//!
+//! ## Checks
+//!
+//! What must hold after a run, as a query that returns one boolean. With
+//! `before`, a query for one value runs before the load starts and its result
+//! is `:before` in the check:
+//!
+//! ```toml
+//! [[check]]
+//! name = "history adds up to what the accounts gained"
+//! before = "SELECT sum(balance) FROM account"
+//! sql = "SELECT (SELECT sum(balance) FROM account) - CAST(:before AS bigint) = (SELECT sum(delta) FROM history)"
+//! ```
+//!
+//! ## Pass mark and side measurement
+//!
+//! ```toml
+//! [pass_mark]                        # optional: how fast is good enough
+//! description = "a connection alone should insert in 0.5 ms"
+//! mean_latency = "0.5 ms"
+//! clients = 1                        # holds for this many clients; any when absent
+//!
+//! [side]                             # optional: a query beside the load
+//! name = "empty query"
+//! sql = ""
+//! every = "50 ms"
+//! ```
 
 mod builtin;
 pub(crate) mod duration;
