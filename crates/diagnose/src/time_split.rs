@@ -309,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn transactions_that_fail_hold_sessions_too() {
+        let mut build = books();
+        for interval in &mut build.record.intervals {
+            interval.scripts[0].failures.insert("40001".to_owned(), 1_000);
+        }
+        // As many fail as succeed: each holds half of the sessions' time.
+        let split = split(&build).unwrap();
+        assert!((split.on_server.center - 0.004).abs() < 1e-6);
+        assert_eq!(split.doubts.len(), 1);
+    }
+
+    #[test]
     fn queueing_before_the_start_is_its_own_entry() {
         let mut build = books();
         let lag = crate::build::histogram(&[Duration::from_millis(1)]);

@@ -180,6 +180,13 @@ mod tests {
     }
 
     #[test]
+    fn flushes_that_took_no_time_at_all_were_not_timed() {
+        let mut build = up_to_17(false);
+        build.record.settings.clear();
+        assert_eq!(summary(&build, 10.0, 90.0).0.unwrap().mean_flush, None);
+    }
+
+    #[test]
     fn times_that_the_probe_left_null_are_untimed() {
         let mut build = up_to_17(true);
         build.record.settings.clear();
