@@ -187,6 +187,14 @@ mod tests {
     }
 
     #[test]
+    fn times_of_the_few_sessions_that_timed_themselves_are_not_a_mean_of_all() {
+        let mut build = up_to_17(true);
+        build.record.settings.clear();
+        build.setting("track_wal_io_timing", "off");
+        assert_eq!(summary(&build, 10.0, 90.0).0.unwrap().mean_flush, None);
+    }
+
+    #[test]
     fn times_that_the_probe_left_null_are_untimed() {
         let mut build = up_to_17(true);
         build.record.settings.clear();
