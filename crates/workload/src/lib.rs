@@ -7,7 +7,7 @@
 //! * [`script`]: pgbench's script language, compiled to programs whose
 //!   variables are array slots.
 //! * [`workload`]: workload directories and how to write one, the built-in
-//!   workloads, and the [`Plan`](workload::Plan) that a run follows.
+//!   workloads, and the [`Plan`] that a run follows.
 //! * [`generate`]: the rows of the initial data as COPY text, in parallel
 //!   chunks that do not depend on how many there are.
 
