@@ -21,6 +21,7 @@
 
 mod cluster;
 mod install;
+mod paths;
 mod places;
 mod snapshot;
 mod target;

@@ -154,7 +154,7 @@ fn reason(hint: &Option<&'static str>, log: &str) -> String {
 /// What to do about a server that did not start, read off its log.
 pub(crate) fn start_hint(log: &str) -> Option<&'static str> {
     let any = |needles: &[&str]| needles.iter().any(|needle| log.contains(needle));
-    if any(&["No space left on device"]) {
+    if any(&["No space left on device", "Check free disk space"]) {
         Some("the disk is full, so free some space")
     } else if any(&["Address already in use"]) {
         Some("the port is taken by another server, so choose another one")

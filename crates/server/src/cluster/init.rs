@@ -137,7 +137,8 @@ fn run(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    if said.contains("No space left on device") {
+    // The second is PostgreSQL's hint on a write that was cut short.
+    if said.contains("No space left on device") || said.contains("Check free disk space") {
         return Err(ClusterError::DiskFull { path: dir.to_owned() });
     }
     Err(ClusterError::Init {

@@ -155,6 +155,9 @@ pub enum InstallError {
         /// Its version.
         version: PgVersion,
     },
+    /// The disk is full.
+    #[error("the disk that holds {} is full: free some space there, or set WALWRIGHT_CACHE to a directory on another disk", .0.display())]
+    DiskFull(PathBuf),
     /// A file operation failed.
     #[error("could not {action} {}: {source}", path.display())]
     Io {
@@ -170,7 +173,13 @@ pub enum InstallError {
 impl InstallError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        move |source| {
+            if source.kind() == io::ErrorKind::StorageFull {
+                Self::DiskFull(path)
+            } else {
+                Self::Io { action, path, source }
+            }
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::paths::stays_inside;
 
 /// The file in an install's directory that lists what belongs there.
 const RECEIPT: &str = "receipt.json";
@@ -33,25 +35,20 @@ pub(crate) fn unpack_tarball(archive: &Path, into: &Path) -> io::Result<()> {
                 return Err(escape(&path));
             }
         }
-        if !entry.unpack_in(into)? {
+        if !entry.unpack_in(into).map_err(with_cause)? {
             return Err(escape(&path));
         }
     }
     Ok(())
 }
 
-/// Whether `path`, seen from `base` inside a tree, stays inside that tree.
-fn stays_inside(base: &Path, path: &Path) -> bool {
-    let mut depth = base.components().filter(|c| matches!(c, Component::Normal(_))).count();
-    for component in path.components() {
-        match component {
-            Component::Normal(_) => depth += 1,
-            Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return false,
-        }
+/// The archive library's errors keep their cause out of their text.
+fn with_cause(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(std::error::Error::source).map(ToString::to_string);
+    match cause {
+        Some(cause) => io::Error::new(error.kind(), format!("{error}: {cause}")),
+        None => error,
     }
-    true
 }
 
 fn escape(path: &Path) -> io::Error {

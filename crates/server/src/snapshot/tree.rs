@@ -5,9 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown, lchown, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use crate::paths::stays_inside;
 
 /// More threads than this only wait for the same disk.
 const MOST_THREADS: usize = 8;
@@ -90,7 +92,7 @@ impl Tree {
                     Kind::File { len: meta.len() }
                 } else if meta.is_symlink() {
                     let target = fs::read_link(entry.path()).map_err(at(&entry.path()))?;
-                    if leaves(&dir, &target) {
+                    if !stays_inside(&dir, &target) {
                         return Err(TreeError::LinkOutside(path));
                     }
                     Kind::Link { target }
@@ -237,20 +239,6 @@ fn lchown_if_other(path: &Path, item: &Item) -> io::Result<()> {
         return Ok(());
     }
     lchown(path, Some(item.uid), Some(item.gid))
-}
-
-/// Whether a link in `dir` (relative to the root) leaves the tree.
-fn leaves(dir: &Path, target: &Path) -> bool {
-    let mut depth = dir.components().count();
-    for component in target.components() {
-        match component {
-            Component::Normal(_) => depth += 1,
-            Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return true,
-        }
-    }
-    false
 }
 
 #[cfg(test)]
