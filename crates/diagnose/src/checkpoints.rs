@@ -146,6 +146,9 @@ mod tests {
         let seen = checkpoints(&build.record, window(5.0, 20.0)).unwrap();
         assert_eq!((seen.completed, seen.requested), (1, Some(14)));
         assert_eq!(seen.completed_at, [second(10.0)]);
+        // Seen by the first sample inside: it completed before.
+        let after = checkpoints(&build.record, window(10.0, 15.0)).unwrap();
+        assert_eq!((after.completed, after.completed_at), (0, Vec::new()));
     }
 
     #[test]

@@ -184,6 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_comes_after_the_window_is_found() {
+        let mut build = build();
+        build.sample(
+            29.0,
+            Source::Statements,
+            [statement(3, Some("INSERT c"), 1_400.0, 0.02, 1.0)],
+        );
+        let samples = build.record.samples.get_mut(&Source::Statements).unwrap();
+        for row in samples.iter_mut().take(6).flat_map(|s| &mut s.rows) {
+            row.0.remove("query");
+        }
+        let window = Window { start: second(5.0), end: second(26.0) };
+        let seen = statements(&build.record, window, 10).unwrap();
+        let text =
+            |id: &str| seen.by_time.iter().find(|s| s.query_id == id).unwrap().query.as_deref();
+        assert_eq!((text("3"), text("1")), (Some("INSERT c"), None));
+    }
+
+    #[test]
     fn a_limit_is_kept() {
         let window = Window { start: second(5.0), end: second(26.0) };
         let seen = statements(&build().record, window, 1).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use walwright_record::{RunState, Source, WarningCode};
 
     use super::*;
-    use crate::build::{Build, row, wait};
+    use crate::build::{Build, named, row, wait};
 
     #[test]
     fn a_record_with_only_a_header_says_why_there_are_no_figures() {
@@ -133,6 +133,34 @@ mod tests {
         let summary = summary(&build.record);
         assert_eq!(summary.window, Some(Duration::from_secs(20)));
         assert_eq!(summary.load.unwrap().transactions, 10_000);
+    }
+
+    #[test]
+    fn sampled_times_stand_beside_counted_ones() {
+        let mut build = Build::new();
+        build.load(0, 30, 500).measure(0.0, 30.0);
+        for tick in 0..300_u32 {
+            build.sample(f64::from(tick) / 10.0, Source::Waits, [wait("active", "", "", 1.0)]);
+        }
+        for s in 0..30 {
+            let t = f64::from(s);
+            let wal =
+                row([("wal_bytes", t), ("wal_sync", 500.0 * t), ("wal_sync_time", 150.0 * t)]);
+            build.sample(t, Source::Wal, [wal]);
+            let backends = named(
+                [("process_group", "server: client backends")],
+                [
+                    ("user_seconds", 0.6 * t),
+                    ("system_seconds", 0.2 * t),
+                    ("run_delay_seconds", 0.1 * t),
+                ],
+            );
+            build.sample(t, Source::Processes, [backends]);
+        }
+        let time = summary(&build.record).time.unwrap();
+        assert_eq!(time.counted_flush, Some(Duration::from_micros(300)));
+        assert_eq!(time.counted_cpu, Some(Duration::from_micros(1_600)));
+        assert_eq!(time.counted_run_delay, Some(Duration::from_micros(200)));
     }
 
     #[test]
