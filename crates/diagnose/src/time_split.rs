@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, Row, Sample, Source, Window};
+use walwright_record::{Record, Sample, Source, Window};
 use walwright_stats::{Estimate, Resampling, tick_means};
 
-use crate::wait_class::event_name;
 use crate::window::{driven_between, failures, intervals_inside};
 use crate::{Blind, WaitClass, WorkUnit, latency, work_between};
 
@@ -114,8 +113,8 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let failed = driven_between(record, first.at, last.at, failures).unwrap_or(0.0);
     let rate = (work.count + failed) / length;
 
-    let counts: Vec<Vec<f64>> = ticks.iter().map(|tick| count_classes(&tick.rows)).collect();
-    let means = tick_means(&counts, &Resampling::default()).ok_or(Blind::NoWork)?;
+    let tally = Tally::of(&ticks);
+    let means = tick_means(&tally.ticks, &Resampling::default()).ok_or(Blind::NoWork)?;
     let on_server = means[WaitClass::ALL.len()].clone().map(|sessions| sessions / rate);
 
     let intervals = || intervals_inside(record, window);
@@ -126,7 +125,6 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let inside = latency.map(|l| l.saturating_sub(queue.unwrap_or_default()).as_secs_f64());
     let whole = latency.map_or(on_server.center, |l| l.as_secs_f64());
 
-    let events = events(&ticks);
     let parts = WaitClass::ALL
         .into_iter()
         .zip(&means)
@@ -137,7 +135,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
                 class,
                 share: per_transaction.clone().map(|s| if whole > 0.0 { s / whole } else { 0.0 }),
                 sessions: sessions.center,
-                events: top_events(&events, class, ticks.len() as f64 * rate),
+                events: tally.events_of(class, ticks.len() as f64 * rate),
                 per_transaction,
             }
         })
@@ -176,41 +174,53 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     })
 }
 
-/// Sessions in each class of [`WaitClass::ALL`], and last in any of them.
-fn count_classes(rows: &[Row]) -> Vec<f64> {
-    let mut counts = vec![0.0; WaitClass::ALL.len() + 1];
-    for row in rows {
-        if let (Some(class), Some(sessions)) = (WaitClass::of(row), row.number("sessions")) {
-            counts[class as usize] += sessions;
-            counts[WaitClass::ALL.len()] += sessions;
-        }
-    }
-    counts
+/// Sessions by class and by event, in one pass over the rows.
+struct Tally<'r> {
+    /// For each tick, sessions in each class of [`WaitClass::ALL`], and last in any of them.
+    ticks: Vec<Vec<f64>>,
+    /// Sessions over all ticks by class, type and event.
+    events: BTreeMap<(WaitClass, Option<&'r str>, Option<&'r str>), f64>,
 }
 
-fn events(ticks: &[&Sample]) -> BTreeMap<(WaitClass, String), f64> {
-    let mut events = BTreeMap::new();
-    for row in ticks.iter().flat_map(|t| &t.rows) {
-        if let (Some(class), Some(sessions)) = (WaitClass::of(row), row.number("sessions")) {
-            *events.entry((class, event_name(row))).or_insert(0.0) += sessions;
+impl<'r> Tally<'r> {
+    fn of(ticks: &[&'r Sample]) -> Self {
+        let mut tally = Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new() };
+        for tick in ticks {
+            let mut counts = vec![0.0; WaitClass::ALL.len() + 1];
+            for row in &tick.rows {
+                let Some(class) = WaitClass::of(row) else { continue };
+                let Some(sessions) = row.number("sessions") else { continue };
+                counts[class as usize] += sessions;
+                counts[WaitClass::ALL.len()] += sessions;
+                let event = (class, row.text("wait_event_type"), row.text("wait_event"));
+                *tally.events.entry(event).or_insert(0.0) += sessions;
+            }
+            tally.ticks.push(counts);
         }
+        tally
     }
-    events
-}
 
-fn top_events(
-    events: &BTreeMap<(WaitClass, String), f64>,
-    class: WaitClass,
-    per: f64,
-) -> Vec<EventTime> {
-    let mut of_class: Vec<EventTime> = events
-        .iter()
-        .filter(|((c, _), _)| *c == class)
-        .map(|((_, event), sum)| EventTime { event: event.clone(), per_transaction: sum / per })
-        .collect();
-    of_class.sort_by(|a, b| b.per_transaction.total_cmp(&a.per_transaction));
-    of_class.truncate(EVENTS);
-    of_class
+    /// The most frequent events of a class; `per` turns summed sessions into
+    /// seconds a transaction.
+    fn events_of(&self, class: WaitClass, per: f64) -> Vec<EventTime> {
+        let mut events: Vec<EventTime> = self
+            .events
+            .iter()
+            .filter(|((of, ..), _)| *of == class)
+            .map(|((_, kind, event), sum)| EventTime {
+                event: match (kind, event) {
+                    (Some(kind), Some(event)) => format!("{kind}:{event}"),
+                    (Some(kind), None) => (*kind).to_owned(),
+                    _ if class == WaitClass::Cpu => "CPU".to_owned(),
+                    _ => "idle in transaction".to_owned(),
+                },
+                per_transaction: sum / per,
+            })
+            .collect();
+        events.sort_by(|a, b| b.per_transaction.total_cmp(&a.per_transaction));
+        events.truncate(EVENTS);
+        events
+    }
 }
 
 #[cfg(test)]

@@ -71,31 +71,24 @@ impl WaitClass {
             return None;
         }
         let kind = row.text("wait_event_type").unwrap_or_default();
-        let event = row.text("wait_event").unwrap_or_default().to_lowercase();
-        Some(match (kind, event.as_str()) {
+        let event = row.text("wait_event").unwrap_or_default();
+        let is = |name: &str| event.eq_ignore_ascii_case(name);
+        Some(match kind {
             // A session that is idle in a transaction waits for its client even in
             // the moment before the wait is announced.
             _ if !active => WaitClass::Client,
-            ("", _) => WaitClass::Cpu,
-            ("IO", "walsync" | "walwrite") => WaitClass::Flush,
-            ("LWLock", "walwrite") | ("Timeout", "commitdelay") => WaitClass::FlushQueue,
-            ("IPC", "syncrep") => WaitClass::Replication,
-            ("IO", _) | ("IPC", "bufferio") => WaitClass::Io,
-            ("Lock", _) => WaitClass::Lock,
-            ("LWLock", _) => WaitClass::Lwlock,
-            ("Client", _) => WaitClass::Client,
+            "" => WaitClass::Cpu,
+            "IO" if is("walsync") || is("walwrite") => WaitClass::Flush,
+            "LWLock" if is("walwrite") => WaitClass::FlushQueue,
+            "Timeout" if is("commitdelay") => WaitClass::FlushQueue,
+            "IPC" if is("syncrep") => WaitClass::Replication,
+            "IPC" if is("bufferio") => WaitClass::Io,
+            "IO" => WaitClass::Io,
+            "Lock" => WaitClass::Lock,
+            "LWLock" => WaitClass::Lwlock,
+            "Client" => WaitClass::Client,
             _ => WaitClass::Other,
         })
-    }
-}
-
-/// `type:event` of a row, as a person writes it; `CPU` without a wait.
-pub(crate) fn event_name(row: &Row) -> String {
-    match (row.text("wait_event_type"), row.text("wait_event")) {
-        (Some(kind), Some(event)) => format!("{kind}:{event}"),
-        (Some(kind), None) => kind.to_owned(),
-        _ if row.text("state") == Some("active") => "CPU".to_owned(),
-        _ => "idle in transaction".to_owned(),
     }
 }
 
@@ -133,6 +126,10 @@ mod tests {
         assert_eq!(
             WaitClass::of(&wait("idle in transaction (aborted)", "", "", 1.0)),
             Some(WaitClass::Client)
+        );
+        assert_eq!(
+            WaitClass::of(&wait("fastpath function call", "", "", 1.0)),
+            Some(WaitClass::Cpu)
         );
         assert_eq!(
             WaitClass::of(&wait("active", "Lock", "transactionid", 1.0)),
