@@ -59,6 +59,7 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
         id: header.id.0.clone(),
         label: header.label.clone(),
         version: header.walwright_version.clone(),
+        renderer: env!("CARGO_PKG_VERSION"),
         started: format::moment(header.started),
         state: words::state(record).map(|(name, text)| State { name: name.to_owned(), text }),
         headline: headline::headline(summary),

@@ -13,7 +13,10 @@ pub(super) struct Page {
     pub(super) deck: String,
     pub(super) id: String,
     pub(super) label: Option<String>,
+    /// Version that wrote the record.
     pub(super) version: String,
+    /// Version that renders it.
+    pub(super) renderer: &'static str,
     pub(super) started: String,
     pub(super) state: Option<State>,
     pub(super) headline: Vec<Figure>,

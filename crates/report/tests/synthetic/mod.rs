@@ -90,8 +90,9 @@ pub fn record_of(measure: u64) -> Record {
         ),
     ];
     let mut totals = vec![LatencyHistogram::new(); 7];
+    let shape = shape(&mut noise);
     for second in 0..seconds {
-        record.intervals.push(interval(second, checkpoint, &mut noise, &mut totals));
+        record.intervals.push(interval(second, checkpoint, &shape, &mut noise, &mut totals));
     }
     record.statement_latency = vec![totals];
     record.samples = samples::all(&record, checkpoint, &mut noise);
@@ -118,9 +119,20 @@ fn transactions(second: u64, checkpoint: (f64, f64), noise: &mut Noise) -> f64 {
     5_420.0 * warming * slowed * stall * (1.0 + 0.025 * noise.normal())
 }
 
+/// Latencies of one transaction in units of the mean, to draw from: log-normal
+/// with a second mode far out.
+fn shape(noise: &mut Noise) -> Vec<f64> {
+    let one = |noise: &mut Noise| {
+        let tail = if noise.uniform() < 0.004 { 6.0 } else { 1.0 };
+        tail * (0.32 * noise.normal() - 0.05).exp()
+    };
+    (0..16_384).map(|_| one(noise)).collect()
+}
+
 fn interval(
     second: u64,
     checkpoint: (f64, f64),
+    shape: &[f64],
     noise: &mut Noise,
     totals: &mut [LatencyHistogram],
 ) -> LoadInterval {
@@ -129,8 +141,7 @@ fn interval(
     let mut latency = LatencyHistogram::new();
     let drawn = count as u64;
     for i in 0..drawn {
-        let tail = if noise.uniform() < 0.004 { 6.0 } else { 1.0 };
-        let of = mean * tail * (0.32 * noise.normal() - 0.05).exp();
+        let of = mean * shape[(noise.uniform() * shape.len() as f64) as usize];
         latency.record(Duration::from_secs_f64(of));
         // Some of the transactions stand for all, to keep the example quick.
         if second >= WARM_UP && i % 16 == 0 {
