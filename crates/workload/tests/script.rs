@@ -290,3 +290,33 @@ fn a_program_needs_a_script_with_a_weight() {
     assert!(error.contains("weights of all scripts are zero"), "{error}");
     assert!(Program::compile(&[], &[]).unwrap_err().to_string().contains("no script"));
 }
+
+#[test]
+fn the_widest_ranges_at_both_ends_of_the_integers_work() {
+    const MIN: i64 = i64::MIN;
+    const MAX: i64 = i64::MAX;
+    for (min, max) in [(MIN, MIN + 8), (MAX - 8, MAX), (1, MAX), (MIN, -2), (-5, MAX - 6)] {
+        for call in ["random", "random_gaussian", "random_exponential", "random_zipfian"] {
+            let parameter = match call {
+                "random" => "",
+                // Nearly uniform, so that the ends are reached.
+                "random_exponential" => ", 0.0000001",
+                _ => ", 2.5",
+            };
+            let program = compile(&format!("\\set x {call}({min}, {max}{parameter})"));
+            let Command::Set { expr, .. } = &program.scripts[0].commands[0] else {
+                panic!("\\set compiles to Set");
+            };
+            let variables = program.variables(&START);
+            let mut rng = Rng::from_seed(11);
+            for _ in 0..2000 {
+                match expr.eval(&variables, &mut rng) {
+                    Ok(Value::Int(value)) => {
+                        assert!((min..=max).contains(&value), "{call}: {value}")
+                    }
+                    other => panic!("{call}({min}, {max}): {other:?}"),
+                }
+            }
+        }
+    }
+}

@@ -90,7 +90,7 @@ pub(crate) fn exponential(rng: &mut Rng, min: i64, max: i64, parameter: f64) -> 
     let cut = (-parameter).exp();
     let uniform = 1.0 - rng.next_f64();
     let fraction = -(cut + (1.0 - cut) * uniform).ln() / parameter;
-    min + scaled(min, max, fraction)
+    scaled(min, max, fraction)
 }
 
 /// Truncated normal on `[min, max]`, cut at `parameter` standard deviations.
@@ -102,13 +102,16 @@ pub(crate) fn gaussian(rng: &mut Rng, min: i64, max: i64, parameter: f64) -> i64
         }
     };
     let fraction = (deviation + parameter) / (parameter * 2.0);
-    min + scaled(min, max, fraction)
+    scaled(min, max, fraction)
 }
 
-/// `fraction` in `[0, 1)` of the number of integers in `[min, max]`. The
-/// caller has checked that this number fits an `i64`.
+/// The integer at `fraction`, from 0 to 1, of the way through `[min, max]`.
+/// The caller has checked that the number of integers fits an `i64`; as a
+/// double it may round up, so the result is kept inside the range.
 fn scaled(min: i64, max: i64, fraction: f64) -> i64 {
-    (((max - min + 1) as f64) * fraction) as i64
+    let count = max - min + 1;
+    let offset = ((count as f64 * fraction) as i64).clamp(0, count - 1);
+    min + offset
 }
 
 /// Zipfian on `[min, max]` by rejection (Devroye, "Non-Uniform Random Variate
@@ -126,7 +129,7 @@ pub(crate) fn zipfian(rng: &mut Rng, min: i64, max: i64, parameter: f64) -> i64 
         let x = u.powf(-1.0 / exponent).floor();
         let t = (1.0 + 1.0 / x).powf(exponent);
         if v * x * (t - 1.0) / (b - 1.0) <= t / b && x <= count as f64 {
-            return min - 1 + x as i64;
+            return min + (x as i64 - 1).clamp(0, count - 1);
         }
     }
 }
