@@ -1,5 +1,6 @@
 //! When the next reading is due, and how a costly one is slowed down.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// A schedule on a fixed grid. Ticks that could not be served in time are skipped
@@ -11,7 +12,7 @@ pub(crate) struct Pace {
     /// Processor time it may take of a second of wall time.
     budget: f64,
     stretch: u32,
-    cost: Option<Duration>,
+    costs: VecDeque<Duration>,
     due: Instant,
     /// Grid points passed over because the reading before was still under way.
     pub(crate) skipped: u64,
@@ -19,15 +20,23 @@ pub(crate) struct Pace {
     pub(crate) taken: u64,
 }
 
-/// Weight of the newest cost in its moving mean: a slow trend counts, one
-/// reading that was unlucky does not.
-const NEWEST: f64 = 0.2;
+/// The cheapest of so many readings decides: what is costly stays costly, while
+/// the first reading pays for cold caches and any may be unlucky.
+const JUDGED: usize = 3;
 
 impl Pace {
     /// First due at `start`, then each `nominal`, within `budget` processor seconds a second.
     pub(crate) fn new(nominal: Duration, budget: f64, start: Instant) -> Self {
         let nominal = nominal.max(Duration::from_millis(1));
-        Pace { nominal, budget, stretch: 1, cost: None, due: start, skipped: 0, taken: 0 }
+        Pace {
+            nominal,
+            budget,
+            stretch: 1,
+            costs: VecDeque::new(),
+            due: start,
+            skipped: 0,
+            taken: 0,
+        }
     }
 
     /// When the next reading is due.
@@ -50,12 +59,15 @@ impl Pace {
     pub(crate) fn taken(&mut self, now: Instant, cost: Option<Duration>) {
         self.taken += 1;
         if let Some(cost) = cost {
-            let mean = match self.cost {
-                Some(mean) => mean.mul_f64(1.0 - NEWEST) + cost.mul_f64(NEWEST),
-                None => cost,
-            };
-            self.cost = Some(mean);
-            self.stretch = self.needed_stretch(mean);
+            self.costs.push_back(cost);
+            if self.costs.len() > JUDGED {
+                self.costs.pop_front();
+            }
+            if self.costs.len() == JUDGED
+                && let Some(cheapest) = self.costs.iter().min()
+            {
+                self.stretch = self.needed_stretch(*cheapest);
+            }
         }
         self.skip_to(now);
     }
@@ -109,13 +121,17 @@ mod tests {
     fn a_costly_reading_is_taken_less_often_and_recovers() {
         let start = Instant::now();
         let mut pace = Pace::new(1000 * MS, 0.01, start);
-        pace.taken(start, Some(35 * MS));
-        assert_eq!(pace.interval(), 4000 * MS);
-        assert_eq!(pace.due(), start + 4000 * MS);
-        for _ in 0..40 {
+        for _ in 0..2 {
             let due = pace.due();
-            pace.taken(due, Some(MS));
+            pace.taken(due, Some(35 * MS));
+            assert_eq!(pace.interval(), 1000 * MS, "judged too early");
         }
+        let due = pace.due();
+        pace.taken(due, Some(35 * MS));
+        assert_eq!(pace.interval(), 4000 * MS);
+        assert_eq!(pace.due(), start + 6000 * MS);
+        let due = pace.due();
+        pace.taken(due, Some(MS));
         assert_eq!(pace.interval(), 1000 * MS);
         assert_eq!(pace.skipped, 0);
     }

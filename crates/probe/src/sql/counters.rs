@@ -137,6 +137,11 @@ pub(crate) async fn sample(
                 match result {
                     Ok(_) if all => {}
                     Ok(cost) => pace.taken(Instant::now(), Some(cost)),
+                    Err(error) if is_lasting(&error) => {
+                        state.cannot_see(format!("{}: {}", group.name(), server_says(&error)));
+                        prepared.give_up(*group);
+                        pace.missed(Instant::now());
+                    }
                     Err(error) => {
                         tracing::debug!(group = group.name(), error = %server_says(&error), "a reading failed");
                         pace.missed(Instant::now());
@@ -246,6 +251,16 @@ impl Prepared {
             }
         };
         Ok(Prepared { views, activity, statements, tables, indexes })
+    }
+
+    /// Stops asking for what the server refuses for good. Views are given up one by one.
+    fn give_up(&mut self, group: Group) {
+        match group {
+            Group::Views => {}
+            Group::Activity => self.activity = None,
+            Group::Statements => self.statements = None,
+            Group::Relations => (self.tables, self.indexes) = (None, None),
+        }
     }
 
     async fn sample(

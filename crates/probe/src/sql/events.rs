@@ -1,5 +1,6 @@
 //! Events told from counters: checkpoints and autovacuum runs.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use walwright_record::{Row, Timestamp};
@@ -103,13 +104,13 @@ impl AutovacuumWatch {
             let key = (pid as i64, relid as i64);
             present.insert(key);
             self.seen.insert(key.1);
-            if !self.running.contains_key(&key) {
+            if let Entry::Vacant(new) = self.running.entry(key) {
                 let name = match row.text("relation") {
                     Some(name) => name.to_owned(),
                     None => format!("relation {relid} of another database"),
                 };
                 texts.push(format!("autovacuum of {name} began (process {pid})"));
-                self.running.insert(key, (name, at));
+                new.insert((name, at));
             }
         }
         self.running.retain(|key, (name, began)| {

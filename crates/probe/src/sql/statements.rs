@@ -82,9 +82,9 @@ impl Statements {
             return Err("pg_stat_statements: the extension is not in this database".to_owned());
         };
         let call = format!("{schema}.pg_stat_statements(false) v");
-        // Fails where the library is not preloaded.
+        // Fails where the library is not preloaded, but only if a row is asked for.
         let probe =
-            session.prepare(&format!("SELECT * FROM {call} LIMIT 0")).await.map_err(refused)?;
+            session.prepare(&format!("SELECT * FROM {call} LIMIT 1")).await.map_err(refused)?;
         session.client.query(&probe, &[]).await.map_err(refused)?;
         let names: Vec<String> = probe
             .columns()
