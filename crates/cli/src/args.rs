@@ -116,14 +116,18 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", conflicts_with = "workload", help_heading = "What is run")]
     pub file: Vec<String>,
     /// Scale factor: how much data. The default is the workload's own.
-    #[arg(short, long, value_name = "N", help_heading = "What is run")]
-    pub scale: Option<u64>,
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is run")]
+    pub scale: Option<u32>,
     /// An option of the workload, such as partial_index=off.
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
     pub option: Vec<(String, String)>,
     /// A script variable, as pgbench -D.
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
     pub define: Vec<(String, String)>,
+
+    /// Connections that copy the initial data. The default is half the processors, at most 8.
+    #[arg(long, value_name = "N", help_heading = "What is run")]
+    pub load_jobs: Option<usize>,
 
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too.
     #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep"], help_heading = "Where it is run")]
@@ -144,9 +148,9 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Where it is run")]
     pub keep: bool,
 
-    /// Client connections, 1 to 5000.
-    #[arg(short, long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
-    pub clients: u32,
+    /// Client connections, 1 to 5000. The default is the workload's own.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
+    pub clients: Option<u32>,
     /// Driver threads. The default is one for every 64 clients, at most one a processor.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
     pub threads: Option<u32>,
@@ -171,9 +175,9 @@ pub struct RunArgs {
     /// Start the clients evenly over this time.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s", help_heading = "How it is run")]
     pub ramp: Duration,
-    /// Protocol.
-    #[arg(short = 'M', long, value_enum, default_value_t = Protocol::Prepared, help_heading = "How it is run")]
-    pub protocol: Protocol,
+    /// Protocol. The default is the workload's own, mostly prepared.
+    #[arg(short = 'M', long, value_enum, help_heading = "How it is run")]
+    pub protocol: Option<Protocol>,
     /// Lean mode: binary parameters and a whole transaction in one round trip where the script allows.
     ///
     /// It changes the server's work too, so its figures do not compare with pgbench's. Without it, the same messages are sent as pgbench sends.

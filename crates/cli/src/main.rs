@@ -33,7 +33,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),
-        Some(Command::Pg(command)) => commands::pg::execute(command, output),
+        Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),
         Some(Command::Workload(command)) => commands::workload::execute(command, output),
         Some(Command::Calibrate(args)) => commands::calibrate::execute(&lab, &args, output),
         Some(Command::Completion { shell }) => commands::completion::print_for(shell),

@@ -50,6 +50,16 @@ impl Recorder {
         let _ = self.jobs.send(Box::new(job));
     }
 
+    /// Returns when everything queued so far is written.
+    pub async fn barrier(&self) {
+        let (done, wait) = tokio::sync::oneshot::channel();
+        self.write(move |_| {
+            let _ = done.send(());
+            Ok(())
+        });
+        let _ = wait.await;
+    }
+
     /// Whether a write has failed.
     pub fn failed(&self) -> bool {
         lock(&self.failure).is_some()

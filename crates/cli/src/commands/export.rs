@@ -83,7 +83,7 @@ fn whole(record: &Record) -> Value {
         "phases": record.phases,
         "events": record.events,
         "warnings": record.warnings,
-        "summary": walwright_diagnose::Summary::of(record),
+        "summary": walwright_diagnose::summary(record),
         "intervals": intervals,
         "statement_latency": statements,
         "samples": samples,

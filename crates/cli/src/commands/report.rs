@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use walwright_diagnose::Summary;
+use walwright_diagnose::summary;
 use walwright_lab::Lab;
 use walwright_record::Record;
 
@@ -17,7 +17,7 @@ use crate::output::{Output, print};
 pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let record = runs::load(lab, &args.run)?;
     if args.markdown {
-        let text = walwright_report::markdown::summary(&record, &Summary::of(&record));
+        let text = walwright_report::markdown::summary(&record, &summary(&record));
         match &args.output {
             Some(path) => write_file(path, &text)?,
             None => print(&text)?,
@@ -32,7 +32,7 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
 
 /// Renders the page of a record to `path`.
 pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
-    let page = walwright_report::html::page(record, &Summary::of(record))?;
+    let page = walwright_report::html::page(record, &summary(record))?;
     write_file(path, &page)
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use comfy_table::{Table, presets};
 use serde_json::json;
-use walwright_diagnose::Summary;
+use walwright_diagnose::summary;
 use walwright_lab::Lab;
 use walwright_record::{Record, RunHeader, RunState, StoreError};
 
@@ -23,7 +23,7 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
             );
         }
         let mut table = Table::new();
-        table.load_preset(presets::NOTHING);
+        table.load_style(presets::NOTHING);
         table.set_header(["run", "state", "workload", "target", "label"]);
         for run in &runs {
             table.add_row([
@@ -55,7 +55,7 @@ pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
 
 /// Prints the summary of a record, and where its report is.
 pub fn print_summary(lab: &Lab, record: &Record, output: &Output) -> anyhow::Result<()> {
-    let summary = Summary::of(record);
+    let summary = summary(record);
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {

@@ -333,7 +333,7 @@ fn draw_waits(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
         .map(|(class, sessions)| {
             let bar = (sessions / total.max(1e-9) * width as f64).round() as usize;
             Line::from(vec![
-                Span::raw(format!("{:<20}{:>6.1}  ", class.name(), sessions)),
+                Span::raw(format!("{:<20}{:>6.1}  ", class.label(), sessions)),
                 Span::styled("█".repeat(bar), paint.fg(class_colour(*class))),
             ])
         })

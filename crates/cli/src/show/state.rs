@@ -115,7 +115,7 @@ impl State {
             Source::Waits => {
                 let mut tick = BTreeMap::new();
                 for row in &sample.rows {
-                    if let Some(class) = WaitClass::of_client_row(row) {
+                    if let Some(class) = WaitClass::of(row) {
                         *tick.entry(class).or_default() += row.number("sessions").unwrap_or(0.0);
                     }
                 }

@@ -1,9 +1,13 @@
 //! What a run is asked to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walwright_record::Schedule;
+use walwright_workload::script::{Definition, parse_script_argument};
+use walwright_workload::{Plan, Settings, Workload};
+
+use super::RunError;
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -14,6 +18,10 @@ pub struct RunPlan {
     pub workload: WorkloadPlan,
     /// How it is driven.
     pub load: LoadChoice,
+    /// Connections that copy the initial data; chosen from the processors where not given.
+    pub load_jobs: Option<usize>,
+    /// Transactions a second the driver can do here, where it was measured.
+    pub ceiling: Option<f64>,
     /// What is sampled; `None` samples nothing.
     pub probe: Option<ProbePlan>,
     /// The user's own words.
@@ -28,7 +36,7 @@ pub enum TargetPlan {
     /// A cluster made for this run.
     Embedded {
         /// Major version, where no directory is given.
-        major: u32,
+        major: String,
         /// Directory of binaries to use instead of a fetched install.
         pg_bin: Option<PathBuf>,
         /// Server settings.
@@ -51,7 +59,7 @@ pub struct WorkloadPlan {
     /// Where it comes from.
     pub from: WorkloadFrom,
     /// Scale factor; the workload's own default where not given.
-    pub scale: Option<u64>,
+    pub scale: Option<u32>,
     /// Options of the workload.
     pub options: Vec<(String, String)>,
     /// Script variables.
@@ -70,12 +78,12 @@ pub enum WorkloadFrom {
 /// How the load is driven.
 #[derive(Debug, Clone)]
 pub struct LoadChoice {
-    /// Client connections.
-    pub clients: u32,
+    /// Client connections; the workload's own default where not given.
+    pub clients: Option<u32>,
     /// Driver threads; chosen from clients and processors where not given.
     pub threads: Option<u32>,
-    /// Wire protocol.
-    pub protocol: walwright_driver::Protocol,
+    /// Wire protocol; the workload's own default where not given.
+    pub protocol: Option<walwright_driver::Protocol>,
     /// Faithful or lean.
     pub mode: walwright_driver::Mode,
     /// Closed or open loop.
@@ -97,4 +105,62 @@ pub struct LoadChoice {
 pub struct ProbePlan {
     /// Ticks of wait events a second.
     pub waits_hz: u32,
+}
+
+impl RunPlan {
+    /// The workload, read.
+    pub(super) fn workload(&self) -> Result<Workload, RunError> {
+        match &self.workload.from {
+            WorkloadFrom::Name(name) => Ok(Workload::find(name)?),
+            WorkloadFrom::Files(arguments) => {
+                let files = arguments
+                    .iter()
+                    .map(|argument| {
+                        let (path, weight) = parse_script_argument(argument)?;
+                        Ok((PathBuf::from(path), weight))
+                    })
+                    .collect::<Result<Vec<_>, RunError>>()?;
+                Ok(Workload::from_scripts(&files)?)
+            }
+        }
+    }
+
+    /// What is to be done with the workload.
+    pub(super) fn job(&self, workload: &Workload) -> Result<Plan, RunError> {
+        let mut settings = Settings::of(workload);
+        if let Some(scale) = self.workload.scale {
+            settings.scale = scale;
+        }
+        settings.options = self.workload.options.iter().cloned().collect();
+        settings.definitions = self
+            .workload
+            .define
+            .iter()
+            .map(|(name, value)| Definition { name: name.clone(), value: value.clone() })
+            .collect();
+        Ok(workload.plan(&settings)?)
+    }
+
+    /// Whether the workload creates and fills its tables.
+    pub(super) fn initialises(&self) -> bool {
+        match &self.target {
+            TargetPlan::Attached { init, .. } => *init,
+            TargetPlan::Embedded { .. } => true,
+        }
+    }
+}
+
+impl TargetPlan {
+    /// What the record says until the server's address is known.
+    pub(super) fn name(&self) -> String {
+        match self {
+            TargetPlan::Attached { .. } => "attached".to_owned(),
+            TargetPlan::Embedded { pg_bin: Some(directory), .. } => shown(directory),
+            TargetPlan::Embedded { major, .. } => format!("embedded PostgreSQL {major}"),
+        }
+    }
+}
+
+fn shown(directory: &Path) -> String {
+    format!("embedded PostgreSQL of {}", directory.display())
 }

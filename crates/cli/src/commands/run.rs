@@ -1,0 +1,201 @@
+//! `walwright run`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use walwright_driver::{Mode, Protocol};
+use walwright_lab::{
+    Finished, Lab, LoadChoice, ProbePlan, RunPlan, Stop, TargetPlan, WorkloadFrom, WorkloadPlan,
+};
+use walwright_record::{RunState, Schedule, WarningCode};
+
+use crate::args::{self, RunArgs, WarmUp};
+use crate::commands::{calibrate, report, runs};
+use crate::output::{Output, exit};
+use crate::show::{self, Style};
+
+/// Time given to what still goes on in the background when all is done.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Does a run, prints its summary and writes its report.
+pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let style = match (args.quiet, args.plain) {
+        (true, _) => Style::Quiet,
+        (false, true) => Style::Plain,
+        (false, false) => Style::Auto,
+    };
+    let mut plan = plan(args);
+    plan.ceiling = calibrate::kept_ceiling(lab);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    let finished = {
+        let (observer, _terminal) = show::observer(style, &stop, output);
+        runtime.block_on(async {
+            tokio::spawn(stop_on_signal(stop.clone()));
+            walwright_lab::run(lab, plan, stop, observer).await
+        })
+    };
+    runtime.shutdown_timeout(FAREWELL);
+    conclude(lab, finished?, output)
+}
+
+/// Writes the report, prints the summary, and says with the exit code how it went.
+fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = lab.store()?;
+    let record = store.load(&finished.id)?;
+    let began = !record.intervals.is_empty();
+    if began {
+        report::write_html(&record, &lab.report_path(&finished.id))?;
+        runs::print_summary(lab, &record, output)?;
+    }
+    if let Some(directory) = &finished.kept {
+        eprintln!("cluster kept in {}", directory.display());
+    }
+    if let Some(error) = finished.error {
+        let what = if began {
+            format!("run {} ended early; its record is kept", finished.id)
+        } else {
+            format!("run {} did not get to its load", finished.id)
+        };
+        let code = output.fail(&anyhow::Error::new(error).context(what));
+        return Ok(match finished.state {
+            RunState::Interrupted => ExitCode::from(exit::INTERRUPTED),
+            _ => code,
+        });
+    }
+    if finished.state == RunState::Interrupted {
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    if record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed) {
+        return Ok(ExitCode::from(exit::CHECK_FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first signal asks the run to stop; a second one ends the process, and with
+/// it, by its guard, the server.
+async fn stop_on_signal(stop: Stop) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).ok();
+    let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) = (
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::terminate()),
+        listen(SignalKind::hangup()),
+    ) else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        if stop.is_requested() {
+            // 128 + SIGINT, as shells report it.
+            std::process::exit(130);
+        }
+        stop.request();
+    }
+}
+
+fn plan(args: RunArgs) -> RunPlan {
+    let target = match args.dsn {
+        Some(dsn) => TargetPlan::Attached { dsn, init: args.init },
+        None => TargetPlan::Embedded {
+            major: args.pg,
+            pg_bin: args.pg_bin,
+            settings: args.set,
+            keep: args.keep,
+        },
+    };
+    let schedule = match args.rate {
+        Some(rate) => Schedule::Open {
+            rate,
+            poisson: args.gaps == args::Gaps::Poisson,
+            latency_limit: args.latency_limit,
+        },
+        None => Schedule::Closed { think: args.think },
+    };
+    RunPlan {
+        target,
+        workload: WorkloadPlan {
+            from: if args.file.is_empty() {
+                WorkloadFrom::Name(args.workload)
+            } else {
+                WorkloadFrom::Files(args.file)
+            },
+            scale: args.scale,
+            options: args.option,
+            define: args.define,
+        },
+        load: LoadChoice {
+            clients: args.clients,
+            threads: args.threads,
+            protocol: args.protocol.map(|protocol| match protocol {
+                args::Protocol::Simple => Protocol::Simple,
+                args::Protocol::Extended => Protocol::Extended,
+                args::Protocol::Prepared => Protocol::Prepared,
+            }),
+            mode: if args.lean { Mode::Lean } else { Mode::Faithful },
+            schedule,
+            ramp: args.ramp,
+            max_tries: args.max_tries,
+            seed: args.seed,
+            duration: args.duration,
+            warm_up: match args.warmup {
+                WarmUp::Auto => None,
+                WarmUp::Fixed(time) => Some(time),
+            },
+        },
+        load_jobs: args.load_jobs,
+        ceiling: None,
+        probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
+        label: args.label,
+        command: command_line(),
+    }
+}
+
+/// What was typed, without what may hold a secret.
+fn command_line() -> String {
+    let mut words = Vec::new();
+    let mut hidden = false;
+    for word in std::env::args_os().skip(1) {
+        let word = word.to_string_lossy();
+        if hidden {
+            words.push("…".to_owned());
+            hidden = false;
+        } else if word.starts_with("--dsn=") {
+            words.push("--dsn=…".to_owned());
+        } else {
+            hidden = word == "--dsn";
+            words.push(quoted(&word));
+        }
+    }
+    format!("walwright {}", words.join(" "))
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./@:,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_them() {
+        assert_eq!(quoted("a.sql@3"), "a.sql@3");
+        assert_eq!(quoted("two words"), "'two words'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

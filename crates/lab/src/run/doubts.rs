@@ -1,0 +1,261 @@
+//! Doubts that only the finished record shows, each with the figures that raise it.
+
+use std::time::Duration;
+
+use walwright_diagnose::{Blind, Summary};
+use walwright_record::{InstrumentFacts, LoadInterval, Record, Warning, WarningCode};
+
+/// A driver thread that was busy more of the time than this may have kept clients
+/// waiting: requests that come at random queue before a server is fully busy.
+const BUSY_THREAD: f64 = 0.8;
+/// Share of its own ceiling from which the driver may shape the result.
+const NEAR_CEILING: f64 = 0.7;
+/// CPU taken by the hypervisor that is worth a word.
+const STEAL: f64 = 0.02;
+/// Processors kept busy by one process that is neither ours nor the server's.
+const NEIGHBOUR: f64 = 0.05;
+/// Shortest window whose tail percentiles mean something.
+const SHORT: Duration = Duration::from_secs(20);
+/// Part of an offered rate that counts as reached: Poisson arrivals scatter.
+const RATE_REACHED: f64 = 0.98;
+
+/// What the driver knows of itself over the measured window.
+pub(super) fn instrument(record: &Record, ceiling: Option<f64>) -> Option<InstrumentFacts> {
+    let window = record.window()?;
+    let inside: Vec<&LoadInterval> =
+        walwright_diagnose::intervals_inside(record, window).collect();
+    let seconds: f64 = inside.iter().map(|i| i.length.as_secs_f64()).sum();
+    let cpu: Duration = inside.iter().map(|i| i.driver_cpu).sum();
+    let busiest: Duration = inside.iter().map(|i| i.busiest_thread_cpu).sum();
+    let count: u64 = inside.iter().map(|i| walwright_diagnose::transactions(i)).sum();
+    Some(InstrumentFacts {
+        cpu_per_transaction: (count > 0).then(|| cpu.div_f64(count as f64)),
+        ceiling,
+        busiest_thread: (seconds > 0.0).then(|| busiest.as_secs_f64() / seconds),
+    })
+}
+
+/// The doubts.
+pub(super) fn doubts(record: &Record, summary: &Summary) -> Vec<Warning> {
+    [
+        generator(record, summary),
+        short_window(summary),
+        no_checkpoint(summary),
+        failures(summary),
+        rate_not_reached(summary),
+        timing_off(summary),
+        resets(summary),
+        steal(summary),
+        durability(record),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(neighbours(summary))
+    .collect()
+}
+
+fn generator(record: &Record, summary: &Summary) -> Option<Warning> {
+    let instrument = record.instrument.as_ref()?;
+    let threads = "more driver threads (--threads) on more processors, or fewer clients a machine";
+    if let Some(busy) = instrument.busiest_thread.filter(|busy| *busy > BUSY_THREAD) {
+        return Some(
+            Warning::new(
+                WarningCode::GeneratorNearCeiling,
+                format!(
+                    "the busiest driver thread used {:.0} % of a processor: the load generator may be the limit, and latencies include its queue",
+                    busy * 100.0
+                ),
+            )
+            .hint(threads),
+        );
+    }
+    let rate = summary.load.as_ref()?.throughput.as_ref()?.center;
+    let ceiling = instrument.ceiling?;
+    (rate > NEAR_CEILING * ceiling).then(|| {
+        Warning::new(
+            WarningCode::GeneratorNearCeiling,
+            format!(
+                "{rate:.0} transactions a second is {:.0} % of what the load generator can do here ({ceiling:.0} a second)",
+                rate / ceiling * 100.0
+            ),
+        )
+        .hint(threads)
+    })
+}
+
+fn short_window(summary: &Summary) -> Option<Warning> {
+    let window = summary.window.filter(|window| *window < SHORT)?;
+    Some(
+        Warning::new(
+            WarningCode::ShortWindow,
+            format!(
+                "the window is {:.0} s: its tail percentiles rest on few seconds, and no drift can show",
+                window.as_secs_f64()
+            ),
+        )
+        .hint("measure longer with --duration"),
+    )
+}
+
+fn no_checkpoint(summary: &Summary) -> Option<Warning> {
+    let checkpoints = summary.checkpoints.as_ref()?;
+    let writes = summary.wal.as_ref()?.bytes_per_transaction? > 0.0;
+    (checkpoints.completed == 0 && writes).then(|| {
+        Warning::new(
+            WarningCode::NoCheckpoint,
+            "no checkpoint completed inside the window, so its cost, and that of the full-page images after it, is not in the figures",
+        )
+        .hint("measure longer than checkpoint_timeout before you compare write-heavy runs")
+    })
+}
+
+fn failures(summary: &Summary) -> Option<Warning> {
+    let load = summary.load.as_ref().filter(|load| load.failed > 0)?;
+    let kinds: Vec<String> =
+        load.failures.iter().map(|(kind, count)| format!("{kind} x {count}")).collect();
+    Some(Warning::new(
+        WarningCode::Failures,
+        format!(
+            "{} of {} transactions failed ({}); they are in no latency and no throughput",
+            load.failed,
+            load.failed + load.transactions,
+            kinds.join(", ")
+        ),
+    ))
+}
+
+fn rate_not_reached(summary: &Summary) -> Option<Warning> {
+    let open = summary.load.as_ref()?.open_loop.as_ref()?;
+    (open.reached < RATE_REACHED * open.offered).then(|| {
+        Warning::new(
+            WarningCode::RateNotReached,
+            format!(
+                "{:.0} transactions a second were offered and {:.0} reached: the rest queued, was skipped or failed",
+                open.offered, open.reached
+            ),
+        )
+        .hint("latency under overload grows with the length of the run; offer less, or read it as a limit")
+    })
+}
+
+fn timing_off(summary: &Summary) -> Option<Warning> {
+    let off = summary.not_observable.iter().any(|n| matches!(n.why, Blind::TimingOff { .. }));
+    off.then(|| {
+        Warning::new(WarningCode::TimingOff, "timing is off on the server, so flush or I/O times are unknown")
+            .hint("track_wal_io_timing = on and track_io_timing = on cost little where reading the clock is cheap: pg_test_timing tells")
+    })
+}
+
+fn resets(summary: &Summary) -> Option<Warning> {
+    let void: Vec<&str> = summary
+        .not_observable
+        .iter()
+        .filter(|n| matches!(n.why, Blind::Reset { .. }))
+        .map(|n| n.figure.as_str())
+        .collect();
+    (!void.is_empty()).then(|| {
+        Warning::new(
+            WarningCode::StatisticsReset,
+            format!("statistics were reset inside the window, which voids: {}", void.join(", ")),
+        )
+    })
+}
+
+fn steal(summary: &Summary) -> Option<Warning> {
+    let steal = summary.cpu.as_ref()?.steal.filter(|share| *share > STEAL)?;
+    Some(
+        Warning::new(
+            WarningCode::Steal,
+            format!(
+                "the hypervisor took {:.1} % of the processors' time: runs on this machine differ by that and more",
+                steal * 100.0
+            ),
+        )
+        .hint("compare only within one experiment, interleaved"),
+    )
+}
+
+fn neighbours(summary: &Summary) -> Vec<Warning> {
+    let groups = summary.cpu.as_ref().map_or(&[][..], |cpu| &cpu.groups);
+    groups
+        .iter()
+        .filter_map(|group| Some((group.group.strip_prefix("other: ")?, group.processors)))
+        .filter(|(_, processors)| *processors > NEIGHBOUR)
+        .map(|(name, processors)| {
+            Warning::new(
+                WarningCode::NoisyNeighbour,
+                format!("{name}, which is neither server nor load, used {processors:.2} processors"),
+            )
+            .hint("stop it, or read the figures as those of a shared machine")
+        })
+        .collect()
+}
+
+fn durability(record: &Record) -> Option<Warning> {
+    let is = |name: &str, value: &str| record.setting(name).is_some_and(|s| s.value == value);
+    let mut lost = Vec::new();
+    if is("fsync", "off") {
+        lost.push("fsync = off: a crash of the machine can corrupt the database");
+    }
+    if is("full_page_writes", "off") {
+        lost.push("full_page_writes = off: a crash of the machine can leave torn pages");
+    }
+    if is("synchronous_commit", "off") {
+        lost.push("synchronous_commit = off: a crash loses the last acknowledged commits");
+    }
+    (!lost.is_empty())
+        .then(|| Warning::new(WarningCode::DurabilityLowered, lost.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_record::{RunHeader, RunId, RunState, Setting, Timestamp};
+
+    use super::*;
+
+    fn record() -> Record {
+        Record::new(RunHeader {
+            id: RunId("r".to_owned()),
+            started: Timestamp(0),
+            ended: None,
+            state: RunState::Complete,
+            walwright_version: String::new(),
+            command: String::new(),
+            label: None,
+            workload: String::new(),
+            target: String::new(),
+            error: None,
+        })
+    }
+
+    fn setting(name: &str, value: &str) -> Setting {
+        Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            unit: None,
+            shown: value.to_owned(),
+            boot_value: None,
+            source: "command line".to_owned(),
+            source_file: None,
+            context: "sighup".to_owned(),
+            pending_restart: false,
+        }
+    }
+
+    #[test]
+    fn lowered_durability_is_said_in_words() {
+        let mut record = record();
+        assert_eq!(durability(&record), None);
+        record.settings = vec![setting("fsync", "off"), setting("synchronous_commit", "on")];
+        let warning = durability(&record).unwrap();
+        assert!(warning.text.contains("corrupt"), "{warning}");
+        assert!(!warning.text.contains("acknowledged"), "{warning}");
+    }
+
+    #[test]
+    fn an_empty_record_raises_no_doubt_about_figures_it_does_not_have() {
+        let record = record();
+        let summary = walwright_diagnose::summary(&record);
+        assert_eq!(doubts(&record, &summary), []);
+    }
+}

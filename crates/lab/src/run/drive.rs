@@ -1,0 +1,250 @@
+//! Driving the load: connect, warm up, measure, and know when it is enough.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use walwright_driver::{Arrival, Gaps, Load, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime};
+use walwright_record::{
+    LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode,
+};
+use walwright_workload::workload;
+
+use super::settle::Settling;
+use super::target::Target;
+use super::wire_options::connect_options;
+use super::{Context, RunError, blocking};
+use crate::recorder::Recorder;
+use crate::{Observer, Progress, Stop};
+
+/// Clients one driver thread serves by default.
+const CLIENTS_A_THREAD: u32 = 64;
+/// How often a stop is looked for while nothing arrives.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What the load came to.
+pub(super) struct Driven {
+    /// Whether the user stopped it.
+    pub stopped_early: bool,
+}
+
+/// Drives the load to the end of its window.
+pub(super) async fn drive(context: &Context, target: &Target) -> Result<Driven, RunError> {
+    let plan = load_plan(context, target);
+    let facts = load_facts(context, &plan);
+    context.recorder.write(move |writer| writer.load(&facts));
+    if plan.mode == Mode::Lean {
+        context.warn(Warning::new(
+            WarningCode::LeanMode,
+            "lean mode: binary parameters and fewer round trips change the server's work too, so these figures do not compare with pgbench's",
+        ));
+    }
+    context.phase(PhaseName::Connect);
+    let choice = &context.plan.load;
+    let settling = Settling::new(choice.duration, choice.warm_up);
+    let stage = Stage {
+        recorder: context.recorder.clone(),
+        observer: Arc::clone(&context.observer),
+        stop: context.stop.clone(),
+        wanted: choice.duration,
+        settling,
+        starts: Vec::new(),
+        measuring: false,
+    };
+    let outcome = blocking(move || stage.run(plan)).await??;
+    report_failures(context, &outcome);
+    if let Some(lost) = &outcome.server_lost {
+        return Err(RunError::ServerLost {
+            after: lost.at.since(outcome.started),
+            reason: lost.message.clone(),
+        });
+    }
+    Ok(Driven { stopped_early: context.stop.is_requested() })
+}
+
+fn load_plan(context: &Context, target: &Target) -> LoadPlan {
+    let choice = &context.plan.load;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let clients = context.clients();
+    let threads = choice.threads.unwrap_or_else(|| {
+        clients.div_ceil(CLIENTS_A_THREAD).min(u32::try_from(processors).unwrap_or(u32::MAX))
+    });
+    let mut plan =
+        LoadPlan::new(Arc::new(context.job.program.clone()), connect_options(&target.params));
+    plan.scale = context.job.scale.into();
+    plan.clients = clients;
+    plan.threads = threads.clamp(1, clients);
+    plan.protocol = choice.protocol.unwrap_or(match context.workload.defaults.protocol {
+        workload::Protocol::Simple => Protocol::Simple,
+        workload::Protocol::Extended => Protocol::Extended,
+        workload::Protocol::Prepared => Protocol::Prepared,
+    });
+    plan.mode = choice.mode;
+    (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
+    plan.ramp = choice.ramp;
+    plan.max_tries = choice.max_tries;
+    plan.seed = choice.seed.unwrap_or_else(|| Timestamp::now().0.unsigned_abs());
+    plan
+}
+
+fn arrival(schedule: Schedule) -> (Arrival, Option<Duration>) {
+    match schedule {
+        Schedule::Closed { think } => {
+            (Arrival::Closed { think: think.map(ThinkTime::Exponential) }, None)
+        }
+        Schedule::Open { rate, poisson, latency_limit } => {
+            let gaps = if poisson { Gaps::Poisson } else { Gaps::Even };
+            (Arrival::Open { rate, gaps }, latency_limit)
+        }
+    }
+}
+
+fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
+    LoadFacts {
+        clients: plan.clients,
+        threads: plan.threads,
+        protocol: match plan.protocol {
+            Protocol::Simple => "simple",
+            Protocol::Extended => "extended",
+            Protocol::Prepared => "prepared",
+        }
+        .to_owned(),
+        mode: match plan.mode {
+            Mode::Faithful => "faithful",
+            Mode::Lean => "lean",
+        }
+        .to_owned(),
+        schedule: context.plan.load.schedule,
+        ramp: plan.ramp,
+        max_tries: plan.max_tries,
+        seed: plan.seed,
+    }
+}
+
+/// The blocking part: waits for the driver's intervals.
+struct Stage {
+    recorder: Recorder,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+    wanted: Duration,
+    settling: Settling,
+    /// Start of every interval so far, and the end of the last.
+    starts: Vec<Timestamp>,
+    measuring: bool,
+}
+
+impl Stage {
+    fn run(mut self, plan: LoadPlan) -> Result<LoadOutcome, RunError> {
+        let clients = plan.clients;
+        let load = Load::start(plan)?;
+        let mut end = None;
+        loop {
+            if self.stop.is_requested() {
+                break;
+            }
+            match load.intervals().recv_timeout(POLL) {
+                Ok(interval) => {
+                    end = Some(interval.start.plus(interval.length));
+                    if self.interval(interval) {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if self.starts.is_empty() => {
+                    let done = load.connected();
+                    self.observer.notice(Progress::Connected { done, total: clients });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The load ended by itself: the server is gone, or clients could not connect.
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        load.stop();
+        // The rest of the last interval lies outside the window, but belongs to the record.
+        for interval in load.intervals().iter() {
+            self.keep(interval);
+        }
+        let outcome = load.join()?;
+        if let Some(end) = end {
+            self.set_window(end);
+        }
+        Ok(outcome)
+    }
+
+    /// Takes an interval in; true when the window is full.
+    fn interval(&mut self, interval: LoadInterval) -> bool {
+        if self.starts.is_empty() {
+            self.phase(PhaseName::WarmUp, interval.start);
+        }
+        self.starts.push(interval.start);
+        let standing = self.settling.push(&interval);
+        if let (Some(from), false) = (standing.from, self.measuring) {
+            // Where the window begins may still move; a record of a run that dies
+            // keeps this one.
+            self.phase(PhaseName::Measure, self.starts[from]);
+            self.measuring = true;
+        }
+        self.observer.notice(Progress::Interval {
+            interval: &interval,
+            measured: standing.measured,
+            wanted: self.wanted,
+        });
+        self.keep(interval);
+        if self.recorder.failed() {
+            return true;
+        }
+        standing.done
+    }
+
+    fn keep(&self, interval: LoadInterval) {
+        self.recorder.write(move |writer| writer.interval(&interval));
+    }
+
+    fn phase(&self, name: PhaseName, at: Timestamp) {
+        self.recorder.write(move |writer| writer.phase(name, at));
+        self.observer.notice(Progress::Phase(name));
+    }
+
+    /// Writes the final bounds of warm-up and window.
+    fn set_window(&self, end: Timestamp) {
+        let Some(first) = self.starts.first().copied() else { return };
+        let Some((from, steady)) = self.settling.window() else { return };
+        let start = self.starts[from];
+        self.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
+        self.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
+        if !steady && !self.stop.is_requested() {
+            let warning = Warning::new(
+                WarningCode::NoSteadyState,
+                "throughput did not settle inside the run: its level shifted or drifted",
+            )
+            .hint("look at the timeline for what changed with it, or measure longer with --duration");
+            self.observer.notice(Progress::Warning(&warning));
+            self.recorder.write(move |writer| writer.warning(&warning));
+        }
+    }
+}
+
+fn report_failures(context: &Context, outcome: &LoadOutcome) {
+    for (kind, texts) in outcome.errors.iter() {
+        for text in texts {
+            context.event("error", format!("{kind}: {text}"));
+        }
+    }
+    if outcome.connections_lost > 0 {
+        context.warn(Warning::new(
+            WarningCode::Connections,
+            format!(
+                "{} client connections were lost under the load, and {} attempts to connect anew failed",
+                outcome.connections_lost, outcome.connect_failures
+            ),
+        ));
+    }
+    if outcome.never_begun > 0 || outcome.unfinished > 0 {
+        context.warn(Warning::new(
+            WarningCode::RateNotReached,
+            format!(
+                "{} transactions were due but never begun and {} never ended when the load stopped; their waits are in no figure",
+                outcome.never_begun, outcome.unfinished
+            ),
+        ));
+    }
+}

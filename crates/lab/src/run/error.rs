@@ -1,0 +1,116 @@
+//! Why a run could not be done.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use walwright_driver::LoadError;
+use walwright_probe::ProbeError;
+use walwright_record::StoreError;
+use walwright_server::{ClusterError, ConnectError, InstallError, PlacesError, TargetError};
+use walwright_workload::WorkloadError;
+
+/// A run that could not be begun, or not be ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The workload or one of its scripts is not right.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The workload's initial data cannot be made.
+    #[error(transparent)]
+    Generate(#[from] walwright_workload::generate::GenerateError),
+    /// A `--file` argument is not right.
+    #[error(transparent)]
+    ScriptArgument(#[from] walwright_workload::script::ArgumentError),
+    /// No PostgreSQL to run.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// No place for a cluster.
+    #[error(transparent)]
+    Places(#[from] PlacesError),
+    /// The cluster could not be made or started.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The connection string is not right.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The server could not be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A statement of the workload failed outside the load.
+    #[error("{what}: {message}{}", hint.map(|h| format!(" ({h})")).unwrap_or_default())]
+    Sql {
+        /// Which statement, with file and line.
+        what: String,
+        /// What the server said.
+        message: String,
+        /// What to do.
+        hint: Option<&'static str>,
+    },
+    /// The driver could not begin.
+    #[error(transparent)]
+    Driver(#[from] LoadError),
+    /// Sampling could not begin.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The record could not be written.
+    #[error("the record could not be written: {0}")]
+    Store(#[from] StoreError),
+    /// The workload's tables are not on the attached server.
+    #[error(
+        "the workload '{workload}' needs the table {table}, which {target} does not have; \
+         --init lets walwright create and fill the workload's tables there"
+    )]
+    NotLoaded {
+        /// The workload.
+        workload: String,
+        /// The first table that is missing.
+        table: String,
+        /// Where.
+        target: String,
+    },
+    /// The clients cannot all connect.
+    #[error(
+        "{wanted} clients and the probe need {needed} connections, but max_connections is \
+         {allowed} on {target}; lower --clients or raise max_connections there"
+    )]
+    TooManyClients {
+        /// Clients asked for.
+        wanted: u32,
+        /// Connections needed in all.
+        needed: u32,
+        /// What the server allows.
+        allowed: u32,
+        /// Where.
+        target: String,
+    },
+    /// A version this tool does not know.
+    #[error("PostgreSQL {0} cannot be fetched; 14 to 18 can, and --pg-bin uses binaries of yours")]
+    NoSuchMajor(String),
+    /// The machine lacks something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The server went away under the load.
+    #[error("the server was lost {} into the load: {reason}", clock(*.after))]
+    ServerLost {
+        /// Since the load began.
+        after: Duration,
+        /// What is known of it.
+        reason: String,
+    },
+    /// The user stopped it before anything was measured.
+    #[error("stopped before the load began")]
+    Stopped,
+    /// A part of the tool itself broke.
+    #[error("internal fault in {0}; please report it with the command line and the last lines above")]
+    Internal(&'static str),
+}
+
+fn clock(after: Duration) -> String {
+    format!("{:.1} s", after.as_secs_f64())
+}

@@ -1,0 +1,165 @@
+//! Creating the workload's tables and filling them.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures_util::SinkExt;
+use tokio_postgres::{Client, CopyInSink};
+use walwright_server::ConnectParams;
+use walwright_workload::Plan;
+use walwright_workload::generate::{Chunk, TableLoad};
+use walwright_workload::workload::SqlStep;
+
+use super::RunError;
+use crate::{Observer, Progress};
+
+/// Bytes of COPY text sent at once.
+const COPY_BYTES: usize = 256 * 1024;
+/// Connections that copy, at most, unless told otherwise.
+const MOST_JOBS: usize = 8;
+
+/// Creates the schema, copies the rows in over `jobs` connections and builds keys
+/// and indexes.
+pub(super) async fn load(
+    plan: &Plan,
+    params: &ConnectParams,
+    jobs: Option<usize>,
+    observer: &dyn Observer,
+) -> Result<(), RunError> {
+    let mut client = walwright_server::connect(params).await?;
+    steps(&client, &plan.before_load).await?;
+    let copied = Copied { rows: AtomicU64::new(0), total: plan.total_rows(), observer };
+    observer.notice(Progress::Step("copying rows"));
+    match jobs.unwrap_or_else(default_jobs) {
+        0 | 1 => copy_frozen(plan, &mut client, &copied).await?,
+        jobs => copy_parallel(plan, params, &client, jobs, &copied).await?,
+    }
+    observer.notice(Progress::Step("vacuum, keys and indexes"));
+    steps(&client, &plan.after_load).await?;
+    // The measured window should pay for its own writes, not for those of the load.
+    client
+        .batch_execute("CHECKPOINT")
+        .await
+        .or_else(|error| if may_not(&error) { Ok(()) } else { Err(failed("CHECKPOINT")(error)) })
+}
+
+/// Half the processors: each connection also has a server process.
+fn default_jobs() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, MOST_JOBS)
+}
+
+/// What the workload wants done before every run.
+pub(super) async fn before_run(plan: &Plan, client: &Client) -> Result<(), RunError> {
+    steps(client, &plan.before_run).await
+}
+
+async fn steps(client: &Client, steps: &[SqlStep]) -> Result<(), RunError> {
+    for step in steps {
+        client
+            .batch_execute(&step.sql)
+            .await
+            .map_err(|error| failed(&format!("{}:{}", step.file, step.line))(error))?;
+    }
+    Ok(())
+}
+
+/// How far the copying is.
+struct Copied<'a> {
+    rows: AtomicU64,
+    total: u64,
+    observer: &'a dyn Observer,
+}
+
+impl Copied<'_> {
+    fn add(&self, rows: u64) {
+        let done = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+        self.observer.notice(Progress::Rows { done, total: self.total });
+    }
+}
+
+/// Fills all tables in one transaction after a TRUNCATE, as pgbench does, so that
+/// COPY may freeze the rows it writes: the state of the pages, and with it the WAL
+/// of the first updates, is then the same as after `pgbench -i`.
+async fn copy_frozen(plan: &Plan, client: &mut Client, copied: &Copied<'_>) -> Result<(), RunError> {
+    let Some(truncate) = plan.truncate_statement() else { return Ok(()) };
+    let transaction = client.transaction().await.map_err(failed("BEGIN"))?;
+    transaction.batch_execute(&truncate).await.map_err(failed(&truncate))?;
+    for table in &plan.tables {
+        for chunk in table.chunks(1) {
+            let sink = transaction.copy_in(&table.copy_statement(true)).await;
+            copy_chunk(sink, table, chunk, copied).await?;
+        }
+    }
+    transaction.commit().await.map_err(failed("COMMIT"))
+}
+
+/// Fills tables over several connections. None of them may freeze what it copies,
+/// so a VACUUM does it afterwards.
+async fn copy_parallel(
+    plan: &Plan,
+    params: &ConnectParams,
+    client: &Client,
+    jobs: usize,
+    copied: &Copied<'_>,
+) -> Result<(), RunError> {
+    let Some(truncate) = plan.truncate_statement() else { return Ok(()) };
+    client.batch_execute(&truncate).await.map_err(failed(&truncate))?;
+    let mut connections = Vec::with_capacity(jobs);
+    for _ in 0..jobs {
+        connections.push(walwright_server::connect(params).await?);
+    }
+    for table in &plan.tables {
+        let copy = table.copy_statement(false);
+        let chunks = connections.iter().zip(table.chunks(jobs)).map(async |(connection, chunk)| {
+            copy_chunk(connection.copy_in(&copy).await, table, chunk, copied).await
+        });
+        futures_util::future::try_join_all(chunks).await?;
+        let vacuum = format!("VACUUM (FREEZE) {}", table.table());
+        client.batch_execute(&vacuum).await.map_err(failed(&vacuum))?;
+    }
+    Ok(())
+}
+
+async fn copy_chunk(
+    sink: Result<CopyInSink<Bytes>, tokio_postgres::Error>,
+    table: &TableLoad,
+    mut chunk: Chunk,
+    copied: &Copied<'_>,
+) -> Result<(), RunError> {
+    let what = format!("COPY into {}", table.table());
+    let mut sink = pin!(sink.map_err(failed(&what))?);
+    loop {
+        let mut buffer = Vec::with_capacity(COPY_BYTES + 4096);
+        let rows = chunk.fill(&mut buffer, COPY_BYTES)?;
+        if rows == 0 {
+            break;
+        }
+        sink.send(buffer.into()).await.map_err(failed(&what))?;
+        copied.add(rows);
+    }
+    sink.finish().await.map_err(failed(&what))?;
+    Ok(())
+}
+
+/// Turns an error of the server into a sentence about `what`.
+pub(super) fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> RunError + use<> {
+    let what = what.to_owned();
+    move |error| {
+        let Some(said) = error.as_db_error() else {
+            return RunError::Sql { what, message: error.to_string(), hint: None };
+        };
+        let hint = match said.code().code() {
+            "53100" => Some("the server's disk is full: free space or lower --scale"),
+            "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
+            "25006" => Some("this server is read-only: connect to its primary"),
+            _ => None,
+        };
+        RunError::Sql { what, message: said.to_string(), hint }
+    }
+}
+
+fn may_not(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE)
+}

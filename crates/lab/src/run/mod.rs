@@ -1,0 +1,263 @@
+//! A run: prepare, load, probe, connect, warm up, measure, collect.
+
+mod checks;
+mod doubts;
+mod drive;
+mod error;
+mod load_data;
+mod observe;
+mod plan;
+mod settle;
+mod side;
+mod target;
+mod wire_options;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use walwright_record::{
+    Event, PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning, WorkloadFacts,
+};
+use walwright_workload::{Plan, Workload};
+
+pub use error::RunError;
+pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan};
+
+use crate::recorder::Recorder;
+use crate::{Lab, Observer, Progress, Stop};
+use target::Target;
+
+/// What is left of a run besides its record.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its record.
+    pub id: RunId,
+    /// How it ended.
+    pub state: RunState,
+    /// Why it did not end as planned.
+    pub error: Option<RunError>,
+    /// The embedded cluster's directory, where it was kept.
+    pub kept: Option<PathBuf>,
+}
+
+/// Does a run and keeps its record.
+///
+/// # Errors
+/// What is wrong with the plan itself, before anything was begun. What goes wrong
+/// later ends the run; its record holds what was seen, and [`Finished::error`] says why.
+pub async fn run(
+    lab: &Lab,
+    plan: RunPlan,
+    stop: Stop,
+    observer: Arc<dyn Observer>,
+) -> Result<Finished, RunError> {
+    let workload = plan.workload()?;
+    let job = plan.job(&workload)?;
+    let header = header(&plan, &workload);
+    let store = lab.store()?;
+    let (recorder, thread) = Recorder::start(store.begin(&header)?);
+    let context = Context { plan, workload, job, recorder, observer, stop };
+
+    let (ended, kept) = context.go().await;
+    let state = match &ended {
+        Ok(Ended::AsPlanned) => RunState::Complete,
+        Ok(Ended::Stopped) | Err(RunError::Stopped | RunError::ServerLost { .. }) => {
+            RunState::Interrupted
+        }
+        Err(_) => RunState::Failed,
+    };
+    let error = ended.err();
+    context.conclude(&store, &header.id).await?;
+    context.finish(state, error.as_ref());
+    // The last sender goes with the context, so that the writer's thread ends.
+    drop(context);
+    blocking(move || thread.finish()).await??;
+    Ok(Finished { id: header.id, state, error, kept })
+}
+
+fn header(plan: &RunPlan, workload: &Workload) -> RunHeader {
+    let started = Timestamp::now();
+    RunHeader {
+        id: RunId::new(started, (started.0 as u32).rotate_left(7) ^ std::process::id()),
+        started,
+        ended: None,
+        state: RunState::Running,
+        walwright_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: plan.command.clone(),
+        label: plan.label.clone(),
+        workload: workload.name.clone(),
+        target: plan.target.name(),
+        error: None,
+    }
+}
+
+/// How a run that did not fail ended.
+enum Ended {
+    AsPlanned,
+    Stopped,
+}
+
+/// What every stage of one run needs.
+struct Context {
+    plan: RunPlan,
+    workload: Workload,
+    job: Plan,
+    recorder: Recorder,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+}
+
+impl Context {
+    /// All stages; whatever happens, the server is stopped at the end.
+    async fn go(&self) -> (Result<Ended, RunError>, Option<PathBuf>) {
+        let target = match self.unless_stopped(self.prepare()).await {
+            Ok(target) => target,
+            Err(error) => return (Err(error), None),
+        };
+        let ended = match (self.stages(&target).await, target.death()) {
+            (Err(RunError::ServerLost { after, .. }), Some(reason)) => {
+                Err(RunError::ServerLost { after, reason })
+            }
+            (ended, _) => ended,
+        };
+        match blocking(move || target.close()).await {
+            Ok(Ok(kept)) => (ended, kept),
+            Ok(Err(error)) | Err(error) => (ended.and(Err(error)), None),
+        }
+    }
+
+    /// Client connections: as asked, or as the workload is meant to be run.
+    fn clients(&self) -> u32 {
+        self.plan.load.clients.unwrap_or(self.workload.defaults.clients)
+    }
+
+    async fn prepare(&self) -> Result<Target, RunError> {
+        self.phase(PhaseName::Prepare);
+        let (plan, clients) = (self.plan.target.clone(), self.clients());
+        let observer = Arc::clone(&self.observer);
+        let target =
+            blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
+        for warning in target.warnings.clone() {
+            self.warn(warning);
+        }
+        Ok(target)
+    }
+
+    async fn stages(&self, target: &Target) -> Result<Ended, RunError> {
+        let ready = self.unless_stopped(self.make_ready(target)).await?;
+        let observation = observe::Observation::begin(self, target, &ready.seen).await?;
+        let side = side::Side::begin(self, target);
+        let driven = drive::drive(self, target).await;
+        side.end(self).await;
+        self.phase(PhaseName::Collect);
+        observation.end(self).await;
+
+        let driven = driven?;
+        checks::after(self, &ready.client, ready.before).await?;
+        Ok(if driven.stopped_early { Ended::Stopped } else { Ended::AsPlanned })
+    }
+
+    /// Everything before clients run: data, facts, probes.
+    async fn make_ready(&self, target: &Target) -> Result<Ready, RunError> {
+        let client = walwright_server::connect(&target.params).await?;
+        checks::enough_connections(self.clients(), &client, target).await?;
+        if self.plan.initialises() {
+            self.phase(PhaseName::Load);
+            load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
+                .await?;
+            load_data::before_run(&self.job, &client).await?;
+        } else {
+            checks::tables_exist(self, &client, target).await?;
+        }
+        self.phase(PhaseName::Probe);
+        let seen = observe::describe(self, target, &client).await?;
+        let before = checks::before(&self.job, &client).await?;
+        self.record_workload();
+        Ok(Ready { client, seen, before })
+    }
+
+    async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, RunError>>,
+    ) -> Result<T, RunError> {
+        tokio::select! {
+            done = work => done,
+            () = self.stop.requested() => Err(RunError::Stopped),
+        }
+    }
+
+    fn phase(&self, name: PhaseName) {
+        let now = Timestamp::now();
+        self.recorder.write(move |writer| writer.phase(name, now));
+        self.observer.notice(Progress::Phase(name));
+    }
+
+    fn warn(&self, warning: Warning) {
+        self.observer.notice(Progress::Warning(&warning));
+        self.recorder.write(move |writer| writer.warning(&warning));
+    }
+
+    fn event(&self, kind: &str, text: String) {
+        let event = Event { at: Timestamp::now(), kind: kind.to_owned(), text };
+        self.observer.notice(Progress::Event(&event));
+        self.recorder.write(move |writer| writer.event(&event));
+    }
+
+    fn record_workload(&self) {
+        let facts = WorkloadFacts {
+            name: self.workload.name.clone(),
+            scale: self.job.scale.into(),
+            options: self.job.options.clone(),
+            scripts: self.script_facts(),
+            pass_mark: self.workload.pass_mark.as_ref().map(|mark| mark.mean_latency),
+        };
+        self.recorder.write(move |writer| writer.workload(&facts));
+    }
+
+    fn script_facts(&self) -> Vec<walwright_record::ScriptFacts> {
+        self.workload
+            .scripts
+            .iter()
+            .zip(&self.job.program.scripts)
+            .map(|(source, script)| walwright_record::ScriptFacts {
+                name: source.name.clone(),
+                weight: source.weight,
+                text: source.text.clone(),
+                statements: script.statements.iter().map(|s| s.label.clone()).collect(),
+            })
+            .collect()
+    }
+
+    /// Reads the record back and adds what only the whole of it shows.
+    async fn conclude(&self, store: &Store, id: &RunId) -> Result<(), RunError> {
+        self.recorder.barrier().await;
+        let mut record = store.load(id)?;
+        if let Some(instrument) = doubts::instrument(&record, self.plan.ceiling) {
+            record.instrument = Some(instrument.clone());
+            self.recorder.write(move |writer| writer.instrument(&instrument));
+        }
+        for warning in doubts::doubts(&record, &walwright_diagnose::summary(&record)) {
+            self.recorder.write(move |writer| writer.warning(&warning));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, state: RunState, error: Option<&RunError>) {
+        let (now, error) = (Timestamp::now(), error.map(ToString::to_string));
+        self.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
+    }
+}
+
+/// A target that clients may be let loose on.
+struct Ready {
+    client: tokio_postgres::Client,
+    seen: observe::Seen,
+    before: Vec<Option<String>>,
+}
+
+/// Runs blocking work off the asynchronous threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| RunError::Internal("a blocking stage"))
+}

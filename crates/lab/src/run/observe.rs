@@ -1,0 +1,160 @@
+//! What is seen of server and host: facts before the load, samples while it goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use walwright_probe::{
+    Clock, Connector, HostScope, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
+    TablesOfInterest, TargetDescription,
+};
+use walwright_record::{TargetKind, Warning, WarningCode};
+
+use super::target::Target;
+use super::{Context, RunError, blocking};
+use crate::Progress;
+
+/// Time given to measuring flush latency.
+const STORAGE_PROBE: Duration = Duration::from_secs(1);
+/// Tables described of a server whose workload names none.
+const LARGEST_TABLES: u16 = 20;
+
+/// What was seen before the load.
+pub(super) struct Seen {
+    host: HostScope,
+}
+
+/// Describes target and machine and measures flush latency and processor speed.
+pub(super) async fn describe(
+    context: &Context,
+    target: &Target,
+    client: &Client,
+) -> Result<Seen, RunError> {
+    let description = TargetDescription {
+        kind: target.kind,
+        address: target.params.address(),
+        install: target.install.clone(),
+        tables: tables(context),
+    };
+    let facts = walwright_probe::target_facts(client, &description).await?;
+    let settings = walwright_probe::settings(client).await?;
+    let sync_method = settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
+    let host = HostScope::of(&facts);
+    context.recorder.write(move |writer| writer.target(&facts));
+    context.recorder.write(move |writer| writer.settings(&settings));
+    if context.plan.probe.is_some() {
+        describe_host(context, target, &host, sync_method).await?;
+    }
+    Ok(Seen { host })
+}
+
+fn tables(context: &Context) -> TablesOfInterest {
+    let named: Vec<String> =
+        context.job.tables.iter().map(|table| table.table().to_owned()).collect();
+    if named.is_empty() {
+        TablesOfInterest::Largest(LARGEST_TABLES)
+    } else {
+        TablesOfInterest::Named(named)
+    }
+}
+
+/// Host facts, and the two short probes that tell one day of a machine from another.
+async fn describe_host(
+    context: &Context,
+    target: &Target,
+    host: &HostScope,
+    sync_method: Option<String>,
+) -> Result<(), RunError> {
+    let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());
+    let facts = blocking(move || {
+        walwright_probe::host_facts(data.as_deref(), wal.as_deref())
+    })
+    .await?;
+    context.recorder.write(move |writer| writer.host(&facts));
+    if !host.local {
+        return Ok(());
+    }
+    context.observer.notice(Progress::Step("processor speed"));
+    let cpu = blocking(walwright_probe::cpu_probe).await?;
+    context.recorder.write(move |writer| writer.cpu(&cpu));
+    // Writing beside somebody's WAL is more than a guest may do unasked.
+    if target.kind == TargetKind::Embedded
+        && let (Some(directory), Some(method)) = (host.data_directory.clone(), sync_method)
+    {
+        context.observer.notice(Progress::Step("flush latency of the disk under the WAL"));
+        probe_storage(context, &directory, method).await?;
+    }
+    Ok(())
+}
+
+/// Measures beside the data directory, on the WAL's file system, never inside it.
+async fn probe_storage(context: &Context, data: &Path, method: String) -> Result<(), RunError> {
+    let beside = data.parent().unwrap_or(data).to_owned();
+    match blocking(move || walwright_probe::storage_probe(&beside, &method, STORAGE_PROBE)).await? {
+        Ok(storage) => context.recorder.write(move |writer| writer.storage(&storage)),
+        Err(error) => {
+            context.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Sampling under way, unless it was not wanted.
+pub(super) struct Observation(Option<Probe>);
+
+impl Observation {
+    /// Begins to sample.
+    pub async fn begin(
+        context: &Context,
+        target: &Target,
+        seen: &Seen,
+    ) -> Result<Observation, RunError> {
+        let Some(choice) = context.plan.probe else { return Ok(Observation(None)) };
+        let params =
+            target.params.clone().with_application_name(walwright_probe::APPLICATION_NAME);
+        let connector = Connector::new(move || {
+            let params = params.clone();
+            async move { walwright_server::connect(&params).await }
+        });
+        let rates = Rates {
+            waits: Duration::from_secs(1) / choice.waits_hz.max(1),
+            ..Rates::default()
+        };
+        let spec =
+            ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
+        Ok(Observation(Some(Probe::start(spec, sink(context)).await?)))
+    }
+
+    /// Takes a last reading and keeps what the probe knows of itself.
+    pub async fn end(self, context: &Context) {
+        let Some(probe) = self.0 else { return };
+        match probe.stop().await {
+            Ok(report) => {
+                if let Some(warning) = report.warning() {
+                    context.warn(warning);
+                }
+                for sentence in report.not_observable {
+                    context.warn(Warning::new(WarningCode::NotObservable, sentence));
+                }
+            }
+            Err(error) => {
+                context.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
+            }
+        }
+    }
+}
+
+fn sink(context: &Context) -> Sink {
+    let (recorder, observer) = (context.recorder.clone(), Arc::clone(&context.observer));
+    Arc::new(move |seeing| match seeing {
+        Seeing::Sample(sample) => {
+            observer.notice(Progress::Sample(&sample));
+            recorder.write(move |writer| writer.sample(&sample));
+        }
+        Seeing::Event(event) => {
+            observer.notice(Progress::Event(&event));
+            recorder.write(move |writer| writer.event(&event));
+        }
+    })
+}

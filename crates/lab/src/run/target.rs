@@ -1,0 +1,204 @@
+//! The server of a run: made and started for it, or someone's own.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use walwright_record::{TargetKind, Warning, WarningCode};
+use walwright_server::{
+    Cluster, ClusterSpec, ConnectParams, FetchEvent, FileSystem, Install, Installs, Major, Places,
+    RunningCluster,
+};
+
+use super::plan::TargetPlan;
+use super::RunError;
+use crate::{Observer, Progress};
+
+/// Connections beyond the clients that an embedded server allows: the probe, the
+/// control connection, reserved ones, and a person with psql.
+const SPARE_CONNECTIONS: u32 = 20;
+/// PostgreSQL's own default of `max_connections`; fewer are never configured.
+const DEFAULT_CONNECTIONS: u32 = 100;
+
+/// A server that can be reached.
+pub(super) struct Target {
+    /// Whose it is.
+    pub kind: TargetKind,
+    /// How it is reached.
+    pub params: ConnectParams,
+    /// Doubts about it.
+    pub warnings: Vec<Warning>,
+    /// Where its binaries come from, if it is ours.
+    pub install: Option<String>,
+    embedded: Option<Embedded>,
+}
+
+/// A cluster of ours; stops when dropped.
+struct Embedded {
+    server: RunningCluster,
+    keep: bool,
+}
+
+impl Target {
+    /// Makes and starts a cluster, or reads a connection string. Blocks.
+    pub fn prepare(
+        plan: &TargetPlan,
+        clients: u32,
+        observer: &dyn Observer,
+    ) -> Result<Target, RunError> {
+        match plan {
+            TargetPlan::Attached { dsn, .. } => Target::attached(dsn),
+            TargetPlan::Embedded { major, pg_bin, settings, keep } => {
+                let places = Places::open(None)?;
+                let install = install(&places, major, pg_bin.as_deref(), observer)?;
+                Target::embedded(&places, install, settings, *keep, clients, observer)
+            }
+        }
+    }
+
+    fn attached(dsn: &str) -> Result<Target, RunError> {
+        let params = ConnectParams::resolve(Some(dsn))?;
+        let warnings = params
+            .warnings()
+            .iter()
+            .map(|text| Warning::new(WarningCode::NotObservable, text.clone()))
+            .collect();
+        Ok(Target {
+            kind: TargetKind::Attached,
+            params,
+            warnings,
+            install: None,
+            embedded: None,
+        })
+    }
+
+    fn embedded(
+        places: &Places,
+        install: Install,
+        settings: &[(String, String)],
+        keep: bool,
+        clients: u32,
+        observer: &dyn Observer,
+    ) -> Result<Target, RunError> {
+        let mut warnings = Vec::new();
+        if let Some(reason) = install.fallback_reason() {
+            warnings.push(
+                Warning::new(WarningCode::FallbackInstall, reason.to_owned())
+                    .hint("`walwright pg doctor` names the packages that bring what is missing"),
+            );
+        }
+        let swept = walwright_server::sweep(places)?;
+        if !swept.stopped.is_empty() || !swept.removed.is_empty() {
+            let text = format!(
+                "removed what a crash left: {} server processes, {} clusters",
+                swept.stopped.len(),
+                swept.removed.len()
+            );
+            observer.notice(Progress::Step(&text));
+        }
+        let from = format!("{install}");
+        observer.notice(Progress::Step(&format!("making a cluster with {from}")));
+        let mut spec = ClusterSpec::new(places, install);
+        spec.settings = with_connections(settings, clients);
+        if keep {
+            spec.dir = Some(kept_directory(places));
+        }
+        let cluster = Cluster::create(spec)?;
+        if let Ok(file_system) = cluster.file_system() {
+            warnings.extend(memory_warning(&file_system, cluster.dir()));
+        }
+        let server = cluster.start()?;
+        Ok(Target {
+            kind: TargetKind::Embedded,
+            params: server.connect_params("postgres"),
+            warnings,
+            install: Some(from),
+            embedded: Some(Embedded { server, keep }),
+        })
+    }
+
+    /// The embedded server, if it is one.
+    pub fn server(&self) -> Option<&RunningCluster> {
+        self.embedded.as_ref().map(|e| &e.server)
+    }
+
+    /// How an embedded server ended, with the end of its log, if it has.
+    pub fn death(&self) -> Option<String> {
+        let server = self.server()?;
+        let exit = server.try_exit()?;
+        Some(format!("the server {exit}; its log ends with: {}", server.log_tail(3).join(" | ")))
+    }
+
+    /// Stops the embedded server. Returns the directory that is kept, if it is. Blocks.
+    pub fn close(self) -> Result<Option<std::path::PathBuf>, RunError> {
+        let Some(Embedded { server, keep }) = self.embedded else { return Ok(None) };
+        let kept = keep.then(|| server.cluster().dir().to_owned());
+        if keep && server.try_exit().is_none() {
+            server.stop()?;
+        } else {
+            // Its data are thrown away, so the shutdown checkpoint would be too.
+            server.stop_immediately()?;
+        }
+        Ok(kept)
+    }
+}
+
+fn install(
+    places: &Places,
+    major: &str,
+    pg_bin: Option<&Path>,
+    observer: &dyn Observer,
+) -> Result<Install, RunError> {
+    if let Some(directory) = pg_bin {
+        return Ok(Install::from_bin_dir(directory)?);
+    }
+    let major = Major::from_str(major).map_err(|unknown| RunError::NoSuchMajor(unknown.0))?;
+    let mut told = |event: &FetchEvent| observer.notice(Progress::Step(&event.to_string()));
+    Ok(Installs::within(places.clone()).ensure(major, &mut told)?)
+}
+
+/// Adds `max_connections` where the clients need more than the default and the
+/// person did not set it.
+fn with_connections(settings: &[(String, String)], clients: u32) -> Vec<(String, String)> {
+    let mut settings = settings.to_vec();
+    let needed = clients + SPARE_CONNECTIONS;
+    let given = settings.iter().any(|(name, _)| name.eq_ignore_ascii_case("max_connections"));
+    if !given && needed > DEFAULT_CONNECTIONS {
+        settings.push(("max_connections".to_owned(), needed.to_string()));
+    }
+    settings
+}
+
+fn memory_warning(file_system: &FileSystem, directory: &Path) -> Option<Warning> {
+    file_system.in_memory.then(|| {
+        Warning::new(
+            WarningCode::MemoryFileSystem,
+            format!(
+                "the cluster lies in memory ({}), where flushes cost nothing: commit latency is not that of a disk",
+                directory.display()
+            ),
+        )
+        .hint("set WALWRIGHT_CACHE to a directory on a real disk")
+    })
+}
+
+fn kept_directory(places: &Places) -> std::path::PathBuf {
+    let now = walwright_record::Timestamp::now();
+    places.root().join("kept").join(format!("pg-{}", now.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn connections_are_raised_only_where_needed_and_not_chosen() {
+        assert_eq!(with_connections(&[], 16), []);
+        assert_eq!(with_connections(&[], 2_000), [pair("max_connections", "2020")]);
+        let chosen = [pair("Max_Connections", "50")];
+        assert_eq!(with_connections(&chosen, 2_000), chosen);
+    }
+}
