@@ -60,6 +60,9 @@ struct Reader<'a, 'n> {
     control: ControlFlow,
 }
 
+/// The target of a jump until its branch ends: past the last command.
+const UNSET: usize = usize::MAX;
+
 const COMMANDS: &[&str] = &[
     "set",
     "if",
@@ -110,17 +113,17 @@ impl<'a> Reader<'a, '_> {
             "if" => {
                 let condition = self.expression(&mut words)?;
                 self.control.begin(offset, self.draft.commands.len());
-                self.push(Command::JumpIfFalse { condition, target: 0 }, offset);
+                self.push(Command::JumpIfFalse { condition, target: UNSET }, offset);
             }
             "elif" => {
-                self.push(Command::Jump { target: 0 }, offset);
+                self.push(Command::Jump { target: UNSET }, offset);
                 let condition = self.expression(&mut words)?;
                 self.control.elif(offset, &mut self.draft.commands)?;
-                self.push(Command::JumpIfFalse { condition, target: 0 }, offset);
+                self.push(Command::JumpIfFalse { condition, target: UNSET }, offset);
             }
             "else" => {
                 no_arguments(&mut words, word)?;
-                self.push(Command::Jump { target: 0 }, offset);
+                self.push(Command::Jump { target: UNSET }, offset);
                 self.control.otherwise(offset, &mut self.draft.commands)?;
             }
             "endif" => {
