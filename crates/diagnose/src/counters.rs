@@ -124,7 +124,8 @@ pub fn difference(record: &Record, source: Source, window: Window) -> Result<Dif
     }
     let first = state_at(samples, start, source);
     let last = state_at(samples, end - 1, source);
-    let begins_at_zero = source.is_sparse() || source == Source::Processes;
+    let begins_at_zero =
+        source.is_sparse() || matches!(source, Source::Processes | Source::Neighbours);
     let rows = last
         .into_iter()
         .filter_map(|(key, last)| {

@@ -8,7 +8,7 @@ use walwright_record::{Record, Row, Source, Window};
 use crate::not_observable::Gaps;
 use crate::seconds::duration;
 use crate::window::{intervals_inside, transactions};
-use crate::{WorkUnit, difference, work_between};
+use crate::{Difference, Work, WorkUnit, difference, work_between};
 
 /// CPU over the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -84,29 +84,23 @@ pub(crate) fn cpu_use_noting(record: &Record, window: Window, gaps: &mut Gaps) -
         gaps.note("CPU by process", difference(record, Source::Processes, window))
     {
         let work = work_between(record, processes.from, processes.to).ok();
-        let seconds = processes.length().as_secs_f64();
-        let per = |cpu: f64| work.and_then(|work| duration(cpu / work.count));
         found.unit = work.map(|work| work.unit);
-        found.groups = processes
-            .rows
-            .iter()
-            .filter_map(|row| {
-                let cpu = row.delta("user_seconds")? + row.delta("system_seconds")?;
-                Some(GroupCpu {
-                    group: row.last.text("process_group")?.to_owned(),
-                    processors: cpu / seconds,
-                    per_transaction: per(cpu),
-                    run_delay_per_transaction: row.delta("run_delay_seconds").and_then(per),
-                })
-            })
-            .collect();
-        found.groups.sort_by(|a, b| b.processors.total_cmp(&a.processors));
+        found.groups = groups(&processes, work);
         let of_server = |row: &Row| row.text("process_group").is_some_and(is_server);
         let server = processes
             .net_where("user_seconds", of_server)
             .and_then(|user| Ok(user + processes.net_where("system_seconds", of_server)?));
-        found.server_per_transaction = gaps.note("server CPU", server).and_then(per);
+        found.server_per_transaction = gaps
+            .note("server CPU", server)
+            .and_then(|cpu| work.and_then(|work| duration(cpu / work.count)));
     }
+    // Read less often, so over a window of their own. Where there are none, no
+    // other process took CPU worth listing.
+    if let Ok(neighbours) = difference(record, Source::Neighbours, window) {
+        let work = work_between(record, neighbours.from, neighbours.to).ok();
+        found.groups.extend(groups(&neighbours, work));
+    }
+    found.groups.sort_by(|a, b| b.processors.total_cmp(&a.processors));
     if let Some(machine) = gaps.note("machine CPU", difference(record, Source::Cpu, window)) {
         let sum = |kinds: &[&str]| -> Option<f64> {
             kinds.iter().map(|kind| machine.sum(kind).ok()).sum()
@@ -118,6 +112,24 @@ pub(crate) fn cpu_use_noting(record: &Record, window: Window, gaps: &mut Gaps) -
         found.steal = share(&["steal"]);
     }
     found
+}
+
+fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
+    let seconds = processes.length().as_secs_f64();
+    let per = |cpu: f64| work.and_then(|work| duration(cpu / work.count));
+    processes
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let cpu = row.delta("user_seconds")? + row.delta("system_seconds")?;
+            Some(GroupCpu {
+                group: row.last.text("process_group")?.to_owned(),
+                processors: cpu / seconds,
+                per_transaction: per(cpu),
+                run_delay_per_transaction: row.delta("run_delay_seconds").and_then(per),
+            })
+        })
+        .collect()
 }
 
 /// CPU over the window.
@@ -161,16 +173,17 @@ mod tests {
                     ],
                 )
             };
-            let mut groups = vec![
+            let groups = vec![
                 group(CLIENT_BACKENDS, 0.5, 0.3),
                 group("server: walwriter", 0.05, 0.05),
                 group(PROBE_BACKENDS, 0.01, 0.01),
                 group("walwright", 0.1, 0.1),
             ];
-            if s > 15 {
-                groups.push(group("other: backup", 1.0, 0.0));
-            }
             build.sample(t, Source::Processes, groups);
+            if s % 5 == 1 {
+                let seen = (s > 15).then(|| group("other: backup", 1.0, 0.0));
+                build.sample(t, Source::Neighbours, seen);
+            }
             build.sample(
                 t,
                 Source::Cpu,
@@ -211,8 +224,9 @@ mod tests {
         assert!(near(backends.run_delay_per_transaction, 100.0));
         let order: Vec<&str> = cpu.groups.iter().map(|g| g.group.as_str()).take(2).collect();
         assert_eq!(order, ["other: backup", CLIENT_BACKENDS]);
-        // Appeared at 16 s with what it had used since the probe began.
-        assert!((cpu.group("other: backup").unwrap().processors - 124.0 / 19.0).abs() < 1e-9);
+        // Appeared at 16 s with what it had used since the probe began; neighbours
+        // are read every five seconds, here at 6, 11, 16 and 21 s.
+        assert!((cpu.group("other: backup").unwrap().processors - 121.0 / 15.0).abs() < 1e-9);
         assert!(gaps.0.is_empty());
     }
 

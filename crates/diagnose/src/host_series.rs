@@ -7,13 +7,36 @@ use crate::series::ratios;
 use crate::{Series, Unit};
 
 /// Processors kept busy by each process group over time.
+///
+/// Neighbours are read less often than the server's processes; their curves are
+/// given at the moments of the others, so that all can be stacked.
 pub(crate) fn cpu_by_group(record: &Record) -> Vec<Series> {
-    keys(record, Source::Processes, "process_group")
+    let mut plot = groups(record, Source::Processes);
+    let moments: Vec<f64> =
+        plot.first().map_or_else(Vec::new, |s| s.points.iter().map(|(t, _)| *t).collect());
+    for mut neighbour in groups(record, Source::Neighbours) {
+        let read: Vec<f64> = record
+            .samples(Source::Neighbours)
+            .iter()
+            .map(|sample| sample.at.seconds_from(record.header.started))
+            .collect();
+        let at = |moment: f64| {
+            let step = read.windows(2).position(|pair| pair[0] <= moment && moment <= pair[1])?;
+            neighbour.points.get(step)?.1
+        };
+        neighbour.points = moments.iter().map(|t| (*t, at(*t))).collect();
+        plot.push(neighbour);
+    }
+    plot
+}
+
+fn groups(record: &Record, source: Source) -> Vec<Series> {
+    keys(record, source, "process_group")
         .into_iter()
         .map(|group| {
             let name = format!("cpu_{}", group.replace([' ', ':'], "_"));
             let series = Series::new(name, group, Unit::Processors);
-            of_key(record, Source::Processes, ("process_group", group), series, |row| {
+            of_key(record, source, ("process_group", group), series, |row| {
                 Some((cpu_seconds(row)?, None))
             })
         })
@@ -107,19 +130,21 @@ mod tests {
                     [("user_seconds", cpu), ("system_seconds", 0.1 * t)],
                 )
             };
-            let mut rows = vec![group("server: client backends", 0.5 * t)];
-            if s > 1 {
-                rows.push(group("other: backup", 9.0 + 0.8 * t));
+            build.sample(t, Source::Processes, [group("server: client backends", 0.5 * t)]);
+            if s % 2 == 1 {
+                build.sample(t, Source::Neighbours, [group("other: backup", 9.0 + 0.8 * t)]);
             }
-            build.sample(t, Source::Processes, rows);
         }
         let series = cpu_by_group(&build.record);
         assert_eq!(series[0].name, "cpu_server__client_backends");
         assert_eq!(series[0].label, "server: client backends");
         assert!(series[0].points.iter().all(|(_, v)| (v.unwrap() - 0.6).abs() < 1e-9));
-        // Seen from the third sample on: no rate before the fourth.
-        let known: Vec<bool> = series[1].points.iter().map(|(_, v)| v.is_some()).collect();
-        assert_eq!(known, [false, false, true]);
+        // Read at 1 and 3 s, and given at the moments of the server's processes.
+        let neighbour: Vec<(f64, Option<f64>)> = series[1].points.clone();
+        assert_eq!(neighbour.iter().map(|p| p.0).collect::<Vec<_>>(), [0.5, 1.5, 2.5]);
+        assert_eq!(neighbour[0].1, None);
+        assert!((neighbour[1].1.unwrap() - 0.9).abs() < 1e-9, "{neighbour:?}");
+        assert!((neighbour[2].1.unwrap() - 0.9).abs() < 1e-9, "{neighbour:?}");
     }
 
     #[test]

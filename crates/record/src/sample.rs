@@ -65,8 +65,10 @@ pub enum Source {
     Disk,
     /// `/proc/net/dev` and TCP retransmits, keyed by interface.
     Network,
-    /// Processes: the server's by role, walwright itself, and others that take CPU; keyed by group.
+    /// Processes: the server's by role, and walwright itself; keyed by group.
     Processes,
+    /// Processes that belong to neither, those that take CPU; keyed by group, read less often.
+    Neighbours,
     /// cgroup usage and throttling.
     Cgroup,
     /// What the probe itself cost: queries, their time, its own CPU.
@@ -75,7 +77,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Source; 22] = [
+    pub const ALL: [Source; 23] = [
         Source::Database,
         Source::Wal,
         Source::Io,
@@ -96,6 +98,7 @@ impl Source {
         Source::Disk,
         Source::Network,
         Source::Processes,
+        Source::Neighbours,
         Source::Cgroup,
         Source::ProbeCost,
     ];
@@ -123,6 +126,7 @@ impl Source {
             Source::Disk => "disk",
             Source::Network => "network",
             Source::Processes => "processes",
+            Source::Neighbours => "neighbours",
             Source::Cgroup => "cgroup",
             Source::ProbeCost => "probe_cost",
         }
@@ -150,7 +154,7 @@ impl Source {
             Source::Pressure => &["resource", "kind"],
             Source::Disk => &["device"],
             Source::Network => &["interface"],
-            Source::Processes => &["process_group"],
+            Source::Processes | Source::Neighbours => &["process_group"],
             Source::Database
             | Source::Wal
             | Source::Checkpointer

@@ -180,7 +180,7 @@ impl HostSampler {
         let is_ours =
             |pid: u32| pid == me || server.as_ref().is_some_and(|server| server.contains(pid));
         let rows = state.neighbours.sample(&mut state.reader, is_ours);
-        self.store(Source::Processes, rows);
+        self.store(Source::Neighbours, rows);
     }
 
     fn not_observable(&self, state: &State) -> Vec<String> {

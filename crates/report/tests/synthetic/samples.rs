@@ -260,7 +260,7 @@ impl Samples {
             "walwright",
             "other: backup",
         ];
-        let rows = groups
+        let (rows, neighbours): (Vec<Row>, Vec<Row>) = groups
             .iter()
             .zip(total.cpu)
             .map(|(group, cpu)| {
@@ -271,8 +271,9 @@ impl Samples {
                 row.set("process_group", *group);
                 row
             })
-            .collect();
+            .partition(|row| !row.key(Source::Processes).starts_with("other"));
         self.push(now, Source::Processes, rows);
+        self.push(now, Source::Neighbours, neighbours);
     }
 
     fn statements(&mut self, now: f64, total: &Totals) {
