@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use walwright_record::Row;
 
-use super::read::{page_bytes, read_into, read_trimmed, ticks_per_second};
+use super::read::{page_bytes, read_into, read_piece, read_trimmed, ticks_per_second};
 use super::roles::{Memory, Role, Usage};
 
 /// What `/proc/PID/stat` says of a process.
@@ -85,7 +85,7 @@ impl Reader {
         self.path.clear();
         // Writing to a String cannot fail.
         let _ = write!(self.path, "/proc/{pid}/{file}");
-        read_into(&self.path, &mut self.text).then_some(self.text.as_str())
+        read_piece(&self.path, &mut self.text).then_some(self.text.as_str())
     }
 
     pub(crate) fn stat(&mut self, pid: u32) -> Option<Stat> {
@@ -234,8 +234,11 @@ impl ServerProcesses {
 
     fn children(&self, reader: &mut Reader) -> Vec<u32> {
         let postmaster = self.postmaster;
-        if let Some(text) = reader.read(postmaster, &format!("task/{postmaster}/children")) {
-            return text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        // A list, which may come in several pieces.
+        let list = format!("/proc/{postmaster}/task/{postmaster}/children");
+        if read_into(&list, &mut reader.text) {
+            let pids = reader.text.split_ascii_whitespace();
+            return pids.filter_map(|pid| pid.parse().ok()).collect();
         }
         // A kernel without CONFIG_PROC_CHILDREN.
         let is_child = |pid: &u32| reader.stat(*pid).is_some_and(|stat| stat.parent == postmaster);

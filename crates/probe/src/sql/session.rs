@@ -1,7 +1,6 @@
 //! One of the probe's own connections.
 
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -14,6 +13,7 @@ use super::decode::{Raw, scalar};
 use crate::clock::Clock;
 use crate::cost::Cost;
 use crate::host::processes::{is_postgres_backend, schedstat_nanos};
+use crate::host::read::reread_piece;
 use crate::{APPLICATION_NAME, Connector, ProbeError};
 
 /// Stands at the head of every query, so that the server's own statistics show
@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) backend_pid: u32,
     /// `/proc/PID/schedstat` of the backend, where it runs here.
     schedstat: Option<File>,
+    /// Room to read it into.
+    text: String,
     /// Its processor time when last looked at.
     charged: Duration,
     /// Shortest answer to an empty query: the part of a reading's time that is
@@ -131,11 +133,10 @@ impl Session {
     /// Adds what the backend computed since the last call to the probe's cost;
     /// `None` where it cannot be seen.
     fn charge(&mut self, cost: &Cost) -> Option<Duration> {
-        let file = self.schedstat.as_mut()?;
-        let mut text = String::new();
-        file.rewind().ok()?;
-        file.read_to_string(&mut text).ok()?;
-        let now = Duration::from_nanos(schedstat_nanos(&text)?.0);
+        if !reread_piece(self.schedstat.as_ref()?, &mut self.text) {
+            return None;
+        }
+        let now = Duration::from_nanos(schedstat_nanos(&self.text)?.0);
         let spent = now.saturating_sub(self.charged);
         self.charged = now;
         cost.backend(spent);
