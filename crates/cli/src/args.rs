@@ -23,7 +23,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost i
 #[command(name = "walwright", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// Directory of records and reports.
-    #[arg(long, env = "WALWRIGHT_LAB", global = true, value_name = "DIR", help_heading = "Everywhere")]
+    #[arg(
+        long,
+        env = "WALWRIGHT_LAB",
+        global = true,
+        value_name = "DIR",
+        help_heading = "Everywhere"
+    )]
     pub lab: Option<PathBuf>,
 
     /// Print results as JSON on standard output; progress stays on standard error.
@@ -110,10 +116,22 @@ Examples:
 Durations are written 500us, 20ms, 30s, 2m or 1h.")]
 pub struct RunArgs {
     /// A built-in workload (see `walwright workload list`) or a workload directory.
-    #[arg(short, long, default_value = "tpcb", value_name = "NAME|DIR", help_heading = "What is run")]
+    #[arg(
+        short,
+        long,
+        default_value = "tpcb",
+        value_name = "NAME|DIR",
+        help_heading = "What is run"
+    )]
     pub workload: String,
     /// A pgbench script instead of a workload; `@N` gives its weight. May be repeated.
-    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", conflicts_with = "workload", help_heading = "What is run")]
+    #[arg(
+        short,
+        long,
+        value_name = "SCRIPT[@WEIGHT]",
+        conflicts_with = "workload",
+        help_heading = "What is run"
+    )]
     pub file: Vec<String>,
     /// Scale factor: how much data. The default is the workload's own.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is run")]
@@ -321,7 +339,10 @@ pub struct CalibrateArgs {
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: f64 = number.trim().parse().map_err(|_| format!("'{text}' is not a time: write 30s, 20ms or 2m"))?;
+    let number: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("'{text}' is not a time: write 30s, 20ms or 2m"))?;
     let seconds = match unit {
         "us" => number / 1e6,
         "ms" => number / 1e3,
@@ -330,7 +351,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3600.0,
         _ => return Err(format!("'{unit}' is not a unit of time: us, ms, s, m or h")),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("'{text}' is not a time that can be waited for"))
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| format!("'{text}' is not a time that can be waited for"))
 }
 
 fn warm_up(text: &str) -> Result<WarmUp, String> {

@@ -71,7 +71,8 @@ impl Output {
             let _ = writeln!(std::io::stderr(), "{body}");
         } else {
             let (bold, plain) = if self.colour_err { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-            let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {}", chain.join("\n  because: "));
+            let _ =
+                writeln!(std::io::stderr(), "{bold}error:{plain} {}", chain.join("\n  because: "));
         }
         ExitCode::from(exit::FAILED)
     }

@@ -13,7 +13,6 @@ mod stop;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
 pub use run::{
-    Finished,
-LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan, run,
+    Finished, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan, run,
 };
 pub use stop::Stop;

@@ -38,14 +38,14 @@ impl Recorder {
                 }
             }
         });
-        (
-            Recorder { jobs, failure: Arc::clone(&failure) },
-            RecorderThread { thread, failure },
-        )
+        (Recorder { jobs, failure: Arc::clone(&failure) }, RecorderThread { thread, failure })
     }
 
     /// Queues work for the writer.
-    pub fn write(&self, job: impl FnOnce(&mut RunWriter) -> Result<(), StoreError> + Send + 'static) {
+    pub fn write(
+        &self,
+        job: impl FnOnce(&mut RunWriter) -> Result<(), StoreError> + Send + 'static,
+    ) {
         // The thread lives as long as a sender, so this cannot fail.
         let _ = self.jobs.send(Box::new(job));
     }

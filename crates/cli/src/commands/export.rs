@@ -29,7 +29,9 @@ pub fn write(lab: &Lab, args: &ExportArgs, output: &Output) -> anyhow::Result<Ex
         None => format!("{}\n", serde_json::to_string_pretty(&whole(&record))?),
         Some(LOAD) => load_csv(&record.intervals),
         Some(name) => match Source::from_name(name) {
-            Some(source) if !record.samples(source).is_empty() => samples_csv(record.samples(source)),
+            Some(source) if !record.samples(source).is_empty() => {
+                samples_csv(record.samples(source))
+            }
             _ => bail!(
                 "run {} has no series '{name}'; it has {}",
                 record.header.id,
@@ -58,8 +60,7 @@ fn whole(record: &Record) -> Value {
         .intervals
         .iter()
         .map(|interval| {
-            let latency: Vec<Value> =
-                interval.scripts.iter().map(|s| pairs(&s.latency)).collect();
+            let latency: Vec<Value> = interval.scripts.iter().map(|s| pairs(&s.latency)).collect();
             json!({ "interval": interval, "latency": latency, "lag": pairs(&interval.lag) })
         })
         .collect();

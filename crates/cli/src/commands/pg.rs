@@ -62,7 +62,8 @@ fn install(majors: &[String], output: &Output) -> anyhow::Result<ExitCode> {
     let majors: Vec<Major> = majors
         .iter()
         .map(|text| {
-            Major::from_str(text).map_err(|_| anyhow!("'{text}' is not one of 14, 15, 16, 17 and 18"))
+            Major::from_str(text)
+                .map_err(|_| anyhow!("'{text}' is not one of 14, 15, 16, 17 and 18"))
         })
         .collect::<Result<_, _>>()?;
     let installs = Installs::open(None)?;

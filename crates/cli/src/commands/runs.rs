@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_diagnose::summary;
 use walwright_lab::Lab;
-use walwright_record::{Record, RunHeader, RunState, StoreError};
+use walwright_record::{Record, RunHeader, StoreError};
 
 use crate::args::{DeleteArgs, RunName};
 use crate::output::{Output, print};
@@ -97,9 +97,4 @@ pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<E
     let names: Vec<&str> = found.iter().map(|run| run.id.0.as_str()).collect();
     output.result(&json!({ "deleted": names }), || format!("deleted {}\n", names.join(", ")))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether the run went to its planned end.
-pub fn is_complete(record: &Record) -> bool {
-    record.header.state == RunState::Complete
 }

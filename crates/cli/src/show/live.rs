@@ -102,7 +102,13 @@ impl Drop for Screen {
     }
 }
 
-fn draw_until(mut screen: Screen, state: &Mutex<State>, over: &AtomicBool, stop: &Stop, colour: bool) {
+fn draw_until(
+    mut screen: Screen,
+    state: &Mutex<State>,
+    over: &AtomicBool,
+    stop: &Stop,
+    colour: bool,
+) {
     while !over.load(Ordering::Relaxed) {
         let drawn = screen.terminal.draw(|frame| {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,8 +146,8 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     frame.render_widget(Paragraph::new(vec![stages(state, paint), figures(state, paint)]), rows[0]);
     draw_progress(frame, rows[1], state, paint);
     draw_throughput(frame, rows[2], state, paint);
-    let halves = Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)])
-        .split(rows[3]);
+    let halves =
+        Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).split(rows[3]);
     draw_latency(frame, halves[0], state, paint);
     draw_waits(frame, halves[1], state, paint);
     let messages: Vec<Line<'_>> =
@@ -150,7 +156,11 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
         Paragraph::new(messages).block(Block::default().title(paint.title("events and doubts"))),
         rows[4],
     );
-    let keys = if stopping { "stopping, the record is kept" } else { "q or Ctrl-C stops; the record is kept" };
+    let keys = if stopping {
+        "stopping, the record is kept"
+    } else {
+        "q or Ctrl-C stops; the record is kept"
+    };
     frame.render_widget(Paragraph::new(Span::styled(keys, paint.faint())), rows[5]);
 }
 
@@ -176,7 +186,8 @@ impl Paint {
 
 fn stages(state: &State, paint: Paint) -> Line<'static> {
     let now = STAGES.iter().position(|stage| Some(*stage) == state.phase);
-    let mut spans = vec![Span::styled("walwright  ", Style::default().add_modifier(Modifier::BOLD))];
+    let mut spans =
+        vec![Span::styled("walwright  ", Style::default().add_modifier(Modifier::BOLD))];
     for (place, stage) in STAGES.iter().enumerate() {
         let (mark, style) = match now {
             Some(now) if place < now => ("+ ", paint.fg(Color::Green)),
@@ -270,7 +281,10 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) 
     };
     let datasets = vec![line(&tail, Color::Yellow), line(&median, Color::Green)];
     let title = "latency: p50 (lower) and p99 (upper)";
-    frame.render_widget(chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title), area);
+    frame.render_widget(
+        chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title),
+        area,
+    );
 }
 
 fn chart<'a>(

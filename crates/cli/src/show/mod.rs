@@ -23,7 +23,11 @@ pub enum Style {
 }
 
 /// The observer for a style, and the guard that gives the terminal back.
-pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<live::Guard>) {
+pub fn observer(
+    style: Style,
+    stop: &Stop,
+    output: &Output,
+) -> (Arc<dyn Observer>, Option<live::Guard>) {
     let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
     match style {
         Style::Quiet => (Arc::new(Silent), None),

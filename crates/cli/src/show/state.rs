@@ -125,7 +125,8 @@ impl State {
                 let now = sample.rows.first().and_then(|row| row.number("wal_bytes"));
                 if let (Some((then, before)), Some(now)) = (self.wal_before, now) {
                     let seconds = sample.at.since(then).as_secs_f64();
-                    self.wal_rate = (seconds > 0.0 && now >= before).then(|| (now - before) / seconds);
+                    self.wal_rate =
+                        (seconds > 0.0 && now >= before).then(|| (now - before) / seconds);
                 }
                 self.wal_before = now.map(|bytes| (sample.at, bytes));
             }

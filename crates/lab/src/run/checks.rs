@@ -88,7 +88,9 @@ pub(super) async fn after(
                     WarningCode::CheckFailed,
                     format!("a check of the workload does not hold: {}", check.name),
                 )
-                .hint("the data after the run are not what its transactions should have made of them"),
+                .hint(
+                    "the data after the run are not what its transactions should have made of them",
+                ),
             );
         }
     }
@@ -97,8 +99,11 @@ pub(super) async fn after(
 
 async fn first_value(client: &Client, name: &str, sql: &str) -> Result<Option<String>, RunError> {
     let messages = client.simple_query(sql).await.map_err(failed(&format!("check '{name}'")))?;
-    Ok(messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
-        _ => None,
-    }).flatten())
+    Ok(messages
+        .iter()
+        .find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+            _ => None,
+        })
+        .flatten())
 }

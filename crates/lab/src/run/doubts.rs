@@ -22,8 +22,7 @@ const RATE_REACHED: f64 = 0.98;
 /// What the driver knows of itself over the measured window.
 pub(super) fn instrument(record: &Record, ceiling: Option<f64>) -> Option<InstrumentFacts> {
     let window = record.window()?;
-    let inside: Vec<&LoadInterval> =
-        walwright_diagnose::intervals_inside(record, window).collect();
+    let inside: Vec<&LoadInterval> = walwright_diagnose::intervals_inside(record, window).collect();
     let seconds: f64 = inside.iter().map(|i| i.length.as_secs_f64()).sum();
     let cpu: Duration = inside.iter().map(|i| i.driver_cpu).sum();
     let busiest: Duration = inside.iter().map(|i| i.busiest_thread_cpu).sum();
@@ -184,7 +183,7 @@ fn neighbours(summary: &Summary) -> Vec<Warning> {
         .map(|(name, processors)| {
             Warning::new(
                 WarningCode::NoisyNeighbour,
-                format!("{name}, which is neither server nor load, used {processors:.2} processors"),
+                format!("another process, {name}, used {processors:.2} processors"),
             )
             .hint("stop it, or read the figures as those of a shared machine")
         })
@@ -203,8 +202,7 @@ fn durability(record: &Record) -> Option<Warning> {
     if is("synchronous_commit", "off") {
         lost.push("synchronous_commit = off: a crash loses the last acknowledged commits");
     }
-    (!lost.is_empty())
-        .then(|| Warning::new(WarningCode::DurabilityLowered, lost.join("; ")))
+    (!lost.is_empty()).then(|| Warning::new(WarningCode::DurabilityLowered, lost.join("; ")))
 }
 
 #[cfg(test)]

@@ -216,7 +216,9 @@ impl Stage {
                 WarningCode::NoSteadyState,
                 "throughput did not settle inside the run: its level shifted or drifted",
             )
-            .hint("look at the timeline for what changed with it, or measure longer with --duration");
+            .hint(
+                "look at the timeline for what changed with it, or measure longer with --duration",
+            );
             self.observer.notice(Progress::Warning(&warning));
             self.recorder.write(move |writer| writer.warning(&warning));
         }

@@ -107,7 +107,9 @@ pub enum RunError {
     #[error("stopped before the load began")]
     Stopped,
     /// A part of the tool itself broke.
-    #[error("internal fault in {0}; please report it with the command line and the last lines above")]
+    #[error(
+        "internal fault in {0}; please report it with the command line and the last lines above"
+    )]
     Internal(&'static str),
 }
 

@@ -82,7 +82,11 @@ impl Copied<'_> {
 /// Fills all tables in one transaction after a TRUNCATE, as pgbench does, so that
 /// COPY may freeze the rows it writes: the state of the pages, and with it the WAL
 /// of the first updates, is then the same as after `pgbench -i`.
-async fn copy_frozen(plan: &Plan, client: &mut Client, copied: &Copied<'_>) -> Result<(), RunError> {
+async fn copy_frozen(
+    plan: &Plan,
+    client: &mut Client,
+    copied: &Copied<'_>,
+) -> Result<(), RunError> {
     let Some(truncate) = plan.truncate_statement() else { return Ok(()) };
     let transaction = client.transaction().await.map_err(failed("BEGIN"))?;
     transaction.batch_execute(&truncate).await.map_err(failed(&truncate))?;
@@ -152,7 +156,9 @@ pub(super) fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> RunErr
         };
         let hint = match said.code().code() {
             "53100" => Some("the server's disk is full: free space or lower --scale"),
-            "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
+            "42501" => {
+                Some("this role may not do that: ask for the privilege, or use another role")
+            }
             "25006" => Some("this server is read-only: connect to its primary"),
             _ => None,
         };

@@ -135,8 +135,7 @@ impl Context {
         self.phase(PhaseName::Prepare);
         let (plan, clients) = (self.plan.target.clone(), self.clients());
         let observer = Arc::clone(&self.observer);
-        let target =
-            blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
+        let target = blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
         for warning in target.warnings.clone() {
             self.warn(warning);
         }

@@ -39,7 +39,8 @@ pub(super) async fn describe(
     };
     let facts = walwright_probe::target_facts(client, &description).await?;
     let settings = walwright_probe::settings(client).await?;
-    let sync_method = settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
+    let sync_method =
+        settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
     let host = HostScope::of(&facts);
     context.recorder.write(move |writer| writer.target(&facts));
     context.recorder.write(move |writer| writer.settings(&settings));
@@ -67,10 +68,8 @@ async fn describe_host(
     sync_method: Option<String>,
 ) -> Result<(), RunError> {
     let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());
-    let facts = blocking(move || {
-        walwright_probe::host_facts(data.as_deref(), wal.as_deref())
-    })
-    .await?;
+    let facts =
+        blocking(move || walwright_probe::host_facts(data.as_deref(), wal.as_deref())).await?;
     context.recorder.write(move |writer| writer.host(&facts));
     if !host.local {
         return Ok(());
@@ -111,18 +110,14 @@ impl Observation {
         seen: &Seen,
     ) -> Result<Observation, RunError> {
         let Some(choice) = context.plan.probe else { return Ok(Observation(None)) };
-        let params =
-            target.params.clone().with_application_name(walwright_probe::APPLICATION_NAME);
+        let params = target.params.clone().with_application_name(walwright_probe::APPLICATION_NAME);
         let connector = Connector::new(move || {
             let params = params.clone();
             async move { walwright_server::connect(&params).await }
         });
-        let rates = Rates {
-            waits: Duration::from_secs(1) / choice.waits_hz.max(1),
-            ..Rates::default()
-        };
-        let spec =
-            ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
+        let rates =
+            Rates { waits: Duration::from_secs(1) / choice.waits_hz.max(1), ..Rates::default() };
+        let spec = ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
         Ok(Observation(Some(Probe::start(spec, sink(context)).await?)))
     }
 

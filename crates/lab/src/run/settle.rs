@@ -16,6 +16,8 @@ pub(super) struct Settling {
     fixed: Option<Duration>,
     rates: Vec<f64>,
     lengths: Vec<Duration>,
+    /// Where MSER-5 last saw the warm-up end.
+    settled: Option<usize>,
 }
 
 /// How the load stands.
@@ -32,7 +34,7 @@ pub(super) struct Standing {
 impl Settling {
     /// `fixed` is a warm-up that the person chose; otherwise it is found.
     pub fn new(wanted: Duration, fixed: Option<Duration>) -> Settling {
-        Settling { wanted, fixed, rates: Vec::new(), lengths: Vec::new() }
+        Settling { wanted, fixed, rates: Vec::new(), lengths: Vec::new(), settled: None }
     }
 
     /// Takes the next interval in.
@@ -52,15 +54,18 @@ impl Settling {
     }
 
     /// The first interval of the window, by a cheap rule that can be asked each second.
-    fn begin(&self) -> Option<usize> {
+    ///
+    /// MSER-5 changes its mind on noisy series; where it sees no settled part now, its
+    /// last answer stands, and the full test decides in the end.
+    fn begin(&mut self) -> Option<usize> {
         let earliest = self.first_after(self.fixed.unwrap_or(SHORTEST_WARM_UP))?;
         if self.fixed.is_some() {
             return Some(earliest);
         }
-        match mser5(&self.rates) {
-            Truncation::At { from } => Some(from.max(earliest)),
-            Truncation::Unsettled | Truncation::TooShort => None,
+        if let Truncation::At { from } = mser5(&self.rates) {
+            self.settled = Some(from);
         }
+        self.settled.map(|from| from.max(earliest))
     }
 
     fn enough(&self, measured: Duration) -> bool {
@@ -123,5 +128,75 @@ impl Settling {
         let rest = &self.rates[from..];
         let rule = SteadyRule { shortest: rest.len().clamp(1, 10), ..SteadyRule::default() };
         matches!(steady_state(rest, &rule), SteadyState::Steady { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walwright_record::{ScriptInterval, SparseHistogram, Timestamp};
+
+    fn second(transactions: u64) -> LoadInterval {
+        LoadInterval {
+            start: Timestamp(0),
+            length: Duration::from_secs(1),
+            scripts: vec![ScriptInterval { transactions, ..ScriptInterval::default() }],
+            clients: 1,
+            due: 0,
+            skipped: 0,
+            late: 0,
+            lag: SparseHistogram::default(),
+            driver_cpu: Duration::ZERO,
+            busiest_thread_cpu: Duration::ZERO,
+        }
+    }
+
+    /// A rate around 1000 a second that wobbles in a fixed pattern.
+    fn wobbling(second_number: u64) -> u64 {
+        1_000 + [0, 13, 7, -11, 4, -6, 9, -14, 2, -4][second_number as usize % 10].max(0) as u64
+    }
+
+    fn drive(settling: &mut Settling, rate: impl Fn(u64) -> u64) -> u64 {
+        for n in 0..1_000 {
+            if settling.push(&second(rate(n))).done {
+                return n + 1;
+            }
+        }
+        panic!("the load never ends");
+    }
+
+    #[test]
+    fn a_fixed_warm_up_is_left_out_and_the_window_is_as_long_as_asked() {
+        let mut settling = Settling::new(Duration::from_secs(30), Some(Duration::from_secs(5)));
+        assert_eq!(drive(&mut settling, wobbling), 35);
+        assert_eq!(settling.window().unwrap().0, 5);
+    }
+
+    #[test]
+    fn a_slow_start_is_found_and_left_out() {
+        let mut settling = Settling::new(Duration::from_secs(60), None);
+        let seconds = drive(&mut settling, |n| if n < 12 { 400 + 40 * n } else { wobbling(n) });
+        let (from, steady) = settling.window().unwrap();
+        assert!((10..=20).contains(&from), "{from}");
+        assert!(steady);
+        assert!(seconds - from as u64 >= 60, "{seconds} seconds, window from {from}");
+    }
+
+    #[test]
+    fn a_load_that_never_settles_ends_and_says_so() {
+        let mut settling = Settling::new(Duration::from_secs(30), None);
+        // Falls by half in the middle of whatever window is taken.
+        let seconds = drive(&mut settling, |n| if n % 40 < 20 { 1_000 } else { 400 });
+        assert!(seconds <= 60, "{seconds}");
+        let (from, steady) = settling.window().unwrap();
+        assert!(!steady);
+        assert!(seconds - from as u64 >= 30);
+    }
+
+    #[test]
+    fn a_load_cut_short_inside_its_warm_up_has_no_window() {
+        let mut settling = Settling::new(Duration::from_secs(30), None);
+        settling.push(&second(1_000));
+        assert_eq!(settling.window(), None);
     }
 }

@@ -9,8 +9,8 @@ use walwright_server::{
     RunningCluster,
 };
 
-use super::plan::TargetPlan;
 use super::RunError;
+use super::plan::TargetPlan;
 use crate::{Observer, Progress};
 
 /// Connections beyond the clients that an embedded server allows: the probe, the
@@ -62,13 +62,7 @@ impl Target {
             .iter()
             .map(|text| Warning::new(WarningCode::NotObservable, text.clone()))
             .collect();
-        Ok(Target {
-            kind: TargetKind::Attached,
-            params,
-            warnings,
-            install: None,
-            embedded: None,
-        })
+        Ok(Target { kind: TargetKind::Attached, params, warnings, install: None, embedded: None })
     }
 
     fn embedded(
