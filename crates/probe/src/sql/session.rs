@@ -114,8 +114,14 @@ impl Session {
             client.simple_query("").await.map_err(query("an empty query"))?;
             round_trip = round_trip.min(sent.elapsed());
         }
-        let mut session =
-            Session { client, backend_pid, schedstat, charged: Duration::ZERO, round_trip };
+        let mut session = Session {
+            client,
+            backend_pid,
+            schedstat,
+            text: String::new(),
+            charged: Duration::ZERO,
+            round_trip,
+        };
         session.charge(cost);
         Ok(session)
     }
