@@ -18,6 +18,7 @@
 //! (`walwright-workload`), messages and sockets (`walwright-wire`), deciding
 //! when a run is warm or over (the lab).
 
+mod calibrate;
 mod capture;
 mod client;
 mod clock;
@@ -30,12 +31,14 @@ mod merge;
 mod outcome;
 mod plan;
 mod receive;
+mod responder;
 mod schedule;
 mod shared;
 mod system;
 mod tally;
 mod worker;
 
+pub use calibrate::{Calibration, calibrate};
 pub use load::Load;
 pub use outcome::{ErrorSamples, LoadError, LoadOutcome, ScriptTotals, ServerLost};
 pub use plan::{Arrival, Gaps, LoadPlan, Mode, PlanError, Protocol, ThinkTime};
