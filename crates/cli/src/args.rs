@@ -84,6 +84,9 @@ pub enum Command {
     #[command(subcommand)]
     Workload(WorkloadCommand),
     /// Measure how many transactions a second the load driver itself can do here.
+    ///
+    /// Every statement is answered at once by a server inside this process, so what is left is
+    /// the driver. A run warns when it comes near this ceiling; the figures are kept in the lab.
     Calibrate(CalibrateArgs),
     /// Print a completion script for a shell.
     ///
@@ -330,9 +333,9 @@ pub enum WorkloadCommand {
 /// `walwright calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Measure again even if a figure for this machine is kept.
-    #[arg(long)]
-    pub again: bool,
+    /// A built-in workload or a workload directory.
+    #[arg(short, long, default_value = "tpcb", value_name = "NAME|DIR")]
+    pub workload: String,
 }
 
 /// Parses `500us`, `20ms`, `30s`, `2m`, `1h`; a bare number means seconds.

@@ -4,12 +4,14 @@
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
 
+mod ceiling;
 mod lab_dir;
 mod progress;
 mod recorder;
 mod run;
 mod stop;
 
+pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
 pub use run::{

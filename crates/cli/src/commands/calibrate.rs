@@ -1,18 +1,65 @@
 //! `walwright calibrate`: what the load driver itself can do on this machine.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use walwright_lab::Lab;
+use comfy_table::{Table, presets};
+use serde_json::json;
+use walwright_driver::{LoadPlan, Mode, Protocol};
+use walwright_lab::{Lab, measure_ceiling};
+use walwright_report::format;
+use walwright_wire::{ConnectOptions, Host};
+use walwright_workload::{Settings, Workload};
 
 use crate::args::CalibrateArgs;
 use crate::output::Output;
 
-/// The ceiling measured earlier on this machine, if it was.
-pub fn kept_ceiling(_: &Lab) -> Option<f64> {
-    None
-}
+/// The ways a load can travel.
+const WAYS: [(&str, Protocol, Mode); 4] = [
+    ("simple", Protocol::Simple, Mode::Faithful),
+    ("extended", Protocol::Extended, Mode::Faithful),
+    ("prepared", Protocol::Prepared, Mode::Faithful),
+    ("prepared, lean", Protocol::Prepared, Mode::Lean),
+];
 
-/// Measures the ceiling and keeps it.
-pub fn execute(_: &Lab, _: &CalibrateArgs, _: &Output) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+/// Measures the ceiling of each way and keeps it.
+pub fn execute(lab: &Lab, args: &CalibrateArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let workload = Workload::find(&args.workload)?;
+    let program = Arc::new(workload.plan(&Settings::of(&workload))?.program);
+    std::fs::create_dir_all(lab.directory())?;
+    // Replaced by the calibration's own server; no other is asked.
+    let nowhere = ConnectOptions::new(Host::Unix("/".into()), 0, "", "");
+    let mut plan = LoadPlan::new(program, nowhere);
+    plan.clients = workload.defaults.clients;
+    let mut rows = Vec::new();
+    for (name, protocol, mode) in WAYS {
+        plan.protocol = protocol;
+        plan.mode = mode;
+        rows.push((name, measure_ceiling(lab.directory(), &plan)?));
+    }
+    let value: Vec<_> = rows
+        .iter()
+        .map(|(name, measured)| {
+            json!({
+                "way": name,
+                "cpu_seconds_per_transaction": measured.map(|m| m.cpu_per_transaction.as_secs_f64()),
+                "transactions_per_second_and_thread": measured.map(|m| m.per_thread),
+            })
+        })
+        .collect();
+    output.result(&value, || {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["way", "driver CPU a transaction", "ceiling of one thread"]);
+        for (name, measured) in &rows {
+            let unknown = || "not measurable without a real server".to_owned();
+            table.add_row([
+                (*name).to_owned(),
+                measured.map_or_else(unknown, |m| format::latency(m.cpu_per_transaction)),
+                measured.map_or_else(unknown, |m| format::rate(m.per_thread)),
+            ]);
+        }
+        format!("{} with {} clients\n{}\n", workload.name, plan.clients, table.trim_fmt())
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

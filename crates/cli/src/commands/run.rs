@@ -11,7 +11,7 @@ use walwright_lab::{
 use walwright_record::{RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
-use crate::commands::{calibrate, report, runs};
+use crate::commands::{report, runs};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
@@ -25,8 +25,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         (false, true) => Style::Plain,
         (false, false) => Style::Auto,
     };
-    let mut plan = plan(args);
-    plan.ceiling = calibrate::kept_ceiling(lab);
+    let plan = plan(args);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -153,7 +152,6 @@ fn plan(args: RunArgs) -> RunPlan {
             },
         },
         load_jobs: args.load_jobs,
-        ceiling: None,
         probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
         label: args.label,
         command: command_line(),

@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_secs(20);
 const RATE_REACHED: f64 = 0.98;
 
 /// What the driver knows of itself over the measured window.
-pub(super) fn instrument(record: &Record, ceiling: Option<f64>) -> Option<InstrumentFacts> {
+pub(super) fn instrument(record: &Record) -> Option<InstrumentFacts> {
     let window = record.window()?;
     let inside: Vec<&LoadInterval> = walwright_diagnose::intervals_inside(record, window).collect();
     let seconds: f64 = inside.iter().map(|i| i.length.as_secs_f64()).sum();
@@ -29,7 +29,7 @@ pub(super) fn instrument(record: &Record, ceiling: Option<f64>) -> Option<Instru
     let count: u64 = inside.iter().map(|i| walwright_diagnose::transactions(i)).sum();
     Some(InstrumentFacts {
         cpu_per_transaction: (count > 0).then(|| cpu.div_f64(count as f64)),
-        ceiling,
+        ceiling: record.instrument.as_ref().and_then(|known| known.ceiling),
         busiest_thread: (seconds > 0.0).then(|| busiest.as_secs_f64() / seconds),
     })
 }

@@ -29,8 +29,7 @@ pub(super) struct Driven {
 }
 
 /// Drives the load to the end of its window.
-pub(super) async fn drive(context: &Context, target: &Target) -> Result<Driven, RunError> {
-    let plan = load_plan(context, target);
+pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, RunError> {
     let facts = load_facts(context, &plan);
     context.recorder.write(move |writer| writer.load(&facts));
     if plan.mode == Mode::Lean {
@@ -62,7 +61,8 @@ pub(super) async fn drive(context: &Context, target: &Target) -> Result<Driven, 
     Ok(Driven { stopped_early: context.stop.is_requested() })
 }
 
-fn load_plan(context: &Context, target: &Target) -> LoadPlan {
+/// What the driver is asked to do.
+pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     let choice = &context.plan.load;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let clients = context.clients();

@@ -15,8 +15,10 @@ mod wire_options;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use walwright_driver::LoadPlan;
 use walwright_record::{
-    Event, PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning, WorkloadFacts,
+    Event, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning,
+    WorkloadFacts,
 };
 use walwright_workload::{Plan, Workload};
 
@@ -24,7 +26,7 @@ pub use error::RunError;
 pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan};
 
 use crate::recorder::Recorder;
-use crate::{Lab, Observer, Progress, Stop};
+use crate::{Lab, Observer, Progress, Stop, ceiling};
 use target::Target;
 
 /// What is left of a run besides its record.
@@ -56,7 +58,8 @@ pub async fn run(
     let header = header(&plan, &workload);
     let store = lab.store()?;
     let (recorder, thread) = Recorder::start(store.begin(&header)?);
-    let context = Context { plan, workload, job, recorder, observer, stop };
+    let lab = lab.directory().to_owned();
+    let context = Context { lab, plan, workload, job, recorder, observer, stop };
 
     let (ended, kept) = context.go().await;
     let state = match &ended {
@@ -99,6 +102,7 @@ enum Ended {
 
 /// What every stage of one run needs.
 struct Context {
+    lab: PathBuf,
     plan: RunPlan,
     workload: Workload,
     job: Plan,
@@ -146,7 +150,7 @@ impl Context {
         let ready = self.unless_stopped(self.make_ready(target)).await?;
         let observation = observe::Observation::begin(self, target, &ready.seen).await?;
         let side = side::Side::begin(self, target);
-        let driven = drive::drive(self, target).await;
+        let driven = drive::drive(self, ready.load).await;
         side.end(self).await;
         self.phase(PhaseName::Collect);
         observation.end(self).await;
@@ -172,7 +176,9 @@ impl Context {
         let seen = observe::describe(self, target, &client).await?;
         let before = checks::before(&self.job, &client).await?;
         self.record_workload();
-        Ok(Ready { client, seen, before })
+        let load = drive::load_plan(self, target);
+        self.calibrate(&load).await?;
+        Ok(Ready { client, seen, before, load })
     }
 
     async fn unless_stopped<T>(
@@ -183,6 +189,16 @@ impl Context {
             done = work => done,
             () = self.stop.requested() => Err(RunError::Stopped),
         }
+    }
+
+    /// Looks up or measures how fast the driver itself is.
+    async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
+        self.observer.notice(Progress::Step("what the load driver itself can do"));
+        let (lab, load) = (self.lab.clone(), load.clone());
+        let ceiling = blocking(move || ceiling::ceiling(&lab, &load)).await??;
+        let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
+        self.recorder.write(move |writer| writer.instrument(&facts));
+        Ok(())
     }
 
     fn phase(&self, name: PhaseName) {
@@ -231,7 +247,7 @@ impl Context {
     async fn conclude(&self, store: &Store, id: &RunId) -> Result<(), RunError> {
         self.recorder.barrier().await;
         let mut record = store.load(id)?;
-        if let Some(instrument) = doubts::instrument(&record, self.plan.ceiling) {
+        if let Some(instrument) = doubts::instrument(&record) {
             record.instrument = Some(instrument.clone());
             self.recorder.write(move |writer| writer.instrument(&instrument));
         }
@@ -252,6 +268,7 @@ struct Ready {
     client: tokio_postgres::Client,
     seen: observe::Seen,
     before: Vec<Option<String>>,
+    load: LoadPlan,
 }
 
 /// Runs blocking work off the asynchronous threads.

@@ -20,8 +20,6 @@ pub struct RunPlan {
     pub load: LoadChoice,
     /// Connections that copy the initial data; chosen from the processors where not given.
     pub load_jobs: Option<usize>,
-    /// Transactions a second the driver can do here, where it was measured.
-    pub ceiling: Option<f64>,
     /// What is sampled; `None` samples nothing.
     pub probe: Option<ProbePlan>,
     /// The user's own words.
