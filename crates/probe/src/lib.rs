@@ -27,7 +27,7 @@
 //!   are stored when they hold rows, and once when they become empty.
 //! - In `statements`, `query` is in the first row of a statement that ran while the
 //!   probe looked (or, where texts are costly to read, a few samples later).
-//! - In `processes`, `disk`, `cpu` and `probe_cost` every column is cumulative
+//! - In `processes`, `neighbours`, `disk`, `cpu` and `probe_cost` every column is cumulative
 //!   unless its name says otherwise (`count`, `*_bytes` of memory, `in_flight`).
 
 mod clock;

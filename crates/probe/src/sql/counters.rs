@@ -221,6 +221,12 @@ impl Prepared {
     /// Prepares everything this server and role allow; what they do not is noted.
     async fn new(session: &mut Session, state: &mut State) -> Result<Prepared, ProbeError> {
         let columns = Columns::detect(session).await?;
+        if session.pooled {
+            state.cannot_see(
+                "the probe's connections are lent by a pooler: it leaves their settings alone, and its own sessions cannot be told from others; connect to the server itself"
+                    .to_owned(),
+            );
+        }
         if !columns.has_view("pg_stat_io") {
             state.cannot_see("pg_stat_io: PostgreSQL has it from version 16".to_owned());
         }

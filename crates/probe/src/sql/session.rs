@@ -52,6 +52,8 @@ pub(crate) struct Session {
     text: String,
     /// Its processor time when last looked at.
     charged: Duration,
+    /// Whether a pooler stands between.
+    pub(crate) pooled: bool,
     /// Shortest answer to an empty query: the part of a reading's time that is
     /// the network's.
     round_trip: Duration,
@@ -81,12 +83,16 @@ impl Session {
         local: bool,
         cost: &Cost,
     ) -> Result<Session, ProbeError> {
+        let began = Instant::now();
         let client = connector.connect().await.map_err(ProbeError::Connect)?;
         let query = |what| move |source| ProbeError::Query { what, source };
-        client
-            .batch_execute(&format!("SET application_name = '{APPLICATION_NAME}'; {SETUP}"))
-            .await
-            .map_err(query("its session settings"))?;
+        let pooled = is_pooled(&client, began).await.map_err(query("its own session"))?;
+        if !pooled {
+            client
+                .batch_execute(&format!("SET application_name = '{APPLICATION_NAME}'; {SETUP}"))
+                .await
+                .map_err(query("its session settings"))?;
+        }
         let row = client
             .query_one(
                 "SELECT pg_backend_pid(), current_setting('server_version_num')::int4,
@@ -99,7 +105,7 @@ impl Session {
         if version_num < 140_000 {
             return Err(ProbeError::TooOld(row.get(2)));
         }
-        if row.get(3) {
+        if !pooled && row.get(3) {
             for setting in SETUP_SUPERUSER {
                 let _ = client.batch_execute(setting).await;
             }
@@ -119,6 +125,7 @@ impl Session {
             backend_pid,
             schedstat,
             text: String::new(),
+            pooled,
             charged: Duration::ZERO,
             round_trip,
         };
@@ -201,6 +208,23 @@ impl Session {
         let waited = (received - sent).saturating_sub(self.round_trip);
         (clock.between(sent, received), self.charge(cost).unwrap_or(waited))
     }
+}
+
+/// Whether the backend is older than the connection, as behind a pooler that
+/// lends its connections out. What the probe sets for a session would there stay
+/// behind for the application that is lent it next, so it then sets nothing.
+async fn is_pooled(client: &Client, began: Instant) -> Result<bool, tokio_postgres::Error> {
+    const CLOCKS_DIFFER: Duration = Duration::from_millis(5);
+    let row = client
+        .query_one(
+            "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start)::float8
+             FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())",
+            &[],
+        )
+        .await?;
+    let age: Option<f64> = row.get(0);
+    let own = (began.elapsed() + CLOCKS_DIFFER).as_secs_f64();
+    Ok(age.is_some_and(|age| age > own))
 }
 
 /// A row of the server as a row of a record, column for column.

@@ -13,11 +13,16 @@ use walwright_server::{Cluster, ClusterSpec, ConnectParams, Installs, Major, Run
 
 /// A server of its own with default settings and `extra` ones.
 pub fn server(major: Major, extra: &[(&str, &str)]) -> RunningCluster {
+    cluster(major, extra).start().expect("started")
+}
+
+/// The same, not started yet.
+pub fn cluster(major: Major, extra: &[(&str, &str)]) -> Cluster {
     let installs = Installs::open(None).expect("a cache");
     let install = installs.ensure(major, &mut |_| {}).expect("an install");
     let mut spec = ClusterSpec::new(installs.places(), install);
     spec.settings = extra.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    Cluster::create(spec).expect("a cluster").start().expect("started")
+    Cluster::create(spec).expect("a cluster")
 }
 
 /// Runs the asynchronous part of a test.
@@ -86,9 +91,14 @@ impl Collector {
 
 /// A probe that looks often.
 pub async fn start(params: &ConnectParams, host: HostScope) -> (Probe, Collector) {
+    start_with(Connector::to(params), host).await
+}
+
+/// The same with connections from elsewhere.
+pub async fn start_with(connector: Connector, host: HostScope) -> (Probe, Collector) {
     let collector = Collector::default();
     let spec = ProbeSpec {
-        connector: Connector::to(params),
+        connector,
         rates: Rates {
             counters: Duration::from_millis(200),
             tables: Duration::from_millis(400),

@@ -1,12 +1,13 @@
-//! Connections that are lost, servers that end, locks that block.
+//! Connections that are lost or lent, servers that end or follow, locks that block.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use walwright_probe::HostScope;
+use walwright_probe::{Connector, HostScope};
 use walwright_record::Source;
 use walwright_server::Major;
 
-use crate::bench::{block_on, connect, facts, server, start, until};
+use crate::bench::{block_on, cluster, connect, facts, server, start, start_with, until};
 
 #[test]
 fn a_terminated_probe_comes_back_and_the_host_goes_on() {
@@ -102,5 +103,88 @@ fn who_waits_for_whom_and_locks_do_not_blind_the_probe() {
         holder.batch_execute("COMMIT").await.expect("committed");
         waiting.await.expect("joined").expect("updated");
         probe.stop().await.expect("stopped");
+    });
+}
+
+#[test]
+fn an_index_being_built_shows_its_progress() {
+    let server = server(Major::V18, &[]);
+    block_on(async {
+        let params = server.connect_params("postgres");
+        let holder = connect(&params).await;
+        holder.batch_execute("CREATE TABLE held (a int)").await.expect("table");
+        let (probe, seen) = start(&params, HostScope::of(&facts(&holder).await)).await;
+        holder.batch_execute("BEGIN; INSERT INTO held VALUES (1)").await.expect("written");
+        let builder = connect(&params).await;
+        let building = tokio::spawn(async move {
+            builder.batch_execute("CREATE INDEX CONCURRENTLY made ON held (a)").await
+        });
+        until("the build waits for the writer", || {
+            seen.rows(Source::Progress).iter().any(|row| {
+                row.text("command") == Some("CREATE INDEX CONCURRENTLY")
+                    && row.text("relation") == Some("public.held")
+                    && row.text("phase").is_some_and(|phase| phase.starts_with("waiting"))
+            })
+        })
+        .await;
+        holder.batch_execute("COMMIT").await.expect("committed");
+        building.await.expect("joined").expect("built");
+        until("its end is told by an empty sample", || {
+            seen.samples(Source::Progress).last().is_some_and(|sample| sample.rows.is_empty())
+        })
+        .await;
+        until("the new index is sampled", || {
+            seen.rows(Source::Indexes).iter().any(|row| row.text("indexrelname") == Some("made"))
+        })
+        .await;
+        probe.stop().await.expect("stopped");
+    });
+}
+
+#[test]
+fn a_session_lent_by_a_pooler_is_left_as_it_is() {
+    let server = server(Major::V18, &[]);
+    block_on(async {
+        let params = server.connect_params("postgres");
+        let lent = [connect(&params).await, connect(&params).await];
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let pool = Arc::new(Mutex::new(Vec::from(lent)));
+        let connector = Connector::new(move || {
+            let client = pool.lock().expect("not poisoned").pop();
+            async move { client.ok_or("the pool is empty") }
+        });
+        let (probe, seen) = start_with(connector, HostScope::default()).await;
+        until("counters", || !seen.rows(Source::Wal).is_empty()).await;
+        // Its sessions still carry the name they were opened with.
+        let admin = connect(&params).await;
+        let named = admin
+            .query("SELECT FROM pg_stat_activity WHERE application_name = 'walwright probe'", &[])
+            .await
+            .expect("asked");
+        assert_eq!(named.len(), 0);
+        let report = probe.stop().await.expect("stopped");
+        assert!(report.not_observable.iter().any(|s| s.contains("pooler")), "{report:?}");
+    });
+}
+
+#[test]
+fn a_standby_is_sampled_too() {
+    let cluster = cluster(Major::V18, &[]);
+    std::fs::write(cluster.data_dir().join("standby.signal"), "").expect("a standby");
+    let server = cluster.start().expect("started");
+    block_on(async {
+        let params = server.connect_params("postgres");
+        let known = facts(&connect(&params).await).await;
+        assert!(known.in_recovery);
+        let (probe, seen) = start(&params, HostScope::of(&known)).await;
+        until("its position", || {
+            seen.rows(Source::Wal).iter().any(|row| row.number("wal_lsn") > Some(0.0))
+        })
+        .await;
+        for source in [Source::Checkpointer, Source::Io, Source::Sessions, Source::Waits] {
+            until(source.name(), || !seen.rows(source).is_empty()).await;
+        }
+        let report = probe.stop().await.expect("stopped");
+        assert_eq!(report.not_observable, Vec::<String>::new());
     });
 }
