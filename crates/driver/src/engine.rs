@@ -26,7 +26,7 @@ use crate::system::{Poller, thread_cpu};
 use crate::tally::{Counts, Part, SCRIPT, add};
 
 /// What is to be done, the same for all threads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) plan: LoadPlan,
     pub(crate) wire: WireScripts,
@@ -58,9 +58,8 @@ pub(crate) struct Totals {
 
 /// What the clients of one thread share.
 pub(crate) struct Engine {
-    /// Counted per thread on top of per load: steps take a copy of their own,
-    /// and threads are not to fight over one counter.
-    pub(crate) job: Rc<Arc<Job>>,
+    /// A copy of the thread's own, so that steps can hold on to it cheaply.
+    pub(crate) job: Rc<Job>,
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
     /// Messages being put together; empty between two steps.
@@ -138,7 +137,7 @@ impl Engine {
         let counts = Counts::new(job.program(), job.plan.statement_histograms);
         let interval_end = Moment::default() + job.plan.interval;
         Engine {
-            job: Rc::new(job),
+            job: Rc::new(Job::clone(&job)),
             clock: Clock::start(),
             poller,
             out: Vec::with_capacity(4096),

@@ -29,8 +29,8 @@ struct Taken {
 }
 
 impl Engine {
-    /// The client's socket is ready.
-    pub(crate) fn on_ready(&mut self, client: &mut Client) {
+    /// The client's socket is ready; `closed` by the server perhaps.
+    pub(crate) fn on_ready(&mut self, client: &mut Client, closed: bool) {
         let Some(link) = &client.link else { return };
         if (!link.unsent.is_empty() || link.stream.has_unsent())
             && let Err(error) = self.send_rest(client)
@@ -41,10 +41,12 @@ impl Engine {
         loop {
             let Some(link) = &mut client.link else { return };
             let read = link.stream.read(&mut self.input);
-            // The socket is reported again only for bytes that are still to
-            // come. A short read took all there were; only an encrypted stream
-            // may hold more.
-            let more = link.stream.reads_ahead() || matches!(read, Ok(n) if n == self.input.len());
+            // The socket is reported again only for what is still to come. A
+            // short read took all bytes there were, but not the end behind them;
+            // an encrypted stream may hold more in any case.
+            let more = closed
+                || link.stream.reads_ahead()
+                || matches!(read, Ok(count) if count == self.input.len());
             let now = self.clock.now();
             let taken = match read {
                 Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use walwright_wire::{ConnectOptions, Host, Scanner, TagSet};
 
-use crate::system::{Poller, Waker};
+use crate::system::{Poller, Ready, Waker};
 
 /// AuthenticationOk and ReadyForQuery.
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
@@ -97,7 +97,7 @@ fn serve(listener: &UnixListener, over: &AtomicBool, waker: &Waker) -> io::Resul
     let mut out = Vec::new();
     while !over.load(Ordering::Acquire) {
         poller.wait(None, &mut ready)?;
-        for &token in &ready {
+        for Ready { token, closed } in ready.iter().copied() {
             if token == LISTENER {
                 while let Ok((stream, _)) = listener.accept() {
                     stream.set_nonblocking(true)?;
@@ -107,7 +107,7 @@ fn serve(listener: &UnixListener, over: &AtomicBool, waker: &Waker) -> io::Resul
                     next += 1;
                 }
             } else if let Some(peer) = peers.get_mut(&token)
-                && !answer(peer, &mut input, &mut out)
+                && !answer(peer, closed, &mut input, &mut out)
             {
                 peers.remove(&token);
             }
@@ -117,7 +117,7 @@ fn serve(listener: &UnixListener, over: &AtomicBool, waker: &Waker) -> io::Resul
 }
 
 /// Answers what has come in; whether the connection is still of use.
-fn answer(peer: &mut Peer, input: &mut [u8], out: &mut Vec<u8>) -> bool {
+fn answer(peer: &mut Peer, closed: bool, input: &mut [u8], out: &mut Vec<u8>) -> bool {
     loop {
         let count = match peer.stream.read(input) {
             Ok(0) => return false,
@@ -146,7 +146,7 @@ fn answer(peer: &mut Peer, input: &mut [u8], out: &mut Vec<u8>) -> bool {
         if !out.is_empty() && peer.stream.write_all(out).is_err() {
             return false;
         }
-        if count < input.len() {
+        if count < input.len() && !closed {
             return true;
         }
     }

@@ -10,7 +10,17 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Ready file descriptors, by the number each was registered with.
+/// A file descriptor that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The number it was registered with.
+    pub(crate) token: u64,
+    /// Whether the other side has closed. That is told once: what can still be
+    /// read must be read to its end.
+    pub(crate) closed: bool,
+}
+
+/// Tells which file descriptors are ready.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
@@ -54,9 +64,13 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits until something is ready or the time is over; the tokens are then
+    /// Waits until something is ready or the time is over; what is ready is then
     /// in `ready`.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
+    pub(crate) fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
         ready.clear();
         let count = match self.wait_kernel(limit) {
             Ok(count) => count,
@@ -66,7 +80,12 @@ impl Poller {
         // SAFETY: the kernel wrote the first `count` events, and `count` is at
         // most the capacity it was given.
         unsafe { self.events.set_len(count) };
-        ready.extend(self.events.iter().map(|event| event.u64));
+        const CLOSED: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
+        ready.extend(
+            self.events
+                .iter()
+                .map(|event| Ready { token: event.u64, closed: event.events & CLOSED as u32 != 0 }),
+        );
         Ok(())
     }
 
@@ -195,25 +214,45 @@ pub(crate) fn precise_timers() {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    fn tokens(poller: &mut Poller, limit: Duration) -> Vec<u64> {
+        let mut ready = Vec::new();
+        poller.wait(Some(limit), &mut ready).unwrap();
+        ready.iter().map(|ready| ready.token).collect()
+    }
 
     #[test]
     fn a_waker_is_reported_once_until_it_wakes_again() {
         let mut poller = Poller::new().unwrap();
         let waker = Waker::new().unwrap();
         poller.add(waker.as_raw_fd(), 7, false).unwrap();
-        let mut ready = Vec::new();
-        poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
-        assert!(ready.is_empty());
+        let minute = Duration::from_secs(60);
+        assert_eq!(tokens(&mut poller, Duration::ZERO), [0; 0]);
         waker.wake();
-        poller.wait(None, &mut ready).unwrap();
-        assert_eq!(ready, [7]);
+        assert_eq!(tokens(&mut poller, minute), [7]);
         waker.clear();
-        poller.wait(Some(Duration::from_nanos(1)), &mut ready).unwrap();
-        assert!(ready.is_empty());
+        assert_eq!(tokens(&mut poller, Duration::from_nanos(1)), [0; 0]);
         waker.wake();
-        poller.wait(Some(Duration::from_secs(60)), &mut ready).unwrap();
-        assert_eq!(ready, [7]);
+        assert_eq!(tokens(&mut poller, minute), [7]);
+    }
+
+    #[test]
+    fn closing_is_told_together_with_the_last_bytes() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(there.as_raw_fd(), 1, false).unwrap();
+        let mut ready = Vec::new();
+        here.write_all(b"last").unwrap();
+        poller.wait(None, &mut ready).unwrap();
+        assert_eq!(ready, [Ready { token: 1, closed: false }]);
+        here.write_all(b" words").unwrap();
+        drop(here);
+        poller.wait(None, &mut ready).unwrap();
+        assert_eq!(ready, [Ready { token: 1, closed: true }]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::engine::{Engine, Next, Post};
 use crate::plan::Arrival;
 use crate::schedule::Schedule;
 use crate::shared::{Ending, Inbox, News, Order, Report};
-use crate::system::{Poller, precise_timers, thread_cpu_split};
+use crate::system::{Poller, Ready, precise_timers, thread_cpu_split};
 
 /// The number under which the inbox is registered; clients have their index.
 const INBOX: u64 = u64::MAX;
@@ -126,11 +126,11 @@ impl Worker {
             }
             let limit = self.time_to_wait();
             self.engine.poller.wait(limit, &mut ready)?;
-            for token in &ready {
-                if *token == INBOX {
+            for Ready { token, closed } in ready.iter().copied() {
+                if token == INBOX {
                     self.read_news()?;
-                } else if let Some(client) = self.clients.get_mut(*token as usize) {
-                    self.engine.on_ready(client);
+                } else if let Some(client) = self.clients.get_mut(token as usize) {
+                    self.engine.on_ready(client, closed);
                 }
             }
         }

@@ -62,10 +62,11 @@ fn serialization_failures_are_tried_again_with_the_same_numbers() {
         plan.seed = 5;
         let ran = run(plan.clone(), 200);
         let totals = &ran.outcome.scripts[0];
-        assert_eq!(ran.outcome.failures(), 0, "{:?}", ran.outcome.errors);
+        // After the stop nothing is tried again.
+        assert!(ran.outcome.failures() <= 4, "{totals:?}");
         assert_eq!(number(&database, "SELECT n FROM t") as u64, totals.transactions);
         assert!(totals.retried > 0 && totals.retries["40001"] >= totals.retried, "{totals:?}");
-        assert!(totals.retried <= totals.transactions);
+        assert!(totals.retried <= totals.transactions + ran.outcome.failures());
 
         // A client that conflicts with nobody draws the same numbers.
         let firsts = "SELECT string_agg(n::text, ' ') FROM \
@@ -127,7 +128,6 @@ fn a_connection_that_is_killed_is_counted_and_made_anew() {
     let database = server.database();
     let mut plan = plan(program(&["SELECT pg_sleep(0.002);"]), database.clone());
     plan.clients = 3;
-    plan.mode = Mode::Lean;
     let load = Load::start(plan).expect("started");
     until_running(&load);
     let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
