@@ -118,23 +118,14 @@ Examples:
                                                      there but what the script does
 Durations are written 500us, 20ms, 30s, 2m or 1h.")]
 pub struct RunArgs {
-    /// A built-in workload (see `walwright workload list`) or a workload directory.
-    #[arg(
-        short,
-        long,
-        default_value = "tpcb",
-        value_name = "NAME|DIR",
-        help_heading = "What is run"
-    )]
-    pub workload: String,
-    /// A pgbench script instead of a workload; `@N` gives its weight. May be repeated.
-    #[arg(
-        short,
-        long,
-        value_name = "SCRIPT[@WEIGHT]",
-        conflicts_with = "workload",
-        help_heading = "What is run"
-    )]
+    /// A built-in workload (see `walwright workload list`) or a workload directory. The default
+    /// is tpcb.
+    #[arg(short, long, value_name = "NAME|DIR", help_heading = "What is run")]
+    pub workload: Option<String>,
+    /// A pgbench script; `@N` gives its weight. May be repeated.
+    ///
+    /// With --workload it runs on the tables and data of that workload, in place of its scripts.
+    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", help_heading = "What is run")]
     pub file: Vec<String>,
     /// Scale factor: how much data. The default is the workload's own.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is run")]

@@ -28,11 +28,11 @@ struct Kept(BTreeMap<String, Option<f64>>);
 pub(crate) fn ceiling(lab: &Path, plan: &LoadPlan) -> Result<Option<f64>, LoadError> {
     let file = lab.join(FILE);
     let key = key(plan);
-    if let Some(kept) = read(&file).0.get(&key) {
-        return Ok(kept.map(|cpu| threads(plan) / cpu));
-    }
-    let measured = measure(lab, plan)?;
-    Ok(measured.map(|calibration| calibration.ceiling))
+    let cpu = match read(&file).0.get(&key) {
+        Some(kept) => *kept,
+        None => measure(lab, plan)?.map(|m| m.cpu_per_transaction.as_secs_f64()),
+    };
+    Ok(cpu.map(|cpu| threads(plan) / cpu))
 }
 
 /// Measures anew and keeps the result.

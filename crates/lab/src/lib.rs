@@ -14,7 +14,5 @@ mod stop;
 pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
-pub use run::{
-    Finished, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan, run,
-};
+pub use run::{Finished, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run};
 pub use stop::Stop;

@@ -33,7 +33,7 @@ fn list(output: &Output) -> anyhow::Result<ExitCode> {
                 Ok(false) => ("can be fetched".to_owned(), fetch),
                 Err(damage) => (format!("damaged: {damage}"), fetch),
             };
-            [install.package.clone(), state, place]
+            [format!("PostgreSQL {} ({})", install.major, install.package), state, place]
         })
         .collect();
     rows.extend(system.iter().map(|install| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use walwright_driver::{Mode, Protocol};
 use walwright_lab::{
-    Finished, Lab, LoadChoice, ProbePlan, RunPlan, Stop, TargetPlan, WorkloadFrom, WorkloadPlan,
+    Finished, Lab, LoadChoice, ProbePlan, RunPlan, Stop, TargetPlan, WorkloadPlan,
 };
 use walwright_record::{RunState, Schedule, WarningCode};
 
@@ -123,11 +123,8 @@ fn plan(args: RunArgs) -> RunPlan {
     RunPlan {
         target,
         workload: WorkloadPlan {
-            from: if args.file.is_empty() {
-                WorkloadFrom::Name(args.workload)
-            } else {
-                WorkloadFrom::Files(args.file)
-            },
+            name: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
+            files: args.file,
             scale: args.scale,
             options: args.option,
             define: args.define,

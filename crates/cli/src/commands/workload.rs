@@ -61,10 +61,10 @@ fn show(workload: &Workload, output: &Output) -> anyhow::Result<()> {
         }
         let _ = writeln!(
             text,
-            "\nBy default scale {} ({} rows) and {} clients.",
+            "\nBy default scale {} ({} rows) and {}.",
             workload.defaults.scale,
             walwright_report::format::count(plan.total_rows()),
-            workload.defaults.clients
+            walwright_report::format::counted(workload.defaults.clients.into(), "client")
         );
         for option in &workload.options {
             let _ = writeln!(

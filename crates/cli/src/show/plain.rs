@@ -64,7 +64,7 @@ fn load_line(state: &State) -> String {
         }
         _ => "  warming up: ".to_owned(),
     };
-    line.push_str(&format!("{}", format::rate(second.rate)));
+    line.push_str(&format::rate(second.rate));
     if let Some([p50, _, p99]) = second.percentiles {
         line.push_str(&format!(", p50 {}, p99 {}", format::latency(p50), format::latency(p99)));
     }

@@ -23,7 +23,7 @@ use walwright_record::{
 use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
-pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadFrom, WorkloadPlan};
+pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};

@@ -54,23 +54,16 @@ pub enum TargetPlan {
 /// The workload to run.
 #[derive(Debug, Clone)]
 pub struct WorkloadPlan {
-    /// Where it comes from.
-    pub from: WorkloadFrom,
+    /// A built-in workload or a directory; without one, scripts run on what is there.
+    pub name: Option<String>,
+    /// Scripts in place of the workload's own, each `path` or `path@weight`.
+    pub files: Vec<String>,
     /// Scale factor; the workload's own default where not given.
     pub scale: Option<u32>,
     /// Options of the workload.
     pub options: Vec<(String, String)>,
     /// Script variables.
     pub define: Vec<(String, String)>,
-}
-
-/// Where a workload comes from.
-#[derive(Debug, Clone)]
-pub enum WorkloadFrom {
-    /// A built-in one, or a directory.
-    Name(String),
-    /// Scripts, each `path` or `path@weight`.
-    Files(Vec<String>),
 }
 
 /// How the load is driven.
@@ -108,18 +101,19 @@ pub struct ProbePlan {
 impl RunPlan {
     /// The workload, read.
     pub(super) fn workload(&self) -> Result<Workload, RunError> {
-        match &self.workload.from {
-            WorkloadFrom::Name(name) => Ok(Workload::find(name)?),
-            WorkloadFrom::Files(arguments) => {
-                let files = arguments
-                    .iter()
-                    .map(|argument| {
-                        let (path, weight) = parse_script_argument(argument)?;
-                        Ok((PathBuf::from(path), weight))
-                    })
-                    .collect::<Result<Vec<_>, RunError>>()?;
-                Ok(Workload::from_scripts(&files)?)
-            }
+        let files = self
+            .workload
+            .files
+            .iter()
+            .map(|argument| {
+                let (path, weight) = parse_script_argument(argument)?;
+                Ok((PathBuf::from(path), weight))
+            })
+            .collect::<Result<Vec<_>, RunError>>()?;
+        match &self.workload.name {
+            Some(name) if files.is_empty() => Ok(Workload::find(name)?),
+            Some(name) => Ok(Workload::find(name)?.with_scripts(&files)?),
+            None => Ok(Workload::from_scripts(&files)?),
         }
     }
 
