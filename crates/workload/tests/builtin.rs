@@ -124,9 +124,12 @@ fn tpcb_vacuums_and_truncates_before_each_run() {
 }
 
 #[test]
-fn the_balance_check_starts_from_what_was_there() {
+fn the_balance_checks_start_from_what_was_there() {
     let plan = plan("tpcb", 1, &[]);
-    let check = plan.checks.iter().find(|check| check.before.is_some()).unwrap();
+    // Tables that were used before hold balances and history.
+    assert!(plan.checks.iter().all(|check| check.before.is_some()));
+    let check = plan.checks.iter().find(|check| check.name.contains("history")).unwrap();
+    assert!(check.before.as_ref().unwrap().contains("FROM pgbench_history"));
     assert!(check.sql(Some("-17")).contains("CAST('-17' AS bigint)"));
     assert!(check.sql(Some("a'b")).contains("CAST('a''b' AS bigint)"));
 }

@@ -1,5 +1,6 @@
 //! Scripts as users write them: control flow, pipelines, mistakes.
 
+use walwright_workload::Workload;
 use walwright_workload::script::{
     ClientStart, Command, EvalError, Gset, GsetKind, Piece, Program, Rng, ScriptSource,
     SleepAmount, Value, parse_definition,
@@ -319,4 +320,38 @@ fn the_widest_ranges_at_both_ends_of_the_integers_work() {
             }
         }
     }
+}
+
+#[test]
+fn a_fault_the_server_finds_is_placed_in_the_script() {
+    let text =
+        "\\set amount 5\nUPDATE t SET a = :amount,\n  b = '\\:x', c = :amountt WERE d = 1;\n";
+    let text = text.replace(":amountt", ":amount");
+    let program = compile(&text);
+    let script = &program.scripts[0];
+    let statement = &script.statements[0];
+    let at = statement.text_extended.find("WERE").unwrap() as u32 + 1;
+    let error = script.server_fault(statement, Some(at), "syntax error at or near \"WERE\"");
+    let place = error.position.unwrap();
+    assert_eq!((place.line, place.column), (3, 24), "{error}");
+    assert!(error.to_string().starts_with("a.sql:3:24: syntax error"), "{error}");
+    let nowhere = script.server_fault(statement, None, "no").position.unwrap();
+    assert_eq!((nowhere.line, nowhere.column), (2, 1));
+}
+
+#[test]
+fn scripts_alone_are_named_after_their_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a.sql", "b.sql", "c.sql", "d.sql"]
+        .map(|name| directory.path().join(name))
+        .into_iter()
+        .map(|path| {
+            std::fs::write(&path, "SELECT 1;").unwrap();
+            (path, 1)
+        })
+        .collect();
+    let name = |count: usize| Workload::from_scripts(&paths[..count]).unwrap().name;
+    assert_eq!(name(1), "a.sql");
+    assert_eq!(name(2), "a.sql, b.sql");
+    assert_eq!(name(4), "a.sql and 3 more");
 }

@@ -132,6 +132,7 @@ impl Program {
             None => ScriptError::whole("script", fault.message),
         }
     }
+
     /// How many variables the scripts use.
     pub fn slot_count(&self) -> usize {
         self.names.len()
@@ -178,6 +179,22 @@ impl Script {
     /// The text it was compiled from.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// A fault that a server found in [`Statement::text_extended`], with its place
+    /// in the script. `position` counts characters from 1, as the field `P` of an
+    /// error message does; without one the place is that of the statement.
+    pub fn server_fault(
+        &self,
+        statement: &Statement,
+        position: Option<u32>,
+        message: impl Into<String>,
+    ) -> ScriptError {
+        let inside = position
+            .and_then(|position| usize::try_from(position).ok()?.checked_sub(1))
+            .and_then(|wanted| statement.offset_in(&self.source, wanted))
+            .unwrap_or(statement.offset);
+        ScriptError::at(&self.name, &self.source, inside, Fault::new(message))
     }
 }
 
@@ -307,6 +324,30 @@ impl Statement {
     /// [`Program::check_extended`] for the reason when it cannot.
     pub fn is_extended(&self) -> bool {
         self.extended_fault().is_none()
+    }
+
+    /// The byte offset in `source` of the character `wanted` of `text_extended`,
+    /// counted from 0; `None` where the two texts do not run side by side.
+    fn offset_in(&self, source: &str, wanted: usize) -> Option<usize> {
+        let from = source.get(self.offset..)?;
+        let mut theirs = from.char_indices().peekable();
+        let mut ours = self.text_extended.chars().enumerate().peekable();
+        loop {
+            let (count, letter) = ours.next()?;
+            let (offset, mut original) = theirs.next()?;
+            if count >= wanted {
+                return Some(self.offset + offset);
+            }
+            if original == '\\' && letter == ':' {
+                (_, original) = theirs.next()?;
+            }
+            if original == ':' && letter == '$' {
+                while ours.next_if(|(_, c)| c.is_ascii_digit()).is_some() {}
+                while theirs.next_if(|(_, c)| c.is_alphanumeric() || *c == '_').is_some() {}
+            } else if original != letter {
+                return None;
+            }
+        }
     }
 
     fn extended_fault(&self) -> Option<(usize, Fault)> {

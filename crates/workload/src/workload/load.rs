@@ -94,7 +94,9 @@ impl Workload {
             manifest,
             files: vec![(MANIFEST_FILE.to_owned(), text.to_owned())],
         };
-        empty.with_scripts(scripts)
+        let mut workload = empty.with_scripts(scripts)?;
+        workload.name = named_after(scripts);
+        Ok(workload)
     }
 
     /// The same schema and data with other scripts. The checks, the pass mark
@@ -208,6 +210,20 @@ impl Workload {
             Origin::Builtin => format!("{}/{file}", self.name),
             Origin::Scripts => file.to_owned(),
         }
+    }
+}
+
+/// What a list of runs calls a workload of script files.
+fn named_after(scripts: &[(PathBuf, u32)]) -> String {
+    let names: Vec<_> = scripts
+        .iter()
+        .map(|(path, _)| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
+        .collect();
+    match names.as_slice() {
+        [first, _, _, rest @ ..] if !rest.is_empty() => {
+            format!("{first} and {} more", names.len() - 1)
+        }
+        few => few.join(", "),
     }
 }
 
