@@ -333,8 +333,8 @@ fn a_fault_the_server_finds_is_placed_in_the_script() {
     let at = statement.text_extended.find("WERE").unwrap() as u32 + 1;
     let error = script.server_fault(statement, Some(at), "syntax error at or near \"WERE\"");
     let place = error.position.unwrap();
-    assert_eq!((place.line, place.column), (3, 24), "{error}");
-    assert!(error.to_string().starts_with("a.sql:3:24: syntax error"), "{error}");
+    assert_eq!((place.line, place.column), (3, 26), "{error}");
+    assert!(error.to_string().starts_with("a.sql:3:26: syntax error"), "{error}");
     let nowhere = script.server_fault(statement, None, "no").position.unwrap();
     assert_eq!((nowhere.line, nowhere.column), (2, 1));
 }
