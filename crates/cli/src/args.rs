@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Shown under `walwright --help`.
@@ -22,12 +23,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost i
 #[derive(Debug, Parser)]
 #[command(name = "walwright", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
-    /// Directory of records and reports.
+    /// Directory of records and reports. The default is ~/.local/share/walwright.
     #[arg(
         long,
         env = "WALWRIGHT_LAB",
         global = true,
         value_name = "DIR",
+        // An empty variable is as good as none.
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
         help_heading = "Everywhere"
     )]
     pub lab: Option<PathBuf>,
@@ -167,13 +170,13 @@ pub struct RunArgs {
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
     pub threads: Option<u32>,
     /// Length of the measured window.
-    #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = duration, help_heading = "How it is run")]
+    #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = some_time, help_heading = "How it is run")]
     pub duration: Duration,
     /// Load before the window: a fixed time, or `auto` to find it on the throughput series.
     #[arg(long, default_value = "auto", value_name = "TIME|auto", value_parser = warm_up, help_heading = "How it is run")]
     pub warmup: WarmUp,
     /// Open loop: this many transactions are due each second, over all clients.
-    #[arg(short = 'R', long, value_name = "PER_SECOND", help_heading = "How it is run")]
+    #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = rate, help_heading = "How it is run")]
     pub rate: Option<f64>,
     /// Open loop: gaps between due times.
     #[arg(long, value_enum, default_value_t = Gaps::Poisson, requires = "rate", help_heading = "How it is run")]
@@ -347,6 +350,22 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| format!("'{text}' is not a time that can be waited for"))
+}
+
+/// A duration that is not zero.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// A number of transactions a second.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        _ => Err(format!("'{text}' is not a number of transactions a second above 0")),
+    }
 }
 
 fn warm_up(text: &str) -> Result<WarmUp, String> {

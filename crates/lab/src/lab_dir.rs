@@ -14,7 +14,8 @@ impl Lab {
     /// The lab at `directory`, or the user's own (`$XDG_DATA_HOME/walwright`,
     /// else `~/.local/share/walwright`, else `./walwright-lab`).
     pub fn at(directory: Option<PathBuf>) -> Lab {
-        let directory = directory.unwrap_or_else(|| {
+        let named = directory.filter(|directory| !directory.as_os_str().is_empty());
+        let directory = named.unwrap_or_else(|| {
             let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
             match (set("XDG_DATA_HOME"), set("HOME")) {
                 (Some(data), _) => PathBuf::from(data).join("walwright"),
@@ -36,6 +37,14 @@ impl Lab {
     /// When the directory or the file cannot be used.
     pub fn store(&self) -> Result<Store, StoreError> {
         Store::open(&self.directory)
+    }
+
+    /// The records, if there are any yet. Makes nothing: for what only reads.
+    ///
+    /// # Errors
+    /// When there is a file that cannot be used.
+    pub fn existing_store(&self) -> Result<Option<Store>, StoreError> {
+        Store::open_existing(&self.directory)
     }
 
     /// Where the report of a run is written unless told otherwise.

@@ -14,5 +14,7 @@ mod stop;
 pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
-pub use run::{Finished, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run};
+pub use run::{
+    Finished, Kept, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run,
+};
 pub use stop::Stop;

@@ -11,7 +11,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
 use crate::{Record, RunHeader, RunId, RunState, Timestamp};
@@ -26,15 +26,15 @@ const FILE: &str = "walwright.db";
 #[non_exhaustive]
 pub enum StoreError {
     /// SQLite says no.
-    #[error("the record file {path}: {source}")]
+    #[error("the record file {path}: {said}{}", remedy(said))]
     Sqlite {
         /// The file.
         path: PathBuf,
         /// What SQLite said.
-        source: rusqlite::Error,
+        said: rusqlite::Error,
     },
     /// The lab directory cannot be made or entered.
-    #[error("the lab directory {path}: {source}")]
+    #[error("the lab directory {path} cannot be used: {source}; name another with --lab")]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -204,8 +204,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection)
-            .map_err(|source| StoreError::Sqlite { path: self.path.clone(), source })
+        work(&self.connection).map_err(|said| StoreError::Sqlite { path: self.path.clone(), said })
     }
 
     /// Marks runs whose process has died: its PID is gone, or belongs to a process
@@ -251,8 +250,28 @@ impl Store {
     }
 }
 
+/// What helps, in words that follow what SQLite said.
+fn remedy(said: &rusqlite::Error) -> &'static str {
+    match said.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => {
+            "; it is not a record file, or a damaged one: move it away, or name another lab with --lab"
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "; it is damaged: move it away, or restore it from a backup"
+        }
+        Some(ErrorCode::DiskFull) => "; free some space there, or name another lab with --lab",
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "; it and its directory must be yours to write: name another lab with --lab, or ask its owner"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "; another process holds it: try again when that has ended"
+        }
+        _ => "",
+    }
+}
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let fail = |source| StoreError::Sqlite { path: path.to_owned(), source };
+    let fail = |said| StoreError::Sqlite { path: path.to_owned(), said };
     let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
     // Another walwright in the same lab holds the write lock for milliseconds.
     connection.busy_timeout(Duration::from_secs(10)).map_err(fail)?;

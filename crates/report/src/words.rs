@@ -86,18 +86,24 @@ pub(crate) fn state(record: &Record) -> Option<(&'static str, String)> {
     };
     let mut text = record.header.error.clone().map(|e| sentence(&e)).unwrap_or_default();
     let phase = record.phases.iter().rfind(|p| p.end.is_none()).or(record.phases.last());
-    if let Some(phase) = phase {
+    // A run that reached its last stage holds all there was to hold.
+    if let Some(phase) = phase.filter(|phase| phase.name != PhaseName::Collect) {
         let during = format!("The record ends in the phase '{}'", phase.name.name());
         text = format!("{text} {during}; what was seen until then is below.").trim().to_owned();
     }
     Some((word, text))
 }
 
-/// Text that begins with a capital and ends with a full stop.
+/// Text that begins with a capital and ends with a full stop. A name such as
+/// `pg_stat_io` stays as it is written.
 pub(crate) fn sentence(text: &str) -> String {
-    let mut chars = text.trim().chars();
+    let text = text.trim();
+    let mut chars = text.chars();
     let Some(first) = chars.next() else { return String::new() };
-    let text: String = first.to_uppercase().chain(chars).collect();
+    let name =
+        text.split_whitespace().next().is_some_and(|word| word.contains(['_', '.', '/', '=']));
+    let text: String =
+        if name { text.to_owned() } else { first.to_uppercase().chain(chars).collect() };
     if text.ends_with(['.', '!', '?']) { text } else { format!("{text}.") }
 }
 
@@ -243,6 +249,7 @@ mod tests {
     fn sentences_begin_and_end_like_sentences() {
         assert_eq!(sentence("the server went away"), "The server went away.");
         assert_eq!(sentence("Done."), "Done.");
+        assert_eq!(sentence("pg_stat_io: not there"), "pg_stat_io: not there.");
         assert_eq!(sentence(" "), "");
     }
 

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use serde::Serialize;
 use serde_json::{Value, json};
 use walwright_lab::Lab;
 use walwright_record::{LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram};
 
 use crate::args::ExportArgs;
-use crate::commands::report::write_file;
+use crate::commands::report::write_told;
 use crate::commands::runs;
 use crate::output::{Output, print};
 
@@ -26,11 +27,13 @@ pub fn write(lab: &Lab, args: &ExportArgs, output: &Output) -> anyhow::Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     let text = match args.series.as_deref() {
-        None => format!("{}\n", serde_json::to_string_pretty(&whole(&record))?),
+        None => json_text(&whole(&record))?,
+        Some(LOAD) if output.json => json_text(&intervals(&record))?,
         Some(LOAD) => load_csv(&record.intervals),
         Some(name) => match Source::from_name(name) {
             Some(source) if !record.samples(source).is_empty() => {
-                samples_csv(record.samples(source))
+                let samples = record.samples(source);
+                if output.json { json_text(samples)? } else { samples_csv(samples) }
             }
             _ => bail!(
                 "run {} has no series '{name}'; it has {}",
@@ -40,10 +43,16 @@ pub fn write(lab: &Lab, args: &ExportArgs, output: &Output) -> anyhow::Result<Ex
         },
     };
     match &args.output {
-        Some(path) => write_file(path, &text)?,
+        Some(path) => write_told(path, &text, output)?,
         None => print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn json_text<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(text)
 }
 
 fn series_names(record: &Record) -> Vec<&'static str> {
@@ -56,14 +65,6 @@ fn series_names(record: &Record) -> Vec<&'static str> {
 fn whole(record: &Record) -> Value {
     let samples: serde_json::Map<String, Value> =
         record.samples.iter().map(|(source, s)| (source.name().to_owned(), json!(s))).collect();
-    let intervals: Vec<Value> = record
-        .intervals
-        .iter()
-        .map(|interval| {
-            let latency: Vec<Value> = interval.scripts.iter().map(|s| pairs(&s.latency)).collect();
-            json!({ "interval": interval, "latency": latency, "lag": pairs(&interval.lag) })
-        })
-        .collect();
     let statements: Vec<Vec<Value>> = record
         .statement_latency
         .iter()
@@ -85,10 +86,22 @@ fn whole(record: &Record) -> Value {
         "events": record.events,
         "warnings": record.warnings,
         "summary": walwright_diagnose::summary(record),
-        "intervals": intervals,
+        "intervals": intervals(record),
         "statement_latency": statements,
         "samples": samples,
     })
+}
+
+/// The driver's own series.
+fn intervals(record: &Record) -> Vec<Value> {
+    record
+        .intervals
+        .iter()
+        .map(|interval| {
+            let latency: Vec<Value> = interval.scripts.iter().map(|s| pairs(&s.latency)).collect();
+            json!({ "interval": interval, "latency": latency, "lag": pairs(&interval.lag) })
+        })
+        .collect()
 }
 
 fn pairs(histogram: &SparseHistogram) -> Value {

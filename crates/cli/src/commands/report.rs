@@ -11,7 +11,7 @@ use walwright_record::Record;
 
 use crate::args::ReportArgs;
 use crate::commands::runs;
-use crate::output::{Output, print};
+use crate::output::Output;
 
 /// Writes the report of a run again.
 pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -19,15 +19,21 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
     if args.markdown {
         let text = walwright_report::markdown::summary(&record, &summary(&record));
         match &args.output {
-            Some(path) => write_file(path, &text)?,
-            None => print(&text)?,
+            Some(path) => write_told(path, &text, output)?,
+            None => output.result(&json!({ "markdown": text }), || text.clone())?,
         }
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.output.clone().unwrap_or_else(|| lab.report_path(&record.header.id));
     write_html(&record, &path)?;
-    output.result(&json!({ "report": path }), || format!("{}\n", path.display()))?;
+    output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file and says where.
+pub fn write_told(path: &Path, text: &str, output: &Output) -> anyhow::Result<()> {
+    write_file(path, text)?;
+    output.result(&json!({ "file": path }), || format!("{}\n", path.display()))
 }
 
 /// Renders the page of a record to `path`.
@@ -36,14 +42,21 @@ pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
     write_file(path, &page)
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all; a pipe or a device as it comes.
 pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory).with_context(cannot)?;
     }
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return std::fs::write(path, text).with_context(cannot);
+    }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
-    std::fs::write(&partial, text).with_context(cannot)?;
-    std::fs::rename(&partial, path).with_context(cannot)
+    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    if written.is_err() {
+        // There may be nothing to remove.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.with_context(cannot)
 }

@@ -40,27 +40,24 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         })
     };
     runtime.shutdown_timeout(FAREWELL);
-    conclude(lab, finished?, output)
+    match finished {
+        Ok(finished) => conclude(lab, finished, output),
+        Err(error) => {
+            let interrupted = error.is_interruption();
+            let code = output.fail(&error.into());
+            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
+        }
+    }
 }
 
 /// Writes the report, prints the summary, and says with the exit code how it went.
 fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let record = store.load(&finished.id)?;
-    let began = !record.intervals.is_empty();
-    if began {
-        report::write_html(&record, &lab.report_path(&finished.id))?;
-        runs::print_summary(lab, &record, output)?;
-    }
-    if let Some(directory) = &finished.kept {
-        eprintln!("cluster kept in {}", directory.display());
-    }
+    report::write_html(&record, &lab.report_path(&finished.id))?;
+    runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
     if let Some(error) = finished.error {
-        let what = if began {
-            format!("run {} ended early; its record is kept", finished.id)
-        } else {
-            format!("run {} did not get to its load", finished.id)
-        };
+        let what = format!("run {} ended early; its record is kept", finished.id);
         let code = output.fail(&anyhow::Error::new(error).context(what));
         return Ok(match finished.state {
             RunState::Interrupted => ExitCode::from(exit::INTERRUPTED),

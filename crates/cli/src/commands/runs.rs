@@ -2,19 +2,22 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_diagnose::summary;
-use walwright_lab::Lab;
-use walwright_record::{Record, RunHeader, StoreError};
+use walwright_lab::{Kept, Lab};
+use walwright_record::{Record, RunHeader, Store, StoreError};
 
 use crate::args::{DeleteArgs, RunName};
 use crate::output::{Output, print};
 
 /// Lists the runs.
 pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
-    let runs = lab.store()?.runs()?;
+    let runs = match lab.existing_store()? {
+        Some(store) => store.runs()?,
+        None => Vec::new(),
+    };
     output.result(&runs, || {
         if runs.is_empty() {
             return format!(
@@ -42,19 +45,35 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
 /// Prints the summary of one run.
 pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
     let record = load(lab, name)?;
-    print_summary(lab, &record, output)?;
+    print_summary(lab, &record, None, output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The records, for a command that needs one to be there.
+fn store(lab: &Lab) -> anyhow::Result<Store> {
+    match lab.existing_store()? {
+        Some(store) if !store.runs()?.is_empty() => Ok(store),
+        _ => bail!(
+            "there are no runs in {}: `walwright run` makes one, --lab names another lab",
+            lab.directory().display()
+        ),
+    }
 }
 
 /// The record a person means.
 pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
-    let store = lab.store()?;
+    let store = store(lab)?;
     let header = store.find(&name.run)?;
     Ok(store.load(&header.id)?)
 }
 
-/// Prints the summary of a record, and where its report is.
-pub fn print_summary(lab: &Lab, record: &Record, output: &Output) -> anyhow::Result<()> {
+/// Prints the summary of a record, where its report is, and what else was kept.
+pub fn print_summary(
+    lab: &Lab,
+    record: &Record,
+    kept: Option<&Kept>,
+    output: &Output,
+) -> anyhow::Result<()> {
     let summary = summary(record);
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
@@ -64,6 +83,7 @@ pub fn print_summary(lab: &Lab, record: &Record, output: &Output) -> anyhow::Res
             "summary": summary,
             "warnings": record.warnings,
             "report": report,
+            "kept_cluster": kept,
         }));
     }
     let mut text = walwright_report::terminal::summary(
@@ -75,12 +95,21 @@ pub fn print_summary(lab: &Lab, record: &Record, output: &Output) -> anyhow::Res
     if let Some(report) = report {
         text.push_str(&format!("report: {}\n", report.display()));
     }
+    if let Some(kept) = kept {
+        text.push_str(&format!(
+            "cluster: kept in {}\n  start    {}\n  connect  {}\n  stop     {}\n",
+            kept.directory.display(),
+            kept.start,
+            kept.connect,
+            kept.stop
+        ));
+    }
     print(&text)
 }
 
 /// Deletes runs and their reports.
 pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let store = lab.store()?;
+    let store = store(lab)?;
     // All names are looked up first: a wrong one deletes nothing.
     let found: Vec<RunHeader> =
         args.runs.iter().map(|name| store.find(name)).collect::<Result<_, StoreError>>()?;

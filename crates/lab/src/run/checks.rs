@@ -1,15 +1,23 @@
 //! What must be true before and after the load.
 
+use std::time::{Duration, Instant};
+
+use tokio_postgres::error::{ErrorPosition, SqlState};
 use tokio_postgres::{Client, SimpleQueryMessage};
 use walwright_record::{Warning, WarningCode};
-use walwright_workload::Plan;
+use walwright_workload::{Plan, WorkloadError};
 
+use super::error::remedy;
 use super::load_data::failed;
 use super::target::Target;
 use super::{Context, RunError};
 
 /// Connections the tool itself uses beside the clients: control, two of the probe, side measure.
 const OWN_CONNECTIONS: u32 = 4;
+/// Time a server gets for crash recovery before the checks are given up.
+const RECOVERY: Duration = Duration::from_secs(10);
+/// Pause between attempts to connect to it.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// Whether the server has room for the clients.
 pub(super) async fn enough_connections(
@@ -32,7 +40,7 @@ pub(super) async fn enough_connections(
         wanted: clients,
         needed,
         allowed,
-        target: target.params.address(),
+        target: target.address.clone(),
     })
 }
 
@@ -53,11 +61,58 @@ pub(super) async fn tables_exist(
             return Err(RunError::NotLoaded {
                 workload: context.workload.name.clone(),
                 table: name.to_owned(),
-                target: target.params.address(),
+                target: target.address.clone(),
             });
         }
     }
     Ok(())
+}
+
+/// Looks for statements that the server cannot read, so that a mistake in a script
+/// is told at once, with its place, and not by every transaction of a load.
+///
+/// Only syntax is judged: what a statement names may be made by one before it.
+pub(super) async fn statements(context: &Context, client: &Client) -> Result<(), RunError> {
+    match fault(&context.job, client, SqlState::SYNTAX_ERROR.code()).await {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// The error of a load in which nothing succeeds, with its place in a script where
+/// the server finds the same fault without running anything.
+pub(super) async fn explained(
+    context: &Context,
+    client: &Client,
+    kind: String,
+    text: String,
+) -> RunError {
+    let found = fault(&context.job, client, &kind).await;
+    found.unwrap_or(RunError::NothingSucceeds { kind, text })
+}
+
+/// The first statement that the server refuses to prepare with this SQLSTATE.
+async fn fault(job: &Plan, client: &Client, sqlstate: &str) -> Option<RunError> {
+    for script in &job.program.scripts {
+        for statement in script.statements.iter().filter(|statement| statement.is_extended()) {
+            let Err(error) = client.prepare(&statement.text_extended).await else { continue };
+            let Some(said) = error.as_db_error() else { continue };
+            if said.code().code() != sqlstate {
+                continue;
+            }
+            let position = match said.position() {
+                Some(ErrorPosition::Original(position)) => Some(*position),
+                _ => None,
+            };
+            let mut text = format!("{} ({sqlstate})", said.message());
+            if let Some(hint) = remedy(sqlstate) {
+                text = format!("{text}; {hint}");
+            }
+            let error = script.server_fault(statement, position, text);
+            return Some(RunError::Workload(WorkloadError::Script(error)));
+        }
+    }
+    None
 }
 
 /// The values that the checks after the run compare with.
@@ -75,9 +130,12 @@ pub(super) async fn before(job: &Plan, client: &Client) -> Result<Vec<Option<Str
 /// Runs the checks; one that does not hold is a doubt on the record.
 pub(super) async fn after(
     context: &Context,
-    client: &Client,
+    target: &Target,
+    client: Client,
     before: Vec<Option<String>>,
 ) -> Result<(), RunError> {
+    let client = if client.is_closed() { reconnected(target).await? } else { client };
+    let client = &client;
     for (check, before) in context.job.checks.iter().zip(before) {
         let holds = first_value(client, &check.name, &check.sql(before.as_deref())).await?;
         if holds.as_deref() == Some("t") {
@@ -95,6 +153,21 @@ pub(super) async fn after(
         }
     }
     Ok(())
+}
+
+/// A new connection to a server that broke the first one, perhaps because it
+/// restarts after the crash of one of its processes.
+async fn reconnected(target: &Target) -> Result<Client, RunError> {
+    let deadline = Instant::now() + RECOVERY;
+    loop {
+        match walwright_server::connect(&target.params).await {
+            Ok(client) => return Ok(client),
+            Err(error) if Instant::now() > deadline || target.death().is_some() => {
+                return Err(error.into());
+            }
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
 }
 
 async fn first_value(client: &Client, name: &str, sql: &str) -> Result<Option<String>, RunError> {

@@ -1,10 +1,14 @@
 //! Driving the load: connect, warm up, measure, and know when it is enough.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use walwright_driver::{Arrival, Gaps, Load, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime};
+use walwright_driver::{
+    Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
+};
 use walwright_record::{
     LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode,
 };
@@ -21,6 +25,12 @@ use crate::{Observer, Progress, Stop};
 const CLIENTS_A_THREAD: u32 = 64;
 /// How often a stop is looked for while nothing arrives.
 const POLL: Duration = Duration::from_millis(100);
+/// Seconds in a row without a single success, but with failures that time does not
+/// heal, after which a load is given up.
+const HOPELESS: usize = 3;
+/// Failures that may pass: retries used up, locks and timeouts, a server that starts,
+/// stops or has no connection to spare, by SQLSTATE or its class.
+const PASSING: [&str; 7] = ["40", "55", "57", "53300", "08", "connection", "25P03"];
 
 /// What the load came to.
 pub(super) struct Driven {
@@ -49,14 +59,20 @@ pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, R
         settling,
         starts: Vec::new(),
         measuring: false,
+        began: Arc::clone(&context.began),
+        failing: 0,
     };
-    let outcome = blocking(move || stage.run(plan)).await??;
+    let (outcome, hopeless) = blocking(move || stage.run(plan)).await??;
     report_failures(context, &outcome);
     if let Some(lost) = &outcome.server_lost {
         return Err(RunError::ServerLost {
             after: lost.at.since(outcome.started),
             reason: lost.message.clone(),
         });
+    }
+    if let Some(kind) = hopeless {
+        let text = outcome.errors.of(&kind).first().cloned().unwrap_or_else(|| kind.clone());
+        return Err(RunError::NothingSucceeds { kind, text });
     }
     Ok(Driven { stopped_early: context.stop.is_requested() })
 }
@@ -131,13 +147,18 @@ struct Stage {
     /// Start of every interval so far, and the end of the last.
     starts: Vec<Timestamp>,
     measuring: bool,
+    began: Arc<AtomicBool>,
+    /// Seconds in a row in which transactions did nothing but fail.
+    failing: usize,
 }
 
 impl Stage {
-    fn run(mut self, plan: LoadPlan) -> Result<LoadOutcome, RunError> {
+    /// Drives to the end; with the outcome, the kind of failure it was given up for.
+    fn run(mut self, plan: LoadPlan) -> Result<(LoadOutcome, Option<String>), RunError> {
         let clients = plan.clients;
         let load = Load::start(plan)?;
         let mut end = None;
+        let mut hopeless = None;
         loop {
             if self.stop.is_requested() {
                 break;
@@ -145,7 +166,8 @@ impl Stage {
             match load.intervals().recv_timeout(POLL) {
                 Ok(interval) => {
                     end = Some(interval.start.plus(interval.length));
-                    if self.interval(interval) {
+                    hopeless = self.hopeless(&interval);
+                    if self.interval(interval) || hopeless.is_some() {
                         break;
                     }
                 }
@@ -163,11 +185,30 @@ impl Stage {
         for interval in load.intervals().iter() {
             self.keep(interval);
         }
-        let outcome = load.join()?;
+        let outcome = match load.join() {
+            Err(LoadError::StoppedEarly) => return Err(RunError::Stopped),
+            joined => joined?,
+        };
         if let Some(end) = end {
-            self.set_window(end);
+            // Seconds without a server are no part of what is measured.
+            let lost = outcome.server_lost.as_ref().map(|lost| lost.at);
+            self.set_window(lost.map_or(end, |lost| lost.min(end)));
         }
-        Ok(outcome)
+        if outcome.transactions() == 0 {
+            hopeless = hopeless.or_else(|| lasting(outcome.scripts.iter().map(|s| &s.failures)));
+        }
+        Ok((outcome, hopeless))
+    }
+
+    /// The kind of failure that has left nothing else for some seconds.
+    fn hopeless(&mut self, interval: &LoadInterval) -> Option<String> {
+        if walwright_diagnose::transactions(interval) > 0 {
+            self.failing = 0;
+            return None;
+        }
+        let kind = lasting(interval.scripts.iter().map(|s| &s.failures))?;
+        self.failing += 1;
+        (self.failing >= HOPELESS).then_some(kind)
     }
 
     /// Takes an interval in; true when the window is full.
@@ -196,6 +237,11 @@ impl Stage {
     }
 
     fn keep(&self, interval: LoadInterval) {
+        // Failures alone are told by the error; a load that sleeps or waits is one.
+        let failures = interval.scripts.iter().any(|script| !script.failures.is_empty());
+        if walwright_diagnose::transactions(&interval) > 0 || !failures {
+            self.began.store(true, Ordering::Release);
+        }
         self.recorder.write(move |writer| writer.interval(&interval));
     }
 
@@ -223,6 +269,15 @@ impl Stage {
             self.recorder.write(move |writer| writer.warning(&warning));
         }
     }
+}
+
+/// The most frequent kind of failure that will not pass by itself.
+fn lasting<'a>(scripts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> Option<String> {
+    scripts
+        .flatten()
+        .filter(|(kind, _)| !PASSING.iter().any(|passing| kind.starts_with(passing)))
+        .max_by_key(|(_, count)| **count)
+        .map(|(kind, _)| kind.clone())
 }
 
 fn report_failures(context: &Context, outcome: &LoadOutcome) {

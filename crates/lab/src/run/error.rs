@@ -103,14 +103,49 @@ pub enum RunError {
         /// What is known of it.
         reason: String,
     },
+    /// The embedded server ended outside the load.
+    #[error("{reason}")]
+    ServerDied {
+        /// How, with the end of its log.
+        reason: String,
+    },
+    /// All transactions fail, for a reason that time does not heal.
+    #[error("no transaction succeeds any more: {text}{}", remedy(kind).map(|r| format!(" ({r})")).unwrap_or_default())]
+    NothingSucceeds {
+        /// SQLSTATE, or `script`.
+        kind: String,
+        /// What the server said, or the script's own fault.
+        text: String,
+    },
     /// The user stopped it before anything was measured.
-    #[error("stopped before the load began")]
+    #[error("stopped before the load began, so nothing is recorded")]
     Stopped,
     /// A part of the tool itself broke.
     #[error(
         "internal fault in {0}; please report it with the command line and the last lines above"
     )]
     Internal(&'static str),
+}
+
+impl RunError {
+    /// Whether the run was cut short from outside, by its user or by the end of its
+    /// server, rather than by something wrong with it.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Stopped | Self::ServerLost { .. } | Self::ServerDied { .. })
+    }
+}
+
+/// What helps against an error of the server, by SQLSTATE.
+pub(super) fn remedy(sqlstate: &str) -> Option<&'static str> {
+    match sqlstate {
+        "53100" => Some("the server's disk is full: free space or lower --scale"),
+        "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
+        "25006" => Some("this server is read-only: connect to its primary"),
+        "42P01" => Some(
+            "the script's tables are not there: --workload NAME brings those of a workload, with --dsn only together with --init",
+        ),
+        _ => None,
+    }
 }
 
 fn clock(after: Duration) -> String {

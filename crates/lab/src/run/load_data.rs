@@ -12,6 +12,7 @@ use walwright_workload::generate::{Chunk, TableLoad};
 use walwright_workload::workload::SqlStep;
 
 use super::RunError;
+use super::error::remedy;
 use crate::{Observer, Progress};
 
 /// Bytes of COPY text sent at once.
@@ -154,15 +155,9 @@ pub(super) fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> RunErr
         let Some(said) = error.as_db_error() else {
             return RunError::Sql { what, message: error.to_string(), hint: None };
         };
-        let hint = match said.code().code() {
-            "53100" => Some("the server's disk is full: free space or lower --scale"),
-            "42501" => {
-                Some("this role may not do that: ask for the privilege, or use another role")
-            }
-            "25006" => Some("this server is read-only: connect to its primary"),
-            _ => None,
-        };
-        RunError::Sql { what, message: said.to_string(), hint }
+        // The remedy replaces the server's own hint.
+        let message = format!("{}: {} ({})", said.severity(), said.message(), said.code().code());
+        RunError::Sql { what, message, hint: remedy(said.code().code()) }
     }
 }
 

@@ -4,6 +4,7 @@ mod checks;
 mod doubts;
 mod drive;
 mod error;
+mod kept;
 mod load_data;
 mod observe;
 mod plan;
@@ -14,6 +15,7 @@ mod wire_options;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use walwright_driver::LoadPlan;
 use walwright_record::{
@@ -23,6 +25,7 @@ use walwright_record::{
 use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
+pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 
 use crate::recorder::Recorder;
@@ -38,15 +41,16 @@ pub struct Finished {
     pub state: RunState,
     /// Why it did not end as planned.
     pub error: Option<RunError>,
-    /// The embedded cluster's directory, where it was kept.
-    pub kept: Option<PathBuf>,
+    /// The embedded cluster, where it was kept.
+    pub kept: Option<Kept>,
 }
 
 /// Does a run and keeps its record.
 ///
 /// # Errors
-/// What is wrong with the plan itself, before anything was begun. What goes wrong
-/// later ends the run; its record holds what was seen, and [`Finished::error`] says why.
+/// Whatever kept the load from beginning; then there is no record, since it would
+/// hold nothing. What goes wrong later ends the run; its record holds what was seen,
+/// and [`Finished::error`] says why.
 pub async fn run(
     lab: &Lab,
     plan: RunPlan,
@@ -59,23 +63,35 @@ pub async fn run(
     let store = lab.store()?;
     let (recorder, thread) = Recorder::start(store.begin(&header)?);
     let lab = lab.directory().to_owned();
-    let context = Context { lab, plan, workload, job, recorder, observer, stop };
+    let began = Arc::new(AtomicBool::new(false));
+    let context =
+        Context { lab, plan, workload, job, recorder, observer, stop, began: Arc::clone(&began) };
 
     let (ended, kept) = context.go().await;
     let state = match &ended {
         Ok(Ended::AsPlanned) => RunState::Complete,
-        Ok(Ended::Stopped) | Err(RunError::Stopped | RunError::ServerLost { .. }) => {
-            RunState::Interrupted
-        }
+        Ok(Ended::Stopped) => RunState::Interrupted,
+        Err(error) if error.is_interruption() => RunState::Interrupted,
         Err(_) => RunState::Failed,
     };
     let error = ended.err();
-    context.conclude(&store, &header.id).await?;
+    let concluded = context.conclude(&store, &header.id).await;
     context.finish(state, error.as_ref());
     // The last sender goes with the context, so that the writer's thread ends.
     drop(context);
-    blocking(move || thread.finish()).await??;
-    Ok(Finished { id: header.id, state, error, kept })
+    let written = blocking(move || thread.finish()).await?;
+    match error {
+        Some(error) if !began.load(Ordering::Acquire) => {
+            store.delete(&header.id)?;
+            Err(error)
+        }
+        error => {
+            // A write that failed says more than what could not be read back after it.
+            written?;
+            concluded?;
+            Ok(Finished { id: header.id, state, error, kept })
+        }
+    }
 }
 
 fn header(plan: &RunPlan, workload: &Workload) -> RunHeader {
@@ -109,11 +125,13 @@ struct Context {
     recorder: Recorder,
     observer: Arc<dyn Observer>,
     stop: Stop,
+    /// Whether the load has shown anything worth a record.
+    began: Arc<AtomicBool>,
 }
 
 impl Context {
     /// All stages; whatever happens, the server is stopped at the end.
-    async fn go(&self) -> (Result<Ended, RunError>, Option<PathBuf>) {
+    async fn go(&self) -> (Result<Ended, RunError>, Option<Kept>) {
         let target = match self.unless_stopped(self.prepare()).await {
             Ok(target) => target,
             Err(error) => return (Err(error), None),
@@ -122,9 +140,12 @@ impl Context {
             (Err(RunError::ServerLost { after, .. }), Some(reason)) => {
                 Err(RunError::ServerLost { after, reason })
             }
+            // Whatever failed then, failed because of that.
+            (Err(_), Some(reason)) => Err(RunError::ServerDied { reason }),
             (ended, _) => ended,
         };
-        match blocking(move || target.close()).await {
+        let worth_keeping = self.began.load(Ordering::Acquire);
+        match blocking(move || target.close(worth_keeping)).await {
             Ok(Ok(kept)) => (ended, kept),
             Ok(Err(error)) | Err(error) => (ended.and(Err(error)), None),
         }
@@ -152,11 +173,18 @@ impl Context {
         let side = side::Side::begin(self, target);
         let driven = drive::drive(self, ready.load).await;
         side.end(self).await;
-        self.phase(PhaseName::Collect);
+        if driven.is_ok() || self.began.load(Ordering::Acquire) {
+            self.phase(PhaseName::Collect);
+        }
         observation.end(self).await;
 
-        let driven = driven?;
-        checks::after(self, &ready.client, ready.before).await?;
+        let driven = match driven {
+            Err(RunError::NothingSucceeds { kind, text }) => {
+                return Err(checks::explained(self, &ready.client, kind, text).await);
+            }
+            driven => driven?,
+        };
+        checks::after(self, target, ready.client, ready.before).await?;
         Ok(if driven.stopped_early { Ended::Stopped } else { Ended::AsPlanned })
     }
 
@@ -172,6 +200,7 @@ impl Context {
         } else {
             checks::tables_exist(self, &client, target).await?;
         }
+        checks::statements(self, &client).await?;
         self.phase(PhaseName::Probe);
         let seen = observe::describe(self, target, &client).await?;
         let before = checks::before(&self.job, &client).await?;
@@ -258,7 +287,14 @@ impl Context {
     }
 
     fn finish(&self, state: RunState, error: Option<&RunError>) {
-        let (now, error) = (Timestamp::now(), error.map(ToString::to_string));
+        let now = Timestamp::now();
+        let error = match error {
+            Some(error) => Some(error.to_string()),
+            None if state == RunState::Interrupted => {
+                Some("it was stopped before its window was full".to_owned())
+            }
+            None => None,
+        };
         self.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
     }
 }

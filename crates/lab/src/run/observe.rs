@@ -33,7 +33,7 @@ pub(super) async fn describe(
 ) -> Result<Seen, RunError> {
     let description = TargetDescription {
         kind: target.kind,
-        address: target.params.address(),
+        address: target.address.clone(),
         install: target.install.clone(),
         tables: tables(context),
     };
@@ -126,7 +126,9 @@ impl Observation {
         let Some(probe) = self.0 else { return };
         match probe.stop().await {
             Ok(report) => {
-                if let Some(warning) = report.warning() {
+                // Of a load that never began there is nothing to compare its cost with.
+                let began = context.began.load(std::sync::atomic::Ordering::Acquire);
+                if let Some(warning) = report.warning().filter(|_| began) {
                     context.warn(warning);
                 }
                 for sentence in report.not_observable {

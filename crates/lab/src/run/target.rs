@@ -6,10 +6,11 @@ use std::str::FromStr;
 use walwright_record::{TargetKind, Warning, WarningCode};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectParams, FetchEvent, FileSystem, Install, Installs, Major, Places,
-    RunningCluster,
+    RunningCluster, Swept,
 };
 
 use super::RunError;
+use super::kept::Kept;
 use super::plan::TargetPlan;
 use crate::{Observer, Progress};
 
@@ -18,6 +19,10 @@ use crate::{Observer, Progress};
 const SPARE_CONNECTIONS: u32 = 20;
 /// PostgreSQL's own default of `max_connections`; fewer are never configured.
 const DEFAULT_CONNECTIONS: u32 = 100;
+/// Lines of its log that are read when a server has ended: one for each session, at worst.
+const LOG_LINES: usize = 200;
+/// Lines of them that are told.
+const SHOWN_LINES: usize = 3;
 
 /// A server that can be reached.
 pub(super) struct Target {
@@ -25,6 +30,8 @@ pub(super) struct Target {
     pub kind: TargetKind,
     /// How it is reached.
     pub params: ConnectParams,
+    /// What the record calls it. The socket of a cluster of ours is gone with it.
+    pub address: String,
     /// Doubts about it.
     pub warnings: Vec<Warning>,
     /// Where its binaries come from, if it is ours.
@@ -62,7 +69,14 @@ impl Target {
             .iter()
             .map(|text| Warning::new(WarningCode::NotObservable, text.clone()))
             .collect();
-        Ok(Target { kind: TargetKind::Attached, params, warnings, install: None, embedded: None })
+        Ok(Target {
+            kind: TargetKind::Attached,
+            address: params.address(),
+            params,
+            warnings,
+            install: None,
+            embedded: None,
+        })
     }
 
     fn embedded(
@@ -82,14 +96,10 @@ impl Target {
         }
         let swept = walwright_server::sweep(places)?;
         if !swept.stopped.is_empty() || !swept.removed.is_empty() {
-            let text = format!(
-                "removed what a crash left: {} server processes, {} clusters",
-                swept.stopped.len(),
-                swept.removed.len()
-            );
-            observer.notice(Progress::Step(&text));
+            observer.notice(Progress::Step(&swept_in_words(&swept)));
         }
         let from = format!("{install}");
+        let address = format!("embedded PostgreSQL {}", install.version());
         observer.notice(Progress::Step(&format!("making a cluster with {from}")));
         let mut spec = ClusterSpec::new(places, install);
         spec.settings = with_connections(settings, clients);
@@ -100,9 +110,18 @@ impl Target {
         if let Ok(file_system) = cluster.file_system() {
             warnings.extend(memory_warning(&file_system, cluster.dir()));
         }
-        let server = cluster.start()?;
+        let server = match cluster.start() {
+            Ok(server) => server,
+            Err(error) => {
+                let unused = keep.then(|| cluster.dir().to_owned());
+                drop(cluster);
+                unused.as_deref().map_or(Ok(()), remove)?;
+                return Err(error.into());
+            }
+        };
         Ok(Target {
             kind: TargetKind::Embedded,
+            address,
             params: server.connect_params("postgres"),
             warnings,
             install: Some(from),
@@ -119,20 +138,32 @@ impl Target {
     pub fn death(&self) -> Option<String> {
         let server = self.server()?;
         let exit = server.try_exit()?;
-        Some(format!("the server {exit}; its log ends with: {}", server.log_tail(3).join(" | ")))
+        // What its sessions say of its end is not the cause of it.
+        let tail: Vec<String> = server
+            .log_tail(LOG_LINES)
+            .into_iter()
+            .filter(|line| !line.contains("unexpected postmaster exit"))
+            .collect();
+        let last = &tail[tail.len().saturating_sub(SHOWN_LINES)..];
+        Some(format!("the server {exit}; its log ends with: {}", last.join(" | ")))
     }
 
-    /// Stops the embedded server. Returns the directory that is kept, if it is. Blocks.
-    pub fn close(self) -> Result<Option<std::path::PathBuf>, RunError> {
+    /// Stops the embedded server. Says what is kept, if something is: only what is
+    /// `worth_keeping`. Blocks.
+    pub fn close(self, worth_keeping: bool) -> Result<Option<Kept>, RunError> {
         let Some(Embedded { server, keep }) = self.embedded else { return Ok(None) };
-        let kept = keep.then(|| server.cluster().dir().to_owned());
-        if keep && server.try_exit().is_none() {
-            server.stop()?;
-        } else {
-            // Its data are thrown away, so the shutdown checkpoint would be too.
-            server.stop_immediately()?;
+        if keep && worth_keeping {
+            let kept = Kept::of(&server);
+            if server.try_exit().is_none() {
+                server.stop()?;
+            }
+            return Ok(Some(kept));
         }
-        Ok(kept)
+        let unused = keep.then(|| server.cluster().dir().to_owned());
+        // Its data are thrown away, so the shutdown checkpoint would be too.
+        server.stop_immediately()?;
+        unused.as_deref().map_or(Ok(()), remove)?;
+        Ok(None)
     }
 }
 
@@ -148,6 +179,26 @@ fn install(
     let major = Major::from_str(major).map_err(|unknown| RunError::NoSuchMajor(unknown.0))?;
     let mut told = |event: &FetchEvent| observer.notice(Progress::Step(&event.to_string()));
     Ok(Installs::within(places.clone()).ensure(major, &mut told)?)
+}
+
+/// Removes a cluster that was to be kept but has nothing in it worth that.
+fn remove(directory: &Path) -> Result<(), RunError> {
+    std::fs::remove_dir_all(directory)
+        .map_err(|source| RunError::System { what: "removing an unused cluster", source })
+}
+
+fn swept_in_words(swept: &Swept) -> String {
+    let some = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        _ => Some(format!("{count} {many}")),
+    };
+    let left = [
+        some(swept.stopped.len(), "server process", "server processes"),
+        some(swept.removed.len(), "cluster", "clusters"),
+    ];
+    let left: Vec<String> = left.into_iter().flatten().collect();
+    format!("removed what an earlier crash left: {}", left.join(", "))
 }
 
 /// Adds `max_connections` where the clients need more than the default and the

@@ -271,8 +271,7 @@ impl RunWriter {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection)
-            .map_err(|source| StoreError::Sqlite { path: self.path.clone(), source })
+        work(&self.connection).map_err(|said| StoreError::Sqlite { path: self.path.clone(), said })
     }
 }
 

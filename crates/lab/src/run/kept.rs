@@ -1,0 +1,75 @@
+//! The cluster of a run that stays after it, and how to start it again.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use walwright_server::RunningCluster;
+
+/// A cluster that was kept: stopped, with what the run left in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Its directory; the data directory is `data` below it. Removing it removes all.
+    pub directory: PathBuf,
+    /// The shell command that starts it on a unix socket.
+    pub start: String,
+    /// The shell command that connects to it then.
+    pub connect: String,
+    /// The shell command that stops it.
+    pub stop: String,
+}
+
+impl Kept {
+    /// How the cluster of a server can be started when the server has been stopped.
+    pub(super) fn of(server: &RunningCluster) -> Kept {
+        let cluster = server.cluster();
+        let directory = cluster.dir().to_owned();
+        // A socket directory elsewhere goes with the run.
+        let inside = server.socket_dir().starts_with(&directory);
+        let socket = if inside { server.socket_dir().to_owned() } else { "/tmp".into() };
+        let socket = socket.display().to_string();
+        let (data, log) = (cluster.data_dir().display().to_string(), cluster.log_file());
+        let pg_ctl = format!("{} -D {}", program(server, "pg_ctl"), quoted(&data));
+        let user = cluster.user();
+        let as_user = if user.is_dropped() {
+            format!("runuser -u {} -- ", user.name())
+        } else {
+            String::new()
+        };
+        let options = quoted(&format!("-k {} -h ''", quoted(&socket)));
+        let log = quoted(&log.display().to_string());
+        Kept {
+            start: format!("{as_user}{pg_ctl} -o {options} -l {log} start"),
+            connect: format!(
+                "{} -h {} -U postgres postgres",
+                program(server, "psql"),
+                quoted(&socket)
+            ),
+            stop: format!("{as_user}{pg_ctl} stop"),
+            directory,
+        }
+    }
+}
+
+/// A program of the install with the environment it needs.
+fn program(server: &RunningCluster, name: &str) -> String {
+    let command = server.cluster().install().command(name);
+    let variables: Vec<String> = command
+        .get_envs()
+        .filter_map(|(name, value)| {
+            let value = value?.to_string_lossy();
+            Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
+        })
+        .collect();
+    let path = quoted(&command.get_program().to_string_lossy());
+    if variables.is_empty() { path } else { format!("env {} {path}", variables.join(" ")) }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./@:,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
