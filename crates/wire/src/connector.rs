@@ -1,7 +1,7 @@
 //! Opening connections: socket, TLS, login.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,9 +141,13 @@ impl Connector {
     }
 
     fn open_tcp(&self, host: &str, deadline: Deadline) -> Result<TcpStream, WireError> {
-        let addresses = (host, self.options.port)
-            .to_socket_addrs()
-            .map_err(|error| self.connect_error(error))?;
+        let port = self.options.port;
+        let addresses: Vec<SocketAddr> = match self.options.hostaddr {
+            Some(address) => vec![(address, port).into()],
+            None => {
+                (host, port).to_socket_addrs().map_err(|error| self.connect_error(error))?.collect()
+            }
+        };
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in addresses {
             let connected = || {

@@ -1,8 +1,12 @@
 //! How and to whom to connect.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::ClientConfig;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +79,13 @@ pub enum ChannelBinding {
 }
 
 /// The TLS part of [`ConnectOptions`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
     /// When and how strictly.
     pub mode: TlsMode,
+    /// A configuration made elsewhere, whose judgement of certificates counts
+    /// instead of `mode`'s; `roots`, `certificate` and `key` are not read then.
+    pub config: Option<Arc<ClientConfig>>,
     /// Whom to trust.
     pub roots: RootCertificates,
     /// PEM file with the client's certificate chain, together with `key`.
@@ -90,10 +97,13 @@ pub struct TlsOptions {
 }
 
 /// How and to whom to connect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ConnectOptions {
     /// Where the server listens.
     pub host: Host,
+    /// The address to connect to by TCP instead of looking up the host, which
+    /// is still the name its certificate must bear.
+    pub hostaddr: Option<IpAddr>,
     /// Its port; also part of the name of a unix socket.
     pub port: u16,
     /// User to log in as.
@@ -118,6 +128,7 @@ impl ConnectOptions {
     pub fn new(host: Host, port: u16, user: impl Into<String>, dbname: impl Into<String>) -> Self {
         ConnectOptions {
             host,
+            hostaddr: None,
             port,
             user: user.into(),
             dbname: dbname.into(),

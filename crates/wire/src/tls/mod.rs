@@ -23,6 +23,9 @@ pub(crate) use stream::TlsStream;
 /// Makes what every TLS connection with these options shares; `None` when TLS
 /// is disabled.
 pub(crate) fn client_config(options: &TlsOptions) -> Result<Option<Arc<ClientConfig>>, WireError> {
+    if let (Some(config), true) = (&options.config, options.mode != TlsMode::Disable) {
+        return Ok(Some(config.clone()));
+    }
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match (options.mode, &options.roots) {
         (TlsMode::Disable, _) => return Ok(None),
