@@ -1,0 +1,292 @@
+//! Everything needed to open a connection, with every default filled in.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::secret::Secret;
+
+/// What connections call themselves unless told otherwise.
+pub(crate) const APPLICATION_NAME: &str = "walwright";
+
+/// How to reach a server, as whom, and which database.
+///
+/// `Debug` hides the password; [`ConnectParams::address`] is the form for
+/// people, without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectParams {
+    pub(crate) host: Host,
+    pub(crate) hostaddr: Option<IpAddr>,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) dbname: String,
+    pub(crate) password: Option<Secret>,
+    pub(crate) ssl_mode: SslMode,
+    pub(crate) root_cert: RootCert,
+    pub(crate) client_cert: Option<PathBuf>,
+    pub(crate) client_key: Option<PathBuf>,
+    pub(crate) channel_binding: ChannelBinding,
+    pub(crate) application_name: String,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) options: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// The directory of its unix socket.
+    Unix(PathBuf),
+    /// A host name or address.
+    Tcp(String),
+}
+
+/// When TLS is used and what is checked; the meanings are libpq's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslMode {
+    /// Never.
+    Disable,
+    /// Only if the server insists.
+    Allow,
+    /// If the server offers it; the default.
+    #[default]
+    Prefer,
+    /// Always; the certificate is checked only if a root certificate is given.
+    Require,
+    /// Always, and the certificate must be signed by a trusted root.
+    VerifyCa,
+    /// As `verify-ca`, and the certificate must name the host.
+    VerifyFull,
+}
+
+impl FromStr for SslMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "disable" => Self::Disable,
+            "allow" => Self::Allow,
+            "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            "verify-ca" => Self::VerifyCa,
+            "verify-full" => Self::VerifyFull,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// Which certificates are trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RootCert {
+    /// None was named and `~/.postgresql/root.crt` does not exist.
+    #[default]
+    None,
+    /// Those of the operating system (`sslrootcert=system`).
+    System,
+    /// Those in a PEM file.
+    File(PathBuf),
+}
+
+/// Whether SCRAM is tied to the TLS channel (`channel_binding`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChannelBinding {
+    /// Never.
+    Disable,
+    /// Where possible; the default.
+    #[default]
+    Prefer,
+    /// Always: a server that cannot is refused.
+    Require,
+}
+
+impl FromStr for ChannelBinding {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "disable" => Self::Disable,
+            "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            _ => return Err(()),
+        })
+    }
+}
+
+impl ConnectParams {
+    /// By unix socket, without a password.
+    pub fn unix_socket(dir: &Path, port: u16, user: &str, dbname: &str) -> Self {
+        Self::new(Host::Unix(dir.to_owned()), port, user, dbname)
+    }
+
+    /// By TCP, with TLS where the server offers it and without a password.
+    pub fn tcp(host: &str, port: u16, user: &str, dbname: &str) -> Self {
+        Self::new(Host::Tcp(host.to_owned()), port, user, dbname)
+    }
+
+    pub(crate) fn new(host: Host, port: u16, user: &str, dbname: &str) -> Self {
+        Self {
+            host,
+            hostaddr: None,
+            port,
+            user: user.to_owned(),
+            dbname: dbname.to_owned(),
+            password: None,
+            ssl_mode: SslMode::default(),
+            root_cert: RootCert::None,
+            client_cert: None,
+            client_key: None,
+            channel_binding: ChannelBinding::default(),
+            application_name: APPLICATION_NAME.to_owned(),
+            connect_timeout: None,
+            options: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same with a password.
+    pub fn with_password(mut self, password: Secret) -> Self {
+        self.password = Some(password);
+        self
+    }
+
+    /// The same for another database.
+    pub fn with_dbname(mut self, dbname: &str) -> Self {
+        self.dbname = dbname.to_owned();
+        self
+    }
+
+    /// The same for another user; the password stays.
+    pub fn with_user(mut self, user: &str) -> Self {
+        self.user = user.to_owned();
+        self
+    }
+
+    /// The same under another application name, which `pg_stat_activity` shows.
+    pub fn with_application_name(mut self, name: &str) -> Self {
+        self.application_name = name.to_owned();
+        self
+    }
+
+    /// The same with another TLS mode and root certificate.
+    pub fn with_tls(mut self, mode: SslMode, root_cert: RootCert) -> Self {
+        self.ssl_mode = mode;
+        self.root_cert = root_cert;
+        self
+    }
+
+    /// Where the server listens.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The address to use instead of looking up the host's name.
+    pub fn hostaddr(&self) -> Option<IpAddr> {
+        self.hostaddr
+    }
+
+    /// The port; for a unix socket it is part of the socket's name.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The path of the unix socket, where there is one.
+    pub fn socket_path(&self) -> Option<PathBuf> {
+        match &self.host {
+            Host::Unix(dir) => Some(dir.join(format!(".s.PGSQL.{}", self.port))),
+            Host::Tcp(_) => None,
+        }
+    }
+
+    /// The role.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The database.
+    pub fn dbname(&self) -> &str {
+        &self.dbname
+    }
+
+    /// The password, if there is one.
+    pub fn password(&self) -> Option<&Secret> {
+        self.password.as_ref()
+    }
+
+    /// When TLS is used; has no effect on a unix socket.
+    pub fn ssl_mode(&self) -> SslMode {
+        self.ssl_mode
+    }
+
+    /// Which certificates are trusted.
+    pub fn root_cert(&self) -> &RootCert {
+        &self.root_cert
+    }
+
+    /// The client's certificate, a PEM file.
+    pub fn client_cert(&self) -> Option<&Path> {
+        self.client_cert.as_deref()
+    }
+
+    /// The key of the client's certificate, a PEM file.
+    pub fn client_key(&self) -> Option<&Path> {
+        self.client_key.as_deref()
+    }
+
+    /// Whether SCRAM is tied to the TLS channel.
+    pub fn channel_binding(&self) -> ChannelBinding {
+        self.channel_binding
+    }
+
+    /// What the connection calls itself.
+    pub fn application_name(&self) -> &str {
+        &self.application_name
+    }
+
+    /// How long connecting may take, where somebody said so.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        self.connect_timeout
+    }
+
+    /// Command-line options for the backend (`options`, `PGOPTIONS`).
+    pub fn options(&self) -> Option<&str> {
+        self.options.as_deref()
+    }
+
+    /// What was found odd while the parameters were put together, for people
+    /// to read: a password file others can read, an option without effect.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether the server runs on this machine as far as the address tells:
+    /// unix socket or loopback.
+    pub fn is_local(&self) -> bool {
+        if let Some(addr) = self.hostaddr {
+            return addr.is_loopback();
+        }
+        match &self.host {
+            Host::Unix(_) => true,
+            Host::Tcp(name) => {
+                name == "localhost" || name.parse().is_ok_and(|addr: IpAddr| addr.is_loopback())
+            }
+        }
+    }
+
+    /// The address for people: user, host, port and database, no password.
+    pub fn address(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for ConnectParams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database {:?} as {:?} at ", self.dbname, self.user)?;
+        match &self.host {
+            Host::Unix(dir) => write!(f, "{}/.s.PGSQL.{}", dir.display(), self.port),
+            Host::Tcp(name) if name.contains(':') => write!(f, "[{name}]:{}", self.port),
+            Host::Tcp(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Putting connection parameters together as libpq does: the connection
+//! string, then the service, then the environment, then the defaults.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::unistd::{Uid, User};
+
+use super::conninfo::{self, ConninfoError, Pairs};
+use super::params::{APPLICATION_NAME, ConnectParams, Host, RootCert};
+use super::passfile;
+use super::secret::Secret;
+use super::service;
+
+/// Connection parameters that cannot be used. Never holds a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The connection string cannot be read.
+    #[error(transparent)]
+    Conninfo(#[from] ConninfoError),
+    /// A parameter libpq does not have either; without its name where a
+    /// password is given too, since a password with a space and a "=" looks
+    /// like one.
+    #[error("there is no connection parameter {}: see the list in PostgreSQL's manual under \"Parameter Key Words\"", shown(.0))]
+    Unknown(Option<String>),
+    /// A parameter that would not be honoured.
+    #[error("the connection parameter {name} is not supported: {advice}")]
+    Unsupported {
+        /// Its name.
+        name: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A value that makes no sense.
+    #[error("{value:?} is no value for {name}: {expected}")]
+    Value {
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// More than one host.
+    #[error(
+        "the connection parameters name several hosts: name the one server that is to be measured"
+    )]
+    SeveralHosts,
+    /// The service is not defined.
+    #[error("the service {name:?} is not defined in {}", places(searched))]
+    NoService {
+        /// The service.
+        name: String,
+        /// The files looked at.
+        searched: Vec<PathBuf>,
+    },
+    /// Nobody to connect as.
+    #[error("no user is named, and the current user id has no name: give user=… or PGUSER")]
+    NoUser,
+}
+
+fn shown(name: &Option<String>) -> String {
+    match name {
+        Some(name) => format!("{name:?}"),
+        None => "of the name given (a password with spaces must be in single quotes)".to_owned(),
+    }
+}
+
+fn places(searched: &[PathBuf]) -> String {
+    let shown: Vec<String> = searched.iter().map(|path| path.display().to_string()).collect();
+    if shown.is_empty() {
+        "any file, since neither HOME nor PGSERVICEFILE is set".to_owned()
+    } else {
+        shown.join(" or ")
+    }
+}
+
+/// What parameters are taken from besides the connection string.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Surroundings {
+    /// The environment.
+    pub(crate) env: Pairs,
+    /// The home directory.
+    pub(crate) home: Option<PathBuf>,
+    /// The name of the current user.
+    pub(crate) os_user: Option<String>,
+    /// Directories a local server's socket may be in.
+    pub(crate) socket_dirs: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    fn current() -> Self {
+        Self {
+            env: std::env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .filter(|(name, _)| name.starts_with("PG"))
+                .collect(),
+            home: std::env::home_dir().filter(|home| !home.as_os_str().is_empty()),
+            os_user: User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name),
+            socket_dirs: default_socket_dirs(),
+        }
+    }
+
+    fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// Where servers put their sockets: Debian's and Fedora's place, and the one
+/// PostgreSQL is built with by default. libpq's file formats call a connection
+/// there "localhost".
+fn default_socket_dirs() -> Vec<PathBuf> {
+    vec![PathBuf::from("/var/run/postgresql"), PathBuf::from("/tmp")]
+}
+
+/// Parameters read from the environment: libpq's name of the variable, and the
+/// keyword.
+const VARIABLES: [(&str, &str); 20] = [
+    ("PGHOST", "host"),
+    ("PGHOSTADDR", "hostaddr"),
+    ("PGPORT", "port"),
+    ("PGDATABASE", "dbname"),
+    ("PGUSER", "user"),
+    ("PGPASSWORD", "password"),
+    ("PGPASSFILE", "passfile"),
+    ("PGSSLMODE", "sslmode"),
+    ("PGSSLNEGOTIATION", "sslnegotiation"),
+    ("PGSSLROOTCERT", "sslrootcert"),
+    ("PGSSLCERT", "sslcert"),
+    ("PGSSLKEY", "sslkey"),
+    ("PGSSLCRL", "sslcrl"),
+    ("PGCHANNELBINDING", "channel_binding"),
+    ("PGAPPNAME", "application_name"),
+    ("PGCONNECT_TIMEOUT", "connect_timeout"),
+    ("PGOPTIONS", "options"),
+    ("PGREQUIREAUTH", "require_auth"),
+    ("PGGSSENCMODE", "gssencmode"),
+    ("PGTARGETSESSIONATTRS", "target_session_attrs"),
+];
+
+/// Keywords that change how bytes travel and nothing that is measured or
+/// trusted: taken, and left to the system's defaults.
+const WITHOUT_EFFECT: [&str; 12] = [
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+    "sslcompression",
+    "sslsni",
+    "krbsrvname",
+    "gsslib",
+    "gssdelegation",
+    "load_balance_hosts",
+    "client_encoding",
+];
+
+/// Keywords that promise something this program would not keep.
+const REFUSED: [(&str, &str); 10] = [
+    ("sslcrl", "revocation lists are not read, so leave it out"),
+    ("sslcrldir", "revocation lists are not read, so leave it out"),
+    ("sslpassword", "encrypted keys are not read, so name an unencrypted key in sslkey"),
+    ("requirepeer", "leave it out, or connect by TCP with TLS"),
+    ("require_auth", "leave it out"),
+    ("replication", "leave it out, since an ordinary session is needed"),
+    ("scram_client_key", "give the password instead"),
+    ("scram_server_key", "give the password instead"),
+    ("ssl_min_protocol_version", "leave it out: TLS 1.2 and 1.3 are used"),
+    ("ssl_max_protocol_version", "leave it out: TLS 1.2 and 1.3 are used"),
+];
+
+/// Keywords with a meaning below.
+const KEYWORDS: [&str; 21] = [
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "passfile",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "channel_binding",
+    "application_name",
+    "fallback_application_name",
+    "connect_timeout",
+    "options",
+    "service",
+    "servicefile",
+    "gssencmode",
+    "target_session_attrs",
+];
+
+impl ConnectParams {
+    /// From a connection string (URI or keywords; may be absent), the `PG*`
+    /// variables, the service file and the password file.
+    ///
+    /// Differences from libpq: one host only; without a host, the sockets in
+    /// `/var/run/postgresql` and `/tmp` are looked for, and failing these
+    /// `localhost` is used; what libpq would honour and this program would not
+    /// is an error, never silently dropped.
+    pub fn resolve(dsn: Option<&str>) -> Result<Self, TargetError> {
+        Self::resolve_in(dsn, &Surroundings::current())
+    }
+
+    pub(crate) fn resolve_in(
+        dsn: Option<&str>,
+        around: &Surroundings,
+    ) -> Result<Self, TargetError> {
+        let mut pairs = match dsn {
+            Some(text) => conninfo::parse(text)?,
+            None => Pairs::new(),
+        };
+        let mut warnings = Vec::new();
+        add_service(&mut pairs, around)?;
+        for (variable, name) in VARIABLES {
+            if let Some(value) = around.var(variable) {
+                pairs.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        }
+        pairs.retain(|_, value| !value.is_empty());
+        check_names(&pairs, &mut warnings)?;
+        build(&pairs, around, warnings)
+    }
+}
+
+fn add_service(pairs: &mut Pairs, around: &Surroundings) -> Result<(), TargetError> {
+    let named = pairs.get("service").map(String::as_str);
+    let Some(name) = named.or(around.var("PGSERVICE")).map(str::to_owned) else {
+        return Ok(());
+    };
+    let mut searched = Vec::new();
+    let given = pairs.get("servicefile").map(String::as_str);
+    if let Some(file) = given.or(around.var("PGSERVICEFILE")) {
+        searched.push(PathBuf::from(file));
+    } else if let Some(home) = &around.home {
+        searched.push(home.join(".pg_service.conf"));
+    }
+    if let Some(dir) = around.var("PGSYSCONFDIR") {
+        searched.push(Path::new(dir).join("pg_service.conf"));
+    }
+    let found = searched
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .find_map(|text| service::section(&text, &name));
+    let Some(found) = found else {
+        return Err(TargetError::NoService { name, searched });
+    };
+    for (key, value) in found {
+        pairs.entry(key).or_insert(value);
+    }
+    Ok(())
+}
+
+fn check_names(pairs: &Pairs, warnings: &mut Vec<String>) -> Result<(), TargetError> {
+    for (name, value) in pairs {
+        if let Some((_, advice)) = REFUSED.iter().find(|(refused, _)| refused == name) {
+            return Err(TargetError::Unsupported { name: name.clone(), advice });
+        }
+        let harmless = match (name.as_str(), value.as_str()) {
+            ("gssencmode", "disable" | "prefer") => true,
+            ("target_session_attrs", "any") => true,
+            ("sslnegotiation", "postgres") => true,
+            ("client_encoding", "auto" | "utf8" | "UTF8" | "UTF-8" | "utf-8") => true,
+            ("gssencmode", _) => {
+                return Err(unsupported(name, "connections are encrypted by TLS: use sslmode"));
+            }
+            ("target_session_attrs", _) => {
+                return Err(unsupported(name, "name the server that is meant"));
+            }
+            ("sslnegotiation", _) => {
+                return Err(unsupported(name, "leave it out: TLS is negotiated the ordinary way"));
+            }
+            ("client_encoding", _) => return Err(unsupported(name, "leave it out: UTF-8 is used")),
+            _ => false,
+        };
+        if harmless || KEYWORDS.contains(&name.as_str()) {
+            continue;
+        }
+        if WITHOUT_EFFECT.contains(&name.as_str()) {
+            warnings.push(format!("the connection parameter {name} has no effect"));
+        } else {
+            let has_password = pairs.contains_key("password");
+            return Err(TargetError::Unknown((!has_password).then(|| name.clone())));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(name: &str, advice: &'static str) -> TargetError {
+    TargetError::Unsupported { name: name.to_owned(), advice }
+}
+
+fn build(
+    pairs: &Pairs,
+    around: &Surroundings,
+    mut warnings: Vec<String>,
+) -> Result<ConnectParams, TargetError> {
+    let get = |name: &str| pairs.get(name).map(String::as_str);
+    let several = ["host", "hostaddr", "port"]
+        .into_iter()
+        // A comma in a directory's name is no list; libpq makes it one.
+        .any(|name| get(name).is_some_and(|value| value.contains(',')));
+    if several {
+        return Err(TargetError::SeveralHosts);
+    }
+    let port = match get("port") {
+        None => 5432,
+        Some(text) => text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or_else(|| value("port", text, "a number from 1 to 65535"))?,
+    };
+    let hostaddr: Option<IpAddr> = match get("hostaddr") {
+        None => None,
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| value("hostaddr", text, "an IP address; a name belongs in host"))?,
+        ),
+    };
+    let host = match (get("host"), hostaddr) {
+        (Some(dir), None) if dir.starts_with('/') => Host::Unix(PathBuf::from(dir)),
+        (Some(dir), Some(addr)) if dir.starts_with('/') => Host::Tcp(addr.to_string()),
+        (Some(name), _) if name.starts_with('@') => {
+            return Err(value("host", name, "sockets in the abstract namespace are not supported"));
+        }
+        (Some(name), _) => Host::Tcp(name.to_owned()),
+        (None, Some(addr)) => Host::Tcp(addr.to_string()),
+        (None, None) => default_host(port, around),
+    };
+    let user = match get("user").or(around.os_user.as_deref()) {
+        Some(user) => user.to_owned(),
+        None => return Err(TargetError::NoUser),
+    };
+    let dbname = get("dbname").unwrap_or(&user).to_owned();
+    if conninfo::looks_like_conninfo(&dbname) {
+        return Err(TargetError::Value {
+            name: "dbname",
+            value: "(a connection string)".to_owned(),
+            expected: "give a connection string with --dsn, and a plain name here",
+        });
+    }
+    let mut params = ConnectParams::new(host, port, &user, &dbname);
+    params.hostaddr = hostaddr;
+    if let Some(text) = get("sslmode") {
+        params.ssl_mode = text.parse().map_err(|()| {
+            value("sslmode", text, "one of disable, allow, prefer, require, verify-ca, verify-full")
+        })?;
+    }
+    if let Some(text) = get("channel_binding") {
+        params.channel_binding = text
+            .parse()
+            .map_err(|()| value("channel_binding", text, "one of disable, prefer, require"))?;
+    }
+    if let Some(text) = get("connect_timeout") {
+        params.connect_timeout = connect_timeout(text)?;
+    }
+    params.application_name = get("application_name")
+        .or(get("fallback_application_name"))
+        .unwrap_or(APPLICATION_NAME)
+        .to_owned();
+    params.options = get("options").map(str::to_owned);
+    add_certificates(&mut params, pairs, around)?;
+    params.password = match get("password") {
+        Some(password) => Some(Secret::new(password)),
+        None => password_from_file(&params, pairs, around, &mut warnings),
+    };
+    params.warnings = warnings;
+    Ok(params)
+}
+
+fn value(name: &'static str, given: &str, expected: &'static str) -> TargetError {
+    TargetError::Value { name, value: given.to_owned(), expected }
+}
+
+/// Seconds; zero and less mean no limit, as in libpq.
+fn connect_timeout(text: &str) -> Result<Option<Duration>, TargetError> {
+    let seconds: i64 =
+        text.trim().parse().map_err(|_| value("connect_timeout", text, "a number of seconds"))?;
+    Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs))
+}
+
+fn default_host(port: u16, around: &Surroundings) -> Host {
+    let socket = format!(".s.PGSQL.{port}");
+    around
+        .socket_dirs
+        .iter()
+        .find(|dir| dir.join(&socket).exists())
+        .map_or_else(|| Host::Tcp("localhost".to_owned()), |dir| Host::Unix(dir.clone()))
+}
+
+fn add_certificates(
+    params: &mut ConnectParams,
+    pairs: &Pairs,
+    around: &Surroundings,
+) -> Result<(), TargetError> {
+    let get = |name: &str| pairs.get(name).map(String::as_str);
+    let in_home = |name: &str| {
+        let path = around.home.as_ref()?.join(".postgresql").join(name);
+        path.is_file().then_some(path)
+    };
+    params.root_cert = match get("sslrootcert") {
+        Some("system") => {
+            // libpq: anybody can get a certificate of a public authority, so
+            // the name must be checked as well.
+            if get("sslmode").is_some_and(|mode| mode != "verify-full") {
+                return Err(value(
+                    "sslmode",
+                    get("sslmode").unwrap_or_default(),
+                    "with sslrootcert=system only verify-full is safe",
+                ));
+            }
+            params.ssl_mode = super::params::SslMode::VerifyFull;
+            RootCert::System
+        }
+        Some(path) => RootCert::File(PathBuf::from(path)),
+        None => in_home("root.crt").map_or(RootCert::None, RootCert::File),
+    };
+    params.client_cert = get("sslcert").map(PathBuf::from).or_else(|| in_home("postgresql.crt"));
+    params.client_key = get("sslkey").map(PathBuf::from).or_else(|| in_home("postgresql.key"));
+    Ok(())
+}
+
+fn password_from_file(
+    params: &ConnectParams,
+    pairs: &Pairs,
+    around: &Surroundings,
+    warnings: &mut Vec<String>,
+) -> Option<Secret> {
+    let path = match pairs.get("passfile") {
+        Some(path) => PathBuf::from(path),
+        None => around.home.as_ref()?.join(".pgpass"),
+    };
+    let hosts = match &params.host {
+        Host::Tcp(name) => vec![name.clone()],
+        Host::Unix(dir) => {
+            let mut names = vec![dir.to_string_lossy().into_owned()];
+            if around.socket_dirs.contains(dir) {
+                names.push("localhost".to_owned());
+            }
+            names
+        }
+    };
+    let wanted = passfile::Wanted {
+        hosts: &hosts,
+        port: params.port,
+        dbname: &params.dbname,
+        user: &params.user,
+    };
+    passfile::look_up(&path, wanted, warnings)
+}
+
+#[cfg(test)]
+mod tests;
