@@ -183,19 +183,23 @@ impl Stage {
         load.stop();
         // The rest of the last interval lies outside the window, but belongs to the record.
         for interval in load.intervals().iter() {
+            if walwright_diagnose::transactions(&interval) > 0 {
+                self.began.store(true, Ordering::Release);
+            }
             self.keep(interval);
         }
         let outcome = match load.join() {
             Err(LoadError::StoppedEarly) => return Err(RunError::Stopped),
             joined => joined?,
         };
+        if outcome.transactions() == 0 {
+            hopeless = hopeless.or_else(|| lasting(outcome.scripts.iter().map(|s| &s.failures)));
+        }
         if let Some(end) = end {
             // Seconds without a server are no part of what is measured.
             let lost = outcome.server_lost.as_ref().map(|lost| lost.at);
-            self.set_window(lost.map_or(end, |lost| lost.min(end)));
-        }
-        if outcome.transactions() == 0 {
-            hopeless = hopeless.or_else(|| lasting(outcome.scripts.iter().map(|s| &s.failures)));
+            let whole = lost.is_none() && hopeless.is_none() && !self.stop.is_requested();
+            self.set_window(lost.map_or(end, |lost| lost.min(end)), whole);
         }
         Ok((outcome, hopeless))
     }
@@ -217,6 +221,11 @@ impl Stage {
             self.phase(PhaseName::WarmUp, interval.start);
         }
         self.starts.push(interval.start);
+        // Failures alone are told by the error; a load that sleeps or waits is one.
+        let failures = interval.scripts.iter().any(|script| !script.failures.is_empty());
+        if walwright_diagnose::transactions(&interval) > 0 || !failures {
+            self.began.store(true, Ordering::Release);
+        }
         let standing = self.settling.push(&interval);
         if let (Some(from), false) = (standing.from, self.measuring) {
             // Where the window begins may still move; a record of a run that dies
@@ -237,11 +246,6 @@ impl Stage {
     }
 
     fn keep(&self, interval: LoadInterval) {
-        // Failures alone are told by the error; a load that sleeps or waits is one.
-        let failures = interval.scripts.iter().any(|script| !script.failures.is_empty());
-        if walwright_diagnose::transactions(&interval) > 0 || !failures {
-            self.began.store(true, Ordering::Release);
-        }
         self.recorder.write(move |writer| writer.interval(&interval));
     }
 
@@ -250,14 +254,15 @@ impl Stage {
         self.observer.notice(Progress::Phase(name));
     }
 
-    /// Writes the final bounds of warm-up and window.
-    fn set_window(&self, end: Timestamp) {
+    /// Writes the final bounds of warm-up and window; of a `whole` run, whether its
+    /// throughput settled.
+    fn set_window(&self, end: Timestamp, whole: bool) {
         let Some(first) = self.starts.first().copied() else { return };
         let Some((from, steady)) = self.settling.window() else { return };
         let start = self.starts[from];
         self.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
         self.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
-        if !steady && !self.stop.is_requested() {
+        if !steady && whole {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
                 "throughput did not settle inside the run: its level shifted or drifted",

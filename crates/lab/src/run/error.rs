@@ -110,7 +110,7 @@ pub enum RunError {
         reason: String,
     },
     /// All transactions fail, for a reason that time does not heal.
-    #[error("no transaction succeeds any more: {text}{}", remedy(kind).map(|r| format!(" ({r})")).unwrap_or_default())]
+    #[error("no transaction succeeds: {text}{}", remedy(kind).map(|r| format!(" ({r})")).unwrap_or_default())]
     NothingSucceeds {
         /// SQLSTATE, or `script`.
         kind: String,

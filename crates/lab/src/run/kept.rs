@@ -27,7 +27,10 @@ impl Kept {
         let inside = server.socket_dir().starts_with(&directory);
         let socket = if inside { server.socket_dir().to_owned() } else { "/tmp".into() };
         let socket = socket.display().to_string();
-        let (data, log) = (cluster.data_dir().display().to_string(), cluster.log_file());
+        let data = cluster.data_dir();
+        // The server's user may not write beside its data directory.
+        let log = quoted(&data.join("server.log").display().to_string());
+        let data = data.display().to_string();
         let pg_ctl = format!("{} -D {}", program(server, "pg_ctl"), quoted(&data));
         let user = cluster.user();
         let as_user = if user.is_dropped() {
@@ -35,8 +38,7 @@ impl Kept {
         } else {
             String::new()
         };
-        let options = quoted(&format!("-k {} -h ''", quoted(&socket)));
-        let log = quoted(&log.display().to_string());
+        let options = quoted(&format!("-k {} -c listen_addresses=", quoted(&socket)));
         Kept {
             start: format!("{as_user}{pg_ctl} -o {options} -l {log} start"),
             connect: format!(

@@ -289,7 +289,8 @@ impl Context {
     fn finish(&self, state: RunState, error: Option<&RunError>) {
         let now = Timestamp::now();
         let error = match error {
-            Some(error) => Some(error.to_string()),
+            // What follows the first line shows a place in a script or a log.
+            Some(error) => error.to_string().lines().next().map(str::to_owned),
             None if state == RunState::Interrupted => {
                 Some("it was stopped before its window was full".to_owned())
             }

@@ -138,14 +138,15 @@ impl Target {
     pub fn death(&self) -> Option<String> {
         let server = self.server()?;
         let exit = server.try_exit()?;
-        // What its sessions say of its end is not the cause of it.
-        let tail: Vec<String> = server
-            .log_tail(LOG_LINES)
-            .into_iter()
-            .filter(|line| !line.contains("unexpected postmaster exit"))
-            .collect();
-        let last = &tail[tail.len().saturating_sub(SHOWN_LINES)..];
-        Some(format!("the server {exit}; its log ends with: {}", last.join(" | ")))
+        let causes: Vec<String> =
+            server.log_tail(LOG_LINES).into_iter().filter(|line| tells_why(line)).collect();
+        let last = &causes[causes.len().saturating_sub(SHOWN_LINES)..];
+        let said = if last.is_empty() {
+            String::new()
+        } else {
+            format!("; its log says: {}", last.join(" | "))
+        };
+        Some(format!("the server {exit}{said}"))
     }
 
     /// Stops the embedded server. Says what is kept, if something is: only what is
@@ -185,6 +186,13 @@ fn install(
 fn remove(directory: &Path) -> Result<(), RunError> {
     std::fs::remove_dir_all(directory)
         .map_err(|source| RunError::System { what: "removing an unused cluster", source })
+}
+
+/// Whether a line of a server's log can be the reason of its end. That its sessions
+/// end with it is none.
+fn tells_why(line: &str) -> bool {
+    let grave = ["PANIC:  ", "FATAL:  ", "terminated by signal", "exited with exit code"];
+    grave.iter().any(|word| line.contains(word)) && !line.contains("unexpected postmaster exit")
 }
 
 fn swept_in_words(swept: &Swept) -> String {
