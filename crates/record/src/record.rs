@@ -79,9 +79,16 @@ impl Record {
         Some(Window { start: phase.start, end: phase.end.unwrap_or_else(|| self.last_seen()) })
     }
 
-    /// The measured window.
+    /// The measured window. Of a run that died, it reaches to the driver's last
+    /// report: what happened after that is unknown, not nothing.
     pub fn window(&self) -> Option<Window> {
-        self.phase(PhaseName::Measure)
+        let window = self.phase(PhaseName::Measure)?;
+        let open = self.phases.iter().any(|p| p.name == PhaseName::Measure && p.end.is_none());
+        let reported = self.intervals.last().map(|last| last.start.plus(last.length));
+        match reported {
+            Some(end) if open => Some(Window { end: end.max(window.start), ..window }),
+            _ => Some(window),
+        }
     }
 
     /// The setting called `name`.

@@ -192,7 +192,10 @@ fn remove(directory: &Path) -> Result<(), RunError> {
 /// end with it is none.
 fn tells_why(line: &str) -> bool {
     let grave = ["PANIC:  ", "FATAL:  ", "terminated by signal", "exited with exit code"];
-    grave.iter().any(|word| line.contains(word)) && !line.contains("unexpected postmaster exit")
+    let echoes =
+        ["unexpected postmaster exit", "in recovery mode", "not yet accepting connections"];
+    let holds = |words: &[&str]| words.iter().any(|word| line.contains(word));
+    holds(&grave) && !holds(&echoes)
 }
 
 fn swept_in_words(swept: &Swept) -> String {
