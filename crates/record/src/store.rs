@@ -1,8 +1,8 @@
 //! The store of a lab: one SQLite file that holds every record.
 //!
-//! A run is written as it goes, by one writer that commits what arrived about
-//! once a second. The file is in WAL mode, so others read while it is written and
-//! a killed process loses at most what it had not committed.
+//! A run is written as it goes, by one writer that commits with every call. The
+//! file is in WAL mode, so others read while it is written and a killed process
+//! loses at most what it had not handed to the writer.
 
 mod load;
 mod schema;
@@ -182,7 +182,9 @@ impl Store {
         load::record(self, id)
     }
 
-    /// Deletes a run and gives its space back.
+    /// Deletes a run and gives its space back to the file system: at once, or,
+    /// while another run is being written, once that run is finished, because
+    /// shrinking the file flushes to disk.
     ///
     /// # Errors
     /// When there is none, or it is still being written.
@@ -194,9 +196,16 @@ impl Store {
             })?;
             return Err(StoreError::InUse { id: id.clone(), pid: owner });
         }
+        let quiet = self.runs()?.iter().all(|run| run.state != RunState::Running);
         self.query(|c| {
+            c.pragma_update(None, "synchronous", "NORMAL")?;
+            c.pragma_update(None, "wal_autocheckpoint", if quiet { 1000 } else { 0 })?;
             c.execute("DELETE FROM run WHERE id = ?1", [&id.0])?;
-            c.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+            free_unused_pages(c)?;
+            if quiet {
+                c.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            }
+            Ok(())
         })
     }
 
@@ -248,6 +257,26 @@ impl Store {
         })
         .map(|at| at.flatten().map(Timestamp))
     }
+}
+
+/// Cuts the unused pages off the file, some at a time, so that a run that is being
+/// written waits for the write lock only briefly.
+fn free_unused_pages(c: &Connection) -> rusqlite::Result<()> {
+    let unused = || c.query_row("PRAGMA freelist_count", [], |r| r.get::<_, i64>(0));
+    let mut left = unused()?;
+    while left > 0 {
+        // Each step frees one page.
+        let mut statement = c.prepare("PRAGMA incremental_vacuum(1000)")?;
+        let mut steps = statement.query([])?;
+        while steps.next()?.is_some() {}
+        let now = unused()?;
+        if now >= left {
+            // A file made without auto_vacuum keeps its pages.
+            break;
+        }
+        left = now;
+    }
+    Ok(())
 }
 
 /// What helps, in words that follow what SQLite said.

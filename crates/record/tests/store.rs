@@ -76,7 +76,7 @@ fn a_run_reads_back_as_it_was_written() {
         .event(&Event { at: ORIGIN, kind: "checkpoint".to_owned(), text: "done".to_owned() })
         .unwrap();
     writer.warning(&Warning::new(WarningCode::LeanMode, "lean").hint("say so")).unwrap();
-    writer.side_measure("empty_query_round_trip", 3.5e-5).unwrap();
+    writer.side_measure("empty query", 3.5e-5).unwrap();
     writer.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(4)), None).unwrap();
 
     let record = store.load(&store.find("latest").unwrap().id).unwrap();
@@ -87,7 +87,7 @@ fn a_run_reads_back_as_it_was_written() {
     assert_eq!(record.intervals[2].scripts[0].failures["40001"], 2);
     assert_eq!(record.samples(Source::Wal)[3], sample(3));
     assert_eq!(record.samples(Source::Wal)[3].rows[0].number("wal_sync_time"), None);
-    assert_eq!(record.side_measures["empty_query_round_trip"], 3.5e-5);
+    assert_eq!(record.side_measures["empty query"], 3.5e-5);
     assert_eq!(record.warnings[0].hint.as_deref(), Some("say so"));
     assert_eq!(record.events.len(), 1);
     // Statements are merged over the measured window only: seconds 1 to 3.
@@ -144,6 +144,40 @@ fn a_live_run_is_left_alone_and_not_deleted() {
     writer.finish(RunState::Complete, ORIGIN, None).unwrap();
     second_reader.delete(&found.id).unwrap();
     assert!(matches!(store.load(&found.id), Err(StoreError::NoSuchRun { .. })));
+}
+
+#[test]
+fn deleting_a_run_shrinks_the_file() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let size = || std::fs::metadata(store.path()).unwrap().len();
+    let write = |name: &str, seconds: u64| {
+        let mut writer = store.begin(&header(name)).unwrap();
+        for second in 0..seconds {
+            writer
+                .event(&Event { at: ORIGIN, kind: "x".to_owned(), text: "y".repeat(4_000) })
+                .unwrap();
+            writer.sample(&sample(second)).unwrap();
+        }
+        writer
+    };
+    write("small", 1).finish(RunState::Complete, ORIGIN, None).unwrap();
+    let before = size();
+    write("large", 300).finish(RunState::Complete, ORIGIN, None).unwrap();
+    write("medium", 100).finish(RunState::Complete, ORIGIN, None).unwrap();
+    let full = size();
+    assert!(full > before + 1_000_000, "{before} {full}");
+    store.delete(&RunId("large".to_owned())).unwrap();
+    let less = size();
+    assert!(less + 1_000_000 < full, "{full} {less}");
+
+    // While a run is written the file is left alone; its end brings the space back.
+    let mut alive = write("alive", 1);
+    store.delete(&RunId("medium".to_owned())).unwrap();
+    assert!(size() >= less, "{less} {}", size());
+    alive.finish(RunState::Complete, ORIGIN, None).unwrap();
+    assert!(size() < before + 100_000, "{before} {}", size());
+    assert_eq!(store.runs().unwrap().len(), 2);
 }
 
 #[test]
