@@ -29,7 +29,8 @@ pub struct Record {
     pub storage: Option<StorageProbe>,
     /// Processor speed before the run.
     pub cpu: Option<CpuProbe>,
-    /// Figures of measurements beside the load, in seconds: `empty_query_round_trip`, …
+    /// Figures of measurements beside the load, in seconds, under the name the
+    /// workload gives them: `empty query`, …
     pub side_measures: BTreeMap<String, f64>,
     /// Stages in time order.
     pub phases: Vec<Phase>,
