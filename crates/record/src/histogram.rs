@@ -240,7 +240,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_latency_is_kept_to_32_ns_or_a_thousandth(bits in 0_u32..41, low in any::<u64>()) {
-            let nanos = (low % (1 << bits) | 1 << bits).min(HIGHEST_NS);
+            let nanos = ((1 << bits) + low % (1 << bits)).min(HIGHEST_NS);
             let mut dense = LatencyHistogram::new();
             dense.record_nanos(nanos);
             let kept = dense.max().unwrap().as_nanos() as u64;
