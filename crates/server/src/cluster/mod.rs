@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use error::ClusterError;
 pub use guard::ServerExit;
+pub(crate) use guard::die_with_parent;
 pub use running::{RunningCluster, StopMode};
 pub use settings::SettingError;
 pub use sweep::{Swept, sweep};

@@ -6,8 +6,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
+
 use super::manifest::Release;
 use super::{FetchEvent, InstallError};
+use crate::cluster::die_with_parent;
 
 /// A Python package tool found on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,14 +152,16 @@ fn run(
                 .args(["--python-platform", &format!("{arch}-manylinux_2_28")]);
         }
     }
-    command
-        .arg("--target")
-        .arg(into)
-        .arg("-r")
-        .arg(requirements)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.arg("--target").arg(into).arg("-r").arg(requirements);
+    listen(command, progress)
+}
+
+/// Runs a program to its end and passes on what it says, without credentials. Its
+/// output is an error if it fails. Starts and waits in one thread, so that the
+/// program is told to end when this thread or process does.
+fn listen(mut command: Command, progress: &mut dyn FnMut(&FetchEvent)) -> Result<(), String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    die_with_parent(&mut command, Signal::SIGTERM);
     let mut child = command.spawn().map_err(|error| format!("could not be started: {error}"))?;
     let stderr = child.stderr.take();
     let errors = std::thread::spawn(move || {
@@ -170,19 +175,40 @@ fn run(
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let line = without_credentials(&line);
             progress(&FetchEvent::ToolSaid(line.clone()));
             said.push_str(&line);
             said.push('\n');
         }
     }
     let status = child.wait().map_err(|error| error.to_string())?;
-    said.push_str(&errors.join().unwrap_or_default());
+    said.push_str(&without_credentials(&errors.join().unwrap_or_default()));
     if status.success() {
         Ok(())
     } else {
         said.push_str(&format!("({status})"));
         Err(said)
     }
+}
+
+/// The text with `***` for the user and password of each address in it: mirrors
+/// and proxies are often configured as `https://user:password@host`.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("//");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str("//");
+        let ends = |c: char| c == '/' || c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>');
+        let authority = &part[..part.find(ends).unwrap_or(part.len())];
+        match authority.rfind('@') {
+            Some(at) => {
+                shown.push_str("***");
+                shown.push_str(&part[at..]);
+            }
+            None => shown.push_str(part),
+        }
+    }
+    shown
 }
 
 /// What the person can do, read off the words of pip and uv.
@@ -232,7 +258,60 @@ fn clear(dir: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::hint;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::{FetchEvent, hint, listen, without_credentials};
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for (said, shown) in [
+            (
+                "Looking in: https://joe:s3cret@mirror/simple",
+                "Looking in: https://***@mirror/simple",
+            ),
+            (
+                "http://token@a/b, //u:p@c@d 'https://u:p@e'",
+                "http://***@a/b, //***@d 'https://***@e'",
+            ),
+            ("https://host/a@1.0 and a@b // c@d", "https://host/a@1.0 and a@b // c@d"),
+            ("", ""),
+        ] {
+            assert_eq!(without_credentials(said), shown);
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo https://u:p@out; echo https://u:p@err >&2; exit 3"]);
+        let mut heard = Vec::new();
+        let said = listen(command, &mut |event| heard.push(format!("{event:?}"))).unwrap_err();
+        assert!(said.contains("***@out") && said.contains("***@err"), "{said}");
+        assert!(!said.contains("u:p") && !heard.concat().contains("u:p"), "{said} {heard:?}");
+    }
+
+    #[test]
+    fn a_fetch_ends_with_the_thread_that_waits_for_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo $$; exec sleep 600"]);
+            let _ = listen(command, &mut |event| {
+                if let FetchEvent::ToolSaid(pid) = event {
+                    tell.send(pid.clone()).expect("the test listens");
+                    // The thread dies without waiting.
+                    std::panic::resume_unwind(Box::new(()));
+                }
+            });
+        });
+        let pid = told.recv().expect("a pid");
+        assert!(waiting.join().is_err());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // Nobody reaps it here, so it stays as a zombie.
+        while std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|s| !s.contains(") Z "))
+        {
+            assert!(Instant::now() < deadline, "the child lives on");
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn hints_follow_what_the_tool_said() {
