@@ -1,7 +1,6 @@
 //! Opening a control connection, and saying in one sentence why it failed.
 
 use std::io;
-use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
@@ -10,9 +9,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::params::{ChannelBinding, ConnectParams, Host, SslMode};
 use super::tls::tls_client_config;
 use crate::version::PgVersion;
-
-/// How long connecting may take when nobody said.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why a connection was not made, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,12 +83,13 @@ pub async fn connect(params: &ConnectParams) -> Result<Client, ConnectError> {
 pub async fn connect_versioned(
     params: &ConnectParams,
 ) -> Result<(Client, PgVersion), ConnectError> {
-    let timeout = params.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
-    let (client, said) =
-        tokio::time::timeout(timeout, attempts(params)).await.map_err(|_| {
-            let detail = format!("no answer within {} s", timeout.as_secs());
+    let (client, said) = match params.connect_timeout {
+        None => attempts(params).await?,
+        Some(limit) => tokio::time::timeout(limit, attempts(params)).await.map_err(|_| {
+            let detail = format!("no answer within {} s", limit.as_secs());
             ConnectError::new(params, ConnectFailure::Timeout, detail)
-        })??;
+        })??,
+    };
     let version = match said.as_deref().and_then(PgVersion::parse) {
         Some(version) => version,
         None => {

@@ -11,6 +11,10 @@ use super::secret::Secret;
 /// What connections call themselves unless told otherwise.
 pub(crate) const APPLICATION_NAME: &str = "walwright";
 
+/// How long connecting may take when nobody said. libpq would then wait without
+/// limit, which for a program that runs unattended means for ever.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// How to reach a server, as whom, and which database.
 ///
 /// `Debug` hides the password; [`ConnectParams::address`] is the form for
@@ -139,7 +143,7 @@ impl ConnectParams {
             client_key: None,
             channel_binding: ChannelBinding::default(),
             application_name: APPLICATION_NAME.to_owned(),
-            connect_timeout: None,
+            connect_timeout: Some(CONNECT_TIMEOUT),
             options: None,
             warnings: Vec::new(),
         }
@@ -166,6 +170,19 @@ impl ConnectParams {
     /// The same under another application name, which `pg_stat_activity` shows.
     pub fn with_application_name(mut self, name: &str) -> Self {
         self.application_name = name.to_owned();
+        self
+    }
+
+    /// The same with more command-line options for the backend, after those there
+    /// are: `-c name=value`, with a backslash before spaces and backslashes in a
+    /// value. Settings given so belong to the session from its start: a pooler
+    /// that cannot honour them refuses the connection, and none is left behind in
+    /// a session that it lends to others.
+    pub fn with_options(mut self, options: &str) -> Self {
+        self.options = Some(match self.options {
+            Some(before) => format!("{before} {options}"),
+            None => options.to_owned(),
+        });
         self
     }
 
@@ -244,7 +261,8 @@ impl ConnectParams {
         &self.application_name
     }
 
-    /// How long connecting may take, where somebody said so.
+    /// How long connecting may take; `None` is without limit (`connect_timeout=0`,
+    /// as in libpq). 15 s where nobody said, where libpq has no limit.
     pub fn connect_timeout(&self) -> Option<Duration> {
         self.connect_timeout
     }
@@ -258,20 +276,6 @@ impl ConnectParams {
     /// to read: a password file others can read, an option without effect.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
-    }
-
-    /// Whether the server runs on this machine as far as the address tells:
-    /// unix socket or loopback.
-    pub fn is_local(&self) -> bool {
-        if let Some(addr) = self.hostaddr {
-            return addr.is_loopback();
-        }
-        match &self.host {
-            Host::Unix(_) => true,
-            Host::Tcp(name) => {
-                name == "localhost" || name.parse().is_ok_and(|addr: IpAddr| addr.is_loopback())
-            }
-        }
     }
 
     /// The address for people: user, host, port and database, no password.

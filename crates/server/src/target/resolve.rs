@@ -205,8 +205,9 @@ impl ConnectParams {
     ///
     /// Differences from libpq: one host only; without a host, the sockets in
     /// `/var/run/postgresql` and `/tmp` are looked for, and failing these
-    /// `localhost` is used; what libpq would honour and this program would not
-    /// is an error, never silently dropped.
+    /// `localhost` is used; without a `connect_timeout`, 15 s instead of no limit
+    /// (0 is no limit here too); what libpq would honour and this program would
+    /// not is an error, never silently dropped.
     pub fn resolve(dsn: Option<&str>) -> Result<Self, TargetError> {
         Self::resolve_in(dsn, &Surroundings::current())
     }

@@ -60,7 +60,23 @@ fn the_string_wins_over_the_environment() {
     let uri = resolve("postgres://u:p%40@[::1]:7/db?sslmode=disable", &env).expect("valid");
     assert_eq!(uri.password().map(Secret::expose), Some("p@"));
     assert_eq!(uri.address(), "database \"db\" as \"u\" at [::1]:7");
-    assert!(uri.is_local());
+}
+
+#[test]
+fn a_connect_timeout_of_zero_is_no_limit() {
+    let limit = |dsn: &str| resolve(dsn, &[]).expect("valid").connect_timeout();
+    assert_eq!(limit("host=h user=u"), Some(Duration::from_secs(15)));
+    assert_eq!(limit("host=h user=u connect_timeout=0"), None);
+    assert_eq!(limit("host=h user=u connect_timeout=-1"), None);
+    assert_eq!(limit("host=h user=u connect_timeout=3"), Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn options_are_appended() {
+    let params = resolve("host=h user=u", &[]).expect("valid").with_options("-c jit=off");
+    assert_eq!(params.options(), Some("-c jit=off"));
+    let params = params.with_options("-c a=b");
+    assert_eq!(params.options(), Some("-c jit=off -c a=b"));
 }
 
 #[test]
