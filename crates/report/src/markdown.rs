@@ -89,7 +89,8 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
     push("Mean time of a flush", wal.and_then(|w| w.mean_flush).map(format::latency));
     push("Checkpoints completed", summary.checkpoints.as_ref().map(|c| format::count(c.completed)));
     for (name, seconds) in &record.side_measures {
-        push(&words::side_measure(name), Some(format::seconds(*seconds)));
+        let name = format!("{}, {}", words::side_measure(name), words::SIDE_MEASURE);
+        push(&name, Some(format::seconds(*seconds)));
     }
     rows
 }

@@ -268,7 +268,8 @@ fn a_pass_mark_is_a_word_not_a_colour() {
     let rendered = render(&record);
     rendered.all_say("FAIL");
     rendered.all_say("not under the workload's mark of 0.50 ms");
-    rendered.all_say("ound trip of an empty query");
+    rendered.all_say("Empty query");
+    rendered.all_say("median round trip beside the load");
     mark(&mut record, 50_000);
     let rendered = render(&record);
     rendered.all_say("PASS");

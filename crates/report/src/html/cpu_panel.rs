@@ -51,7 +51,8 @@ pub(super) fn cpu(record: &Record, plots: &Plots, axis: &Axis) -> Option<Panel> 
     })
 }
 
-/// The probe stores groups as `server: ROLE` and `other: COMMAND`.
+/// The probe stores groups as `server: ROLE`, `other: COMMAND`, `walwright` and
+/// `kernel threads`.
 fn short(group: &str) -> &str {
     group.strip_prefix("server: ").or(group.strip_prefix("other: ")).unwrap_or(group)
 }

@@ -95,7 +95,8 @@ pub(super) fn beside(record: &Record, summary: &Summary) -> Vec<Figure> {
         }
     }
     for (name, seconds) in &record.side_measures {
-        push(&words::side_measure(name), Some(format::seconds(*seconds)), None);
+        let note = words::SIDE_MEASURE.to_owned();
+        push(&words::side_measure(name), Some(format::seconds(*seconds)), Some(note));
     }
     figures
 }

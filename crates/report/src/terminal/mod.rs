@@ -124,19 +124,14 @@ impl Page<'_> {
     }
 
     fn side_measures(&mut self, record: &Record) {
-        let measures: Vec<String> = record
-            .side_measures
-            .iter()
-            .map(|(name, seconds)| {
-                format!(
-                    "{} {}",
-                    words::side_measure(name).to_lowercase(),
-                    format::seconds(*seconds)
-                )
-            })
-            .collect();
-        if !measures.is_empty() {
-            self.wrapped("Beside", &measures, ", ");
+        for (name, seconds) in &record.side_measures {
+            let name = words::side_measure(name);
+            let figure = format!("{} {}", format::seconds(*seconds), words::SIDE_MEASURE);
+            if name.chars().count() < NAMES {
+                self.wrapped(&name, &[figure], ", ");
+            } else {
+                self.wrapped("Beside", &[name.to_lowercase(), figure], ": ");
+            }
         }
     }
 

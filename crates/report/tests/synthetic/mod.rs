@@ -60,7 +60,7 @@ pub fn record_of(measure: u64) -> Record {
         rounds_per_second: 212_000.0,
         spread: 0.013,
     });
-    record.side_measures.insert("empty_query_round_trip".into(), 31e-6);
+    record.side_measures.insert("empty query".into(), 31e-6);
     let phase =
         |name, from: u64, to: u64| Phase { name, start: at(from as f64), end: Some(at(to as f64)) };
     record.phases = vec![
