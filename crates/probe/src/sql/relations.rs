@@ -166,6 +166,7 @@ impl Relations {
             .filter_map(|oid| u32::try_from(oid).ok())
             .collect();
         if wanted.is_empty() && !first {
+            state.sparse.stored();
             return Ok(RelationsReading { cost, rows: Vec::new(), at });
         }
         let full = session.read(&self.full, &[&wanted], &ctx.clock, &ctx.cost).await?;
@@ -191,6 +192,7 @@ impl Relations {
             Err(error) => tracing::debug!(%error, "no relation sizes this time"),
         }
         emit(&ctx.sink, full.at, state.source, rows.clone());
+        state.sparse.stored();
         Ok(RelationsReading { cost, rows, at: full.at })
     }
 }

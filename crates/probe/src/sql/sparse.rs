@@ -11,15 +11,29 @@ pub(crate) struct Sparse {
     /// Keys left out of the first sample. Their counters at the start are not in
     /// the record, so a later row could not be told from one that began at zero.
     ignored: HashSet<i64>,
+    /// The last look, until its rows are stored.
+    pending: Option<Look>,
+}
+
+#[derive(Debug, Default)]
+struct Look {
+    seen: HashMap<i64, i64>,
+    ignored: HashSet<i64>,
 }
 
 impl Sparse {
     /// Follows the first `limit` keys of the first look and all that appear later.
     pub(crate) fn new(limit: usize) -> Self {
-        Sparse { limit, started: false, seen: HashMap::new(), ignored: HashSet::new() }
+        Sparse {
+            limit,
+            started: false,
+            seen: HashMap::new(),
+            ignored: HashSet::new(),
+            pending: None,
+        }
     }
 
-    /// Whether the first look is still to come.
+    /// Whether the rows of the first look are still to be stored.
     pub(crate) fn is_first(&self) -> bool {
         !self.started
     }
@@ -31,9 +45,11 @@ impl Sparse {
 
     /// Takes a look at all keys, most important first, and returns those whose
     /// rows are to be read: at first all within the limit, then those that
-    /// changed or are new.
+    /// changed or are new. A look whose rows are not then [`stored`](Self::stored),
+    /// because reading them failed, is forgotten: they come up again at the next.
     pub(crate) fn changed(&mut self, look: impl Iterator<Item = (i64, i64)>) -> Vec<i64> {
         let mut now: HashMap<i64, i64> = HashMap::with_capacity(self.seen.len());
+        let mut ignored = HashSet::new();
         let mut order = Vec::new();
         for (key, number) in look {
             if self.ignored.contains(&key) {
@@ -43,16 +59,24 @@ impl Sparse {
                 // Several rows may share a key; they are read together.
                 *sum = sum.wrapping_add(number);
             } else if !self.started && now.len() >= self.limit {
-                self.ignored.insert(key);
+                ignored.insert(key);
             } else {
                 now.insert(key, number);
                 order.push(key);
             }
         }
         order.retain(|key| !self.started || self.seen.get(key) != now.get(key));
-        self.seen = now;
-        self.started = true;
+        self.pending = Some(Look { seen: now, ignored });
         order
+    }
+
+    /// Says that the rows of the last look are in the record.
+    pub(crate) fn stored(&mut self) {
+        if let Some(look) = self.pending.take() {
+            self.seen = look.seen;
+            self.ignored.extend(look.ignored);
+            self.started = true;
+        }
     }
 }
 
@@ -62,22 +86,42 @@ mod tests {
 
     use super::*;
 
+    impl Sparse {
+        fn stored_changes<const N: usize>(&mut self, look: [(i64, i64); N]) -> Vec<i64> {
+            let changed = self.changed(look.into_iter());
+            self.stored();
+            changed
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_comes_up_again() {
+        let mut sparse = Sparse::new(2);
+        assert_eq!(sparse.changed([(1, 5), (2, 5), (3, 1)].into_iter()), [1, 2]);
+        assert!(sparse.is_first() && sparse.ignored() == 0);
+        assert_eq!(sparse.stored_changes([(3, 9), (1, 5), (2, 5)]), [3, 1]);
+        assert!(!sparse.is_first() && sparse.ignored() == 1);
+        assert_eq!(sparse.changed([(1, 6), (3, 9)].into_iter()), [1]);
+        assert_eq!(sparse.stored_changes([(1, 6), (3, 9)]), [1]);
+        assert_eq!(sparse.stored_changes([(1, 6), (3, 9)]), Vec::<i64>::new());
+    }
+
     #[test]
     fn first_all_then_what_moved_or_is_new() {
         let mut sparse = Sparse::new(10);
-        assert_eq!(sparse.changed([(1, 5), (2, 5)].into_iter()), [1, 2]);
-        assert_eq!(sparse.changed([(1, 5), (2, 6), (3, 0)].into_iter()), [2, 3]);
-        assert_eq!(sparse.changed([(1, 5), (3, 0)].into_iter()), Vec::<i64>::new());
+        assert_eq!(sparse.stored_changes([(1, 5), (2, 5)]), [1, 2]);
+        assert_eq!(sparse.stored_changes([(1, 5), (2, 6), (3, 0)]), [2, 3]);
+        assert_eq!(sparse.stored_changes([(1, 5), (3, 0)]), Vec::<i64>::new());
         // Evicted and back: its counters begin anew, so it counts as new.
-        assert_eq!(sparse.changed([(1, 5), (2, 6), (3, 0)].into_iter()), [2]);
+        assert_eq!(sparse.stored_changes([(1, 5), (2, 6), (3, 0)]), [2]);
     }
 
     #[test]
     fn what_lay_beyond_the_limit_never_comes_up_without_a_beginning() {
         let mut sparse = Sparse::new(2);
-        assert_eq!(sparse.changed([(1, 9), (2, 8), (3, 7)].into_iter()), [1, 2]);
+        assert_eq!(sparse.stored_changes([(1, 9), (2, 8), (3, 7)]), [1, 2]);
         assert_eq!(sparse.ignored(), 1);
-        assert_eq!(sparse.changed([(3, 100), (4, 1), (1, 9), (2, 8)].into_iter()), [4]);
+        assert_eq!(sparse.stored_changes([(3, 100), (4, 1), (1, 9), (2, 8)]), [4]);
     }
 
     proptest! {
@@ -92,6 +136,7 @@ mod tests {
                 for key in sparse.changed(look.iter().map(|(k, v)| (*k, *v))) {
                     known.insert(key, look[&key]);
                 }
+                sparse.stored();
                 for (key, number) in look {
                     prop_assert_eq!(known.get(key), Some(number));
                 }

@@ -148,6 +148,7 @@ impl Statements {
             wanted.extend(state.without_text.iter().filter(|id| seen.insert(**id)));
         }
         if wanted.is_empty() {
+            state.sparse.stored();
             return Ok(spent);
         }
         let full = session.read(&self.full, &[&wanted], &ctx.clock, &ctx.cost).await?;
@@ -162,6 +163,7 @@ impl Statements {
             state.texts_read = Some(Instant::now());
         }
         emit(&ctx.sink, full.at, Source::Statements, rows);
+        state.sparse.stored();
         Ok(spent)
     }
 }
