@@ -29,6 +29,8 @@
 //!   probe looked (or, where texts are costly to read, a few samples later).
 //! - In `processes`, `neighbours`, `disk`, `cpu` and `probe_cost` every column is cumulative
 //!   unless its name says otherwise (`count`, `*_bytes` of memory, `in_flight`).
+//! - In `neighbours`, groups are `other: COMMAND`, and `kernel threads` for all of
+//!   the kernel's.
 
 mod clock;
 mod connector;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use walwright_record::Row;
 
-use super::processes::{Reader, all_pids};
+use super::processes::{Reader, Stat, all_pids};
 use super::roles::Usage;
 
 /// A command is worth a row once it has used this share of one processor over
@@ -15,8 +15,13 @@ const LOUD_SHARE: f64 = 0.01;
 /// At most so many commands get rows.
 const MOST: usize = 12;
 
+/// The group of all threads of the kernel (kworker, jbd2, ksoftirqd, …). They work
+/// for the server as for any other process: they write its dirty pages back and
+/// end its I/O. So they are no neighbours that somebody could stop.
+const KERNEL: &str = "kernel threads";
+
 /// Follows every process that is neither the server's nor walwright's, summed
-/// by command name since the probe began.
+/// by command name since the probe began; the kernel's threads in one sum.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     began: Instant,
@@ -58,7 +63,7 @@ impl Neighbours {
         self.totals.values_mut().for_each(|total| total.count = 0);
         for pid in all_pids().into_iter().filter(|pid| !is_ours(*pid)) {
             let Some(stat) = reader.stat(pid) else { continue };
-            let total = self.totals.entry(command(&stat.comm)).or_default();
+            let total = self.totals.entry(group(&stat)).or_default();
             total.count += 1;
             let mut usage = Usage {
                 user_seconds: stat.user_seconds,
@@ -95,17 +100,14 @@ impl Neighbours {
         loud.into_iter()
             .map(|(name, total)| {
                 total.loud = true;
-                total.usage.row(&format!("other: {name}"), Some(total.count), None)
+                total.usage.row(name, Some(total.count), None)
             })
             .collect()
     }
 }
 
-/// The command name; kernel workers without their processor and work
-/// (`kworker/0:1-events`).
-fn command(comm: &str) -> String {
-    let end = comm.find('/').filter(|end| *end > 0).unwrap_or(comm.len());
-    comm[..end].to_owned()
+fn group(stat: &Stat) -> String {
+    if stat.kernel { KERNEL.to_owned() } else { format!("other: {}", stat.comm) }
 }
 
 fn since(last: &Usage, now: &Usage) -> Usage {
@@ -124,10 +126,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_workers_are_one_command() {
-        assert_eq!(command("kworker/0:1-events"), "kworker");
-        assert_eq!(command("jbd2/vda-8"), "jbd2");
-        assert_eq!(command("rustc"), "rustc");
+    fn kernel_threads_are_one_group() {
+        let group_of = |text: &str| group(&Stat::parse(text, 100.0).unwrap());
+        let times = "0 0 0 0 7 3 0 0 20 0 1 0 48";
+        let kworker = format!("31 (kworker/0:1-events) I 2 0 0 0 -1 69238880 {times}");
+        let jbd2 = format!("98 (jbd2/vda-8) S 2 0 0 0 -1 2129984 {times}");
+        // In a container, PID 2 may be any program.
+        let rustc = format!("31 (rustc) R 2 31 31 0 -1 4194304 {times}");
+        assert_eq!(group_of(&kworker), "kernel threads");
+        assert_eq!(group_of(&jbd2), "kernel threads");
+        assert_eq!(group_of(&rustc), "other: rustc");
     }
 
     #[test]
@@ -137,7 +145,7 @@ mod tests {
         let me = std::process::id();
         let only_me = |pid: u32| pid != me;
         assert!(neighbours.sample(&mut reader, only_me).is_empty());
-        let name = command(&reader.stat(me).unwrap().comm);
+        let name = group(&reader.stat(me).unwrap());
         let deadline = Instant::now() + std::time::Duration::from_secs(30);
         let mut sum = 1_u64;
         loop {
@@ -146,7 +154,7 @@ mod tests {
             }
             let rows = neighbours.sample(&mut reader, only_me);
             if let Some(row) = rows.first() {
-                assert_eq!(row.text("process_group"), Some(format!("other: {name}").as_str()));
+                assert_eq!(row.text("process_group"), Some(name.as_str()));
                 assert!(row.number("user_seconds").unwrap() <= 30.0);
                 break;
             }

@@ -9,11 +9,17 @@ use walwright_record::Row;
 use super::read::{page_bytes, read_into, read_piece, read_trimmed, ticks_per_second};
 use super::roles::{Memory, Role, Usage};
 
+/// The flag of kernel threads in `/proc/PID/stat` (include/linux/sched.h). Unlike
+/// their parent, PID 2, it says the same in every PID namespace.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stat {
     pub(crate) comm: String,
     pub(crate) parent: u32,
+    /// Whether it is a thread of the kernel.
+    pub(crate) kernel: bool,
     pub(crate) user_seconds: f64,
     pub(crate) system_seconds: f64,
     /// Of children that were waited for.
@@ -34,6 +40,7 @@ impl Stat {
         Some(Stat {
             comm: comm.to_owned(),
             parent: fields.get(1)?.parse().ok()?,
+            kernel: fields.get(6)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
             user_seconds: ticks(11)?,
             system_seconds: ticks(12)?,
             children_user_seconds: ticks(13)?,
@@ -363,6 +370,7 @@ mod tests {
         let stat = |children: f64| Stat {
             comm: "postgres".to_owned(),
             parent: 1,
+            kernel: false,
             user_seconds: 0.0,
             system_seconds: 0.0,
             children_user_seconds: children,
