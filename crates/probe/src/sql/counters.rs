@@ -223,7 +223,7 @@ impl Prepared {
         let columns = Columns::detect(session).await?;
         if session.pooled {
             state.cannot_see(
-                "the probe's connections are lent by a pooler: it leaves their settings alone, and its own sessions cannot be told from others; connect to the server itself"
+                "the probe's connections are lent by a pooler: its own sessions cannot be told from others; connect to the server itself"
                     .to_owned(),
             );
         }

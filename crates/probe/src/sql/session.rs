@@ -14,33 +14,11 @@ use crate::clock::Clock;
 use crate::cost::Cost;
 use crate::host::processes::{is_postgres_backend, schedstat_nanos};
 use crate::host::read::reread_piece;
-use crate::{APPLICATION_NAME, Connector, ProbeError};
+use crate::{Connector, ProbeError};
 
 /// Stands at the head of every query, so that the server's own statistics show
 /// who asked.
 pub(crate) const MARK: &str = "/* walwright probe */ ";
-
-/// What every session sets for itself. Generic plans and no JIT because the same
-/// few cheap queries run again and again; read-only because a guest changes
-/// nothing; the timeouts so that neither a lock nor a stall holds up sampling for long.
-const SETUP: &str = "
-SET search_path = pg_catalog;
-SET default_transaction_read_only = on;
-SET jit = off;
-SET max_parallel_workers_per_gather = 0;
-SET plan_cache_mode = force_generic_plan;
-SET statement_timeout = '5s';
-SET lock_timeout = '100ms';
-SET client_min_messages = error;
-";
-
-/// Settings that keep the probe out of statistics and logs; only a superuser may
-/// change them, and each may be refused.
-const SETUP_SUPERUSER: [&str; 3] = [
-    "SET pg_stat_statements.track = 'none'",
-    "SET log_min_duration_statement = -1",
-    "SET log_statement = 'none'",
-];
 
 /// A connection with what is needed to know its cost.
 pub(crate) struct Session {
@@ -76,8 +54,8 @@ pub(crate) struct Readings {
 }
 
 impl Session {
-    /// Opens a connection and sets it up. `local` says that the server's
-    /// processes are this machine's.
+    /// Opens a connection. `local` says that the server's processes are this
+    /// machine's. Nothing is set in it: see [`Connector::to`] for its settings.
     pub(crate) async fn open(
         connector: &Connector,
         local: bool,
@@ -87,16 +65,10 @@ impl Session {
         let client = connector.connect().await.map_err(ProbeError::Connect)?;
         let query = |what| move |source| ProbeError::Query { what, source };
         let pooled = is_pooled(&client, began).await.map_err(query("its own session"))?;
-        if !pooled {
-            client
-                .batch_execute(&format!("SET application_name = '{APPLICATION_NAME}'; {SETUP}"))
-                .await
-                .map_err(query("its session settings"))?;
-        }
         let row = client
             .query_one(
                 "SELECT pg_backend_pid(), current_setting('server_version_num')::int4,
-                        current_setting('server_version'), current_setting('is_superuser') = 'on'",
+                        current_setting('server_version')",
                 &[],
             )
             .await
@@ -104,11 +76,6 @@ impl Session {
         let (pid, version_num): (i32, i32) = (row.get(0), row.get(1));
         if version_num < 140_000 {
             return Err(ProbeError::TooOld(row.get(2)));
-        }
-        if !pooled && row.get(3) {
-            for setting in SETUP_SUPERUSER {
-                let _ = client.batch_execute(setting).await;
-            }
         }
         let backend_pid = u32::try_from(pid).unwrap_or(0);
         let schedstat = (local && is_postgres_backend(backend_pid))
@@ -211,8 +178,7 @@ impl Session {
 }
 
 /// Whether the backend is older than the connection, as behind a pooler that
-/// lends its connections out. What the probe sets for a session would there stay
-/// behind for the application that is lent it next, so it then sets nothing.
+/// lends its connections out.
 async fn is_pooled(client: &Client, began: Instant) -> Result<bool, tokio_postgres::Error> {
     const CLOCKS_DIFFER: Duration = Duration::from_millis(5);
     let row = client
