@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::ProbeError;
 use crate::clock::Clock;
@@ -14,8 +14,7 @@ use crate::host::read::processors_online;
 use crate::host::{HostReport, HostSampler, HostScope};
 use crate::observation::Sink;
 use crate::sql::{
-    Context, CountersReport, OwnBackends, Session, SnapshotRequest, WaitsReport, sample_counters,
-    sample_waits,
+    Context, CountersReport, OwnBackends, Session, WaitsReport, sample_counters, sample_waits,
 };
 
 /// How often to look.
@@ -58,7 +57,6 @@ pub struct ProbeSpec {
 #[derive(Debug)]
 pub struct Probe {
     stop: watch::Sender<bool>,
-    snapshots: mpsc::Sender<SnapshotRequest>,
     sql: oneshot::Receiver<(CountersReport, WaitsReport)>,
     host_stop: std_mpsc::Sender<()>,
     host: JoinHandle<HostReport>,
@@ -78,7 +76,6 @@ impl Probe {
         let own_backends = OwnBackends::default();
         let processors = spec.host.local.then(processors_online).flatten();
         let (stop, stop_seen) = watch::channel(false);
-        let (snapshots, snapshot_requests) = mpsc::channel(4);
         let (ready, became_ready) = oneshot::channel();
         let (done, sql) = oneshot::channel();
         let context = Context {
@@ -93,7 +90,7 @@ impl Probe {
         };
         let rates = spec.rates;
         spawn("walwright-sql", move || {
-            if let Some(reports) = sql_thread(&context, rates, snapshot_requests, ready) {
+            if let Some(reports) = sql_thread(&context, rates, ready) {
                 // The handle may have been dropped; then nobody wants the report.
                 let _ = done.send(reports);
             }
@@ -109,17 +106,7 @@ impl Probe {
             rates,
         };
         let host = spawn("walwright-host", move || sampler.run(&host_stop_seen))?;
-        Ok(Probe { stop, snapshots, sql, host_stop, host, cost, started, processors })
-    }
-
-    /// Reads everything of the server once now, beside the rates, and returns when
-    /// it is stored: for exact figures at the edges of a window. Does nothing where
-    /// the connection is lost at the moment and the probe is stopped before it is back.
-    pub async fn snapshot(&self) {
-        let (done, finished) = oneshot::channel();
-        if self.snapshots.send(done).await.is_ok() {
-            let _ = finished.await;
-        }
+        Ok(Probe { stop, sql, host_stop, host, cost, started, processors })
     }
 
     /// Takes a last reading of everything and ends.
@@ -155,7 +142,6 @@ fn spawn<T: Send + 'static>(
 fn sql_thread(
     context: &Context,
     rates: Rates,
-    snapshots: mpsc::Receiver<SnapshotRequest>,
     ready: oneshot::Sender<Result<(), ProbeError>>,
 ) -> Option<(CountersReport, WaitsReport)> {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -176,7 +162,7 @@ fn sql_thread(
         };
         let _ = ready.send(Ok(()));
         let reports = tokio::join!(
-            sample_counters(context, counters, rates, snapshots),
+            sample_counters(context, counters, rates),
             sample_waits(context, waits, rates.waits),
         );
         context.cost.measure_thread(ProbeThread::Sql);

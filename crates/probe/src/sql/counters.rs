@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Row as PgRow, Statement};
 use walwright_record::{Row, Source, Timestamp};
 
@@ -27,9 +26,6 @@ const RELATIONS_BUDGET: f64 = 0.001;
 
 /// How long the last reading may hold up the stop.
 const LAST_READING: Duration = Duration::from_secs(2);
-
-/// Asks for a reading of everything now; answered when it is stored.
-pub(crate) type SnapshotRequest = oneshot::Sender<()>;
 
 /// What the loop has to say at its end.
 #[derive(Debug, Default)]
@@ -80,12 +76,7 @@ impl Group {
 }
 
 /// Samples until stopped, then once more.
-pub(crate) async fn sample(
-    ctx: &Context,
-    mut session: Session,
-    rates: Rates,
-    mut snapshots: mpsc::Receiver<SnapshotRequest>,
-) -> CountersReport {
+pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) -> CountersReport {
     let start = Instant::now();
     let budget = |share: f64| share * ctx.budget_processors();
     let mut paces = [
@@ -119,23 +110,18 @@ pub(crate) async fn sample(
         };
         loop {
             let due = paces.iter().map(|(_, pace)| pace.due()).min().unwrap_or(start);
-            let request = tokio::select! {
-                biased;
-                () = ctx.stopped() => break 'connection,
-                Some(request) = snapshots.recv() => Some(request),
-                () = tokio::time::sleep_until(due.into()) => None,
-            };
-            let all = request.is_some();
+            if !ctx.sleep_until(due).await {
+                break 'connection;
+            }
             let now = Instant::now();
             for (group, pace) in &mut paces {
-                if !all && pace.due() > now {
+                if pace.due() > now {
                     continue;
                 }
-                let reading = prepared.sample(*group, ctx, &mut session, &mut state, all);
+                let reading = prepared.sample(*group, ctx, &mut session, &mut state, false);
                 let Some(result) = ctx.unless_stopped(reading).await else { break };
                 let skipped = pace.skipped;
                 match result {
-                    Ok(_) if all => {}
                     Ok(cost) => pace.taken(Instant::now(), Some(cost)),
                     Err(error) if is_lasting(&error) => {
                         state.cannot_see(format!("{}: {}", group.name(), server_says(&error)));
@@ -150,10 +136,6 @@ pub(crate) async fn sample(
                 ctx.cost.skipped(pace.skipped - skipped);
             }
             store_cost(ctx);
-            if let Some(request) = request {
-                // The asker may have gone away; the reading is stored all the same.
-                let _ = request.send(());
-            }
             if session.is_lost() {
                 ready = None;
                 if !ctx.reopen(&mut session, Lost::Counters).await {

@@ -14,7 +14,7 @@ mod views;
 mod waits;
 
 pub(crate) use context::{Context, OwnBackends};
-pub(crate) use counters::{CountersReport, SnapshotRequest};
+pub(crate) use counters::CountersReport;
 pub(crate) use session::Session;
 pub(crate) use waits::WaitsReport;
 

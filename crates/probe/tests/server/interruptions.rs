@@ -97,7 +97,10 @@ fn who_waits_for_whom_and_locks_do_not_blind_the_probe() {
         })
         .await;
         // Sizes need the lock that is held; all else goes on.
-        probe.snapshot().await;
+        until("tables without sizes", || {
+            seen.rows(Source::Tables).iter().any(|row| row.text("relname") == Some("held"))
+        })
+        .await;
         let before = seen.samples(Source::Wal).len();
         until("counters go on", || seen.samples(Source::Wal).len() > before + 2).await;
         holder.batch_execute("COMMIT").await.expect("committed");

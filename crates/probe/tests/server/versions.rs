@@ -66,8 +66,9 @@ fn each_version(major: Major) {
         let host = HostScope::of(&facts(&client).await);
         assert_eq!(host.postmaster_pid, Some(server.postmaster_pid()));
         let (probe, seen) = start(&params, host).await;
-        until("the first samples", || !seen.rows(Source::Statements).is_empty()).await;
-        probe.snapshot().await;
+        for source in [Source::Statements, Source::Tables, Source::Indexes, Source::Checkpointer] {
+            until("the first samples", || !seen.rows(source).is_empty()).await;
+        }
 
         let insert = client.prepare(INSERT).await.expect("prepared");
         for size in 0..200_i32 {
@@ -84,7 +85,6 @@ fn each_version(major: Major) {
         })
         .await;
         until("the checkpoint", || !seen.events("checkpoint").is_empty()).await;
-        probe.snapshot().await;
         let report = probe.stop().await.expect("stopped");
 
         counters_moved(&seen, number);
