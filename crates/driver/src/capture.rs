@@ -156,11 +156,11 @@ mod tests {
         body
     }
 
-    /// Feeds results, each with its columns and rows, and applies them.
-    fn captured(
-        kind: &str,
-        results: &[(&[&str], &[&[Option<&str>]])],
-    ) -> Result<(Option<Value>, Option<Value>), u64> {
+    /// The names of a result's columns, and its rows.
+    type Results<'a> = &'a [(&'a [&'a str], &'a [&'a [Option<&'a str>]])];
+
+    /// Feeds results and applies them.
+    fn captured(kind: &str, results: Results<'_>) -> Result<(Option<Value>, Option<Value>), u64> {
         let program = program(kind);
         let gset = program.scripts[0].statements[0].gset.clone().unwrap();
         let mut capture = Capture::new(0, gset);

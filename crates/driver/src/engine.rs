@@ -18,12 +18,13 @@ use crate::capture::ColumnCache;
 use crate::client::{Client, Failure, State};
 use crate::clock::{Clock, Moment};
 use crate::compile::WireScripts;
+use crate::courtesy::Courtesy;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
 use crate::schedule::{Schedule, think};
 use crate::shared::{Report, Shared};
 use crate::system::{Poller, thread_cpu};
-use crate::tally::{Counts, Part, SCRIPT, add};
+use crate::tally::{Counts, Histogram, Part, SCRIPT, add};
 
 /// What is to be done, the same for all threads.
 #[derive(Debug, Clone)]
@@ -86,6 +87,7 @@ pub(crate) struct Engine {
     /// Transactions that were due in the current interval before arrivals ended.
     due: u64,
     cpu_before: Duration,
+    courtesy: Courtesy,
     pub(crate) errors: ErrorSamples,
     pub(crate) totals: Totals,
     pub(crate) shared: Arc<Shared>,
@@ -131,6 +133,7 @@ impl Engine {
         poller: Poller,
         rngs: [Rng; 2],
         arrivals: Option<Schedule>,
+        courtesy: Courtesy,
     ) -> Self {
         let Post { worker, job, shared, reports } = post;
         let [chooser, pauses] = rngs;
@@ -155,6 +158,7 @@ impl Engine {
             interval_end,
             due: 0,
             cpu_before: Duration::ZERO,
+            courtesy,
             errors: ErrorSamples::default(),
             totals: Totals::default(),
             shared,
@@ -188,8 +192,9 @@ impl Engine {
         let latency = now.nanos_since(client.transaction.from);
         let script = &mut self.counts.scripts[client.transaction.script];
         script.transactions += 1;
-        script.latency.record_nanos(latency);
         script.retried += u64::from(client.transaction.tries > 1);
+        let place = client.transaction.script as u16;
+        self.counts.record(Histogram::Script(place), latency);
         if let Some(limit) = self.job.plan.latency_limit {
             self.counts.late += u64::from(u128::from(latency) > limit.as_nanos());
         }
@@ -267,7 +272,7 @@ impl Engine {
     /// Begins a transaction of the open loop that was due at `due`.
     pub(crate) fn begin_due(&mut self, client: &mut Client, due: Moment, now: Moment) {
         self.cut_intervals(now);
-        self.counts.lag.record_nanos(now.nanos_since(due));
+        self.counts.record(Histogram::Lag, now.nanos_since(due));
         self.begin(client, due);
     }
 
@@ -335,11 +340,15 @@ impl Engine {
     pub(crate) fn cut(&mut self, end: Moment) {
         let job = Rc::clone(&self.job);
         let plan = &job.plan;
-        let counts = std::mem::replace(
-            &mut self.counts,
-            Counts::new(&plan.program, plan.statement_histograms),
-        );
+        let next = self
+            .shared
+            .spares
+            .take()
+            .unwrap_or_else(|| Counts::new(&plan.program, plan.statement_histograms));
+        self.counts.count_log();
+        let counts = std::mem::replace(&mut self.counts, next);
         let cpu = thread_cpu();
+        self.courtesy.look();
         if let Some(arrivals) = &mut self.arrivals {
             self.due += arrivals.counter.count_until(end);
         }

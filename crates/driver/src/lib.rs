@@ -24,6 +24,7 @@ mod client;
 mod clock;
 mod compile;
 mod connect;
+mod courtesy;
 mod engine;
 mod execute;
 mod load;

@@ -273,7 +273,8 @@ impl Coordinator {
         self.shared.enter(LoadPhase::Running);
         let workers = self.inboxes.len();
         let scripts = job.program().scripts.len();
-        let mut merger = Merger::new(clock, self.plan.interval, workers, scripts);
+        let spares = Arc::clone(&self.shared.spares);
+        let mut merger = Merger::new(clock, self.plan.interval, workers, scripts, spares);
         let mut watch = Watch::default();
         let mut endings = Vec::new();
         while !merger.all_ended() {

@@ -1,13 +1,14 @@
 //! From the threads' parts to intervals of the load.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use walwright_record::{LoadInterval, ScriptInterval, SparseHistogram};
+use walwright_record::{LoadInterval, ScriptInterval};
 
 use crate::clock::{Clock, Moment};
 use crate::outcome::ScriptTotals;
-use crate::tally::{Part, add_all};
+use crate::tally::{Part, Spares, add_all};
 
 /// Puts the parts of the workers together.
 pub(crate) struct Merger {
@@ -18,6 +19,7 @@ pub(crate) struct Merger {
     /// Number of the next interval to be completed.
     next: u64,
     open: BTreeMap<u64, Open>,
+    spares: Arc<Spares>,
     pub(crate) totals: Totals,
 }
 
@@ -38,7 +40,13 @@ struct Open {
 
 impl Merger {
     /// For a load whose moment zero is that of `clock`.
-    pub(crate) fn new(clock: Clock, length: Duration, workers: usize, scripts: usize) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        length: Duration,
+        workers: usize,
+        scripts: usize,
+        spares: Arc<Spares>,
+    ) -> Self {
         let totals =
             Totals { scripts: vec![ScriptTotals::default(); scripts], ..Totals::default() };
         Merger {
@@ -47,6 +55,7 @@ impl Merger {
             closed: vec![Some(0); workers],
             next: 0,
             open: BTreeMap::new(),
+            spares,
             totals,
         }
     }
@@ -67,6 +76,7 @@ impl Merger {
                 sum.clients += part.clients;
                 sum.due += part.due;
                 sum.cpu += part.cpu;
+                self.spares.give(part.counts);
             }
         }
     }
@@ -102,17 +112,19 @@ impl Merger {
         self.totals.due += sum.due;
         self.totals.skipped += sum.counts.skipped;
         self.totals.late += sum.counts.late;
-        Some(LoadInterval {
+        let interval = LoadInterval {
             start: self.clock.timestamp(start),
             length: sum.end.since(start),
-            scripts: sum.counts.scripts.into_iter().map(ScriptInterval::from).collect(),
+            scripts: sum.counts.scripts.iter().map(ScriptInterval::from).collect(),
             clients: sum.clients,
             due: sum.due,
             skipped: sum.counts.skipped,
             late: sum.counts.late,
-            lag: SparseHistogram::from(&sum.counts.lag),
+            lag: sum.counts.lag(),
             driver_cpu: sum.cpu,
             busiest_thread_cpu: busiest,
-        })
+        };
+        self.spares.give(sum.counts);
+        Some(interval)
     }
 }

@@ -157,6 +157,12 @@ impl LoadPlan {
         {
             return Err(PlanError::Rate(rate));
         }
+        let scripts = &self.program.scripts;
+        if scripts.iter().map(|script| script.statements.len()).chain([scripts.len()]).max()
+            > Some(MOST)
+        {
+            return Err(PlanError::TooLong);
+        }
         if self.mode == Mode::Lean && self.protocol != Protocol::Prepared {
             return Err(PlanError::LeanNeedsPrepared);
         }
@@ -169,6 +175,8 @@ impl LoadPlan {
 
 /// More connections than this are a typing error, or need another tool.
 const MAX_CLIENTS: u32 = 100_000;
+/// Scripts, and statements of one; as many as a log entry can tell apart.
+const MOST: usize = u16::MAX as usize;
 /// Shorter intervals would measure the driver.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -189,6 +197,9 @@ pub enum PlanError {
         "a rate of {0} transactions per second is not possible; choose one from 0.000001 to 1000000000"
     )]
     Rate(f64),
+    /// More scripts, or statements in one, than are counted apart.
+    #[error("a load has at most {MOST} scripts of at most {MOST} statements each")]
+    TooLong,
     /// Lean mode with another protocol.
     #[error(
         "lean mode uses prepared statements; choose the prepared protocol or the faithful mode"

@@ -12,7 +12,7 @@ use crate::client::{Client, Failure, State, Waiting};
 use crate::clock::Moment;
 use crate::engine::{Engine, Next};
 use crate::plan::Protocol;
-use crate::tally::{CONNECTION, SCRIPT, add};
+use crate::tally::{CONNECTION, Histogram, SCRIPT, add};
 
 /// Messages whose inside matters.
 const ALWAYS: TagSet = TagSet::of(&[backend::READY_FOR_QUERY, backend::ERROR_RESPONSE]);
@@ -150,11 +150,9 @@ impl Engine {
     fn executed(&mut self, client: &mut Client, now: Moment) -> Next {
         if client.burst.parts == 1 {
             self.cut_intervals(now);
-            let script = &mut self.counts.scripts[client.transaction.script];
-            // Empty where they are not kept.
-            if let Some(latency) = script.statements.get_mut(client.burst.last) {
-                latency.record_nanos(now.nanos_since(client.burst.sent));
-            }
+            let (script, statement) = (client.transaction.script, client.burst.last);
+            let histogram = Histogram::Statement(script as u16, statement as u16);
+            self.counts.record(histogram, now.nanos_since(client.burst.sent));
         }
         if let Some(capture) = client.capture.take()
             && let Err(rows) = capture.apply(&mut client.variables)

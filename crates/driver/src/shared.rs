@@ -1,8 +1,8 @@
 //! What the threads of a load tell each other.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use walwright_wire::{Scanner, Stream};
@@ -13,13 +13,15 @@ use crate::connect::Attempt;
 use crate::engine::Totals;
 use crate::outcome::ErrorSamples;
 use crate::system::Waker;
-use crate::tally::Part;
+use crate::tally::{Part, Spares};
 
 /// What all threads see.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Connections that are open.
     pub(crate) connected: AtomicU32,
+    /// Counts to be used again.
+    pub(crate) spares: Arc<Spares>,
     order: AtomicU8,
     phase: AtomicU8,
 }

@@ -177,6 +177,39 @@ impl AsRawFd for Waker {
     }
 }
 
+/// Makes a [`Poller`] return at a time set long before, which costs nothing at
+/// each wait; a limit of the wait costs the kernel a timer every time.
+pub(crate) struct Alarm(OwnedFd);
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no pointers; the descriptor returned is owned by nobody else.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+        // SAFETY: `checked` let only a valid descriptor through.
+        Ok(Alarm(unsafe { OwnedFd::from_raw_fd(checked(fd)?) }))
+    }
+
+    /// Goes off once, after `delay`; a setting before that is forgotten.
+    pub(crate) fn set(&self, delay: Duration) -> io::Result<()> {
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // Zero would switch it off.
+        let delay = timespec(delay.max(Duration::from_nanos(1)));
+        let setting = libc::itimerspec { it_interval: never, it_value: delay };
+        // SAFETY: `setting` lives through the call, the old one is not asked for.
+        checked(unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), 0, &setting, std::ptr::null_mut())
+        })?;
+        Ok(())
+    }
+}
+
+impl AsRawFd for Alarm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// CPU time of the calling thread so far.
 pub(crate) fn thread_cpu() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
@@ -210,6 +243,25 @@ pub(crate) fn thread_cpu_split() -> (Duration, Duration) {
 pub(crate) fn precise_timers() {
     // SAFETY: plain numbers; a refusal leaves the default.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+}
+
+/// Whether the calling thread gives way: as SCHED_BATCH it takes its turn when
+/// it is woken, instead of interrupting whoever runs (`man 7 sched`).
+pub(crate) fn give_way(yes: bool) {
+    let policy = if yes { libc::SCHED_BATCH } else { libc::SCHED_OTHER };
+    // SAFETY: a zeroed sched_param is the priority 0 that both policies ask for.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: `parameters` lives through the call; a refusal leaves what was.
+    unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+}
+
+/// How long the calling thread was ready to run and did not, and how often it
+/// ran, so far; `None` where the kernel does not tell.
+pub(crate) fn thread_waits() -> Option<(Duration, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let waited = Duration::from_nanos(numbers.next()?.ok()?);
+    Some((waited, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]
@@ -253,6 +305,29 @@ mod tests {
         drop(here);
         poller.wait(None, &mut ready).unwrap();
         assert_eq!(ready, [Ready { token: 1, closed: true }]);
+    }
+
+    #[test]
+    fn an_alarm_goes_off_and_can_be_set_anew() {
+        let mut poller = Poller::new().unwrap();
+        let alarm = Alarm::new().unwrap();
+        poller.add(alarm.as_raw_fd(), 3, false).unwrap();
+        for _ in 0..2 {
+            alarm.set(Duration::ZERO).unwrap();
+            assert_eq!(tokens(&mut poller, Duration::from_secs(60)), [3]);
+        }
+        alarm.set(Duration::from_secs(60)).unwrap();
+        assert_eq!(tokens(&mut poller, Duration::ZERO), [0; 0]);
+    }
+
+    #[test]
+    fn waits_of_a_thread_are_told_and_grow() {
+        let Some((waited, times)) = thread_waits() else { return };
+        give_way(true);
+        std::thread::sleep(Duration::from_millis(1));
+        give_way(false);
+        let (waited_since, times_since) = thread_waits().unwrap();
+        assert!(times_since > times && waited_since >= waited);
     }
 
     #[test]

@@ -12,14 +12,16 @@ use walwright_workload::script::{ClientStart, RunSeeds};
 use crate::client::{Client, Link, State};
 use crate::clock::Moment;
 use crate::connect::Wanted;
+use crate::courtesy::Courtesy;
 use crate::engine::{Engine, Next, Post};
 use crate::plan::Arrival;
 use crate::schedule::Schedule;
 use crate::shared::{Ending, Inbox, News, Order, Report};
-use crate::system::{Poller, Ready, precise_timers, thread_cpu_split};
+use crate::system::{Alarm, Poller, Ready, precise_timers, thread_cpu_split};
 
-/// The number under which the inbox is registered; clients have their index.
+/// Numbers under which inbox and alarm are registered; clients have their index.
 const INBOX: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
 
 /// A thread's clients and what drives them.
 pub(crate) struct Worker {
@@ -29,6 +31,9 @@ pub(crate) struct Worker {
     numbers: Vec<u32>,
     inbox: Arc<Inbox>,
     wanted: Sender<Wanted>,
+    /// Ends the wait at the end of an interval, and when it is set to do so.
+    alarm: Alarm,
+    alarm_at: Moment,
     begun: bool,
     /// When it was told to stop.
     stopped: Option<Moment>,
@@ -91,9 +96,14 @@ impl Worker {
         }
         let poller = Poller::new()?;
         poller.add(inbox.waker.as_raw_fd(), INBOX, false)?;
+        let alarm = Alarm::new()?;
+        poller.add(alarm.as_raw_fd(), ALARM, false)?;
         precise_timers();
-        let engine = Engine::new(post, poller, rngs, arrivals);
+        let courtesy = Courtesy::new(plan.arrival, clients.len());
+        let engine = Engine::new(post, poller, rngs, arrivals, courtesy);
         Ok(Worker {
+            alarm,
+            alarm_at: Moment::default(),
             engine,
             clients,
             numbers,
@@ -124,7 +134,7 @@ impl Worker {
                 self.run_timers(now);
                 self.hand_out_due();
             }
-            let limit = self.time_to_wait();
+            let limit = self.time_to_wait(now)?;
             self.engine.poller.wait(limit, &mut ready)?;
             for Ready { token, closed } in ready.iter().copied() {
                 if token == INBOX {
@@ -136,25 +146,31 @@ impl Worker {
         }
     }
 
-    /// How long nothing has to be done unless a socket or news call for it.
-    fn time_to_wait(&self) -> Option<Duration> {
+    /// How long nothing has to be done unless a socket, news or the alarm call
+    /// for it.
+    fn time_to_wait(&mut self, now: Moment) -> io::Result<Option<Duration>> {
         if !self.begun {
-            return None;
+            return Ok(None);
         }
         let engine = &self.engine;
-        let mut until = engine.interval_end;
-        if let Some(timer) = engine.next_timer() {
-            until = until.min(timer);
+        let interval_end = engine.interval_end;
+        let due = match &engine.arrivals {
+            Some(arrivals) if !engine.idle.is_empty() => Some(arrivals.schedule.next()),
+            _ => None,
+        };
+        let drained = self.stopped.map(|stopped| stopped + engine.job.plan.drain);
+        match [engine.next_timer(), due, drained].into_iter().flatten().min() {
+            // Timers and due times are kept to the microsecond, so the time
+            // that passed since `now` counts.
+            Some(until) if until < interval_end => Ok(Some(until.since(engine.clock.now()))),
+            _ => {
+                if self.alarm_at != interval_end {
+                    self.alarm.set(interval_end.since(now))?;
+                    self.alarm_at = interval_end;
+                }
+                Ok(None)
+            }
         }
-        if let Some(arrivals) = &engine.arrivals
-            && !engine.idle.is_empty()
-        {
-            until = until.min(arrivals.schedule.next());
-        }
-        if let Some(stopped) = self.stopped {
-            until = until.min(stopped + engine.job.plan.drain);
-        }
-        Some(until.since(engine.clock.now()))
     }
 
     fn run_timers(&mut self, now: Moment) {
@@ -244,6 +260,7 @@ impl Worker {
                 }
                 News::Begin(clock) => {
                     self.begun = true;
+                    self.alarm_at = Moment::default();
                     self.cpu_before = thread_cpu_split();
                     self.engine.start(clock);
                     let plan = &self.engine.job.plan;

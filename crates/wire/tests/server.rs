@@ -104,7 +104,7 @@ fn connected(options: &ConnectOptions) -> Connection {
 }
 
 fn failure(options: &ConnectOptions) -> WireError {
-    let error = connect(options).err().expect("no way in");
+    let error = connect(options).expect_err("no way in");
     assert!(!error.to_string().contains(PASSWORD));
     error
 }
