@@ -19,6 +19,7 @@ use crate::client::{Client, Failure, State};
 use crate::clock::{Clock, Moment};
 use crate::compile::WireScripts;
 use crate::courtesy::Courtesy;
+use crate::outbox::Outbox;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
 use crate::schedule::{Schedule, think};
@@ -63,8 +64,7 @@ pub(crate) struct Engine {
     pub(crate) job: Rc<Job>,
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
-    /// Messages being put together; empty between two steps.
-    pub(crate) out: Vec<u8>,
+    pub(crate) outbox: Outbox,
     /// Bytes being read.
     pub(crate) input: Vec<u8>,
     pub(crate) columns: ColumnCache,
@@ -143,7 +143,7 @@ impl Engine {
             job: Rc::new(Job::clone(&job)),
             clock: Clock::start(),
             poller,
-            out: Vec::with_capacity(4096),
+            outbox: Outbox::default(),
             input: vec![0; INPUT],
             columns: ColumnCache::default(),
             timers: BinaryHeap::new(),

@@ -1,7 +1,5 @@
 //! Running a client's script until it has to wait.
 
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 use walwright_wire::backend::TransactionStatus;
@@ -24,8 +22,6 @@ enum Progress {
     Ended,
     /// It cannot go on.
     Failed(String),
-    /// The connection broke while sending.
-    Broken(io::Error),
 }
 
 /// Bytes that lean mode puts together before it sends them, Sync or not.
@@ -42,12 +38,8 @@ impl Engine {
                 Progress::Waits => return,
                 Progress::Ended => self.succeed(client, now),
                 Progress::Failed(message) => {
-                    self.out.clear();
+                    self.outbox.discard();
                     self.give_up(client, Failure { kind: SCRIPT.into(), message }, now)
-                }
-                Progress::Broken(error) => {
-                    self.lose(client, &error, now);
-                    Next::Rest
                 }
             };
         }
@@ -60,12 +52,9 @@ impl Engine {
             return self.fail(client, &failure, now);
         }
         client.failure = Some(failure);
-        self.out.clear();
-        Query { sql: "ROLLBACK" }.write(&mut self.out);
+        Query { sql: "ROLLBACK" }.write(self.outbox.open());
         client.owed += 1;
-        if let Err(error) = self.send(client, Waiting::RollingBack) {
-            self.lose(client, &error, now);
-        }
+        self.send(client, Waiting::RollingBack);
         Next::Rest
     }
 
@@ -74,7 +63,7 @@ impl Engine {
         let place = client.transaction.script;
         let script = &job.plan.program.scripts[place];
         let wire = &job.wire[place];
-        if self.out.is_empty() && !client.in_pipeline {
+        if self.outbox.is_closed() && !client.in_pipeline {
             client.burst.parts = 0;
             client.burst.in_block = client.status != TransactionStatus::Idle;
         }
@@ -109,15 +98,13 @@ impl Engine {
                     }
                 }
                 Command::Sleep(sleep) => {
-                    if !self.out.is_empty() && !client.in_pipeline {
+                    if !self.outbox.is_closed() && !client.in_pipeline {
                         return self.sync_and_send(client, now);
                     }
                     match sleep.duration(&client.variables) {
                         Ok(pause) => {
                             client.transaction.pc += 1;
-                            if let Err(error) = self.send(client, Waiting::Executing) {
-                                return Progress::Broken(error);
-                            }
+                            self.send(client, Waiting::Executing);
                             client.state = State::Sleeping;
                             self.set_timer(client, now + pause);
                             return Progress::Waits;
@@ -146,7 +133,7 @@ impl Engine {
                     return Progress::Failed(at(script, pc, "no pipeline is open"));
                 }
                 Command::SyncPipeline => {
-                    self.out.extend_from_slice(&SYNC);
+                    self.outbox.open().extend_from_slice(&SYNC);
                     client.owed += 1;
                     Ok(())
                 }
@@ -181,17 +168,18 @@ impl Engine {
             }
             // Once in a burst is enough; the ParseComplete confirms it.
             if !client.parsing.contains(&wire.number) {
-                self.out.extend_from_slice(&wire.parse);
+                self.outbox.open().extend_from_slice(&wire.parse);
                 client.parsing.insert(0, wire.number);
                 client.burst.parts += 1;
             }
         }
         let statement = &script.statements[id.index()];
         let values = Bound::new(&client.variables, &statement.params);
-        let binary = wire.binary.as_ref().is_some_and(|t| t.render(&values, &mut self.out).is_ok());
+        let binary =
+            wire.binary.as_ref().is_some_and(|t| t.render(&values, self.outbox.open()).is_ok());
         if !binary {
             // Text fits every place, so this cannot fail.
-            let _ = wire.text.render(&values, &mut self.out);
+            let _ = wire.text.render(&values, self.outbox.open());
         }
         if let Some(slot) = values.undefined() {
             return Err(EvalError::Undefined(slot));
@@ -211,19 +199,17 @@ impl Engine {
             || lean
                 && statement.gset.is_none()
                 && client.burst.in_block
-                && self.out.len() < LONGEST_BURST;
+                && self.outbox.open_length() < LONGEST_BURST;
         if goes_on {
             return Ok(None);
         }
         if job.plan.protocol != Protocol::Simple {
-            self.out.extend_from_slice(&SYNC);
+            self.outbox.open().extend_from_slice(&SYNC);
         }
         client.owed += 1;
         client.burst.sent = now;
-        Ok(Some(match self.send(client, Waiting::Executing) {
-            Ok(()) => Progress::Waits,
-            Err(error) => Progress::Broken(error),
-        }))
+        self.send(client, Waiting::Executing);
+        Ok(Some(Progress::Waits))
     }
 
     /// The end of the commands: what is still unsent goes out first.
@@ -231,7 +217,7 @@ impl Engine {
         if client.in_pipeline {
             return Progress::Failed("the script ended with a pipeline open".into());
         }
-        if !self.out.is_empty() {
+        if !self.outbox.is_closed() {
             return self.sync_and_send(client, now);
         }
         if client.status != TransactionStatus::Idle {
@@ -264,81 +250,28 @@ impl Engine {
 
     /// Has a statement parsed; the script stands still meanwhile.
     fn prepare(&mut self, client: &mut Client, statement: &WireStatement) -> Progress {
-        self.out.extend_from_slice(&statement.parse);
-        self.out.extend_from_slice(&SYNC);
+        self.outbox.open().extend_from_slice(&statement.parse);
+        self.outbox.open().extend_from_slice(&SYNC);
         client.parsing.insert(0, statement.number);
         client.owed += 1;
-        match self.send(client, Waiting::Preparing) {
-            Ok(()) => Progress::Waits,
-            Err(error) => Progress::Broken(error),
-        }
+        self.send(client, Waiting::Preparing);
+        Progress::Waits
     }
 
     /// Ends what was put together with a Sync and sends it.
     fn sync_and_send(&mut self, client: &mut Client, now: Moment) -> Progress {
-        self.out.extend_from_slice(&SYNC);
+        self.outbox.open().extend_from_slice(&SYNC);
         client.owed += 1;
         client.burst.sent = now;
-        match self.send(client, Waiting::Executing) {
-            Ok(()) => Progress::Waits,
-            Err(error) => Progress::Broken(error),
-        }
+        self.send(client, Waiting::Executing);
+        Progress::Waits
     }
 
-    /// Sends what was put together; what the socket does not take now goes
-    /// when it becomes writable.
-    pub(crate) fn send(&mut self, client: &mut Client, waiting: Waiting) -> io::Result<()> {
+    /// Sends what was put together, with what other clients send in this round.
+    pub(crate) fn send(&mut self, client: &mut Client, waiting: Waiting) {
         client.state = State::Waiting(waiting);
         client.transaction.waited = true;
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        let Some(link) = &mut client.link else {
-            self.out.clear();
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        let mut sent = 0;
-        while link.unsent.is_empty() && sent < self.out.len() {
-            match link.stream.write(&self.out[sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    self.out.clear();
-                    return Err(error);
-                }
-            }
-        }
-        let rest = &self.out[sent..];
-        if !rest.is_empty() || link.stream.has_unsent() {
-            link.unsent.extend_from_slice(rest);
-            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), true)?;
-        }
-        self.out.clear();
-        Ok(())
-    }
-
-    /// Goes on sending what the socket did not take before.
-    pub(crate) fn send_rest(&mut self, client: &mut Client) -> io::Result<()> {
-        let Some(link) = &mut client.link else { return Ok(()) };
-        while !link.unsent.is_empty() {
-            match link.stream.write(&link.unsent) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    link.unsent.drain(..count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        match link.stream.flush() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            done => done?,
-        }
-        link.unsent.shrink_to_fit();
-        self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), false)
+        self.outbox.close(client.index);
     }
 }
 

@@ -29,6 +29,7 @@ mod engine;
 mod execute;
 mod load;
 mod merge;
+mod outbox;
 mod outcome;
 mod plan;
 mod receive;

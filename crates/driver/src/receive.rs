@@ -33,7 +33,7 @@ impl Engine {
     pub(crate) fn on_ready(&mut self, client: &mut Client, closed: bool) {
         let Some(link) = &client.link else { return };
         if (!link.unsent.is_empty() || link.stream.has_unsent())
-            && let Err(error) = self.send_rest(client)
+            && let Err(error) = self.post_rest(client)
         {
             let now = self.clock.now();
             return self.lose(client, &error, now);
@@ -55,13 +55,10 @@ impl Engine {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => Err(error),
             };
-            let done = taken.and_then(|taken| {
-                if taken.wants_copy { self.decline_copy(client) } else { Ok(()) }?;
-                Ok(taken.answered)
-            });
-            match done {
-                Ok(true) => self.answered(client, now),
-                Ok(false) => {}
+            match taken {
+                Ok(Taken { wants_copy: true, .. }) => self.decline_copy(client),
+                Ok(Taken { answered: true, .. }) => self.answered(client, now),
+                Ok(_) => {}
                 Err(error) => return self.lose(client, &error, now),
             }
             if !more {
@@ -80,9 +77,7 @@ impl Engine {
             match (frame.tag, frame.body) {
                 (backend::READY_FOR_QUERY, Some(body)) => {
                     client.status = TransactionStatus::parse(body)?;
-                    let unasked =
-                        WireError::Unexpected { tag: frame.tag, during: "nothing was asked" };
-                    client.owed = client.owed.checked_sub(1).ok_or(unasked)?;
+                    client.owed = client.owed.checked_sub(1).ok_or_else(unasked)?;
                     taken.answered = client.owed == 0;
                 }
                 (backend::ERROR_RESPONSE, Some(body)) => {
@@ -116,13 +111,14 @@ impl Engine {
     }
 
     /// There is no data to copy; the statement is to fail, not to wait.
-    fn decline_copy(&mut self, client: &mut Client) -> io::Result<()> {
-        CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(&mut self.out);
+    fn decline_copy(&mut self, client: &mut Client) {
+        let out = self.outbox.open();
+        CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(out);
         if self.job.plan.protocol != Protocol::Simple {
             // The server has ignored the Sync that came while it expected data.
-            self.out.extend_from_slice(&SYNC);
+            out.extend_from_slice(&SYNC);
         }
-        self.send(client, Waiting::Executing)
+        self.send(client, Waiting::Executing);
     }
 
     /// All that was asked is answered.
@@ -168,7 +164,6 @@ impl Engine {
 
     /// The connection is gone, or of no more use.
     pub(crate) fn lose(&mut self, client: &mut Client, error: &io::Error, now: Moment) {
-        self.out.clear();
         self.read_last_words(client);
         let Some(_) = client.link else { return };
         self.cut_intervals(now);
@@ -212,6 +207,11 @@ impl Engine {
             }
         }
     }
+}
+
+#[cold]
+fn unasked() -> WireError {
+    WireError::Unexpected { tag: backend::READY_FOR_QUERY, during: "nothing was asked" }
 }
 
 fn script_failure(message: &str) -> Failure {

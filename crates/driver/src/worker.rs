@@ -133,6 +133,7 @@ impl Worker {
                 self.engine.cut_intervals(now);
                 self.run_timers(now);
                 self.hand_out_due();
+                self.post();
             }
             let limit = self.time_to_wait(now)?;
             self.engine.poller.wait(limit, &mut ready)?;
@@ -143,6 +144,7 @@ impl Worker {
                     self.engine.on_ready(client, closed);
                 }
             }
+            self.post();
         }
     }
 
@@ -171,6 +173,23 @@ impl Worker {
                 Ok(None)
             }
         }
+    }
+
+    /// Sends what the clients have put together in this round.
+    ///
+    /// All that has arrived is taken in before anything is sent: sending wakes a
+    /// server process, which may take this processor at once, and answers that
+    /// had already arrived would be stamped late.
+    fn post(&mut self) {
+        let mut outbox = std::mem::take(&mut self.engine.outbox);
+        outbox.empty(|client, bytes| {
+            let Some(client) = self.clients.get_mut(client as usize) else { return };
+            if let Err(error) = self.engine.post(client, bytes) {
+                let now = self.engine.clock.now();
+                self.engine.lose(client, &error, now);
+            }
+        });
+        self.engine.outbox = outbox;
     }
 
     fn run_timers(&mut self, now: Moment) {

@@ -226,7 +226,8 @@ fn every_transaction_due_while_the_server_is_frozen_shows_its_wait() {
 
 #[test]
 fn what_keeps_a_load_from_starting_is_said() {
-    let server = Server::shared();
+    // Of its own, since it is filled up.
+    let server = Server::start();
     let start = |dbname: &str, clients| {
         let mut plan = plan(program(&["SELECT 1;"]), server.options(dbname));
         plan.clients = clients;
