@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use walwright_driver::{Arrival, Gaps, Load, LoadPlan, Mode, Protocol};
+use walwright_driver::{Arrival, Gaps, Load, LoadPlan, Mode, Protocol, calibrate};
 use walwright_record::LatencyHistogram;
 use walwright_wire::{ConnectOptions, Host};
 use walwright_workload::script::{Program, ScriptSource};
@@ -61,6 +61,9 @@ struct Arguments {
     rate: Option<f64>,
     #[arg(long)]
     max_tries: Option<u32>,
+    /// Measures the driver alone instead, against a server that answers at once.
+    #[arg(long)]
+    calibrate: bool,
     /// Prints every interval.
     #[arg(long)]
     verbose: bool,
@@ -112,6 +115,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         plan.arrival = Arrival::Open { rate, gaps: Gaps::Poisson };
     }
 
+    if arguments.calibrate {
+        println!("{:?}", calibrate(&plan, Duration::from_secs_f64(arguments.time))?);
+        return Ok(());
+    }
     let load = Load::start(plan)?;
     let mut latency = LatencyHistogram::new();
     let mut lag = LatencyHistogram::new();

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -379,8 +380,9 @@ impl Engine {
 
     /// The load is over for a client.
     pub(crate) fn finish(&mut self, client: &mut Client) {
-        if client.started && client.link.is_some() {
-            self.running -= 1;
+        if client.link.is_some() {
+            self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+            self.running -= u32::from(client.started);
         }
         client.goodbye();
         client.state = State::Finished;

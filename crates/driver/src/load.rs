@@ -18,6 +18,7 @@ use crate::merge::Merger;
 use crate::outcome::{ErrorSamples, LoadError, LoadOutcome, ServerLost};
 use crate::plan::{LoadPlan, Mode};
 use crate::shared::{Ending, Inbox, LoadPhase, News, Order, Report, Shared};
+use crate::system::allow_connections;
 use crate::worker::Worker;
 
 /// A load that connects or runs. Dropping it aborts it.
@@ -47,6 +48,8 @@ impl Load {
     /// wrong later, [`join`](Load::join) tells.
     pub fn start(plan: LoadPlan) -> Result<Load, LoadError> {
         plan.check()?;
+        let clients = plan.clients;
+        allow_connections(clients).map_err(|possible| LoadError::Files { clients, possible })?;
         let workers = plan.threads.min(plan.clients) as usize;
         let inboxes = (0..workers)
             .map(|_| Inbox::new().map(Arc::new))
@@ -54,7 +57,6 @@ impl Load {
             .map_err(system("make an event descriptor"))?;
         let shared = Arc::new(Shared::default());
         let (send, intervals) = channel();
-        let clients = plan.clients;
         let coordinator = Coordinator {
             plan,
             shared: Arc::clone(&shared),
@@ -382,5 +384,51 @@ impl Watch {
         };
         self.lost = Some(ServerLost { at, message });
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_workload::script::{Program, ScriptSource};
+
+    use super::*;
+    use crate::responder::Responder;
+
+    /// Resident memory of this process in KiB.
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").expect("proc");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
+    #[test]
+    fn thousands_of_clients_cost_little_memory_and_no_more_with_time() {
+        const CLIENTS: u32 = 2000;
+        // The responder's ends of the connections are files of this process too.
+        if allow_connections(2 * CLIENTS).is_err() {
+            return;
+        }
+        let text = "\\set a random(1, 10)\nBEGIN;\nSELECT :a;\nEND;".into();
+        let source = ScriptSource { name: "test".into(), text, weight: 1 };
+        let program = Program::compile(&[source], &[]).expect("a script");
+        let responder = Responder::start().expect("a socket");
+        let before = resident();
+        let mut plan = LoadPlan::new(Arc::new(program), responder.options());
+        plan.clients = CLIENTS;
+        plan.threads = 2;
+        plan.interval = Duration::from_millis(50);
+        let load = Load::start(plan).expect("started");
+        let mut after = [0; 2];
+        for (interval, received) in load.intervals().iter().take(20).enumerate() {
+            assert_eq!(received.clients, CLIENTS);
+            after[interval / 10] = resident();
+        }
+        assert_eq!(load.connected(), CLIENTS);
+        load.stop();
+        let outcome = load.join().expect("it ran");
+        assert!(outcome.transactions() > u64::from(CLIENTS), "{outcome:?}");
+        assert_eq!((outcome.failures(), outcome.unfinished), (0, 0));
+        assert!(after[1].saturating_sub(before) < 60 * 1024, "{before} then {after:?} KiB");
+        assert!(after[1].saturating_sub(after[0]) < 4 * 1024, "{before} then {after:?} KiB");
     }
 }

@@ -146,6 +146,16 @@ pub enum LoadError {
     /// The load was stopped before all clients were connected.
     #[error("the load was stopped before all clients were connected")]
     StoppedEarly,
+    /// The limit on open files is too low for so many clients.
+    #[error(
+        "{clients} clients need as many open files, and the hard limit allows {possible}; raise it (ulimit -Hn) or use fewer clients"
+    )]
+    Files {
+        /// Clients the plan has.
+        clients: u32,
+        /// Clients that are possible.
+        possible: u64,
+    },
     /// The operating system refused something a load needs.
     #[error("the driver cannot {what}: {source}")]
     System {

@@ -29,7 +29,8 @@ pub enum Mode {
     #[default]
     Faithful,
     /// Binary integers, no Describe, and a transaction block in one round trip
-    /// where no `\gset` stands in the way. Needs [`Protocol::Prepared`].
+    /// where no `\gset` stands in the way. Statements that share a round trip
+    /// have no latency of their own. Needs [`Protocol::Prepared`].
     Lean,
 }
 

@@ -245,6 +245,34 @@ pub(crate) fn precise_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
+/// Files a process needs beside its connections.
+const OTHER_FILES: u64 = 128;
+
+/// Lets this process open so many connections at once: the soft limit on open
+/// files is raised as far as need be.
+///
+/// # Errors
+/// With the number of connections possible, when the hard limit is lower.
+pub(crate) fn allow_connections(count: u32) -> Result<(), u64> {
+    let needed = u64::from(count) + OTHER_FILES;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the length of the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        // Then connecting will tell.
+        return Ok(());
+    }
+    if limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        return Err(limit.rlim_max.saturating_sub(OTHER_FILES));
+    }
+    limit.rlim_cur = needed;
+    // SAFETY: `limit` is valid for the length of the call; a refusal leaves what was.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    Ok(())
+}
+
 /// Whether the calling thread gives way: as SCHED_BATCH it takes its turn when
 /// it is woken, instead of interrupting whoever runs (`man 7 sched`).
 pub(crate) fn give_way(yes: bool) {

@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -271,20 +270,22 @@ fn stopping_waits_for_what_is_in_flight_but_not_for_ever() {
 }
 
 #[test]
-fn many_clients_cost_little_memory() {
-    let resident = || {
-        let status = fs::read_to_string("/proc/self/status").expect("proc");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number")
-    };
+fn the_driver_alone_has_a_ceiling_that_grows_with_its_threads() {
     let mut plan = plan(tpcb(), Server::shared().options("postgres"));
-    plan.clients = 2000;
-    // Against a server that answers at once and knows nothing.
-    let before = resident();
-    let calibration = calibrate(&plan, Duration::from_millis(500)).expect("it runs");
-    let calibration = calibration.expect("tpcb needs no results");
-    assert!(calibration.per_thread > 100.0 && calibration.ceiling >= calibration.per_thread);
-    assert!(resident().saturating_sub(before) < 100 * 1024, "KiB more than before");
+    plan.clients = 8;
+    for mode in [Mode::Faithful, Mode::Lean] {
+        plan.mode = mode;
+        plan.threads = 1;
+        let one = calibrate(&plan, Duration::from_millis(200)).expect("it runs");
+        let one = one.expect("tpcb needs no results");
+        assert!((one.ceiling / one.per_thread - 1.0).abs() < 1e-9, "{one:?}");
+        let cost = 1.0 / one.cpu_per_transaction.as_secs_f64();
+        assert!((one.per_thread / cost - 1.0).abs() < 0.01, "{one:?}");
+        plan.threads = 1000;
+        let all = calibrate(&plan, Duration::from_millis(200)).expect("it runs").expect("some");
+        let processors = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        assert!((all.ceiling / all.per_thread - processors as f64).abs() < 1e-9, "{all:?}");
+    }
 }
 
 #[test]
