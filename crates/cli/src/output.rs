@@ -14,6 +14,8 @@ pub mod exit {
     pub const FAILED: u8 = 1;
     /// The run was interrupted or lost its server; its record is kept.
     pub const INTERRUPTED: u8 = 3;
+    /// Left by a second signal: 128 + SIGINT, as shells report it.
+    pub const KILLED: u8 = 130;
     /// A check of the workload failed.
     pub const CHECK_FAILED: u8 = 4;
 }

@@ -92,8 +92,8 @@ async fn stop_on_signal(stop: Stop) {
             _ = hangup.recv() => {}
         }
         if stop.is_requested() {
-            // 128 + SIGINT, as shells report it.
-            std::process::exit(130);
+            show::restore_terminal();
+            std::process::exit(i32::from(exit::KILLED));
         }
         stop.request();
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
@@ -24,6 +25,7 @@ use walwright_record::PhaseName;
 use walwright_report::format;
 
 use super::state::{Second, State};
+use crate::output::exit;
 
 /// Time between drawings.
 const FRAME: Duration = Duration::from_millis(200);
@@ -82,12 +84,13 @@ struct Screen {
 impl Screen {
     fn open() -> io::Result<Screen> {
         enable_raw_mode()?;
+        TAKEN.store(true, Ordering::Release);
         let opened = execute!(io::stderr(), EnterAlternateScreen)
             .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
         match opened {
             Ok(terminal) => Ok(Screen { terminal }),
             Err(error) => {
-                let _ = disable_raw_mode();
+                restore();
                 Err(error)
             }
         }
@@ -96,9 +99,18 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Whether a view has taken the terminal.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the terminal back, if a view has taken it.
+pub fn restore() {
+    if TAKEN.swap(false, Ordering::AcqRel) {
         let _ = disable_raw_mode();
-        let _ = execute!(io::stderr(), LeaveAlternateScreen);
-        let _ = self.terminal.show_cursor();
+        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     }
 }
 
@@ -124,7 +136,14 @@ fn draw_until(
         {
             let control_c =
                 key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+            let leave = control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+            if leave && stop.is_requested() {
+                // The terminal first: nothing runs after the exit. The server's guard
+                // stops the server.
+                drop(screen);
+                std::process::exit(i32::from(exit::KILLED));
+            }
+            if leave {
                 stop.request();
             }
         }
@@ -157,7 +176,7 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
         rows[4],
     );
     let keys = if stopping {
-        "stopping, the record is kept"
+        "stopping, the record is kept; once more leaves at once"
     } else {
         "q or Ctrl-C stops; the record is kept"
     };

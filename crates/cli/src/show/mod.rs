@@ -39,6 +39,11 @@ pub fn observer(
     }
 }
 
+/// Gives the terminal back when the process ends without the view's guard.
+pub fn restore_terminal() {
+    live::restore();
+}
+
 /// Columns of the terminal on standard output, 100 where there is none.
 pub fn terminal_width() -> usize {
     ratatui::crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns))

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use walwright_driver::{
     Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
 use walwright_record::{
-    LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode,
+    LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode, Window,
 };
 use walwright_workload::workload;
 
@@ -25,6 +25,10 @@ use crate::{Observer, Progress, Stop};
 const CLIENTS_A_THREAD: u32 = 64;
 /// How often a stop is looked for while nothing arrives.
 const POLL: Duration = Duration::from_millis(100);
+/// How long transactions in flight may take when the load ends as planned.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long transactions in flight may take once the user has asked to stop.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Seconds in a row without a single success, but with failures that time does not
 /// heal, after which a load is given up.
 const HOPELESS: usize = 3;
@@ -36,6 +40,8 @@ const PASSING: [&str; 7] = ["40", "55", "57", "53300", "08", "connection", "25P0
 pub(super) struct Driven {
     /// Whether the user stopped it.
     pub stopped_early: bool,
+    /// What was measured, if the load got to it.
+    pub window: Option<Window>,
 }
 
 /// Drives the load to the end of its window.
@@ -50,7 +56,8 @@ pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, R
     }
     context.phase(PhaseName::Connect);
     let choice = &context.plan.load;
-    let settling = Settling::new(choice.duration, choice.warm_up);
+    let open_loop = matches!(choice.schedule, Schedule::Open { .. });
+    let settling = Settling::new(choice.duration, choice.warm_up, choice.ramp, open_loop);
     let stage = Stage {
         recorder: context.recorder.clone(),
         observer: Arc::clone(&context.observer),
@@ -62,7 +69,7 @@ pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, R
         began: Arc::clone(&context.began),
         failing: 0,
     };
-    let (outcome, hopeless) = blocking(move || stage.run(plan)).await??;
+    let Ended { outcome, hopeless, window } = blocking(move || stage.run(plan)).await??;
     report_failures(context, &outcome);
     if let Some(lost) = &outcome.server_lost {
         return Err(RunError::ServerLost {
@@ -74,7 +81,7 @@ pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, R
         let text = outcome.errors.of(&kind).first().cloned().unwrap_or_else(|| kind.clone());
         return Err(RunError::NothingSucceeds { kind, text });
     }
-    Ok(Driven { stopped_early: context.stop.is_requested() })
+    Ok(Driven { stopped_early: context.stop.is_requested(), window })
 }
 
 /// What the driver is asked to do.
@@ -99,6 +106,7 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
     plan.ramp = choice.ramp;
     plan.max_tries = choice.max_tries;
+    plan.drain = DRAIN;
     plan.seed = choice.seed.unwrap_or_else(|| Timestamp::now().0.unsigned_abs());
     plan
 }
@@ -137,6 +145,14 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
     }
 }
 
+/// What the blocking part came to.
+struct Ended {
+    outcome: LoadOutcome,
+    /// The kind of failure it was given up for.
+    hopeless: Option<String>,
+    window: Option<Window>,
+}
+
 /// The blocking part: waits for the driver's intervals.
 struct Stage {
     recorder: Recorder,
@@ -153,8 +169,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Drives to the end; with the outcome, the kind of failure it was given up for.
-    fn run(mut self, plan: LoadPlan) -> Result<(LoadOutcome, Option<String>), RunError> {
+    /// Drives to the end.
+    fn run(mut self, plan: LoadPlan) -> Result<Ended, RunError> {
         let clients = plan.clients;
         let load = Load::start(plan)?;
         let mut end = None;
@@ -182,7 +198,7 @@ impl Stage {
         }
         load.stop();
         // The rest of the last interval lies outside the window, but belongs to the record.
-        for interval in load.intervals().iter() {
+        for interval in self.rest(&load) {
             if walwright_diagnose::transactions(&interval) > 0 {
                 self.began.store(true, Ordering::Release);
             }
@@ -195,13 +211,34 @@ impl Stage {
         if outcome.transactions() == 0 {
             hopeless = hopeless.or_else(|| lasting(outcome.scripts.iter().map(|s| &s.failures)));
         }
-        if let Some(end) = end {
+        let window = end.and_then(|end| {
             // Seconds without a server are no part of what is measured.
             let lost = outcome.server_lost.as_ref().map(|lost| lost.at);
             let whole = lost.is_none() && hopeless.is_none() && !self.stop.is_requested();
-            self.set_window(lost.map_or(end, |lost| lost.min(end)), whole);
-        }
-        Ok((outcome, hopeless))
+            self.set_window(lost.map_or(end, |lost| lost.min(end)), whole)
+        });
+        Ok(Ended { outcome, hopeless, window })
+    }
+
+    /// What still arrives after the stop. Transactions in flight may end, but not for
+    /// long once the user has asked to leave.
+    fn rest<'a>(&'a self, load: &'a Load) -> impl Iterator<Item = LoadInterval> + 'a {
+        let mut asked = None;
+        std::iter::from_fn(move || {
+            loop {
+                match load.intervals().recv_timeout(POLL) {
+                    Ok(interval) => return Some(interval),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) if self.stop.is_requested() => {
+                        let since: &mut Instant = asked.get_or_insert_with(Instant::now);
+                        if since.elapsed() >= PATIENCE {
+                            load.abort();
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
     }
 
     /// The kind of failure that has left nothing else for some seconds.
@@ -256,16 +293,16 @@ impl Stage {
 
     /// Writes the final bounds of warm-up and window; of a `whole` run, whether its
     /// throughput settled.
-    fn set_window(&self, end: Timestamp, whole: bool) {
-        let Some(first) = self.starts.first().copied() else { return };
-        let Some((from, steady)) = self.settling.window() else { return };
+    fn set_window(&self, end: Timestamp, whole: bool) -> Option<Window> {
+        let first = self.starts.first().copied()?;
+        let (from, steady) = self.settling.window()?;
         let start = self.starts[from];
         self.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
         self.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
         if !steady && whole {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
-                "throughput did not settle inside the run: its level shifted or drifted",
+                "the load did not settle inside the run: its throughput (in an open loop, its median latency) shifted or drifted",
             )
             .hint(
                 "look at the timeline for what changed with it, or measure longer with --duration",
@@ -273,6 +310,7 @@ impl Stage {
             self.observer.notice(Progress::Warning(&warning));
             self.recorder.write(move |writer| writer.warning(&warning));
         }
+        Some(Window { start, end })
     }
 }
 
@@ -300,12 +338,24 @@ fn report_failures(context: &Context, outcome: &LoadOutcome) {
             ),
         ));
     }
-    if outcome.never_begun > 0 || outcome.unfinished > 0 {
+    // A few are always due in the moment of the stop; a backlog is more than every
+    // client could have taken.
+    if outcome.never_begun > u64::from(context.clients()) {
         context.warn(Warning::new(
             WarningCode::RateNotReached,
             format!(
-                "{} transactions were due but never begun and {} never ended when the load stopped; their waits are in no figure",
-                outcome.never_begun, outcome.unfinished
+                "{} transactions were due but not begun when the load stopped; their waits are in no figure",
+                outcome.never_begun
+            ),
+        ));
+    }
+    if outcome.unfinished > 0 && !context.stop.is_requested() {
+        context.warn(Warning::new(
+            WarningCode::Connections,
+            format!(
+                "{} transactions had not ended {:.0} s after the load stopped and were cut off; their latencies are in no figure",
+                outcome.unfinished,
+                DRAIN.as_secs_f64()
             ),
         ));
     }

@@ -16,11 +16,12 @@ mod wire_options;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use walwright_driver::LoadPlan;
 use walwright_record::{
-    Event, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning,
-    WorkloadFacts,
+    Event, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store, TargetKind,
+    Timestamp, Warning, WorkloadFacts,
 };
 use walwright_workload::{Plan, Workload};
 
@@ -82,7 +83,9 @@ pub async fn run(
     let written = blocking(move || thread.finish()).await?;
     match error {
         Some(error) if !began.load(Ordering::Acquire) => {
-            store.delete(&header.id)?;
+            if let Err(kept) = store.delete(&header.id) {
+                tracing::warn!(error = %kept, "the record of a run that did not begin stays");
+            }
             Err(error)
         }
         error => {
@@ -172,7 +175,7 @@ impl Context {
         let observation = observe::Observation::begin(self, target, &ready.seen).await?;
         let side = side::Side::begin(self, target);
         let driven = drive::drive(self, ready.load).await;
-        side.end(self).await;
+        side.end(self, driven.as_ref().ok().and_then(|driven| driven.window)).await;
         if driven.is_ok() || self.began.load(Ordering::Acquire) {
             self.phase(PhaseName::Collect);
         }
@@ -184,7 +187,13 @@ impl Context {
             }
             driven => driven?,
         };
-        checks::after(self, target, ready.client, ready.before).await?;
+        if !driven.stopped_early {
+            let checked = checks::after(self, target, ready.client, ready.before);
+            match self.unless_stopped(checked).await {
+                Err(RunError::Stopped) => return Ok(Ended::Stopped),
+                checked => checked?,
+            }
+        }
         Ok(if driven.stopped_early { Ended::Stopped } else { Ended::AsPlanned })
     }
 
@@ -196,6 +205,9 @@ impl Context {
             self.phase(PhaseName::Load);
             load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
                 .await?;
+            if target.kind == TargetKind::Embedded {
+                load_data::checkpoint(&client).await?;
+            }
             load_data::before_run(&self.job, &client).await?;
         } else {
             checks::tables_exist(self, &client, target).await?;
@@ -253,9 +265,17 @@ impl Context {
             scale: self.job.scale.into(),
             options: self.job.options.clone(),
             scripts: self.script_facts(),
-            pass_mark: self.workload.pass_mark.as_ref().map(|mark| mark.mean_latency),
+            pass_mark: self.pass_mark(),
         };
         self.recorder.write(move |writer| writer.workload(&facts));
+    }
+
+    /// The workload's mark, where the load is of the kind the mark is for.
+    fn pass_mark(&self) -> Option<Duration> {
+        let mark = self.workload.pass_mark.as_ref()?;
+        let clients = mark.clients.is_none_or(|clients| clients == self.clients());
+        let closed = self.plan.load.schedule == Schedule::Closed { think: None };
+        (clients && closed).then_some(mark.mean_latency)
     }
 
     fn script_facts(&self) -> Vec<walwright_record::ScriptFacts> {

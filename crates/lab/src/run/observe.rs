@@ -110,11 +110,7 @@ impl Observation {
         seen: &Seen,
     ) -> Result<Observation, RunError> {
         let Some(choice) = context.plan.probe else { return Ok(Observation(None)) };
-        let params = target.params.clone().with_application_name(walwright_probe::APPLICATION_NAME);
-        let connector = Connector::new(move || {
-            let params = params.clone();
-            async move { walwright_server::connect(&params).await }
-        });
+        let connector = Connector::to(&target.params);
         let rates =
             Rates { waits: Duration::from_secs(1) / choice.waits_hz.max(1), ..Rates::default() };
         let spec = ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
@@ -130,6 +126,9 @@ impl Observation {
                 let began = context.began.load(std::sync::atomic::Ordering::Acquire);
                 if let Some(warning) = report.warning().filter(|_| began) {
                     context.warn(warning);
+                }
+                for slowed in &report.slowed {
+                    context.warn(Warning::new(WarningCode::ProbeCost, slowed.sentence()));
                 }
                 for sentence in report.not_observable {
                     context.warn(Warning::new(WarningCode::NotObservable, sentence));

@@ -4,6 +4,8 @@
 use std::time::Instant;
 
 use tokio::task::JoinHandle;
+use walwright_record::{Timestamp, Window};
+use walwright_server::ConnectParams;
 use walwright_workload::workload::SideMeasurement;
 
 use super::Context;
@@ -14,7 +16,7 @@ use crate::Stop;
 pub(super) struct Side {
     name: String,
     over: Stop,
-    task: Option<JoinHandle<Vec<f64>>>,
+    task: Option<JoinHandle<Vec<(Timestamp, f64)>>>,
 }
 
 impl Side {
@@ -28,22 +30,25 @@ impl Side {
         let params = target.params.clone().with_application_name("walwright side");
         let until = over.clone();
         let task = tokio::spawn(async move {
-            match walwright_server::connect(&params).await {
-                Ok(client) => repeat(&client, &measurement, &until).await,
-                Err(error) => {
-                    tracing::warn!(%error, "the side measurement could not connect");
-                    Vec::new()
-                }
+            let mut seen = Vec::new();
+            // A server that does not answer must not hold the end of the run up.
+            tokio::select! {
+                () = until.requested() => {}
+                () = repeat(&params, &measurement, &mut seen) => {}
             }
+            seen
         });
         Side { name, over, task: Some(task) }
     }
 
-    /// Ends measuring and keeps the median in the record.
-    pub async fn end(self, context: &Context) {
+    /// Ends measuring and keeps the median over the measured window in the record.
+    pub async fn end(self, context: &Context, window: Option<Window>) {
         self.over.request();
         let Some(task) = self.task else { return };
-        let seconds = task.await.unwrap_or_default();
+        let seen = task.await.unwrap_or_default();
+        let inside = |at: Timestamp| window.is_some_and(|window| window.contains(at));
+        let seconds: Vec<f64> =
+            seen.into_iter().filter(|(at, _)| inside(*at)).map(|(_, seconds)| seconds).collect();
         if let Some(median) = walwright_stats::median(&seconds) {
             let name = self.name;
             context.recorder.write(move |writer| writer.side_measure(&name, median));
@@ -51,24 +56,28 @@ impl Side {
     }
 }
 
+/// Measures until the connection is gone. The load notices a lost server; here there is
+/// then only nothing more to measure.
 async fn repeat(
-    client: &tokio_postgres::Client,
+    params: &ConnectParams,
     measurement: &SideMeasurement,
-    until: &Stop,
-) -> Vec<f64> {
-    let mut seconds = Vec::new();
+    seen: &mut Vec<(Timestamp, f64)>,
+) {
+    let client = match walwright_server::connect(params).await {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::warn!(%error, "the side measurement could not connect");
+            return;
+        }
+    };
     let mut ticks = tokio::time::interval(measurement.every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            () = until.requested() => return seconds,
-            _ = ticks.tick() => {}
-        }
-        let begun = Instant::now();
+        ticks.tick().await;
+        let (at, begun) = (Timestamp::now(), Instant::now());
         if client.simple_query(&measurement.sql).await.is_err() {
-            // The load notices a lost server; here there is only nothing more to measure.
-            return seconds;
+            return;
         }
-        seconds.push(begun.elapsed().as_secs_f64());
+        seen.push((at, begun.elapsed().as_secs_f64()));
     }
 }
