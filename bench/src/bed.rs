@@ -29,8 +29,7 @@ impl Bed {
         sweep(&places)?;
         let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
         let mut spec = ClusterSpec::new(&places, install.clone());
-        spec.settings =
-            settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        spec.settings = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let server = Cluster::create(spec)?.start()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let bed = Bed { server, install, scale, runtime };

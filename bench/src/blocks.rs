@@ -55,11 +55,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Adds a contender; its number.
-    pub fn add(
-        &mut self,
-        name: &str,
-        run: impl Fn() -> anyhow::Result<Measured> + 'a,
-    ) -> usize {
+    pub fn add(&mut self, name: &str, run: impl Fn() -> anyhow::Result<Measured> + 'a) -> usize {
         let contender =
             Contender { name: name.to_owned(), run: Box::new(run), results: Vec::new() };
         self.contenders.push(contender);

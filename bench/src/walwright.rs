@@ -66,8 +66,20 @@ impl Walwright {
         let (dsn, scale, clients) = (bed.dsn(), bed.scale().to_string(), clients.to_string());
         let length = format!("{}s", length.as_secs());
         let mut arguments = vec![
-            "--dsn", &dsn, "--workload", "tpcb", "--scale", &scale, "--clients", &clients,
-            "--threads", "1", "--warmup", "0s", "--duration", &length,
+            "--dsn",
+            &dsn,
+            "--workload",
+            "tpcb",
+            "--scale",
+            &scale,
+            "--clients",
+            &clients,
+            "--threads",
+            "1",
+            "--warmup",
+            "0s",
+            "--duration",
+            &length,
         ];
         arguments.extend(extra);
         let (value, _) = self.json(&arguments)?;

@@ -31,8 +31,8 @@ fn main() -> anyhow::Result<ExitCode> {
         run()
     };
     let mut blocks = Blocks::new();
-    let prepared = blocks
-        .add("pgbench prepared", || settled(&|| Pgbench::tpcb(clients).run(&bed, length)));
+    let prepared =
+        blocks.add("pgbench prepared", || settled(&|| Pgbench::tpcb(clients).run(&bed, length)));
     let pipelined = blocks.add("pgbench pipelined", || {
         settled(&|| Pgbench::pipelined(clients, &script).run(&bed, length))
     });

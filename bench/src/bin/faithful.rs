@@ -131,13 +131,7 @@ fn same_work(
     .map(|sql| bed.number(sql))
     .collect::<Result<_, _>>()?;
     let equal = sums.iter().all(|sum| *sum == sums[0]);
-    report.bar(
-        "sums of balances and deltas",
-        format!("{sums:?}"),
-        json!(sums),
-        "all equal",
-        equal,
-    );
+    report.bar("sums of balances and deltas", format!("{sums:?}"), json!(sums), "all equal", equal);
     Ok(())
 }
 

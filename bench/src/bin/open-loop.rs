@@ -34,8 +34,20 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn arguments<'a>(dsn: &'a str, scale: &'a str, rate: &'a str, length: &'a str) -> Vec<&'a str> {
     vec![
-        "--dsn", dsn, "--workload", "select-only", "--scale", scale, "--clients", "16", "--rate",
-        rate, "--warmup", "0s", "--duration", length,
+        "--dsn",
+        dsn,
+        "--workload",
+        "select-only",
+        "--scale",
+        scale,
+        "--clients",
+        "16",
+        "--rate",
+        rate,
+        "--warmup",
+        "0s",
+        "--duration",
+        length,
     ]
 }
 
@@ -64,7 +76,12 @@ fn lag(
     let median = worst[worst.len() / 2];
     report.bar(
         "p99 of lag",
-        format!("median {median:.3} ms of {} runs ({:.3} to {:.3})", worst.len(), worst[0], worst[worst.len() - 1]),
+        format!(
+            "median {median:.3} ms of {} runs ({:.3} to {:.3})",
+            worst.len(),
+            worst[0],
+            worst[worst.len() - 1]
+        ),
         json!({ "median_ms": median, "runs_ms": worst }),
         "< 1 ms",
         median < 1.0,
@@ -125,7 +142,8 @@ fn freeze(
 
 fn wait_for_load(bed: &Bed) -> anyhow::Result<()> {
     let begun = std::time::Instant::now();
-    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walwright load'";
+    let sessions =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walwright load'";
     while bed.number(sessions)? < 16.0 {
         if begun.elapsed() > Duration::from_secs(60) {
             bail!("the load did not begin within a minute");
