@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::error::{ErrorPosition, SqlState};
 use tokio_postgres::{Client, SimpleQueryMessage};
-use walwright_record::{TargetKind, Warning, WarningCode};
+use walwright_record::{Warning, WarningCode};
 use walwright_workload::{Plan, WorkloadError};
 
 use super::error::remedy;
@@ -33,9 +33,7 @@ pub(super) async fn enough_connections(
         client.query_one(SQL, &[]).await.map_err(failed("reading max_connections"))?.get(0);
     let needed = clients + OWN_CONNECTIONS;
     let allowed = u32::try_from(free).unwrap_or(0);
-    // Behind a pooler the server's own limit is not what counts; whoever refuses a
-    // client there says so.
-    if needed <= allowed || target.kind == TargetKind::Attached {
+    if needed <= allowed {
         return Ok(());
     }
     Err(RunError::TooManyClients {
