@@ -32,6 +32,8 @@ pub(crate) struct Client {
     pub(crate) burst: Burst,
     /// Why the transaction fails, once that is known.
     pub(crate) failure: Option<Failure>,
+    /// Why the server ends the connection, told when nothing was asked of it.
+    pub(crate) farewell: Option<Failure>,
     /// The result that is to become variables.
     pub(crate) capture: Option<Box<Capture>>,
     /// Between `\startpipeline` and `\endpipeline`.
@@ -111,6 +113,11 @@ pub(crate) struct Burst {
     pub(crate) sent: Moment,
     /// Whether a transaction block is open after them.
     pub(crate) in_block: bool,
+    /// Syncs, and then Parses, that are put together and not sent.
+    pub(crate) unsent_syncs: u32,
+    pub(crate) unsent_parses: usize,
+    /// Whether the server has statements of a pipeline and no Sync behind them.
+    pub(crate) unsynced: bool,
 }
 
 /// Why a transaction fails.
@@ -152,6 +159,7 @@ impl Client {
             parsing: Vec::new(),
             burst: Burst::default(),
             failure: None,
+            farewell: None,
             capture: None,
             in_pipeline: false,
             timer: 0,

@@ -37,12 +37,26 @@ impl Engine {
             next = match progress {
                 Progress::Waits => return,
                 Progress::Ended => self.succeed(client, now),
-                Progress::Failed(message) => {
-                    self.outbox.discard();
-                    self.give_up(client, Failure { kind: SCRIPT.into(), message }, now)
-                }
+                Progress::Failed(message) => self.break_off(client, message, now),
             };
         }
+    }
+
+    /// Ends a try whose script cannot go on: what is unsent is forgotten, what
+    /// the server already has is answered first.
+    fn break_off(&mut self, client: &mut Client, message: String, now: Moment) -> Next {
+        let failure = Failure { kind: SCRIPT.into(), message };
+        self.outbox.discard();
+        client.owed = client.owed.saturating_sub(client.burst.unsent_syncs);
+        let unsent_parses = client.burst.unsent_parses.min(client.parsing.len());
+        client.parsing.drain(..unsent_parses);
+        if client.owed == 0 && !client.burst.unsynced {
+            return self.give_up(client, failure, now);
+        }
+        client.failure.get_or_insert(failure);
+        client.in_pipeline = false;
+        self.sync_and_send(client, now);
+        Next::Rest
     }
 
     /// Ends a try that failed: rolls back what is open, then retries or counts.
@@ -104,6 +118,7 @@ impl Engine {
                     match sleep.duration(&client.variables) {
                         Ok(pause) => {
                             client.transaction.pc += 1;
+                            client.burst.unsynced |= !self.outbox.is_closed();
                             self.send(client, Waiting::Executing);
                             client.state = State::Sleeping;
                             self.set_timer(client, now + pause);
@@ -135,6 +150,7 @@ impl Engine {
                 Command::SyncPipeline => {
                     self.outbox.open().extend_from_slice(&SYNC);
                     client.owed += 1;
+                    client.burst.unsent_syncs += 1;
                     Ok(())
                 }
                 Command::EndPipeline => {
@@ -170,10 +186,15 @@ impl Engine {
             if !client.parsing.contains(&wire.number) {
                 self.outbox.open().extend_from_slice(&wire.parse);
                 client.parsing.insert(0, wire.number);
+                client.burst.unsent_parses += 1;
                 client.burst.parts += 1;
             }
         }
         let statement = &script.statements[id.index()];
+        if client.in_pipeline && statement.gset.is_some() {
+            let message = at(script, client.transaction.pc, "a pipeline cannot keep a result");
+            return Ok(Some(Progress::Failed(message)));
+        }
         let values = Bound::new(&client.variables, &statement.params);
         let binary =
             wire.binary.as_ref().is_some_and(|t| t.render(&values, self.outbox.open()).is_ok());
@@ -263,6 +284,7 @@ impl Engine {
         self.outbox.open().extend_from_slice(&SYNC);
         client.owed += 1;
         client.burst.sent = now;
+        client.burst.unsynced = false;
         self.send(client, Waiting::Executing);
         Progress::Waits
     }
@@ -271,6 +293,8 @@ impl Engine {
     pub(crate) fn send(&mut self, client: &mut Client, waiting: Waiting) {
         client.state = State::Waiting(waiting);
         client.transaction.waited = true;
+        client.burst.unsent_syncs = 0;
+        client.burst.unsent_parses = 0;
         self.outbox.close(client.index);
     }
 }

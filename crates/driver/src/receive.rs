@@ -82,7 +82,11 @@ impl Engine {
                 }
                 (backend::ERROR_RESPONSE, Some(body)) => {
                     let fields = ErrorFields::parse(body)?;
-                    client.failure.get_or_insert_with(|| Failure {
+                    let place = match client.owed {
+                        0 => &mut client.farewell,
+                        _ => &mut client.failure,
+                    };
+                    place.get_or_insert_with(|| Failure {
                         message: fields.to_string(),
                         kind: fields.code,
                     });
@@ -172,7 +176,8 @@ impl Engine {
         if client.started {
             self.running -= 1;
         }
-        let failure = client.failure.take().unwrap_or_else(|| Failure {
+        let told = client.failure.take().or(client.farewell.take());
+        let failure = told.unwrap_or_else(|| Failure {
             kind: CONNECTION.into(),
             message: match error.kind() {
                 io::ErrorKind::UnexpectedEof => "the server closed the connection".into(),
@@ -195,7 +200,7 @@ impl Engine {
 
     /// A server that ends a connection says why, if one still listens.
     fn read_last_words(&mut self, client: &mut Client) {
-        while client.failure.is_none() {
+        while client.failure.is_none() && client.farewell.is_none() {
             let Some(link) = &mut client.link else { return };
             match link.stream.read(&mut self.input) {
                 Ok(count) if count > 0 => {
