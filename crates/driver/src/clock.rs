@@ -2,8 +2,9 @@
 //! once to the wall clock.
 
 use std::ops::Add;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use walwright_record::Timestamp;
 
 /// A point in time, in nanoseconds since the load's origin.
@@ -32,22 +33,30 @@ impl Add<Duration> for Moment {
     }
 }
 
+/// The monotonic clock, in nanoseconds.
+#[inline]
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Tells moments, and their place on the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    origin: Instant,
+    /// Of the monotonic clock, in nanoseconds.
+    origin: u64,
     epoch: Timestamp,
 }
 
 impl Clock {
     /// A clock whose moment zero is now.
     pub(crate) fn start() -> Self {
-        Clock { origin: Instant::now(), epoch: Timestamp::now() }
+        Clock { origin: monotonic(), epoch: Timestamp::now() }
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Moment {
-        Moment(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Moment(monotonic().saturating_sub(self.origin))
     }
 
     /// The wall-clock time of a moment.

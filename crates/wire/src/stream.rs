@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
 use crate::tls::TlsStream;
 
 /// A connected stream, blocking or not.
@@ -97,12 +99,15 @@ impl AsRawFd for Stream {
     }
 }
 
+/// Reads and writes go to the kernel without the C library between: each of its
+/// calls is a place where a thread can be cancelled, and getting ready for that
+/// takes a tenth of the load generator's own time.
 impl Read for Stream {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(socket) => socket.read(into),
-            Stream::Tcp(socket) => socket.read(into),
+            Stream::Unix(socket) => Ok(recv(socket, into, RecvFlags::empty())?.0),
+            Stream::Tcp(socket) => Ok(recv(socket, into, RecvFlags::empty())?.0),
             Stream::Tls(tls) => tls.read(into),
         }
     }
@@ -112,8 +117,8 @@ impl Write for Stream {
     #[inline]
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(socket) => socket.write(from),
-            Stream::Tcp(socket) => socket.write(from),
+            Stream::Unix(socket) => Ok(send(socket, from, SendFlags::NOSIGNAL)?),
+            Stream::Tcp(socket) => Ok(send(socket, from, SendFlags::NOSIGNAL)?),
             Stream::Tls(tls) => tls.write(from),
         }
     }
