@@ -1,6 +1,7 @@
 //! The server that contenders share.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio_postgres::Client;
@@ -91,6 +92,22 @@ impl Bed {
         self.execute("VACUUM pgbench_branches")?;
         self.execute("VACUUM pgbench_tellers")?;
         self.execute("TRUNCATE pgbench_history")?;
+        self.execute("CHECKPOINT")
+    }
+
+    /// Whether the server writes full-page images from now on.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn full_page_writes(&self, on: bool) -> anyhow::Result<()> {
+        let value = if on { "on" } else { "off" };
+        self.execute(&format!("ALTER SYSTEM SET full_page_writes = {value}"))?;
+        self.execute("SELECT pg_reload_conf()")?;
+        let shown = "SELECT (current_setting('full_page_writes')::bool)::int";
+        while self.number(shown)? != f64::from(u8::from(on)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // The checkpointer takes it over; the checkpoint waits for that.
         self.execute("CHECKPOINT")
     }
 

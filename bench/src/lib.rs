@@ -10,6 +10,7 @@
 //! Build walwright first: `cargo build --release`; then, for example,
 //! `cargo run --release -p walwright-bench --bin client-cpu`.
 
+mod apart;
 mod bed;
 mod blocks;
 mod output;
@@ -17,6 +18,7 @@ mod pgbench;
 mod process;
 mod walwright;
 
+pub use apart::apart;
 pub use bed::Bed;
 pub use blocks::{Blocks, Contender, Ratio};
 pub use output::{Options, Report};

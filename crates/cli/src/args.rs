@@ -144,8 +144,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", help_heading = "What is run")]
     pub load_jobs: Option<usize>,
 
-    /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too.
-    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep"], help_heading = "Where it is run")]
+    /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
+    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency"], help_heading = "Where it is run")]
     pub dsn: Option<String>,
     /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
     #[arg(long, requires = "dsn", help_heading = "Where it is run")]
@@ -159,6 +159,13 @@ pub struct RunArgs {
     /// A server setting for the embedded cluster. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Where it is run")]
     pub set: Vec<(String, String)>,
+    /// Make every flush of the embedded server take at least this long (0.1 to 10 ms are usual),
+    /// so that a fast disk shows what network storage does.
+    #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "Where it is run")]
+    pub flush_latency: Option<Duration>,
+    /// Reach the embedded cluster by TCP on 127.0.0.1 (with a password) instead of its unix socket.
+    #[arg(long, help_heading = "Where it is run")]
+    pub tcp: bool,
     /// Keep the embedded cluster's directory after the run and say where it is.
     #[arg(long, help_heading = "Where it is run")]
     pub keep: bool,
@@ -198,8 +205,8 @@ pub struct RunArgs {
     /// It changes the server's work too, so its figures do not compare with pgbench's. Without it, the same messages are sent as pgbench sends.
     #[arg(long, help_heading = "How it is run")]
     pub lean: bool,
-    /// Tries a transaction has on serialization failure (40001) and deadlock (40P01).
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it is run")]
+    /// Tries a transaction has on serialization failure (40001) and deadlock (40P01); 0: without limit.
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "How it is run")]
     pub max_tries: u32,
     /// Seed of the random numbers; the same seed gives the same transactions.
     #[arg(long, value_name = "N", help_heading = "How it is run")]
@@ -208,6 +215,10 @@ pub struct RunArgs {
     /// Ticks of wait events a second, 1 to 100.
     #[arg(long, default_value_t = 10, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "What is seen")]
     pub waits: u32,
+    /// Directory to measure flush latency in before the run. The default is beside an embedded
+    /// cluster; of a server of yours, name one on the disk of its WAL.
+    #[arg(long, value_name = "DIR", help_heading = "What is seen")]
+    pub storage_dir: Option<PathBuf>,
     /// Sample nothing during the run: no server, no host.
     #[arg(long, help_heading = "What is seen")]
     pub no_probe: bool,
@@ -332,6 +343,9 @@ pub struct CalibrateArgs {
     pub workload: String,
 }
 
+/// The longest time that can be chosen.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Parses `500us`, `20ms`, `30s`, `2m`, `1h`; a bare number means seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -348,8 +362,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3600.0,
         _ => return Err(format!("'{unit}' is not a unit of time: us, ms, s, m or h")),
     };
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("'{text}' is not a time that can be waited for"))
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time <= LONGEST => Ok(time),
+        _ => Err(format!("'{text}' is not a time that can be waited for; a year at most")),
+    }
 }
 
 /// A duration that is not zero.
@@ -397,7 +413,7 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "nan"] {
+        for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "1e12h", "nan"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

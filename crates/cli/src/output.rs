@@ -64,7 +64,7 @@ impl Output {
 
     /// Prints an error with its causes, as text or JSON, and gives the exit code.
     pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
-        if is_broken_pipe(error) {
+        if error.is::<Unread>() {
             return ExitCode::SUCCESS;
         }
         let chain = sentences(error);
@@ -83,10 +83,23 @@ impl Output {
 /// Writes to standard output.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Unread.into()),
+        written => Ok(written?),
+    }
 }
+
+/// Whoever read standard output has had enough, as `head` has; that is no failure.
+#[derive(Debug)]
+struct Unread;
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads the output")
+    }
+}
+
+impl std::error::Error for Unread {}
 
 /// The causes of an error from the outside in, leaving out one that its parent
 /// already quotes.
@@ -99,14 +112,6 @@ fn sentences(error: &anyhow::Error) -> Vec<String> {
         }
     }
     said
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }
 
 /// Sends tracing to standard error; `-v` says more, `WALWRIGHT_LOG` decides finely.

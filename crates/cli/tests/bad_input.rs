@@ -43,6 +43,17 @@ fn a_workload_that_is_none_or_has_no_such_option_is_told() {
 }
 
 #[test]
+fn choices_that_exclude_each_other_are_refused_before_anything_is_begun() {
+    let place = Place::new();
+    place
+        .run(&["run", "--lean", "-M", "simple"])
+        .refuses(&["--lean uses prepared statements", "leave --protocol out"]);
+    assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
+    place.run(&["run", "--duration", "1e12h"]).code(2).says(&["a year at most"]);
+    place.run(&["run", "--tcp", "--dsn", "x"]).code(2).says(&["cannot be used with"]);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_with_what_to_check() {
     let place = Place::new();
     // Port 1 is tcpmux's, which nobody runs.

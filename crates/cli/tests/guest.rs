@@ -63,6 +63,40 @@ fn a_guest_changes_nothing_but_what_its_scripts_do() {
 }
 
 #[test]
+fn tables_that_are_there_tell_their_scale_and_whether_they_are_whole() {
+    let (place, host) = (Place::new(), Host::new());
+    let dsn = host.superuser("postgres");
+    place.measure(&["--dsn", &dsn, "--init", "-c", "1", "--scale=2"]).code(0);
+    place.measure(&["--dsn", &dsn, "-c", "1"]).code(0);
+    let record = place.run(&["export"]).json();
+    assert_eq!(record["workload"]["scale"], 2);
+    let comments = "SELECT count(*)::text FROM pg_description WHERE description LIKE 'walwright%'";
+    assert_eq!(host.ask("postgres", comments), "0");
+
+    // As an --init leaves it that was killed while it filled the tables.
+    let mark =
+        "COMMENT ON TABLE pgbench_accounts IS 'walwright has not filled this table to its end'";
+    host.execute("postgres", mark);
+    place
+        .measure(&["--dsn", &dsn, "-c", "1"])
+        .refuses(&["were not filled to their end", "--init fills them anew"]);
+    host.execute("postgres", "COMMENT ON TABLE pgbench_accounts IS NULL");
+    host.execute("postgres", "TRUNCATE pgbench_branches");
+    place.measure(&["--dsn", &dsn, "-c", "1"]).refuses(&["which holds 0", "--init"]);
+}
+
+#[test]
+fn environment_variables_alone_can_name_the_server() {
+    let (place, host) = (Place::new(), Host::new());
+    place.file("one.sql", "SELECT 1;\n");
+    let args = [&["run"], &common::SHORT[..], &["-c", "1", "--dsn", "", "--file", "one.sql"]];
+    let mut command = place.command(&args.concat());
+    command.env("PGHOST", "127.0.0.1").env("PGPORT", host.port().to_string());
+    command.env("PGUSER", "postgres").env("PGPASSWORD", PASSWORD).env("PGDATABASE", "postgres");
+    finish(command.spawn().unwrap()).code(0).says(&["127.0.0.1"]);
+}
+
+#[test]
 fn a_role_without_privileges_is_told_what_it_lacks() {
     let (place, host) = (Place::new(), Host::new());
     host.execute("postgres", "CREATE TABLE secret (n int); CREATE ROLE guest LOGIN PASSWORD 'gG7'");

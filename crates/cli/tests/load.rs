@@ -60,9 +60,8 @@ fn a_rate_out_of_reach_is_said() {
     let bench = Bench::new();
     bench.place.file("slow.sql", "SELECT pg_sleep(0.01);\n");
     let result = bench.json(&["-c", "2", "--rate=5000", "--gaps=even", "--file", "slow.sql"]);
-    let text = warning(&result, "rate_not_reached").expect("a warning");
     let all = result["warnings"].to_string();
-    assert!(all.contains("5000 transactions a second were offered"), "{all} {text}");
+    assert!(all.contains("5000 a second were offered"), "{all}");
     // And one within reach is met.
     let result = bench.json(&["-c", "4", "--rate=50", "--file", "slow.sql"]);
     let open = &result["summary"]["load"]["open_loop"];

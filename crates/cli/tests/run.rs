@@ -48,6 +48,37 @@ fn from_nothing_to_a_summary_and_a_report() {
     place.assert_clean();
 }
 
+#[test]
+fn flushes_of_a_chosen_latency() {
+    let place = Place::new();
+    let args = ["--flush-latency=4ms", "-w", "autocommit", "-c", "1", "--json"];
+    let result = place.measure(&args).code(0).json();
+    assert_measured(&result);
+    assert!(warnings(&result).contains(&"lengthened_flushes"), "{:?}", warnings(&result));
+    let seconds = |pointer: &str| result.pointer(pointer).and_then(Value::as_f64).unwrap();
+    // One row, one commit, one flush: none can be faster than its flush.
+    assert!(seconds("/summary/load/latency/p50") >= 0.004);
+    let record = place.run(&["export"]).json();
+    assert!(record["storage"]["p50"]["nanos"].as_u64().unwrap() >= 4_000_000, "{record}");
+    place
+        .measure(&["--flush-latency=1ms", "--set=wal_sync_method=open_datasync"])
+        .refuses(&["which wal_sync_method = open_datasync does not use"]);
+    place.assert_clean();
+}
+
+#[test]
+fn over_tcp_when_asked_for() {
+    let place = Place::new();
+    let args = ["--tcp", "--scale=1", "--clients=2", "--json"];
+    let done = place.measure(&args).code(0);
+    assert_measured(&done.json());
+    let settings = place.run(&["export"]).json();
+    let listen = settings["settings"].as_array().unwrap();
+    let listen = listen.iter().find(|s| s["name"] == "listen_addresses").unwrap();
+    assert_eq!(listen["value"], "127.0.0.1");
+    place.assert_clean();
+}
+
 fn tpcb_on(major: Major, version: &str) {
     let place = Place::new();
     // Fetched here, so that the run below is not.

@@ -113,7 +113,10 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let failed = driven_between(record, first.at, last.at, failures).unwrap_or(0.0);
     let rate = (work.count + failed) / length;
 
-    let tally = Tally::of(&ticks);
+    // On a shared server the sessions of others are no part of what our clients waited for.
+    let ours = record.load.is_some()
+        && ticks.iter().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
+    let tally = Tally::of(&ticks, ours);
     let means = tick_means(&tally.ticks, &Resampling::default()).ok_or(Blind::NoWork)?;
     let on_server = means[WaitClass::ALL.len()].clone().map(|sessions| sessions / rate);
 
@@ -183,12 +186,16 @@ struct Tally<'r> {
 }
 
 impl<'r> Tally<'r> {
-    fn of(ticks: &[&'r Sample]) -> Self {
+    /// Counts all client sessions, or `ours` alone.
+    fn of(ticks: &[&'r Sample], ours: bool) -> Self {
         let mut tally = Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new() };
         for tick in ticks {
             let mut counts = vec![0.0; WaitClass::ALL.len() + 1];
             for row in &tick.rows {
                 let Some(class) = WaitClass::of(row) else { continue };
+                if ours && row.flag("ours") != Some(true) {
+                    continue;
+                }
                 let Some(sessions) = row.number("sessions") else { continue };
                 counts[class as usize] += sessions;
                 counts[WaitClass::ALL.len()] += sessions;

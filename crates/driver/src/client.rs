@@ -4,7 +4,7 @@ use std::io::Write;
 
 use walwright_wire::backend::TransactionStatus;
 use walwright_wire::frontend::TERMINATE;
-use walwright_wire::{Scanner, Stream};
+use walwright_wire::{CancelKey, Scanner, Stream};
 use walwright_workload::script::{Rng, Variables};
 
 use crate::capture::Capture;
@@ -80,6 +80,8 @@ pub(crate) enum Waiting {
 pub(crate) struct Link {
     pub(crate) stream: Stream,
     pub(crate) scanner: Scanner,
+    /// What cancels its statement, where the server gave that.
+    pub(crate) key: Option<CancelKey>,
     /// Bytes the socket has not taken yet.
     pub(crate) unsent: Vec<u8>,
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use walwright_wire::{Connection, Connector, WireError};
+use walwright_wire::{Connector, WireError};
 
 use crate::client::Failure;
 use crate::shared::{Inbox, News, Shared};
@@ -97,11 +97,15 @@ fn serve(
         if closed.load(Ordering::Acquire) {
             continue;
         }
-        let result = connector.connect().and_then(Connection::into_nonblocking);
+        let result = connector.connect().and_then(|connection| {
+            let key = connection.cancel_key();
+            let (stream, scanner) = connection.into_nonblocking()?;
+            Ok(News::Connected { client, stream, scanner, key })
+        });
         let result = match result {
-            Ok((stream, scanner)) => {
+            Ok(connected) => {
                 shared.connected.fetch_add(1, Ordering::Relaxed);
-                inbox.send(News::Connected { client, stream, scanner });
+                inbox.send(connected);
                 Ok(())
             }
             Err(error) => {

@@ -316,6 +316,11 @@ impl Engine {
         })
     }
 
+    /// Timers that are set, those without effect included.
+    pub(crate) fn timers_set(&self) -> usize {
+        self.timers.len()
+    }
+
     /// When the next timer is over.
     pub(crate) fn next_timer(&self) -> Option<Moment> {
         self.timers.peek().map(|Reverse((at, _, _))| *at)

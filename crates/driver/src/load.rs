@@ -1,14 +1,14 @@
 //! A load from start to end: connects, runs, merges what the threads counted,
 //! and notices when the server is gone.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use walwright_record::{LoadInterval, Timestamp};
-use walwright_wire::{Connector, WireError};
+use walwright_wire::{CancelKey, Connector, WireError, cancel};
 
 use crate::clock::Clock;
 use crate::compile::{ParameterFormats, compile, learn_formats};
@@ -27,7 +27,6 @@ pub struct Load {
     shared: Arc<Shared>,
     inboxes: Inboxes,
     intervals: Receiver<LoadInterval>,
-    clients: u32,
     coordinator: Option<JoinHandle<Result<LoadOutcome, LoadError>>>,
 }
 
@@ -68,7 +67,7 @@ impl Load {
             .spawn(move || coordinator.run())
             .map_err(system("start a thread"))?;
         let coordinator = Some(coordinator);
-        Ok(Load { shared, inboxes: Inboxes(inboxes), intervals, clients, coordinator })
+        Ok(Load { shared, inboxes: Inboxes(inboxes), intervals, coordinator })
     }
 
     /// How far it has come.
@@ -79,11 +78,6 @@ impl Load {
     /// Clients that have a connection now.
     pub fn connected(&self) -> u32 {
         self.shared.connected.load(Ordering::Relaxed)
-    }
-
-    /// Clients the plan has.
-    pub fn clients(&self) -> u32 {
-        self.clients
     }
 
     /// One [`LoadInterval`] after the other, each soon after its end; the
@@ -141,6 +135,10 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> LoadError {
 const LOST_AFTER: Duration = Duration::from_secs(2);
 /// The same while it answers that it is starting up or recovering (57P03).
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
+/// How long statements that were left running are cancelled at the end of a load.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+/// Threads that do so.
+const CANCEL_THREADS: usize = 4;
 /// How often the coordinator looks around when nothing is reported.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -220,6 +218,11 @@ impl Coordinator {
             panicked |= thread.join().is_err();
         }
         pool.close();
+        let (outcome, running) = match outcome {
+            Ok((outcome, running)) => (Ok(outcome), running),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        cancel_all(&connector, running);
         if panicked { Err(LoadError::Panicked) } else { outcome }
     }
 
@@ -267,7 +270,13 @@ impl Coordinator {
     }
 
     /// From the first transaction to the last.
-    fn follow(&self, job: &Job, heard: &Receiver<Report>) -> Result<LoadOutcome, LoadError> {
+    ///
+    /// With the sum comes what cancels the statements that are still running.
+    fn follow(
+        &self,
+        job: &Job,
+        heard: &Receiver<Report>,
+    ) -> Result<(LoadOutcome, Vec<CancelKey>), LoadError> {
         let clock = Clock::start();
         for inbox in &self.inboxes {
             inbox.send(News::Begin(clock));
@@ -303,8 +312,29 @@ impl Coordinator {
                 self.order(Order::Abort);
             }
         }
-        outcome(clock, merger, endings, watch.lost)
+        let running = endings.iter_mut().flat_map(|end| std::mem::take(&mut end.running));
+        let running = if watch.lost.is_some() { Vec::new() } else { running.collect() };
+        Ok((outcome(clock, merger, endings, watch.lost)?, running))
     }
+}
+
+/// Cancels what connections that were cut have left running: a server looks whether
+/// its client is still there only when it has something to say to it.
+fn cancel_all(connector: &Connector, keys: Vec<CancelKey>) {
+    let deadline = Instant::now() + CANCEL_LIMIT;
+    let queue = Mutex::new(keys);
+    std::thread::scope(|scope| {
+        for _ in 0..CANCEL_THREADS {
+            scope.spawn(|| {
+                while Instant::now() < deadline {
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                    let Some(key) = next else { return };
+                    // The server may be gone; there is nobody else to ask.
+                    let _ = cancel(connector, &key);
+                }
+            });
+        }
+    });
 }
 
 fn outcome(

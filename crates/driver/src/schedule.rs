@@ -13,29 +13,57 @@ use crate::plan::{Gaps, ThinkTime};
 /// one hands out transactions, the other counts what was due.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
-    rng: Rng,
-    gaps: Gaps,
-    /// Mean gap, in nanoseconds.
-    mean: f64,
+    source: Source,
     /// The next due time, in nanoseconds. Kept with its fraction, so that
     /// rounding does not add up.
     next: f64,
 }
 
+/// A thread's part of a load: client `n` belongs to the thread whose number is the
+/// remainder of `n` by `threads`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) thread: u32,
+    pub(crate) threads: u32,
+    /// Of all threads together.
+    pub(crate) clients: u32,
+}
+
+impl Share {
+    /// Clients of this thread.
+    fn own(self) -> u32 {
+        self.clients.saturating_sub(self.thread).div_ceil(self.threads.max(1))
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    /// Exponential gaps of a mean in nanoseconds.
+    Poisson { mean: f64, rng: Rng },
+    /// All transactions of the load are `gap` nanoseconds apart and are dealt to the
+    /// clients in turn; `number` is this thread's next.
+    Even { gap: f64, share: Share, number: u64 },
+}
+
 impl Schedule {
-    /// The share of thread `thread` of `threads` in `rate` transactions a second.
+    /// A thread's share of `rate` transactions a second, in proportion to its clients.
     ///
     /// Poisson processes add up to one of the sum of their rates; even gaps are
     /// interleaved.
-    pub(crate) fn new(rate: f64, gaps: Gaps, thread: u32, threads: u32, rng: Rng) -> Self {
+    pub(crate) fn new(rate: f64, gaps: Gaps, share: Share, rng: Rng) -> Self {
         let gap = 1e9 / rate;
-        let mean = gap * f64::from(threads);
-        let mut schedule = Schedule { rng, gaps, mean, next: gap * f64::from(thread) };
-        if gaps == Gaps::Poisson {
-            schedule.next = 0.0;
-            schedule.advance();
+        match gaps {
+            Gaps::Poisson => {
+                let mean = gap * f64::from(share.clients) / f64::from(share.own().max(1));
+                let mut schedule = Schedule { source: Source::Poisson { mean, rng }, next: 0.0 };
+                schedule.advance();
+                schedule
+            }
+            Gaps::Even => {
+                let number = u64::from(share.thread);
+                Schedule { source: Source::Even { gap, share, number }, next: gap * number as f64 }
+            }
         }
-        schedule
     }
 
     /// The next due time.
@@ -47,10 +75,19 @@ impl Schedule {
     /// Goes on to the one after.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        self.next += match self.gaps {
-            Gaps::Even => self.mean,
-            Gaps::Poisson => exponential(&mut self.rng, self.mean),
-        };
+        match &mut self.source {
+            Source::Poisson { mean, rng } => self.next += exponential(rng, *mean),
+            Source::Even { gap, share, number } => {
+                let clients = u64::from(share.clients.max(1));
+                let (round, client) = (*number / clients, *number % clients);
+                let client = client + u64::from(share.threads);
+                *number = match client < clients {
+                    true => round * clients + client,
+                    false => (round + 1) * clients + u64::from(share.thread),
+                };
+                self.next = *gap * *number as f64;
+            }
+        }
     }
 
     /// Goes past every due time before `end` and counts them.
@@ -85,6 +122,10 @@ pub(crate) fn think(time: ThinkTime, rng: &mut Rng) -> Duration {
 mod tests {
     use super::*;
 
+    fn share(thread: u32, threads: u32, clients: u32) -> Share {
+        Share { thread, threads, clients }
+    }
+
     fn times(mut schedule: Schedule, count: usize) -> Vec<f64> {
         (0..count)
             .map(|_| {
@@ -97,7 +138,7 @@ mod tests {
 
     #[test]
     fn poisson_gaps_have_the_mean_and_spread_of_the_exponential() {
-        let schedule = Schedule::new(5000.0, Gaps::Poisson, 0, 1, Rng::from_seed(3));
+        let schedule = Schedule::new(5000.0, Gaps::Poisson, share(0, 1, 8), Rng::from_seed(3));
         let times = times(schedule, 100_000);
         let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -110,7 +151,9 @@ mod tests {
     fn even_shares_of_threads_interleave() {
         let mut all: Vec<f64> = (0..3)
             .flat_map(|thread| {
-                times(Schedule::new(300.0, Gaps::Even, thread, 3, Rng::from_seed(1)), 100)
+                let share = share(thread, 3, 7);
+                let count = 100 * share.own() as usize;
+                times(Schedule::new(300.0, Gaps::Even, share, Rng::from_seed(1)), count)
             })
             .collect();
         all.sort_by(f64::total_cmp);
@@ -121,12 +164,25 @@ mod tests {
 
     #[test]
     fn a_copy_counts_what_the_other_hands_out() {
-        let schedule = Schedule::new(1000.0, Gaps::Poisson, 0, 2, Rng::from_seed(9));
+        let schedule = Schedule::new(1000.0, Gaps::Poisson, share(0, 2, 4), Rng::from_seed(9));
         let end = Moment(2_000_000_000);
         let counted = schedule.clone().count_until(end);
         let handed_out = times(schedule, 2000).iter().filter(|time| **time < end.0 as f64).count();
         assert_eq!(counted, handed_out as u64);
         assert!((900..1100).contains(&counted), "{counted}");
+    }
+
+    #[test]
+    fn threads_get_transactions_in_proportion_to_their_clients() {
+        for gaps in [Gaps::Poisson, Gaps::Even] {
+            let counts = [0, 1].map(|thread| {
+                let mut schedule =
+                    Schedule::new(1000.0, gaps, share(thread, 2, 3), Rng::from_seed(4));
+                schedule.count_until(Moment(30_000_000_000)) as f64
+            });
+            assert!((counts[0] / counts[1] / 2.0 - 1.0).abs() < 0.05, "{gaps:?}: {counts:?}");
+            assert!(((counts[0] + counts[1]) / 30_000.0 - 1.0).abs() < 0.02, "{counts:?}");
+        }
     }
 
     #[test]

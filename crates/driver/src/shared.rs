@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use walwright_wire::{Scanner, Stream};
+use walwright_wire::{CancelKey, Scanner, Stream};
 
 use crate::client::Failure;
 use crate::clock::{Clock, Moment};
@@ -85,6 +85,7 @@ pub(crate) enum News {
         client: u32,
         stream: Stream,
         scanner: Scanner,
+        key: Option<CancelKey>,
     },
     /// A client could not be connected anew.
     Refused {
@@ -151,6 +152,8 @@ pub(crate) struct Ending {
     pub(crate) errors: ErrorSamples,
     /// CPU time in user and in kernel mode since the load began.
     pub(crate) cpu: (Duration, Duration),
+    /// What cancels the statements that its clients left running.
+    pub(crate) running: Vec<CancelKey>,
     /// Why it could not go on, if so.
     pub(crate) failure: Option<io::Error>,
 }

@@ -15,7 +15,7 @@ use crate::connect::Wanted;
 use crate::courtesy::Courtesy;
 use crate::engine::{Engine, Next, Post};
 use crate::plan::Arrival;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Share};
 use crate::shared::{Ending, Inbox, News, Order, Report};
 use crate::system::{Alarm, Poller, Ready, precise_timers, thread_cpu_split};
 
@@ -74,7 +74,12 @@ impl Worker {
         let rngs = [rng(), rng()];
         let arrivals = match plan.arrival {
             Arrival::Open { rate, gaps } => {
-                Some(Schedule::new(rate, gaps, post.worker as u32, workers as u32, rng()))
+                let share = Share {
+                    thread: post.worker as u32,
+                    threads: workers as u32,
+                    clients: plan.clients,
+                };
+                Some(Schedule::new(rate, gaps, share, rng()))
             }
             Arrival::Closed { .. } => None,
         };
@@ -192,8 +197,12 @@ impl Worker {
         self.engine.outbox = outbox;
     }
 
+    /// Runs what is due by `now`, each timer that is set at this moment at most
+    /// once: scripts that never wait for the server set new ones for now, and must
+    /// not keep the thread from all else.
     fn run_timers(&mut self, now: Moment) {
-        while let Some((index, timer)) = self.engine.take_timer(now) {
+        for _ in 0..self.engine.timers_set() {
+            let Some((index, timer)) = self.engine.take_timer(now) else { return };
             let Some(client) = self.clients.get_mut(index as usize) else { continue };
             if client.timer != timer {
                 continue;
@@ -254,11 +263,11 @@ impl Worker {
     fn read_news(&mut self) -> io::Result<()> {
         for news in self.inbox.take() {
             match news {
-                News::Connected { client, stream, scanner } => {
+                News::Connected { client, stream, scanner, key } => {
                     self.engine.poller.add(stream.as_raw_fd(), u64::from(client), false)?;
                     let index = client;
                     let client = &mut self.clients[index as usize];
-                    client.link = Some(Link { stream, scanner, unsent: Vec::new() });
+                    client.link = Some(Link { stream, scanner, key, unsent: Vec::new() });
                     client.attempts = 0;
                     client.state = State::Connected;
                     if self.begun {
@@ -286,7 +295,11 @@ impl Worker {
                     let (ramp, clients) = (plan.ramp, plan.clients.max(1));
                     for (client, number) in self.clients.iter_mut().zip(&self.numbers) {
                         let at = Moment::default() + ramp * *number / clients;
-                        self.engine.pause(client, at);
+                        // One may have lost its connection while others got theirs.
+                        match client.link {
+                            Some(_) => self.engine.pause(client, at),
+                            None => self.engine.plan_reconnect(client, at),
+                        }
                     }
                 }
             }
@@ -317,10 +330,14 @@ impl Worker {
     fn end(mut self) -> Ending {
         let now = self.engine.clock.now();
         let stopped = self.stopped.unwrap_or(now);
+        let mut running = Vec::new();
         if self.begun {
             self.engine.end_arrivals(now);
             for client in &mut self.clients {
                 self.engine.totals.unfinished += u64::from(client.is_busy());
+                if let (State::Waiting(_), Some(link)) = (client.state, &mut client.link) {
+                    running.extend(link.key.take());
+                }
             }
             self.engine.cut(now);
         }
@@ -330,6 +347,7 @@ impl Worker {
             totals: self.engine.totals,
             errors: self.engine.errors,
             cpu: (user.saturating_sub(self.cpu_before.0), system.saturating_sub(self.cpu_before.1)),
+            running,
             failure: None,
         }
     }

@@ -303,3 +303,32 @@ fn what_needs_results_cannot_be_calibrated() {
         plan(program(&["SELECT 1 AS a \\gset\nSELECT :a;"]), Server::shared().options("postgres"));
     assert_eq!(calibrate(&plan, Duration::from_millis(100)).expect("it runs"), None);
 }
+
+#[test]
+fn scripts_that_never_wait_for_the_server_can_be_stopped() {
+    let server = Server::shared();
+    for script in ["\\set x 1 + 1\n", "\\sleep 0 us\nSELECT 1;\n", "\\sleep 0 us\n"] {
+        let mut plan = plan(program(&[script]), server.database());
+        plan.clients = 2;
+        let ran = run(plan, 100);
+        assert!(ran.outcome.transactions() >= 100, "{script:?}: {:?}", ran.outcome);
+        assert_eq!(ran.outcome.failures(), 0);
+    }
+}
+
+#[test]
+fn statements_that_a_cut_leaves_running_are_cancelled() {
+    let server = Server::shared();
+    let database = server.database();
+    let mut plan = plan(program(&["SELECT pg_sleep(600);\n"]), database.clone());
+    plan.clients = 3;
+    plan.drain = Duration::from_millis(100);
+    let asleep = "SELECT count(*) FROM pg_stat_activity
+        WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(600%'
+          AND datname = current_database()";
+    let load = Load::start(plan).expect("a plan that can be driven");
+    until("all clients sleep", || number(&database, asleep) == 3);
+    load.stop();
+    assert_eq!(load.join().expect("a load that ran").unfinished, 3);
+    until("none sleeps", || number(&database, asleep) == 0);
+}

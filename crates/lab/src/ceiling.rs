@@ -53,7 +53,7 @@ fn threads(plan: &LoadPlan) -> f64 {
     (plan.threads.min(plan.clients) as usize).min(processors) as f64
 }
 
-/// What makes two measurements the same: version, processor, kernel, scripts and how
+/// What makes two measurements the same: version and kind of build, processor, kernel, scripts and how
 /// they travel. The hash may change with the compiler, which only costs a measurement.
 fn key(plan: &LoadPlan) -> String {
     let mut hasher = DefaultHasher::new();
@@ -71,6 +71,7 @@ fn key(plan: &LoadPlan) -> String {
         named.unwrap_or_else(|| text.lines().next().unwrap_or("")).hash(&mut hasher);
     }
     plan.clients.min(64).hash(&mut hasher);
+    cfg!(debug_assertions).hash(&mut hasher);
     format!(
         "{} {:?} {:?} {:016x}",
         env!("CARGO_PKG_VERSION"),

@@ -71,20 +71,31 @@ impl Drop for Removed {
 /// through the file as WAL pages do; each time is that of write and flush, as
 /// `pg_test_fsync` reports it. Blocks the calling thread.
 ///
+/// `least` is what the server's flushes are made to take at least
+/// ([`ClusterSpec::flush_latency`](walwright_server::ClusterSpec)); these take it too.
+///
 /// # Errors
 /// When the method is unknown, or the file cannot be made or written.
 pub fn storage_probe(
     directory: &Path,
     method: &str,
+    least: Duration,
     budget: Duration,
 ) -> Result<StorageProbe, ProbeError> {
     let kind = Method::parse(method).ok_or_else(|| ProbeError::SyncMethod(method.to_owned()))?;
-    let times = measure(directory, kind, budget)
+    let times = measure(directory, kind, least, budget)
         .map_err(|source| ProbeError::Storage { path: directory.to_owned(), source })?;
+    let lengthened = format!("{method} lengthened to {:.3} ms", least.as_secs_f64() * 1e3);
+    let method = if least.is_zero() { method } else { &lengthened };
     Ok(summary(directory, method, times))
 }
 
-fn measure(directory: &Path, method: Method, budget: Duration) -> io::Result<Vec<Duration>> {
+fn measure(
+    directory: &Path,
+    method: Method,
+    least: Duration,
+    budget: Duration,
+) -> io::Result<Vec<Duration>> {
     let path = directory.join(format!(".walwright-flush-{}", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
     let _removed = Removed(path.clone());
@@ -102,6 +113,7 @@ fn measure(directory: &Path, method: Method, budget: Duration) -> io::Result<Vec
         let before = Instant::now();
         file.write_all_at(&block, offset)?;
         method.flush(&file)?;
+        std::thread::sleep(least.saturating_sub(before.elapsed()));
         let took = before.elapsed();
         if number >= WARM_UP {
             times.push(took);
@@ -137,7 +149,9 @@ mod tests {
     fn every_method_measures_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         for method in ["fdatasync", "fsync", "open_datasync", "open_sync"] {
-            let probe = storage_probe(dir.path(), method, Duration::from_millis(20)).unwrap();
+            let probe =
+                storage_probe(dir.path(), method, Duration::ZERO, Duration::from_millis(20))
+                    .unwrap();
             assert!(probe.flushes >= 1);
             assert!(probe.p50 <= probe.p99 && probe.p99 <= probe.max, "{probe:?}");
             assert_eq!(probe.method, method);
@@ -158,10 +172,12 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_written_is_said() {
         let error =
-            storage_probe(Path::new("/proc"), "fsync", Duration::from_millis(1)).unwrap_err();
+            storage_probe(Path::new("/proc"), "fsync", Duration::ZERO, Duration::from_millis(1))
+                .unwrap_err();
         assert!(error.to_string().contains("/proc"), "{error}");
         let error =
-            storage_probe(Path::new("/"), "fsync_writethrough", Duration::ZERO).unwrap_err();
+            storage_probe(Path::new("/"), "fsync_writethrough", Duration::ZERO, Duration::ZERO)
+                .unwrap_err();
         assert!(matches!(error, ProbeError::SyncMethod(_)));
     }
 }

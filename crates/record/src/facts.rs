@@ -248,6 +248,26 @@ pub struct StorageProbe {
     pub mean: Duration,
 }
 
+/// What a list of runs says of one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// Transactions a second over the measured window.
+    pub throughput: f64,
+    /// Median latency in seconds.
+    pub p50: f64,
+    /// 99th percentile in seconds.
+    pub p99: f64,
+}
+
+/// The short probes before a run, as far as they were taken.
+#[derive(Debug, Clone, Default)]
+pub struct Probes {
+    /// Flush latency.
+    pub storage: Option<StorageProbe>,
+    /// Processor speed.
+    pub cpu: Option<CpuProbe>,
+}
+
 /// A short measure of one processor's speed before the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuProbe {

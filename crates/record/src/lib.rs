@@ -20,8 +20,8 @@ mod time;
 mod warning;
 
 pub use facts::{
-    CpuProbe, DiskFacts, HostFacts, InstrumentFacts, LoadFacts, Schedule, ScriptFacts, Setting,
-    StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
+    CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, Probes, Schedule,
+    ScriptFacts, Setting, StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
 pub use interval::{LoadInterval, ScriptInterval};

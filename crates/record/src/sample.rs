@@ -51,7 +51,7 @@ pub enum Source {
     /// All `pg_stat_progress_*` views, keyed by command and pid.
     Progress,
     /// One tick of wait events: rows of backend_type, state, wait_event_type,
-    /// wait_event (lower case), query_id and `sessions`, the number of sessions seen so.
+    /// wait_event (lower case), query_id, ours (of the load this tool drives) and `sessions`, the number of sessions seen so.
     Waits,
     /// Sessions by state, the oldest transaction and locks not granted.
     Sessions,
@@ -149,7 +149,7 @@ impl Source {
             Source::Replication => &["pid"],
             Source::Progress => &["command", "pid"],
             Source::Waits => {
-                &["backend_type", "state", "wait_event_type", "wait_event", "query_id"]
+                &["backend_type", "state", "wait_event_type", "wait_event", "query_id", "ours"]
             }
             Source::Pressure => &["resource", "kind"],
             Source::Disk => &["device"],
@@ -189,6 +189,14 @@ impl Row {
     pub fn set(&mut self, column: impl Into<String>, value: impl Into<Scalar>) -> &mut Self {
         self.0.insert(column.into(), value.into());
         self
+    }
+
+    /// A column as a truth value.
+    pub fn flag(&self, column: &str) -> Option<bool> {
+        match self.0.get(column)? {
+            Scalar::Bool(v) => Some(*v),
+            _ => None,
+        }
     }
 
     /// The number in `column`, if it is there and is a number.

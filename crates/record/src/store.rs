@@ -8,13 +8,14 @@ mod load;
 mod schema;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
-use crate::{Record, RunHeader, RunId, RunState, Timestamp};
+use crate::{Headline, Probes, Record, RunHeader, RunId, RunState, Timestamp};
 
 pub use writer::RunWriter;
 
@@ -180,6 +181,45 @@ impl Store {
     /// When there is none, or it is damaged.
     pub fn load(&self, id: &RunId) -> Result<Record, StoreError> {
         load::record(self, id)
+    }
+
+    /// What a list says of each run that measured something.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn headlines(&self) -> Result<BTreeMap<String, Headline>, StoreError> {
+        let stored = self.query(|c| {
+            let mut statement =
+                c.prepare("SELECT run_id, body FROM fact WHERE name = 'headline'")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
+        })?;
+        let read = |text: &str| serde_json::from_str(text).ok();
+        Ok(stored.into_iter().filter_map(|(run, body)| Some((run, read(&body)?))).collect())
+    }
+
+    /// What the short probes before the newest `most` runs said, leaving out `but`.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn probes(&self, but: &RunId, most: u32) -> Result<Vec<Probes>, StoreError> {
+        let stored = self.query(|c| {
+            let mut statement = c.prepare(
+                "SELECT (SELECT body FROM fact WHERE run_id = id AND name = 'storage'),
+                        (SELECT body FROM fact WHERE run_id = id AND name = 'cpu')
+                 FROM run WHERE id <> ?1 ORDER BY started_us DESC LIMIT ?2",
+            )?;
+            let rows = statement.query_map((&but.0, most), |row| {
+                Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        // One that cannot be read says nothing of what is usual.
+        let read = |(storage, cpu): (Option<String>, Option<String>)| Probes {
+            storage: storage.and_then(|text| serde_json::from_str(&text).ok()),
+            cpu: cpu.and_then(|text| serde_json::from_str(&text).ok()),
+        };
+        Ok(stored.into_iter().map(read).collect())
     }
 
     /// Deletes a run and gives its space back to the file system: at once, or,

@@ -18,6 +18,8 @@ pub enum WarningCode {
     NoCheckpoint,
     /// Data or WAL lie on a memory file system: flushes are free there.
     MemoryFileSystem,
+    /// Flushes of the server were made longer than the disk's.
+    LengthenedFlushes,
     /// Statistics were reset inside the window.
     StatisticsReset,
     /// Timing of I/O or WAL is off, so flush times are unknown.

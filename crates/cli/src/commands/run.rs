@@ -54,8 +54,10 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
 fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let record = store.load(&finished.id)?;
-    report::write_html(&record, &lab.report_path(&finished.id))?;
+    // The summary is worth more than the page: a full disk must not take it away.
+    let written = report::write_html(&record, &lab.report_path(&finished.id));
     runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
+    written?;
     if let Some(error) = finished.error {
         let what = format!("run {} ended early; its record is kept", finished.id);
         let code = output.fail(&anyhow::Error::new(error).context(what));
@@ -74,22 +76,26 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
 }
 
 /// The first signal asks the run to stop; a second one ends the process, and with
-/// it, by its guard, the server.
+/// it, by its guard, the server. A hang-up that whoever started us has us ignore
+/// (`nohup`) stays ignored.
 async fn stop_on_signal(stop: Stop) {
-    use tokio::signal::unix::{SignalKind, signal};
+    use tokio::signal::unix::{Signal, SignalKind, signal};
     let listen = |kind| signal(kind).ok();
-    let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) = (
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::terminate()),
-        listen(SignalKind::hangup()),
-    ) else {
+    let (Some(mut interrupt), Some(mut terminate)) =
+        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()))
+    else {
         return;
+    };
+    let mut hangup = if ignores_hangup() { None } else { listen(SignalKind::hangup()) };
+    let hung_up = async |signal: &mut Option<Signal>| match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
     };
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = hung_up(&mut hangup) => {}
         }
         if stop.is_requested() {
             show::restore_terminal();
@@ -97,6 +103,15 @@ async fn stop_on_signal(stop: Stop) {
         }
         stop.request();
     }
+}
+
+/// Whether SIGHUP is ignored, by the mask of ignored signals in `/proc/self/status`.
+fn ignores_hangup() -> bool {
+    const HANGUP_BIT: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & HANGUP_BIT != 0)
 }
 
 fn plan(args: RunArgs) -> RunPlan {
@@ -107,6 +122,8 @@ fn plan(args: RunArgs) -> RunPlan {
             pg_bin: args.pg_bin,
             settings: args.set,
             keep: args.keep,
+            tcp: args.tcp,
+            flush_latency: args.flush_latency,
         },
     };
     let schedule = match args.rate {
@@ -146,6 +163,7 @@ fn plan(args: RunArgs) -> RunPlan {
             },
         },
         load_jobs: args.load_jobs,
+        storage_dir: args.storage_dir,
         probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
         label: args.label,
         command: command_line(),

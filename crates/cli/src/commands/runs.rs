@@ -1,24 +1,30 @@
 //! `walwright runs`, `show` and `delete`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use comfy_table::{Table, presets};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
 use serde_json::json;
 use walwright_diagnose::summary;
 use walwright_lab::{Kept, Lab};
-use walwright_record::{Record, RunHeader, Store, StoreError};
+use walwright_record::{Headline, Record, RunHeader, Store, StoreError};
+use walwright_report::format;
 
 use crate::args::{DeleteArgs, RunName};
 use crate::output::{Output, print};
 
 /// Lists the runs.
 pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
-    let runs = match lab.existing_store()? {
-        Some(store) => store.runs()?,
-        None => Vec::new(),
+    let (runs, headlines) = match lab.existing_store()? {
+        Some(store) => (store.runs()?, store.headlines()?),
+        None => Default::default(),
     };
-    output.result(&runs, || {
+    let headline = |run: &RunHeader| headlines.get(&run.id.0);
+    let listed: Vec<Listed> =
+        runs.iter().map(|run| Listed { run, headline: headline(run) }).collect();
+    output.result(&listed, || {
         if runs.is_empty() {
             return format!(
                 "No runs in {}. `walwright run` makes the first.\n",
@@ -27,19 +33,47 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["run", "state", "workload", "target", "label"]);
+        table.set_header([
+            "run",
+            "state",
+            "workload",
+            "target",
+            "per second",
+            "p50",
+            "p99",
+            "label",
+        ]);
+        let latency = |seconds: f64| format::latency(Duration::from_secs_f64(seconds));
         for run in &runs {
+            let headline = headline(run);
             table.add_row([
-                run.id.0.as_str(),
-                run.state.name(),
-                &run.workload,
-                &run.target,
-                run.label.as_deref().unwrap_or(""),
+                run.id.0.clone(),
+                run.state.name().to_owned(),
+                run.workload.clone(),
+                run.target.clone(),
+                headline.map(|h| format::number(h.throughput)).unwrap_or_default(),
+                headline.map(|h| latency(h.p50)).unwrap_or_default(),
+                headline.map(|h| latency(h.p99)).unwrap_or_default(),
+                run.label.clone().unwrap_or_default(),
             ]);
+        }
+        for column in 4..7 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
         format!("{}\n", table.trim_fmt())
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run as `runs --json` lists it.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    run: &'a RunHeader,
+    /// Transactions a second and latencies in seconds; null where nothing was measured.
+    headline: Option<&'a Headline>,
 }
 
 /// Prints the summary of one run.

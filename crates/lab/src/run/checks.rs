@@ -5,15 +5,19 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::{ErrorPosition, SqlState};
 use tokio_postgres::{Client, SimpleQueryMessage};
 use walwright_record::{Warning, WarningCode};
+use walwright_wire::{Connector, WireError};
 use walwright_workload::{Plan, WorkloadError};
 
 use super::error::remedy;
-use super::load_data::failed;
+use super::load_data::{self, failed};
 use super::target::Target;
-use super::{Context, RunError};
+use super::wire_options::connect_options;
+use super::{Context, RunError, blocking};
 
 /// Connections the tool itself uses beside the clients: control, two of the probe, side measure.
 const OWN_CONNECTIONS: u32 = 4;
+/// Bytes of a guest's tables that checks may read.
+const MOST_CHECKED: i64 = 1 << 30;
 /// Time a server gets for crash recovery before the checks are given up.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Pause between attempts to connect to it.
@@ -33,7 +37,7 @@ pub(super) async fn enough_connections(
         client.query_one(SQL, &[]).await.map_err(failed("reading max_connections"))?.get(0);
     let needed = clients + OWN_CONNECTIONS;
     let allowed = u32::try_from(free).unwrap_or(0);
-    if needed <= allowed {
+    if needed <= allowed || behind_pooler(target).await {
         return Ok(());
     }
     Err(RunError::TooManyClients {
@@ -42,6 +46,22 @@ pub(super) async fn enough_connections(
         allowed,
         target: target.address.clone(),
     })
+}
+
+/// Whether something between the server and us lends its connections: then the number
+/// of clients is its affair. It gives clients keys of its own, so the process in the
+/// key is not the one that answers.
+async fn behind_pooler(target: &Target) -> bool {
+    let options = connect_options(&target.params);
+    let ask = move || {
+        let mut connection = Connector::new(options)?.connect()?;
+        let told = connection.backend_process();
+        let rows = connection.query("SELECT pg_backend_pid()")?;
+        let answers = rows.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
+        connection.close();
+        Ok::<_, WireError>(told.is_some() && told != answers)
+    };
+    matches!(blocking(ask).await, Ok(Ok(true)))
 }
 
 /// Whether a guest's tables are there, so that the answer is a sentence and not
@@ -54,9 +74,18 @@ pub(super) async fn tables_exist(
     for table in &context.job.tables {
         let name = table.table();
         let found = client
-            .query_one("SELECT to_regclass($1) IS NOT NULL", &[&name])
+            .query_one(
+                "SELECT to_regclass($1) IS NOT NULL, obj_description(to_regclass($1), 'pg_class')",
+                &[&name],
+            )
             .await
             .map_err(failed("looking for the workload's tables"))?;
+        if found.get::<_, Option<&str>>(1) == Some(load_data::UNFINISHED) {
+            return Err(RunError::HalfLoaded {
+                workload: context.workload.name.clone(),
+                target: target.address.clone(),
+            });
+        }
         if !found.get::<_, bool>(0) {
             return Err(RunError::NotLoaded {
                 workload: context.workload.name.clone(),
@@ -66,6 +95,24 @@ pub(super) async fn tables_exist(
         }
     }
     Ok(())
+}
+
+/// Whether the server flushes by the calls that can be lengthened, where that is asked.
+pub(super) async fn flushes_can_be_lengthened(
+    client: &Client,
+    target: &Target,
+) -> Result<(), RunError> {
+    if target.flush_latency.is_none() {
+        return Ok(());
+    }
+    const SQL: &str = "SELECT current_setting('wal_sync_method'), current_setting('fsync')::bool";
+    let row = client.query_one(SQL, &[]).await.map_err(failed("reading wal_sync_method"))?;
+    let (method, on): (&str, bool) = (row.get(0), row.get(1));
+    if on && ["fdatasync", "fsync", "fsync_writethrough"].contains(&method) {
+        return Ok(());
+    }
+    let value = if on { format!("wal_sync_method = {method}") } else { "fsync = off".to_owned() };
+    Err(RunError::FlushLatency { value })
 }
 
 /// Looks for statements that the server cannot read, so that a mistake in a script
@@ -115,8 +162,22 @@ async fn fault(job: &Plan, client: &Client, sqlstate: &str) -> Option<RunError> 
     None
 }
 
-/// The values that the checks after the run compare with.
-pub(super) async fn before(job: &Plan, client: &Client) -> Result<Vec<Option<String>>, RunError> {
+/// The values that the checks after the run compare with; none where the checks are
+/// left out, because they would read more of someone's server than a guest should.
+pub(super) async fn before(
+    context: &Context,
+    client: &Client,
+) -> Result<Vec<Option<String>>, RunError> {
+    let job = &context.job;
+    if !context.plan.initialises() && !job.checks.is_empty() {
+        let bytes = table_bytes(job, client).await?;
+        if bytes > MOST_CHECKED {
+            let text =
+                format!("left out: the checks would read {:.1} GB of tables", bytes as f64 / 1e9);
+            context.event("check", text);
+            return Ok(Vec::new());
+        }
+    }
     let mut values = Vec::with_capacity(job.checks.len());
     for check in &job.checks {
         values.push(match &check.before {
@@ -168,6 +229,15 @@ async fn reconnected(target: &Target) -> Result<Client, RunError> {
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }
+}
+
+/// Size of the workload's tables.
+async fn table_bytes(job: &Plan, client: &Client) -> Result<i64, RunError> {
+    let names: Vec<&str> = job.tables.iter().map(|table| table.table()).collect();
+    const SQL: &str = "SELECT coalesce(sum(pg_table_size(to_regclass(name))), 0)::int8
+        FROM unnest($1::text[]) name";
+    let row = client.query_one(SQL, &[&names]).await;
+    Ok(row.map_err(failed("reading the size of the workload's tables"))?.get(0))
 }
 
 async fn first_value(client: &Client, name: &str, sql: &str) -> Result<Option<String>, RunError> {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use walwright_diagnose::{Blind, Summary};
-use walwright_record::{InstrumentFacts, LoadInterval, Record, Warning, WarningCode};
+use walwright_record::{
+    InstrumentFacts, LoadInterval, Probes, Record, RunState, Source, Warning, WarningCode,
+};
+use walwright_stats::median;
 
 /// A driver thread that was busy more of the time than this may have kept clients
 /// waiting: requests that come at random queue before a server is fully busy.
@@ -18,6 +21,12 @@ const NEIGHBOUR: f64 = 0.05;
 const SHORT: Duration = Duration::from_secs(20);
 /// Part of what was due that counts as reached.
 const RATE_REACHED: f64 = 0.98;
+/// Earlier runs that say what is usual.
+const FEWEST_BEFORE: usize = 3;
+/// Flush latency varies from one second to the next; a factor is another disk.
+const UNUSUAL_FLUSH: f64 = 2.0;
+/// Speed of a processor, measured by the same code, varies by a few percent.
+const UNUSUAL_SPEED: f64 = 0.15;
 
 /// What the driver knows of itself over the measured window.
 pub(super) fn instrument(record: &Record) -> Option<InstrumentFacts> {
@@ -35,8 +44,9 @@ pub(super) fn instrument(record: &Record) -> Option<InstrumentFacts> {
 }
 
 /// The doubts.
-pub(super) fn doubts(record: &Record, summary: &Summary) -> Vec<Warning> {
+pub(super) fn doubts(record: &Record, summary: &Summary, earlier: &[Probes]) -> Vec<Warning> {
     [
+        ended_early(record),
         generator(record, summary),
         short_window(summary),
         no_checkpoint(summary),
@@ -45,10 +55,12 @@ pub(super) fn doubts(record: &Record, summary: &Summary) -> Vec<Warning> {
         timing_off(summary),
         resets(summary),
         steal(summary),
+        swapping(record),
         durability(record),
     ]
     .into_iter()
     .flatten()
+    .chain(unlike_before(record, earlier))
     .chain(neighbours(summary))
     .collect()
 }
@@ -134,8 +146,8 @@ fn rate_not_reached(summary: &Summary) -> Option<Warning> {
         Warning::new(
             WarningCode::RateNotReached,
             format!(
-                "{} transactions were due in the window and {} ended well: the rest queued, was skipped or failed",
-                open.due, load.transactions
+                "{:.0} a second were offered and {:.0} reached: of {} transactions due in the window {} ended well, the rest queued, was skipped or failed",
+                open.offered, open.reached, open.due, load.transactions
             ),
         )
         .hint("latency under overload grows with the length of the run; offer less, or read it as a limit")
@@ -179,6 +191,90 @@ fn steal(summary: &Summary) -> Option<Warning> {
     )
 }
 
+/// What a run that did not come to its planned end leaves out.
+fn ended_early(record: &Record) -> Option<Warning> {
+    let header = &record.header;
+    let reason = header.error.as_deref().unwrap_or("nobody said why");
+    match header.state {
+        RunState::Failed if record.window().is_some() => Some(Warning::new(
+            WarningCode::ServerLost,
+            format!("the run failed before its window was full: {reason}"),
+        )),
+        RunState::Interrupted => Some(Warning::new(
+            WarningCode::Interrupted,
+            format!("the run did not reach its planned end: {reason}"),
+        )),
+        _ => None,
+    }
+}
+
+fn swapping(record: &Record) -> Option<Warning> {
+    let window = record.window()?;
+    let memory = walwright_diagnose::difference(record, Source::Memory, window).ok()?;
+    let pages = |name: &str| memory.sum(name).ok().filter(|pages| *pages > 0.0);
+    let (read, written) = (pages("pswpin"), pages("pswpout"));
+    (read.is_some() || written.is_some()).then(|| {
+        Warning::new(
+            WarningCode::Swapping,
+            format!(
+                "the machine swapped inside the window: {:.0} pages in, {:.0} out",
+                read.unwrap_or(0.0),
+                written.unwrap_or(0.0)
+            ),
+        )
+        .hint("free memory or lower the server's, then measure again")
+    })
+}
+
+/// Whether the short probes before the run differ from what they said before earlier
+/// runs in this lab.
+fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
+    let hint = "a noisy day of the machine: compare only with runs interleaved with this one";
+    let usual = |values: Vec<f64>| (values.len() >= FEWEST_BEFORE).then(|| median(&values))?;
+    let mut doubts = Vec::new();
+    if let Some(now) = &record.storage {
+        let alike = earlier.iter().filter_map(|probes| probes.storage.as_ref());
+        let alike = alike.filter(|p| p.method == now.method && p.path == now.path);
+        let before = usual(alike.map(|p| p.p50.as_secs_f64()).collect());
+        let p50 = now.p50.as_secs_f64();
+        if let Some(before) = before.filter(|b| p50 > UNUSUAL_FLUSH * b || p50 * UNUSUAL_FLUSH < *b)
+        {
+            doubts.push(
+                Warning::new(
+                    WarningCode::ProbeOff,
+                    format!(
+                        "a flush took {:.0} us before this run, and {:.0} us (median) before earlier ones",
+                        p50 * 1e6,
+                        before * 1e6
+                    ),
+                )
+                .hint(hint),
+            );
+        }
+    }
+    if let Some(now) = &record.cpu {
+        let alike = earlier.iter().filter_map(|probes| probes.cpu.as_ref());
+        let alike = alike.filter(|p| p.method == now.method);
+        let before = usual(alike.map(|p| p.rounds_per_second).collect());
+        if let Some(before) =
+            before.filter(|b| (now.rounds_per_second / b - 1.0).abs() > UNUSUAL_SPEED)
+        {
+            doubts.push(
+                Warning::new(
+                    WarningCode::ProbeOff,
+                    format!(
+                        "the processor was {:.0} % {} than before earlier runs",
+                        (now.rounds_per_second / before - 1.0).abs() * 100.0,
+                        if now.rounds_per_second < before { "slower" } else { "faster" }
+                    ),
+                )
+                .hint(hint),
+            );
+        }
+    }
+    doubts
+}
+
 fn neighbours(summary: &Summary) -> Vec<Warning> {
     let groups = summary.cpu.as_ref().map_or(&[][..], |cpu| &cpu.groups);
     groups
@@ -207,12 +303,18 @@ fn durability(record: &Record) -> Option<Warning> {
     if is("synchronous_commit", "off") {
         lost.push("synchronous_commit = off: a crash loses the last acknowledged commits");
     }
+    // Without a synchronous standby these are the same as `on`.
+    let standbys =
+        record.setting("synchronous_standby_names").is_some_and(|s| !s.value.trim().is_empty());
+    if standbys && (is("synchronous_commit", "local") || is("synchronous_commit", "remote_write")) {
+        lost.push("synchronous_commit is below on: a failover can lose acknowledged commits");
+    }
     (!lost.is_empty()).then(|| Warning::new(WarningCode::DurabilityLowered, lost.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::{RunHeader, RunId, RunState, Setting, Timestamp};
+    use walwright_record::{CpuProbe, RunHeader, RunId, Setting, Timestamp};
 
     use super::*;
 
@@ -256,9 +358,45 @@ mod tests {
     }
 
     #[test]
+    fn a_local_commit_gives_nothing_away_where_no_standby_is_synchronous() {
+        let mut record = record();
+        record.settings =
+            vec![setting("synchronous_commit", "local"), setting("synchronous_standby_names", "")];
+        assert_eq!(durability(&record), None);
+        record.settings[1].value = "s1".to_owned();
+        assert!(durability(&record).unwrap().text.contains("failover"));
+    }
+
+    #[test]
+    fn a_machine_unlike_its_earlier_self_is_doubted() {
+        let speed = |rounds_per_second| CpuProbe {
+            method: "a".to_owned(),
+            rounds_per_second,
+            spread: 0.01,
+        };
+        let earlier: Vec<Probes> = [100.0, 101.0, 99.0]
+            .map(|speed_then| Probes { storage: None, cpu: Some(speed(speed_then)) })
+            .into();
+        let mut record = record();
+        record.cpu = Some(speed(95.0));
+        assert_eq!(unlike_before(&record, &earlier), []);
+        record.cpu = Some(speed(70.0));
+        assert!(unlike_before(&record, &earlier)[0].text.contains("30 % slower"));
+        assert_eq!(unlike_before(&record, &earlier[..2]), []);
+    }
+
+    #[test]
+    fn an_interrupted_run_says_so() {
+        let mut record = record();
+        record.header.state = RunState::Interrupted;
+        record.header.error = Some("it was stopped".to_owned());
+        assert!(ended_early(&record).unwrap().text.contains("it was stopped"));
+    }
+
+    #[test]
     fn an_empty_record_raises_no_doubt_about_figures_it_does_not_have() {
         let record = record();
         let summary = walwright_diagnose::summary(&record);
-        assert_eq!(doubts(&record, &summary), []);
+        assert_eq!(doubts(&record, &summary, &[]), []);
     }
 }

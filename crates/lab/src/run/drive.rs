@@ -98,6 +98,7 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     plan.clients = clients;
     plan.threads = threads.clamp(1, clients);
     plan.protocol = choice.protocol.unwrap_or(match context.workload.defaults.protocol {
+        _ if choice.mode == Mode::Lean => Protocol::Prepared,
         workload::Protocol::Simple => Protocol::Simple,
         workload::Protocol::Extended => Protocol::Extended,
         workload::Protocol::Prepared => Protocol::Prepared,

@@ -69,6 +69,38 @@ pub enum RunError {
         /// Where.
         target: String,
     },
+    /// The workload's tables were never filled to their end.
+    #[error(
+        "the tables of '{workload}' on {target} were not filled to their end; \
+         --init fills them anew"
+    )]
+    HalfLoaded {
+        /// The workload.
+        workload: String,
+        /// Where.
+        target: String,
+    },
+    /// The table that tells the scale holds a number of rows that is none.
+    #[error(
+        "the scale of the workload's tables is the number of rows of one, which holds {rows}; \
+         --init fills them anew, --scale N says which part of them to use"
+    )]
+    NoScale {
+        /// What was found.
+        rows: i64,
+    },
+    /// The server does not flush in the way that can be lengthened.
+    #[error(
+        "--flush-latency lengthens fsync and fdatasync, which {value} does not use; \
+         leave that setting out"
+    )]
+    FlushLatency {
+        /// The setting in the way.
+        value: String,
+    },
+    /// Lean mode with a protocol that has no place for it.
+    #[error("--lean uses prepared statements; leave --protocol out, or choose prepared")]
+    LeanNeedsPrepared,
     /// The clients cannot all connect.
     #[error(
         "{wanted} clients and the probe need {needed} connections, but max_connections is \
@@ -139,6 +171,9 @@ impl RunError {
 pub(super) fn remedy(sqlstate: &str) -> Option<&'static str> {
     match sqlstate {
         "53100" => Some("the server's disk is full: free space or lower --scale"),
+        "53300" => Some(
+            "the server has no connection to spare: lower --clients, or raise max_connections or the limit of this role or database",
+        ),
         "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
         "25006" => Some("this server is read-only: connect to its primary"),
         "42P01" => Some(

@@ -17,6 +17,8 @@ use crate::{Observer, Progress};
 
 /// Bytes of COPY text sent at once.
 const COPY_BYTES: usize = 256 * 1024;
+/// Comment on a table that is not yet filled.
+pub(super) const UNFINISHED: &str = "walwright has not filled this table to its end";
 /// Connections that copy, at most, unless told otherwise.
 const MOST_JOBS: usize = 8;
 
@@ -30,6 +32,7 @@ pub(super) async fn load(
 ) -> Result<(), RunError> {
     let mut client = walwright_server::connect(params).await?;
     steps(&client, &plan.before_load).await?;
+    mark(plan, &client, Some(UNFINISHED)).await?;
     let copied = Copied { rows: AtomicU64::new(0), total: plan.total_rows(), observer };
     observer.notice(Progress::Step("copying rows"));
     match jobs.unwrap_or_else(default_jobs) {
@@ -38,6 +41,17 @@ pub(super) async fn load(
     }
     observer.notice(Progress::Step("vacuum, keys and indexes"));
     steps(&client, &plan.after_load).await?;
+    mark(plan, &client, None).await
+}
+
+/// Comments on the workload's tables, so that whoever finds them knows whether they
+/// were filled to their end, whatever happened meanwhile.
+async fn mark(plan: &Plan, client: &Client, comment: Option<&str>) -> Result<(), RunError> {
+    for table in &plan.tables {
+        let comment = comment.map_or("NULL".to_owned(), |text| format!("'{text}'"));
+        let sql = format!("COMMENT ON TABLE {} IS {comment}", table.table());
+        client.batch_execute(&sql).await.map_err(failed(&sql))?;
+    }
     Ok(())
 }
 

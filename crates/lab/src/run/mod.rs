@@ -8,6 +8,7 @@ mod kept;
 mod load_data;
 mod observe;
 mod plan;
+mod scale;
 mod settle;
 mod side;
 mod target;
@@ -18,10 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use walwright_diagnose::Summary;
 use walwright_driver::LoadPlan;
 use walwright_record::{
-    Event, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store, TargetKind,
-    Timestamp, Warning, WorkloadFacts,
+    Event, Headline, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store,
+    TargetKind, Timestamp, Warning, WorkloadFacts,
 };
 use walwright_workload::{Plan, Workload};
 
@@ -32,6 +34,9 @@ pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
 use target::Target;
+
+/// Earlier runs whose probes say what is usual on this machine.
+const EARLIER_RUNS: u32 = 20;
 
 /// What is left of a run besides its record.
 #[derive(Debug)]
@@ -58,7 +63,12 @@ pub async fn run(
     stop: Stop,
     observer: Arc<dyn Observer>,
 ) -> Result<Finished, RunError> {
+    plan.check()?;
     let workload = plan.workload()?;
+    let mut plan = plan;
+    if plan.scale_is_open() {
+        plan.workload.scale = scale::of_tables(&plan, &workload, &stop).await?;
+    }
     let job = plan.job(&workload)?;
     let header = header(&plan, &workload);
     let store = lab.store()?;
@@ -76,7 +86,7 @@ pub async fn run(
         Err(_) => RunState::Failed,
     };
     let error = ended.err();
-    let concluded = context.conclude(&store, &header.id).await;
+    let concluded = context.conclude(&store, &header.id, state, error.as_ref()).await;
     context.finish(state, error.as_ref());
     // The last sender goes with the context, so that the writer's thread ends.
     drop(context);
@@ -201,6 +211,7 @@ impl Context {
     async fn make_ready(&self, target: &Target) -> Result<Ready, RunError> {
         let client = walwright_server::connect(&target.params).await?;
         checks::enough_connections(self.clients(), &client, target).await?;
+        checks::flushes_can_be_lengthened(&client, target).await?;
         if self.plan.initialises() {
             self.phase(PhaseName::Load);
             load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
@@ -215,7 +226,7 @@ impl Context {
         checks::statements(self, &client).await?;
         self.phase(PhaseName::Probe);
         let seen = observe::describe(self, target, &client).await?;
-        let before = checks::before(&self.job, &client).await?;
+        let before = checks::before(self, &client).await?;
         self.record_workload();
         let load = drive::load_plan(self, target);
         self.calibrate(&load).await?;
@@ -293,14 +304,27 @@ impl Context {
     }
 
     /// Reads the record back and adds what only the whole of it shows.
-    async fn conclude(&self, store: &Store, id: &RunId) -> Result<(), RunError> {
+    async fn conclude(
+        &self,
+        store: &Store,
+        id: &RunId,
+        state: RunState,
+        error: Option<&RunError>,
+    ) -> Result<(), RunError> {
         self.recorder.barrier().await;
         let mut record = store.load(id)?;
+        record.header.state = state;
+        record.header.error = reason(state, error);
         if let Some(instrument) = doubts::instrument(&record) {
             record.instrument = Some(instrument.clone());
             self.recorder.write(move |writer| writer.instrument(&instrument));
         }
-        for warning in doubts::doubts(&record, &walwright_diagnose::summary(&record)) {
+        let summary = walwright_diagnose::summary(&record);
+        if let Some(headline) = headline(&summary) {
+            self.recorder.write(move |writer| writer.headline(&headline));
+        }
+        let earlier = store.probes(id, EARLIER_RUNS)?;
+        for warning in doubts::doubts(&record, &summary, &earlier) {
             self.recorder.write(move |writer| writer.warning(&warning));
         }
         Ok(())
@@ -308,15 +332,31 @@ impl Context {
 
     fn finish(&self, state: RunState, error: Option<&RunError>) {
         let now = Timestamp::now();
-        let error = match error {
-            // What follows the first line shows a place in a script or a log.
-            Some(error) => error.to_string().lines().next().map(str::to_owned),
-            None if state == RunState::Interrupted => {
-                Some("it was stopped before its window was full".to_owned())
-            }
-            None => None,
-        };
+        let error = reason(state, error);
         self.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
+    }
+}
+
+/// What a list of runs is to say of this one.
+fn headline(summary: &Summary) -> Option<Headline> {
+    let load = summary.load.as_ref()?;
+    let (throughput, latency) = (load.throughput.as_ref()?, load.latency.as_ref()?);
+    Some(Headline {
+        throughput: throughput.center,
+        p50: latency.p50.as_secs_f64(),
+        p99: latency.p99.as_secs_f64(),
+    })
+}
+
+/// Why a run ended as it did, in a line.
+fn reason(state: RunState, error: Option<&RunError>) -> Option<String> {
+    match error {
+        // What follows the first line shows a place in a script or a log.
+        Some(error) => error.to_string().lines().next().map(str::to_owned),
+        None if state == RunState::Interrupted => {
+            Some("it was stopped before its window was full".to_owned())
+        }
+        None => None,
     }
 }
 

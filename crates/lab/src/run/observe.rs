@@ -1,6 +1,6 @@
 //! What is seen of server and host: facts before the load, samples while it goes on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,20 +77,39 @@ async fn describe_host(
     context.observer.notice(Progress::Step("processor speed"));
     let cpu = blocking(walwright_probe::cpu_probe).await?;
     context.recorder.write(move |writer| writer.cpu(&cpu));
-    // Writing beside somebody's WAL is more than a guest may do unasked.
-    if target.kind == TargetKind::Embedded
-        && let (Some(directory), Some(method)) = (host.data_directory.clone(), sync_method)
-    {
+    // Beside the data directory, on the WAL's file system, never inside it.
+    let beside = host.data_directory.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let directory = match (&context.plan.storage_dir, target.kind) {
+        (Some(chosen), _) => Some(chosen.clone()),
+        (None, TargetKind::Embedded) => beside,
+        // Writing beside somebody's WAL is more than a guest may do unasked.
+        (None, TargetKind::Attached) => {
+            context.warn(
+                Warning::new(
+                    WarningCode::NotObservable,
+                    "flush latency of the disk under the WAL: measuring it writes to that disk, which a guest does not do unasked",
+                )
+                .hint("--storage-dir names a directory on that disk to measure in"),
+            );
+            None
+        }
+    };
+    if let (Some(directory), Some(method)) = (directory, sync_method) {
         context.observer.notice(Progress::Step("flush latency of the disk under the WAL"));
-        probe_storage(context, &directory, method).await?;
+        probe_storage(context, directory, method, target.flush_latency).await?;
     }
     Ok(())
 }
 
-/// Measures beside the data directory, on the WAL's file system, never inside it.
-async fn probe_storage(context: &Context, data: &Path, method: String) -> Result<(), RunError> {
-    let beside = data.parent().unwrap_or(data).to_owned();
-    match blocking(move || walwright_probe::storage_probe(&beside, &method, STORAGE_PROBE)).await? {
+async fn probe_storage(
+    context: &Context,
+    beside: PathBuf,
+    method: String,
+    least: Option<Duration>,
+) -> Result<(), RunError> {
+    let least = least.unwrap_or_default();
+    let probe = move || walwright_probe::storage_probe(&beside, &method, least, STORAGE_PROBE);
+    match blocking(probe).await? {
         Ok(storage) => context.recorder.write(move |writer| writer.storage(&storage)),
         Err(error) => {
             context.warn(Warning::new(WarningCode::NotObservable, error.to_string()));

@@ -20,6 +20,8 @@ pub struct RunPlan {
     pub load: LoadChoice,
     /// Connections that copy the initial data; chosen from the processors where not given.
     pub load_jobs: Option<usize>,
+    /// Directory to measure flush latency in; beside an embedded cluster where not given.
+    pub storage_dir: Option<PathBuf>,
     /// What is sampled; `None` samples nothing.
     pub probe: Option<ProbePlan>,
     /// The user's own words.
@@ -41,6 +43,10 @@ pub enum TargetPlan {
         settings: Vec<(String, String)>,
         /// Keep its directory afterwards.
         keep: bool,
+        /// Reach it by TCP on the loopback address, not by its unix socket.
+        tcp: bool,
+        /// Least time of every flush of the server.
+        flush_latency: Option<Duration>,
     },
     /// Someone's server.
     Attached {
@@ -81,7 +87,7 @@ pub struct LoadChoice {
     pub schedule: Schedule,
     /// Time over which clients start.
     pub ramp: Duration,
-    /// Tries a transaction has.
+    /// Tries a transaction has; 0 is without limit.
     pub max_tries: u32,
     /// Seed; drawn where not given.
     pub seed: Option<u64>,
@@ -131,6 +137,22 @@ impl RunPlan {
             .map(|(name, value)| Definition { name: name.clone(), value: value.clone() })
             .collect();
         Ok(workload.plan(&settings)?)
+    }
+
+    /// What no part of the plan shows alone.
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        use walwright_driver::{Mode, Protocol};
+        match (self.load.mode, self.load.protocol) {
+            (Mode::Lean, Some(Protocol::Simple | Protocol::Extended)) => {
+                Err(RunError::LeanNeedsPrepared)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether only tables that are already there can tell the scale.
+    pub(super) fn scale_is_open(&self) -> bool {
+        self.workload.scale.is_none() && !self.initialises()
     }
 
     /// Whether the workload creates and fills its tables.

@@ -1,12 +1,14 @@
 //! The server of a run: made and started for it, or someone's own.
 
+use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use walwright_record::{TargetKind, Warning, WarningCode};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectParams, FetchEvent, FileSystem, Install, Installs, Major, Places,
-    RunningCluster, Swept,
+    RunningCluster, Secret, Swept, TcpAccess,
 };
 
 use super::RunError;
@@ -36,6 +38,8 @@ pub(super) struct Target {
     pub warnings: Vec<Warning>,
     /// Where its binaries come from, if it is ours.
     pub install: Option<String>,
+    /// Least time of its flushes, where that was chosen.
+    pub flush_latency: Option<Duration>,
     embedded: Option<Embedded>,
 }
 
@@ -54,10 +58,15 @@ impl Target {
     ) -> Result<Target, RunError> {
         match plan {
             TargetPlan::Attached { dsn, .. } => Target::attached(dsn),
-            TargetPlan::Embedded { major, pg_bin, settings, keep } => {
+            TargetPlan::Embedded { major, pg_bin, settings, keep, tcp, flush_latency } => {
                 let places = Places::open(None)?;
                 let install = install(&places, major, pg_bin.as_deref(), observer)?;
-                Target::embedded(&places, install, settings, *keep, clients, observer)
+                let mut spec = ClusterSpec::new(&places, install);
+                spec.settings = with_connections(settings, clients);
+                spec.dir = keep.then(|| kept_directory(&places));
+                spec.flush_latency = *flush_latency;
+                spec.tcp = tcp.then(tcp_access).transpose()?;
+                Target::embedded(&places, spec, observer)
             }
         }
     }
@@ -75,18 +84,17 @@ impl Target {
             params,
             warnings,
             install: None,
+            flush_latency: None,
             embedded: None,
         })
     }
 
     fn embedded(
         places: &Places,
-        install: Install,
-        settings: &[(String, String)],
-        keep: bool,
-        clients: u32,
+        spec: ClusterSpec,
         observer: &dyn Observer,
     ) -> Result<Target, RunError> {
+        let install = spec.install.clone();
         let mut warnings = Vec::new();
         if let Some(reason) = install.fallback_reason() {
             warnings.push(
@@ -101,11 +109,9 @@ impl Target {
         let from = format!("{install}");
         let address = format!("embedded PostgreSQL {}", install.version());
         observer.notice(Progress::Step(&format!("making a cluster with {from}")));
-        let mut spec = ClusterSpec::new(places, install);
-        spec.settings = with_connections(settings, clients);
-        if keep {
-            spec.dir = Some(kept_directory(places));
-        }
+        let keep = spec.dir.is_some();
+        let flush_latency = spec.flush_latency;
+        warnings.extend(flush_latency.map(lengthened_flushes));
         let cluster = Cluster::create(spec)?;
         if let Ok(file_system) = cluster.file_system() {
             warnings.extend(memory_warning(&file_system, cluster.dir()));
@@ -122,9 +128,12 @@ impl Target {
         Ok(Target {
             kind: TargetKind::Embedded,
             address,
-            params: server.connect_params("postgres"),
+            params: server
+                .tcp_connect_params("postgres")
+                .unwrap_or_else(|| server.connect_params("postgres")),
             warnings,
             install: Some(from),
+            flush_latency,
             embedded: Some(Embedded { server, keep }),
         })
     }
@@ -224,6 +233,16 @@ fn with_connections(settings: &[(String, String)], clients: u32) -> Vec<(String,
     settings
 }
 
+fn lengthened_flushes(least: Duration) -> Warning {
+    Warning::new(
+        WarningCode::LengthenedFlushes,
+        format!(
+            "every flush of the server was made to take at least {:.3} ms: this is storage of that latency, not this disk",
+            least.as_secs_f64() * 1e3
+        ),
+    )
+}
+
 fn memory_warning(file_system: &FileSystem, directory: &Path) -> Option<Warning> {
     file_system.in_memory.then(|| {
         Warning::new(
@@ -235,6 +254,16 @@ fn memory_warning(file_system: &FileSystem, directory: &Path) -> Option<Warning>
         )
         .hint("set WALWRIGHT_CACHE to a directory on a real disk")
     })
+}
+
+/// Access by TCP at a free port, with a password that nobody needs to know.
+fn tcp_access() -> Result<TcpAccess, RunError> {
+    let mut bytes = [0_u8; 24];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(|source| RunError::System { what: "drawing a password for TCP", source })?;
+    let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(TcpAccess { port: None, password: Secret::new(password) })
 }
 
 fn kept_directory(places: &Places) -> std::path::PathBuf {

@@ -10,11 +10,11 @@ const APPLICATION_NAME: &str = "walwright load";
 pub(super) fn connect_options(params: &ConnectParams) -> ConnectOptions {
     let host = match params.host() {
         server::Host::Unix(directory) => wire::Host::Unix(directory.clone()),
-        server::Host::Tcp(name) => {
-            wire::Host::Tcp(params.hostaddr().map_or_else(|| name.clone(), |a| a.to_string()))
-        }
+        server::Host::Tcp(name) => wire::Host::Tcp(name.clone()),
     };
     let mut options = ConnectOptions::new(host, params.port(), params.user(), params.dbname());
+    // The name stays the one a certificate must bear.
+    options.hostaddr = params.hostaddr();
     options.password = params.password().map(|secret| wire::Secret::new(secret.expose()));
     options.tls.mode = match params.ssl_mode() {
         server::SslMode::Disable => wire::TlsMode::Disable,

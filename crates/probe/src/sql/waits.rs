@@ -15,10 +15,11 @@ use crate::pace::Pace;
 /// `pg_stat_activity`, which spares the view's joins with databases and roles.
 /// A session of another role that this one may not see has no backend type.
 const QUERY: &str = "
-SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*)
+SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*),
+    application_name = 'walwright load'
 FROM pg_stat_get_activity(NULL)
 WHERE application_name IS DISTINCT FROM 'walwright probe'
-GROUP BY 1, 2, 3, 4, 5";
+GROUP BY 1, 2, 3, 4, 5, 7";
 
 /// Processors' worth of time the ticks may take, as a share of the machine.
 const BUDGET: f64 = 0.004;
@@ -121,6 +122,7 @@ fn to_row(pg: &PgRow) -> Result<Row, i64> {
             "query_id",
             pg.get::<usize, Option<i64>>(4).filter(|id| *id != 0).map_or(Scalar::Null, Scalar::Int),
         )
+        .set("ours", pg.get::<usize, Option<bool>>(6) == Some(true))
         .set("sessions", sessions);
     Ok(row)
 }

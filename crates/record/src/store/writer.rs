@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{StoreError, connect};
 use crate::{
-    CpuProbe, Event, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName, RunHeader,
-    RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts, Timestamp,
-    Warning, WorkloadFacts,
+    CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
+    RunHeader, RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts,
+    Timestamp, Warning, WorkloadFacts,
 };
 
 /// Writes one run; each call is durable against the death of this process.
@@ -107,6 +107,11 @@ impl RunWriter {
     /// Stores the processor speed measured before the run.
     pub fn cpu(&mut self, probe: &CpuProbe) -> Result<(), StoreError> {
         self.fact("cpu", probe)
+    }
+
+    /// Stores what a list of runs says of this one.
+    pub fn headline(&mut self, headline: &Headline) -> Result<(), StoreError> {
+        self.fact("headline", headline)
     }
 
     /// Stores a figure measured beside the load.

@@ -1,6 +1,7 @@
 //! Embedded clusters: data directories walwright made, owns and starts.
 
 mod error;
+mod flush_latency;
 mod guard;
 mod init;
 mod lease;
@@ -49,6 +50,9 @@ pub struct ClusterSpec {
     pub settings: Vec<(String, String)>,
     /// Also listen on the loopback address. `None`: unix socket only.
     pub tcp: Option<TcpAccess>,
+    /// Least time of every flush of the server; what storage of that latency does.
+    /// `None`: as long as it takes.
+    pub flush_latency: Option<Duration>,
     /// How long a start may take, crash recovery included.
     pub start_timeout: Duration,
 }
@@ -71,6 +75,7 @@ impl ClusterSpec {
             dir: None,
             settings: Vec::new(),
             tcp: None,
+            flush_latency: None,
             start_timeout: Duration::from_secs(120),
         }
     }
@@ -90,6 +95,7 @@ struct Inner {
     install: Install,
     user: ServerUser,
     tcp: Option<TcpAccess>,
+    flush_latency: Option<Duration>,
     start_timeout: Duration,
     ephemeral: bool,
     settings: Mutex<Vec<(String, String)>>,
@@ -178,6 +184,7 @@ impl Cluster {
                 install: spec.install.clone(),
                 user: user.clone(),
                 tcp: spec.tcp.clone(),
+                flush_latency: spec.flush_latency,
                 start_timeout: spec.start_timeout,
                 ephemeral,
                 settings: Mutex::new(spec.settings.clone()),

@@ -15,7 +15,7 @@ use super::error::{ClusterError, start_hint};
 use super::guard::{Guard, ServerExit};
 use super::init::{SUPERUSER, server_command};
 use super::socket::SOCKET_PORT;
-use super::{Cluster, sweep};
+use super::{Cluster, flush_latency, sweep};
 use crate::target::ConnectParams;
 
 /// How often readiness is looked at while the server starts.
@@ -115,6 +115,10 @@ impl Cluster {
             ("log_destination", "stderr"),
         ] {
             command.arg("-c").arg(format!("{name}={value}"));
+        }
+        if let Some(least) = inner.flush_latency {
+            flush_latency::lengthen(&mut command, &inner.dir, least)
+                .map_err(ClusterError::io("write a library to", &inner.dir))?;
         }
         command.stdout(log).stderr(also_log);
         // SIGQUIT is an immediate shutdown: the postmaster takes its backends

@@ -99,6 +99,12 @@ impl Workload {
         Ok(workload)
     }
 
+    /// The query whose only value is the scale that tables which are there already
+    /// were filled at, if the workload knows one.
+    pub fn scale_sql(&self) -> Option<&str> {
+        self.manifest.defaults.scale_sql.as_deref()
+    }
+
     /// The same schema and data with other scripts. The checks, the pass mark
     /// and the side measurement go, since they belong to the old scripts.
     ///

@@ -38,6 +38,7 @@ pub(crate) struct Manifest {
 pub(crate) struct DefaultsEntry {
     #[serde(default = "one")]
     pub scale: u32,
+    pub scale_sql: Option<String>,
     #[serde(default = "one")]
     pub clients: u32,
     #[serde(default)]
@@ -46,7 +47,7 @@ pub(crate) struct DefaultsEntry {
 
 impl Default for DefaultsEntry {
     fn default() -> Self {
-        DefaultsEntry { scale: 1, clients: 1, protocol: Protocol::default() }
+        DefaultsEntry { scale: 1, scale_sql: None, clients: 1, protocol: Protocol::default() }
     }
 }
 

@@ -22,6 +22,7 @@
 //!
 //! [defaults]                         # all optional
 //! scale = 10                         # 1 when absent
+//! scale_sql = "SELECT count(*) FROM shop"   # scale of tables that are there already
 //! clients = 16                       # 1 when absent
 //! protocol = "prepared"              # or "extended", "simple"
 //!

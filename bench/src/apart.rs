@@ -1,0 +1,44 @@
+//! Server and load generator on processors of their own.
+
+use anyhow::{Context, bail};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::Bed;
+
+/// Moves the server to all processors but the last, and this process with whatever it
+/// starts from now on to the last.
+///
+/// On shared processors the CPU that one load generator saves goes to the server, which
+/// then does more: the comparison would be one of their CPU, not of what they ask for.
+///
+/// # Errors
+/// Where there is one processor only, or the system refuses.
+pub fn apart(bed: &Bed) -> anyhow::Result<()> {
+    let all = sched_getaffinity(None).context("reading the processors of this process")?;
+    let mut usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
+    let last = usable.pop().context("no processor")?;
+    if usable.is_empty() {
+        bail!("server and load generator need a processor each, and there is one only");
+    }
+    let postmaster = bed.server().postmaster_pid();
+    for pid in std::iter::once(postmaster).chain(children(postmaster)?) {
+        pin(pid, &usable)?;
+    }
+    let mut own = CpuSet::new();
+    own.set(last);
+    sched_setaffinity(None, &own).context("moving to a processor")
+}
+
+fn pin(pid: u32, processors: &[usize]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|cpu| set.set(*cpu));
+    let pid = Pid::from_raw(i32::try_from(pid)?).context("a process number of 0")?;
+    sched_setaffinity(Some(pid), &set).context("moving the server to its processors")
+}
+
+fn children(of: u32) -> anyhow::Result<Vec<u32>> {
+    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"))
+        .context("reading the server's processes")?;
+    Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+}
