@@ -119,13 +119,13 @@ pub fn difference(record: &Record, source: Source, window: Window) -> Result<Dif
         1 => return Err(Blind::TooFewSamples { source, have: 1, need: 2 }),
         _ => {}
     }
-    if let Some(at) = reset_between(&samples[start..end], source) {
+    if let Some(at) = reset_between(&samples[..end], start, source) {
         return Err(Blind::Reset { source, at });
     }
     let first = state_at(samples, start, source);
     let last = state_at(samples, end - 1, source);
     let begins_at_zero =
-        source.is_sparse() || matches!(source, Source::Processes | Source::Neighbours);
+        source.lists_what_exists() || matches!(source, Source::Processes | Source::Neighbours);
     let rows = last
         .into_iter()
         .filter_map(|(key, last)| {
@@ -158,14 +158,16 @@ pub(crate) fn state_at(samples: &[Sample], index: usize, source: Source) -> BTre
     state
 }
 
-/// The first sample whose `stats_reset` of some row differs from what it was.
-fn reset_between(samples: &[Sample], source: Source) -> Option<Timestamp> {
+/// The first sample after `start` whose `stats_reset` of some row differs from what it
+/// was, which for a sparse source an earlier sample may have told.
+fn reset_between(samples: &[Sample], start: usize, source: Source) -> Option<Timestamp> {
     let mut known = BTreeMap::new();
-    for sample in samples {
+    let first = if source.is_sparse() { 0 } else { start };
+    for (index, sample) in samples.iter().enumerate().skip(first) {
         for row in &sample.rows {
             let Some(reset) = row.0.get("stats_reset") else { continue };
             match known.insert(row.key(source), reset) {
-                Some(before) if before != reset => return Some(sample.at),
+                Some(before) if before != reset && index > start => return Some(sample.at),
                 _ => {}
             }
         }

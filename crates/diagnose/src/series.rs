@@ -1,7 +1,9 @@
 //! One curve of a plot.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
-use walwright_record::{Record, Row, Sample, Source, Timestamp};
+use walwright_record::{Record, Row, Sample, Scalar, Source, Timestamp};
 
 /// Unit of a curve's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -52,7 +54,7 @@ impl Series {
     }
 }
 
-/// Rates of a counter between neighbouring samples of a dense source: what
+/// Rates of a counter between neighbouring samples: what
 /// `counter` makes of the rows of each sample, differenced, per second. A counter
 /// that is unknown at either end, went back, or was reset leaves a gap.
 pub(crate) fn rates(
@@ -72,25 +74,60 @@ pub(crate) fn ratios(
     counters: impl Fn(&[Row]) -> Option<(f64, Option<f64>)>,
 ) -> Vec<(f64, Option<f64>)> {
     let origin = record.header.started;
-    record
+    let mut state = State::new(source);
+    let moments: Vec<Moment> = record
         .samples(source)
-        .windows(2)
-        .map(|pair| (middle(&pair[0], &pair[1], origin), between(&pair[0], &pair[1], &counters)))
-        .collect()
+        .iter()
+        .map(|sample| {
+            let rows = state.after(sample);
+            let resets = rows.iter().filter_map(|r| r.0.get("stats_reset").cloned()).collect();
+            Moment { at: sample.at, counters: counters(rows), resets }
+        })
+        .collect();
+    moments.windows(2).map(|pair| (middle(&pair[0], &pair[1], origin), between(pair))).collect()
 }
 
-fn between(
-    before: &Sample,
-    after: &Sample,
-    counters: impl Fn(&[Row]) -> Option<(f64, Option<f64>)>,
-) -> Option<f64> {
-    let resets = |sample: &Sample| -> Vec<_> {
-        sample.rows.iter().filter_map(|r| r.0.get("stats_reset").cloned()).collect()
-    };
-    if resets(before) != resets(after) {
+/// What a sample says of the counters.
+struct Moment {
+    at: Timestamp,
+    counters: Option<(f64, Option<f64>)>,
+    resets: Vec<Scalar>,
+}
+
+/// The rows of a source as they are after each sample in turn.
+struct State {
+    source: Source,
+    rows: Vec<Row>,
+    places: HashMap<String, usize>,
+}
+
+impl State {
+    fn new(source: Source) -> Self {
+        State { source, rows: Vec::new(), places: HashMap::new() }
+    }
+
+    /// Takes a sample in; all rows known then.
+    fn after<'a>(&'a mut self, sample: &'a Sample) -> &'a [Row] {
+        if !self.source.is_sparse() {
+            return &sample.rows;
+        }
+        for row in &sample.rows {
+            let place = *self.places.entry(row.key(self.source)).or_insert(self.rows.len());
+            match self.rows.get_mut(place) {
+                Some(known) => known.clone_from(row),
+                None => self.rows.push(row.clone()),
+            }
+        }
+        &self.rows
+    }
+}
+
+fn between(pair: &[Moment]) -> Option<f64> {
+    let (before, after) = (&pair[0], &pair[1]);
+    if before.resets != after.resets {
         return None;
     }
-    let ((b, below_b), (a, below_a)) = (counters(&before.rows)?, counters(&after.rows)?);
+    let ((b, below_b), (a, below_a)) = (before.counters?, after.counters?);
     let below = match below_b.zip(below_a) {
         Some((b, a)) => a - b,
         None => after.at.since(before.at).as_secs_f64(),
@@ -98,7 +135,7 @@ fn between(
     (a >= b && below > 0.0).then(|| (a - b) / below)
 }
 
-fn middle(before: &Sample, after: &Sample, origin: Timestamp) -> f64 {
+fn middle(before: &Moment, after: &Moment, origin: Timestamp) -> f64 {
     (before.at.seconds_from(origin) + after.at.seconds_from(origin)) / 2.0
 }
 

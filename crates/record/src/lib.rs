@@ -12,6 +12,7 @@
 mod facts;
 mod histogram;
 mod interval;
+mod name;
 mod record;
 mod run;
 mod sample;
@@ -25,6 +26,7 @@ pub use facts::{
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
 pub use interval::{LoadInterval, ScriptInterval};
+pub use name::Name;
 pub use record::Record;
 pub use run::{Event, Phase, PhaseName, RunHeader, RunId, RunState};
 pub use sample::{Row, Sample, Scalar, Source};

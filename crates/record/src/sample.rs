@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{Name, Timestamp};
 
 /// One observation: the rows a source showed at one moment.
 ///
@@ -169,6 +169,11 @@ impl Source {
 
     /// Whether later samples hold only rows that changed.
     pub fn is_sparse(self) -> bool {
+        self.lists_what_exists() || matches!(self, Source::Io | Source::Slru)
+    }
+
+    /// Whether a row that was not there before began at zero.
+    pub fn lists_what_exists(self) -> bool {
         matches!(self, Source::Tables | Source::Indexes | Source::Statements)
     }
 }
@@ -177,7 +182,7 @@ impl Source {
 /// absent; one it has but cannot tell is [`Scalar::Null`]. Neither means zero.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Row(pub BTreeMap<String, Scalar>);
+pub struct Row(pub BTreeMap<Name, Scalar>);
 
 impl Row {
     /// An empty row.
@@ -186,8 +191,8 @@ impl Row {
     }
 
     /// Adds a column.
-    pub fn set(&mut self, column: impl Into<String>, value: impl Into<Scalar>) -> &mut Self {
-        self.0.insert(column.into(), value.into());
+    pub fn set(&mut self, column: impl AsRef<str>, value: impl Into<Scalar>) -> &mut Self {
+        self.0.insert(Name::new(column.as_ref()), value.into());
         self
     }
 

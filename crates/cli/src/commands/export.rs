@@ -151,7 +151,7 @@ fn samples_csv(samples: &[Sample]) -> String {
     let columns: BTreeSet<&str> = samples
         .iter()
         .flat_map(|s| &s.rows)
-        .flat_map(|row| row.0.keys().map(String::as_str))
+        .flat_map(|row| row.0.keys().map(|name| &**name))
         .collect();
     let mut csv = String::from("time_us");
     for column in &columns {

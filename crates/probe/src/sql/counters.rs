@@ -1,5 +1,6 @@
 //! The loop that reads everything but wait events.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::{Row as PgRow, Statement};
@@ -50,6 +51,8 @@ struct State {
     statements: StatementsState,
     tables: RelationsState,
     indexes: RelationsState,
+    /// Rows last seen of the views of which only changed rows are stored.
+    last: HashMap<(Source, String), Row>,
     /// Sources stored empty last, which need not be stored empty again.
     stored_empty: Vec<Source>,
     not_observable: Vec<String>,
@@ -91,6 +94,7 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) ->
         statements: StatementsState::new(),
         tables: RelationsState::tables(),
         indexes: RelationsState::indexes(),
+        last: HashMap::new(),
         stored_empty: Vec::new(),
         not_observable: Vec::new(),
     };
@@ -363,6 +367,12 @@ fn store_view(ctx: &Context, state: &mut State, view: &View, rows: &[PgRow], at:
                 return;
             }
         }
+    }
+    if view.source.is_sparse() {
+        rows.retain(|row| {
+            let key = (view.source, row.key(view.source));
+            state.last.insert(key, row.clone()).is_none_or(|before| before != *row)
+        });
     }
     emit(&ctx.sink, at, view.source, rows);
 }
