@@ -142,7 +142,7 @@ fn middle(before: &Moment, after: &Moment, origin: Timestamp) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{Build, row};
+    use crate::build::{Build, named, row};
 
     #[test]
     fn gaps_stay_gaps() {
@@ -188,5 +188,19 @@ mod tests {
             Some((row.number("time")?, row.number("count")))
         });
         assert_eq!(points, [(1.5, Some(0.5)), (2.5, None)]);
+    }
+
+    #[test]
+    fn rows_of_a_sparse_source_keep_their_value_until_they_change() {
+        let mut build = Build::new();
+        let io = |who: &str, fsyncs: f64| named([("backend_type", who)], [("fsyncs", fsyncs)]);
+        build.sample(0.0, Source::Io, [io("walwriter", 10.0), io("client backend", 100.0)]);
+        build.sample(1.0, Source::Io, [io("client backend", 150.0)]);
+        build.sample(2.0, Source::Io, []);
+        build.sample(3.0, Source::Io, [io("walwriter", 12.0)]);
+        let all =
+            |rows: &[Row]| Some(rows.iter().filter_map(|row| row.number("fsyncs")).sum::<f64>());
+        let points = rates(&build.record, Source::Io, all);
+        assert_eq!(points, [(0.5, Some(50.0)), (1.5, Some(0.0)), (2.5, Some(2.0))]);
     }
 }
