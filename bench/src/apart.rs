@@ -1,10 +1,30 @@
-//! Server and load generator on processors of their own.
+//! Which processors server and load generator run on.
 
 use anyhow::{Context, bail};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Bed;
+
+/// Moves the server, this process and whatever it starts from now on to one processor.
+///
+/// With one client, server and client run in turns, and need no more. On processors of
+/// their own each would wait for the other's to wake from idling, which takes longer
+/// than the work where processors are virtual, and now this long, now that.
+///
+/// # Errors
+/// When the system refuses.
+pub fn together(bed: &Bed) -> anyhow::Result<()> {
+    let all = sched_getaffinity(None).context("reading the processors of this process")?;
+    let last = (0..CpuSet::MAX_CPU).rfind(|cpu| all.is_set(*cpu)).context("no processor")?;
+    let postmaster = bed.server().postmaster_pid();
+    for pid in std::iter::once(postmaster).chain(children(postmaster)?) {
+        pin(pid, &[last])?;
+    }
+    let mut own = CpuSet::new();
+    own.set(last);
+    sched_setaffinity(None, &own).context("moving to a processor")
+}
 
 /// Moves the server to all processors but the last, and this process with whatever it
 /// starts from now on to the last.

@@ -13,14 +13,16 @@
 mod apart;
 mod bed;
 mod blocks;
+mod fault;
 mod output;
 mod pgbench;
 mod process;
 mod walwright;
 
-pub use apart::apart;
+pub use apart::{apart, together};
 pub use bed::Bed;
 pub use blocks::{Blocks, Contender, Ratio};
+pub use fault::{Fault, Side};
 pub use output::{Options, Report};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Usage, run_measured};

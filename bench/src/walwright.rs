@@ -48,6 +48,16 @@ impl Walwright {
         Ok((value, usage))
     }
 
+    /// What `walwright --json` prints with other arguments than `run`.
+    ///
+    /// # Errors
+    /// When it fails or prints no JSON.
+    pub fn printed_json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let (printed, _) = run_measured(self.command().arg("--json").args(arguments))?;
+        serde_json::from_str(&printed)
+            .with_context(|| format!("walwright printed no JSON:\n{printed}"))
+    }
+
     /// Runs `tpcb` on the server of `bed` on one driver thread, all of `length` measured.
     ///
     /// CPU is that of the driver's threads: the load generator. What the rest of the

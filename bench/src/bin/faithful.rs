@@ -6,15 +6,18 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Bed, Blocks, Measured, Options, Pgbench, Ratio, Report, Walwright, apart};
+use walwright_bench::{
+    Bed, Blocks, Measured, Options, Pgbench, Ratio, Report, Walwright, apart, together,
+};
 
 /// Faithful tpcb against pgbench -M prepared on one server: throughput at 1 and 16
 /// clients beside the difference of pgbench with itself, and what one transaction
 /// does there: commits, calls of each statement, WAL bytes, HOT ratio, sums of balances.
 ///
-/// Throughput is compared with the server and the load generator on processors of their
-/// own, since what walwright leaves of a shared one goes to the server; how much that
-/// is, the second comparison shows.
+/// Throughput of 16 clients is compared with the server and the load generator on
+/// processors of their own, since what walwright leaves of a shared one goes to the
+/// server; how much that is, a comparison on shared ones shows. One client and its
+/// server run in turns, on one processor.
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
@@ -50,16 +53,19 @@ fn main() -> anyhow::Result<ExitCode> {
     ));
     let shared = throughput(&bed, &walwright, 16, &options)?;
     same_work(&bed, &walwright, options.length(), &mut report)?;
-    apart(&bed)?;
-    for clients in [1, 16] {
+    for (clients, place, name) in [
+        (16, apart as fn(&Bed) -> anyhow::Result<()>, "processors of their own"),
+        (1, together, "one processor"),
+    ] {
+        place(&bed)?;
         let found = throughput(&bed, &walwright, clients, &options)?;
         report.figure(
-            &format!("{clients} clients, apart: pgbench / pgbench"),
+            &format!("{clients} clients, {name}: pgbench / pgbench"),
             format!("{}, median {:.0}/s", found.noise, found.theirs),
             found.noise.json(),
         );
         report.bar(
-            &format!("{clients} clients, apart: walwright / pgbench"),
+            &format!("{clients} clients, {name}: walwright / pgbench"),
             format!("{}, median {:.0}/s", found.ratio, found.ours),
             found.ratio.json(),
             "equal within the noise",

@@ -1,0 +1,112 @@
+//! Planted faults: a workload with one cause in it, and the same without.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+/// A scenario of the exam, from a file in `bench/faults`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Its name: that of the file.
+    #[serde(skip)]
+    pub name: String,
+    /// The diagnosis that is planted.
+    pub diagnosis: String,
+    /// What is wrong, in a few words.
+    pub title: String,
+    /// Client connections, unless flags give them.
+    #[serde(default = "eight")]
+    pub clients: u32,
+    /// Wire protocol.
+    #[serde(default = "prepared")]
+    pub protocol: String,
+    /// Length of the measured window.
+    #[serde(default = "ten_seconds")]
+    pub duration: String,
+    /// Flags of both sides.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// SQL of both sides, run once.
+    #[serde(default)]
+    pub schema: String,
+    /// The transaction of both sides, unless they have their own.
+    #[serde(default)]
+    pub script: String,
+    /// With the cause.
+    pub planted: Side,
+    /// Without it.
+    pub control: Side,
+}
+
+/// One side of a scenario: what it adds to both.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// More flags of `walwright run`.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// More SQL.
+    #[serde(default)]
+    pub schema: String,
+    /// The transaction.
+    pub script: Option<String>,
+    /// Processes that do nothing but take a processor meanwhile.
+    #[serde(default)]
+    pub beside: u32,
+}
+
+fn eight() -> u32 {
+    8
+}
+
+fn prepared() -> String {
+    "prepared".to_owned()
+}
+
+fn ten_seconds() -> String {
+    "10s".to_owned()
+}
+
+impl Fault {
+    /// All scenarios of a directory, by name.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn all(directory: &Path) -> anyhow::Result<Vec<Fault>> {
+        let mut faults = Vec::new();
+        for entry in std::fs::read_dir(directory)
+            .with_context(|| format!("reading {}", directory.display()))?
+        {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = std::fs::read_to_string(&path)?;
+                let mut fault: Fault =
+                    toml::from_str(&text).with_context(|| path.display().to_string())?;
+                fault.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                faults.push(fault);
+            }
+        }
+        faults.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(faults)
+    }
+
+    /// Writes a workload directory of one side.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, side: &Side, directory: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        let manifest = format!(
+            "name = \"{}\"\ntitle = \"{}\"\n\n[defaults]\nclients = {}\nprotocol = \"{}\"\n\n\
+             [sql]\nbefore_load = [\"schema.sql\"]\n\n[[script]]\nfile = \"script.sql\"\n",
+            self.name, self.title, self.clients, self.protocol
+        );
+        std::fs::write(directory.join("workload.toml"), manifest)?;
+        std::fs::write(directory.join("schema.sql"), format!("{}\n{}", self.schema, side.schema))?;
+        let script = side.script.as_ref().unwrap_or(&self.script);
+        std::fs::write(directory.join("script.sql"), script)?;
+        Ok(())
+    }
+}
