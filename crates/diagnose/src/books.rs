@@ -7,7 +7,7 @@ use serde::Serialize;
 use walwright_record::{Record, Row, Source, Window};
 use walwright_stats::Estimate;
 
-use crate::{Summary, TimePart, TimeSplit, WaitClass, WorkUnit, difference, work_between};
+use crate::{Summary, TimeSplit, WaitClass, WorkUnit, difference, work_between};
 
 /// Sampled and counted time may differ by this factor before the instrument is
 /// said to disagree with the server: both have a start-up of a call in them, and
@@ -27,6 +27,9 @@ pub struct Books {
     pub latency: Option<Duration>,
     /// The lines, largest first; the residual last.
     pub lines: Vec<BookLine>,
+    /// Times that the kernel counted and that lie inside the lines: a session that
+    /// waits for a processor shows the wait it has just been woken from.
+    pub memo: Vec<BookLine>,
     /// Figures that two instruments measured.
     pub checks: Vec<CrossCheck>,
     /// Reasons to trust the books less.
@@ -83,15 +86,7 @@ impl Books {
         let mut lines: Vec<BookLine> = time
             .parts
             .iter()
-            .flat_map(|part| match (part.class, time.counted_cpu) {
-                (WaitClass::Cpu, Some(cpu)) => processor(part, cpu)
-                    .into_iter()
-                    .map(|(name, estimate)| line(name, Some(WaitClass::Cpu), estimate))
-                    .collect(),
-                (class, _) => {
-                    vec![line(class.label(), Some(class), part.per_transaction.clone())]
-                }
-            })
+            .map(|part| line(part.class.label(), Some(part.class), part.per_transaction.clone()))
             .collect();
         if let Some(queue) = time.queue.filter(|queue| !queue.is_zero()) {
             lines.push(line("queue in the client", None, exact(queue, &time.on_server)));
@@ -100,6 +95,13 @@ impl Books {
         if let Some(residual) = &time.residual {
             lines.push(line("residual: network, client", None, residual.clone()));
         }
+        let memo = [
+            ("CPU of the backends, by the kernel", time.counted_cpu),
+            ("backends waiting for a processor", time.counted_run_delay),
+        ]
+        .into_iter()
+        .filter_map(|(name, counted)| Some(line(name, None, exact(counted?, &time.on_server))))
+        .collect();
         let mut doubts = time.doubts.clone();
         let checks = cross_checks(record, window, time);
         doubts.extend(checks.iter().filter(|check| !check.agrees).map(|check| {
@@ -111,48 +113,20 @@ impl Books {
                 check.source
             )
         }));
-        Some(Books { unit: time.unit, latency: time.latency, lines, checks, doubts })
+        Some(Books { unit: time.unit, latency: time.latency, lines, memo, checks, doubts })
     }
-}
-
-/// Sessions seen without a wait are on a processor or in the queue for one: the
-/// kernel's counter tells which.
-fn processor(part: &TimePart, counted: Duration) -> Vec<(&'static str, Estimate)> {
-    let (sampled, cpu) = (part.per_transaction.center, counted.as_secs_f64());
-    if cpu >= sampled {
-        return vec![("CPU", part.per_transaction.clone())];
-    }
-    let with = |center: f64, shift: f64| Estimate {
-        center,
-        interval: part.per_transaction.interval.map(|i| walwright_stats::Interval {
-            low: (i.low - shift).max(0.0),
-            high: i.high - shift,
-        }),
-        ..part.per_transaction.clone()
-    };
-    let exact = Estimate { center: cpu, interval: None, ..part.per_transaction.clone() };
-    vec![("CPU", exact), ("waiting for a processor", with(sampled - cpu, cpu))]
 }
 
 fn cross_checks(record: &Record, window: Window, time: &TimeSplit) -> Vec<CrossCheck> {
     let latency = time.latency.map_or(time.on_server.center, |l| l.as_secs_f64());
-    let check = |what: &str, sampled: Estimate, counted: f64, source: &str| {
-        let low = sampled.low().unwrap_or(sampled.center);
-        let high = sampled.high().unwrap_or(sampled.center);
-        let apart = (counted - sampled.center).abs() > NEGLIGIBLE * latency;
-        let agrees = !apart || (counted >= low / FACTOR && counted <= high * FACTOR);
-        CrossCheck { what: what.to_owned(), sampled, counted, source: source.to_owned(), agrees }
-    };
-    let mut checks = Vec::new();
-    if let Some((counted, source)) = backend_flush(record, window, time) {
-        checks.push(check("WAL flush", sampled_flush(time), counted, source));
-    }
-    if let (Some(part), Some(cpu)) = (time.part(WaitClass::Cpu), time.counted_cpu) {
-        let counted = cpu.as_secs_f64() + time.counted_run_delay.unwrap_or_default().as_secs_f64();
-        let what = "CPU and waiting for it";
-        checks.push(check(what, part.per_transaction.clone(), counted, "/proc of the backends"));
-    }
-    checks
+    let Some((counted, source)) = backend_flush(record, window, time) else { return Vec::new() };
+    let sampled = sampled_flush(time);
+    let low = sampled.low().unwrap_or(sampled.center);
+    let high = sampled.high().unwrap_or(sampled.center);
+    let apart = (counted - sampled.center).abs() > NEGLIGIBLE * latency;
+    let agrees = !apart || (counted >= low / FACTOR && counted <= high * FACTOR);
+    let what = "WAL flush".to_owned();
+    vec![CrossCheck { what, sampled, counted, source: source.to_owned(), agrees }]
 }
 
 /// Sampled time in the sync alone: the counters leave the write out.

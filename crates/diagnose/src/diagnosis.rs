@@ -46,6 +46,7 @@ pub fn findings(record: &Record) -> Diagnosis {
 pub fn diagnose(reading: &Reading) -> Diagnosis {
     let mut findings: Vec<Finding> =
         rules::FAMILIES.iter().flat_map(|family| family(reading)).collect();
+    rules::relate(&mut findings);
     rank(&mut findings);
     Diagnosis {
         run: reading.record.header.clone(),

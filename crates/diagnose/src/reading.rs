@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
-use walwright_stats::{Estimate, Resampling, tick_means};
+use walwright_stats::{Confidence, Estimate, Method, Resampling, tick_means};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::window::{driven_between, failures, intervals_inside};
 use crate::{
-    Action, Blind, Books, Change, Difference, DurabilityClass, Gain, Impact, Needs, Relief,
-    StatementUses, Summary, Work, difference, statement_uses, summary, work_between,
+    Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain, Impact,
+    Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work, difference, statement_uses,
+    summary, work_between,
 };
 
 /// What the rules read: the record and what was computed from it once.
@@ -162,6 +163,43 @@ impl<'r> Reading<'r> {
             .collect();
         let sessions = tick_means(&ticks, &Resampling::default())?.pop()?;
         Some(sessions.map(|n| n / rate))
+    }
+
+    /// Seconds of a transaction in these classes; `None` without samples of wait events.
+    pub fn in_classes(&self, classes: &[WaitClass]) -> Option<Estimate> {
+        self.spent(|row| WaitClass::of(row).is_some_and(|class| classes.contains(&class)))
+    }
+
+    /// Seconds of a transaction in wait events of one type, by their names in lower case.
+    pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
+        self.spent(|row| {
+            WaitClass::of(row).is_some()
+                && row.text("wait_event_type") == Some(kind)
+                && row
+                    .text("wait_event")
+                    .is_some_and(|event| names.iter().any(|n| event.eq_ignore_ascii_case(n)))
+        })
+    }
+
+    /// Seconds of a transaction that were counted, not sampled. A count is exact;
+    /// what it is divided by varies as throughput does, and so does the result.
+    pub fn counted(&self, seconds: f64) -> Estimate {
+        let throughput = self.summary.load.as_ref().and_then(|l| l.throughput.as_ref());
+        let relative = throughput.and_then(Estimate::relative_half_width).unwrap_or(f64::NAN);
+        Estimate::symmetric(seconds, seconds * relative, Confidence::P95, Method::BatchMeans)
+    }
+
+    /// The unit of work that figures are per.
+    pub fn per(&self) -> Per {
+        match self.record.intervals.is_empty() {
+            true => Per::Commit,
+            false => Per::Transaction,
+        }
+    }
+
+    /// A finding over the measured window.
+    pub fn finding(&self, id: DiagnosisId, kind: Kind, cause: impl Into<String>) -> Finding {
+        Finding::new(id, kind, self.window, cause)
     }
 
     /// A cost of so many seconds of a transaction as a share of the latency.

@@ -4,25 +4,57 @@
 //! a cost; it advises nothing that is there already and nothing that the load does
 //! not justify. What a rule cannot look for it leaves to [`not_observable`].
 
+mod bounds;
+mod buffers;
+mod commit;
+mod commit_delay;
+mod control;
+mod course;
+mod durability;
+mod errors;
+mod executor;
+mod holding;
+mod kernel;
+mod locks;
+mod memory;
+mod relations;
 mod schema;
+mod sessions;
+mod sight;
+#[cfg(test)]
+mod tests;
+mod threshold;
+mod verdict;
+mod waiters;
+mod wal;
+mod workers;
+mod writes;
 
 use crate::{Finding, Reading};
 
+pub(crate) use relations::relate;
+pub(crate) use sight::not_observable;
+pub(crate) use verdict::verdict;
+
 /// A family of rules.
-pub type Family = fn(&Reading) -> Vec<Finding>;
+type Family = fn(&Reading) -> Vec<Finding>;
 
 /// All families. The order does not matter: findings are ranked afterwards.
-pub const FAMILIES: &[Family] = &[schema::findings];
-
-/// The whole in a sentence.
-pub(crate) fn verdict(_reading: &Reading, findings: &[Finding]) -> String {
-    match findings.first() {
-        Some(first) => first.cause.clone(),
-        None => "Nothing to fix here.".to_owned(),
-    }
-}
-
-/// What could not be looked for.
-pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
-    reading.summary.not_observable.iter().map(|n| format!("{}: {}", n.figure, n.why)).collect()
-}
+pub(crate) const FAMILIES: &[Family] = &[
+    bounds::findings,
+    buffers::findings,
+    commit::findings,
+    commit_delay::findings,
+    course::findings,
+    durability::findings,
+    errors::findings,
+    executor::findings,
+    kernel::findings,
+    locks::findings,
+    memory::findings,
+    schema::findings,
+    sessions::findings,
+    wal::findings,
+    workers::findings,
+    writes::findings,
+];
