@@ -21,6 +21,7 @@ mod books;
 #[cfg(test)]
 mod build;
 mod checkpoints;
+mod commit_anatomy;
 mod counters;
 mod cpu;
 mod diagnosis;
@@ -48,6 +49,7 @@ mod window;
 pub use action::{Action, Change, DurabilityClass, Needs};
 pub use books::{BookLine, Books, CrossCheck};
 pub use checkpoints::{Checkpoints, checkpoints};
+pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu, cpu_use};
 pub use diagnosis::{Diagnosis, diagnose, findings};

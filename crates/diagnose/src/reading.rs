@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
-use walwright_stats::{Confidence, Estimate, Method, Resampling, tick_means};
+use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, tick_means};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::window::{driven_between, failures, intervals_inside};
@@ -155,12 +155,22 @@ impl<'r> Reading<'r> {
         let work = work_between(self.record, first.at, last.at).ok()?;
         let failed = driven_between(self.record, first.at, last.at, failures).unwrap_or(0.0);
         let rate = (work.count + failed) / last.at.since(first.at).as_secs_f64();
+        // On a shared server the sessions of others are no part of what our clients waited for.
+        let ours = self.record.load.is_some()
+            && inside().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
+        let counts = |row: &Row| (!ours || row.flag("ours") == Some(true)) && chosen(row);
         let ticks: Vec<Vec<f64>> = inside()
             .map(|tick| {
-                let of = tick.rows.iter().filter(|row| chosen(row));
+                let of = tick.rows.iter().filter(|row| counts(row));
                 vec![of.filter_map(|row| row.number("sessions")).sum()]
             })
             .collect();
+        if ticks.iter().flatten().all(|sessions| *sessions == 0.0) {
+            // Most events are never seen; resampling nothing gives nothing.
+            let method = Method::BlockBootstrap;
+            let never = Estimate::symmetric(0.0, 0.0, Confidence::P95, method);
+            return Some(never.doubting(Doubt::NoSpread));
+        }
         let sessions = tick_means(&ticks, &Resampling::default())?.pop()?;
         Some(sessions.map(|n| n / rate))
     }
@@ -271,13 +281,14 @@ impl<'r> Reading<'r> {
         let mut resources = Vec::new();
         let cpu = self.summary.cpu.as_ref();
         if let (Some(processors), Some(busy)) = (self.processors(), cpu.and_then(|c| c.busy)) {
-            // What neighbours take is not to be had; all other work is the load's.
+            // What neighbours take is not the load's demand. The scheduler would take it from
+            // them for the load, so it is no limit either: the bound stays on the safe side.
             let of_others = |g: &&crate::GroupCpu| g.group.starts_with("other: ");
             let groups = cpu.map_or(&[][..], |c| &c.groups);
             let others: f64 = groups.iter().filter(of_others).map(|g| g.processors).sum();
             let demand = (busy * processors - others).max(0.0) / rate;
-            let capacity = processors - others;
-            if demand > 0.0 && capacity > 0.0 {
+            let capacity = processors;
+            if demand > 0.0 {
                 resources.push(Resource { kind: ResourceKind::Processors, demand, capacity });
             }
         }

@@ -21,6 +21,10 @@ const SLOW_PROBE: f64 = 0.5e-3;
 /// the flush's share a sixteenth is left.
 const BATCH: f64 = 16.0;
 
+/// The words of evidence that findings are related by.
+pub(super) const MEAN_FLUSH: &str = "mean time of a flush";
+pub(super) const PROBED: &str = "median flush of the storage before the run";
+
 /// The classes a commit waits in.
 pub(super) const COMMIT: [WaitClass; 2] = [WaitClass::Flush, WaitClass::FlushQueue];
 
@@ -79,11 +83,10 @@ fn evidence(reading: &Reading, wait: &Estimate) -> Vec<Evidence> {
         seen.push(Evidence::new(view(reading), "flushes", Value::Count(flushes)).per(per));
     }
     if let Some(mean) = mean_flush(reading) {
-        seen.push(Evidence::new(view(reading), "mean time of a flush", Value::Seconds(mean)));
+        seen.push(Evidence::new(view(reading), MEAN_FLUSH, Value::Seconds(mean)));
     }
     if let Some(probe) = &reading.record.storage {
-        let what = "median flush of the storage before the run";
-        seen.push(Evidence::new("storage probe", what, Value::Seconds(probe.p50.as_secs_f64())));
+        seen.push(Evidence::new("storage probe", PROBED, Value::Seconds(probe.p50.as_secs_f64())));
     }
     seen
 }
@@ -201,7 +204,7 @@ fn device_is_fine(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Find
                 mean * 1e3
             ),
         )
-        .seen([Evidence::new(view(reading), "mean time of a flush", Value::Seconds(mean))]);
+        .seen([Evidence::new(view(reading), MEAN_FLUSH, Value::Seconds(mean))]);
     finding.parent = parent;
     Some(finding)
 }

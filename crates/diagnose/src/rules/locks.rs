@@ -18,6 +18,9 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("advisory locks", &["advisory"]),
 ];
 
+/// The words of the evidence that D8 is related by.
+pub(super) const IDLE_BLOCKERS: &str = "waits whose blocker is idle in its transaction";
+
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         KINDS.iter().filter_map(|(what, events)| waits(reading, what, events)).collect();
@@ -62,13 +65,9 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     if let Some(idle) = idle_blockers(reading) {
         finding = finding.seen([Evidence::new(
             "pg_blocking_pids()",
-            "waits whose blocker is idle in its transaction",
+            IDLE_BLOCKERS,
             Value::Fraction(idle),
         )]);
-        if idle > 0.5 && what == "rows" {
-            finding = finding.caused_by(DiagnosisId::D8);
-            finding.kind = Kind::Symptom;
-        }
     }
     Some(advise(finding, what))
 }

@@ -35,6 +35,7 @@ use crate::{Finding, Reading};
 pub(crate) use relations::relate;
 pub(crate) use sight::not_observable;
 pub(crate) use verdict::verdict;
+pub(crate) use wal::image_share;
 
 /// A family of rules.
 type Family = fn(&Reading) -> Vec<Finding>;

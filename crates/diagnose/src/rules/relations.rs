@@ -1,11 +1,33 @@
 //! Which finding is the consequence of which.
 
+use super::commit::{MEAN_FLUSH, PROBED};
 use super::holding::behind;
-use crate::{DiagnosisId, Finding, Kind};
+use super::locks::IDLE_BLOCKERS;
+use crate::{DiagnosisId, Finding, Kind, Value};
 
 /// Part of the waits for row locks that another cause explains from which they are
 /// its consequence.
 const MOSTLY: f64 = 0.5;
+
+/// Whether the sessions that hold contended rows are mostly idle.
+fn blocked_by_idle(finding: &Finding) -> bool {
+    finding.id == DiagnosisId::D9
+        && finding
+            .evidence
+            .iter()
+            .any(|e| e.what == IDLE_BLOCKERS && matches!(e.value, Value::Fraction(f) if f > MOSTLY))
+}
+
+/// Whether a flush took much longer than the same on the idle machine.
+fn slower_than_probe(finding: &Finding) -> bool {
+    let of = |what: &str| {
+        finding.evidence.iter().find(|e| e.what == what).and_then(|e| match e.value {
+            Value::Seconds(s) => Some(s),
+            _ => None,
+        })
+    };
+    of(MEAN_FLUSH).zip(of(PROBED)).is_some_and(|(mean, probed)| mean > 3.0 * probed)
+}
 
 /// Marks findings that are the consequence of others, so that a cause stands
 /// before what it causes.
@@ -15,6 +37,8 @@ pub(crate) fn relate(findings: &mut [Finding]) {
         .filter(|f| f.kind == Kind::Problem)
         .map(|f| (f.id, behind(f)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
+    let has = |id: DiagnosisId| findings.iter().any(|f| f.id == id && f.kind == Kind::Problem);
+    let (idle, noise) = (has(DiagnosisId::D8), has(DiagnosisId::D55));
     let invalid = findings.iter().any(|f| f.id == DiagnosisId::D54 && f.kind == Kind::Problem);
     for finding in findings {
         let waits = finding.impact.as_ref().map_or(0.0, |i| i.per_transaction.center);
@@ -26,6 +50,16 @@ pub(crate) fn relate(findings: &mut [Finding]) {
         {
             finding.kind = Kind::Symptom;
             finding.parent = Some(cause);
+        }
+        if idle && blocked_by_idle(finding) {
+            finding.kind = Kind::Symptom;
+            finding.parent = Some(DiagnosisId::D8);
+        }
+        // A flush needs processors too, its own process to wake and the kernel's to end
+        // it: on a machine taken by others it says nothing about the storage.
+        if noise && finding.id == DiagnosisId::D6 && slower_than_probe(finding) {
+            finding.kind = Kind::Symptom;
+            finding.parent = Some(DiagnosisId::D55);
         }
         if invalid && finding.id == DiagnosisId::D11 {
             finding.kind = Kind::Symptom;

@@ -27,7 +27,7 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 
 /// Share of the WAL bytes that are page images: at most one block each, and the
 /// records themselves are not images.
-fn image_share(reading: &Reading) -> Option<f64> {
+pub(crate) fn image_share(reading: &Reading) -> Option<f64> {
     let wal = reading.summary.wal.as_ref()?;
     let bytes = wal.bytes_per_transaction.filter(|b| *b > 0.0)?;
     let records = wal.records_per_transaction.unwrap_or(0.0);
@@ -137,12 +137,12 @@ fn full_page_images(reading: &Reading, forced: bool) -> Option<Finding> {
     // E4: images follow checkpoints, not what statements do to a row.
     let cause = match completed {
         0 => format!(
-            "{:.0} % of the WAL are images of pages touched for the first time since the last \
+            "Up to {:.0} % of the WAL are images of pages touched for the first time since the last \
              checkpoint, which was before the window; they become fewer as time goes on.",
             share * 100.0
         ),
         _ => format!(
-            "{:.0} % of the WAL are images of pages touched for the first time after each of {} \
+            "Up to {:.0} % of the WAL are images of pages touched for the first time after each of {} \
              checkpoints.",
             share * 100.0,
             completed
