@@ -50,7 +50,10 @@ fn spills(reading: &Reading, uses: Option<&StatementUses>) -> Option<Finding> {
             Kind::Problem,
             match worst {
                 Some((_, s)) => {
-                    format!("Sorts or hashes do not fit into work_mem and spill: {}", s.short())
+                    format!(
+                        "Sorts or hashes do not fit into work_mem and spill, in \"{}\".",
+                        s.short()
+                    )
                 }
                 None => "Sorts or hashes do not fit into work_mem and spill to files.".to_owned(),
             },
@@ -115,7 +118,7 @@ fn jit(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             Kind::Problem,
             format!(
                 "JIT compilation takes {:.0} % of the time of a statement that is too short for \
-                 it: {}",
+                 it: \"{}\".",
                 share * 100.0,
                 worst.short()
             ),
@@ -160,7 +163,7 @@ fn observers(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             .finding(
                 DiagnosisId::D30,
                 Kind::Problem,
-                format!("Counting and watching is among the largest work: {}", worst.short()),
+                format!("Counting and watching is among the largest work: \"{}\".", worst.short()),
             )
             .seen(all.iter().take(3).map(|s| calls(reading, uses, s)))
             .seen([Evidence::new("pg_stat_statements", "their time", Value::Seconds(executing))
@@ -191,7 +194,7 @@ fn wal(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
                 DiagnosisId::D31,
                 Kind::Information,
                 format!(
-                    "{:.0} % of the WAL of statements comes from: {}",
+                    "{:.0} % of the WAL of statements comes from \"{}\".",
                     100.0 * bytes(first) / all,
                     first.short()
                 ),

@@ -43,7 +43,7 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     let cause = match (what, statement) {
         ("rows", Some(statement)) => format!(
             "Sessions queue for the same rows: each holds its row lock until its commit. Most wait \
-             in: {statement}"
+             in \"{statement}\"."
         ),
         ("rows", None) => {
             "Sessions queue for the same rows: each holds its row lock until its commit.".to_owned()
@@ -51,7 +51,9 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
         ("extension of relations", _) => {
             "Sessions that insert wait for each other to add pages to the table.".to_owned()
         }
-        (_, Some(statement)) => format!("Sessions wait for locks on {what}, most in: {statement}"),
+        (_, Some(statement)) => {
+            format!("Sessions wait for locks on {what}, most in \"{statement}\".")
+        }
         (_, None) => format!("Sessions wait for locks on {what}."),
     };
     let mut finding = reading

@@ -32,38 +32,39 @@ fn slower_than_probe(finding: &Finding) -> bool {
 /// Marks findings that are the consequence of others, so that a cause stands
 /// before what it causes.
 pub(crate) fn relate(findings: &mut [Finding]) {
+    let has = |findings: &[Finding], id: DiagnosisId| {
+        findings.iter().any(|f| f.id == id && f.kind == Kind::Problem)
+    };
+    let follows = |finding: &mut Finding, parent: DiagnosisId| {
+        finding.kind = Kind::Symptom;
+        finding.parent = Some(parent);
+    };
+    // A flush needs processors too, its own process to wake and the kernel's to end
+    // it: on a machine taken by others it says nothing about the storage.
+    if has(findings, DiagnosisId::D55) {
+        let slow = |f: &&mut Finding| f.id == DiagnosisId::D6 && slower_than_probe(f);
+        findings.iter_mut().filter(slow).for_each(|f| follows(f, DiagnosisId::D55));
+    }
+    if has(findings, DiagnosisId::D54) {
+        let crowd = |f: &&mut Finding| f.id == DiagnosisId::D11;
+        findings.iter_mut().filter(crowd).for_each(|f| follows(f, DiagnosisId::D54));
+    }
     let explains = findings
         .iter()
         .filter(|f| f.kind == Kind::Problem)
         .map(|f| (f.id, behind(f)))
+        .filter(|(_, seconds)| *seconds > 0.0)
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    let has = |id: DiagnosisId| findings.iter().any(|f| f.id == id && f.kind == Kind::Problem);
-    let (idle, noise) = (has(DiagnosisId::D8), has(DiagnosisId::D55));
-    let invalid = findings.iter().any(|f| f.id == DiagnosisId::D54 && f.kind == Kind::Problem);
-    for finding in findings {
+    let idle = has(findings, DiagnosisId::D8);
+    let rows = |f: &&mut Finding| f.id == DiagnosisId::D9 && f.subject.as_deref() == Some("rows");
+    for finding in findings.iter_mut().filter(rows) {
         let waits = finding.impact.as_ref().map_or(0.0, |i| i.per_transaction.center);
-        if let Some((cause, seconds)) = explains
-            && finding.id == DiagnosisId::D9
-            && finding.subject.as_deref() == Some("rows")
-            && seconds >= MOSTLY * waits
-            && seconds > 0.0
-        {
-            finding.kind = Kind::Symptom;
-            finding.parent = Some(cause);
-        }
         if idle && blocked_by_idle(finding) {
-            finding.kind = Kind::Symptom;
-            finding.parent = Some(DiagnosisId::D8);
-        }
-        // A flush needs processors too, its own process to wake and the kernel's to end
-        // it: on a machine taken by others it says nothing about the storage.
-        if noise && finding.id == DiagnosisId::D6 && slower_than_probe(finding) {
-            finding.kind = Kind::Symptom;
-            finding.parent = Some(DiagnosisId::D55);
-        }
-        if invalid && finding.id == DiagnosisId::D11 {
-            finding.kind = Kind::Symptom;
-            finding.parent = Some(DiagnosisId::D54);
+            follows(finding, DiagnosisId::D8);
+        } else if let Some((cause, seconds)) = explains
+            && seconds >= MOSTLY * waits
+        {
+            follows(finding, cause);
         }
     }
 }

@@ -129,6 +129,10 @@ fn forced_checkpoints(reading: &Reading) -> Option<Finding> {
 fn full_page_images(reading: &Reading, forced: bool) -> Option<Finding> {
     let share = image_share(reading).filter(|share| *share >= MANY_IMAGES)?;
     let wal = reading.summary.wal.as_ref()?;
+    // A load that hardly writes has no WAL to speak of.
+    if wal.records_per_transaction.is_some_and(|records| records < 0.5) {
+        return None;
+    }
     let images = wal.fpi_per_transaction?;
     if images * reading.summary.load.as_ref().map_or(1e6, |l| l.transactions as f64) < FEW {
         return None;

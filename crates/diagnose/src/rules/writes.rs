@@ -191,10 +191,10 @@ fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let impact = worth(reading, Some(time.clone()))?;
     let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(executing);
     let cause = match certain {
-        true => format!("Updates write rows as they are: {}", statement.short()),
+        true => format!("Updates write rows as they are: \"{}\".", statement.short()),
         false => format!(
             "Upserts always find their row and overwrite it without a look whether anything \
-             changes: {}",
+             changes: \"{}\".",
             statement.short()
         ),
     };
