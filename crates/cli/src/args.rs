@@ -73,6 +73,10 @@ pub enum Command {
     Runs,
     /// Show the summary of a run again.
     Show(RunName),
+    /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
+    Diagnose(DiagnoseArgs),
+    /// Show a commit's way on one page: flushes, waits, WAL, what commit_delay could do.
+    Commit(RunName),
     /// Write the HTML report of a run again.
     Report(ReportArgs),
     /// Export a run: the whole as JSON, or one series as CSV.
@@ -106,6 +110,22 @@ pub struct RunName {
     /// A run: `latest`, its name, or the beginning or end of the name.
     #[arg(default_value = "latest")]
     pub run: String,
+}
+
+/// `walwright diagnose`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright diagnose                     the last run
+  walwright diagnose 20261121-0121       a run by the beginning or end of its name
+  walwright diagnose --explain D34       what a diagnosis is and how it is derived")]
+pub struct DiagnoseArgs {
+    /// A run: `latest`, its name, or the beginning or end of the name.
+    #[arg(default_value = "latest")]
+    pub run: String,
+    /// Teach one diagnosis, D1 to D59: what it is, how it is derived, what would disprove it.
+    #[arg(long, value_name = "ID", conflicts_with = "run")]
+    pub explain: Option<walwright_diagnose::DiagnosisId>,
 }
 
 /// `walwright run`.

@@ -30,6 +30,8 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
         Some(Command::Runs) => commands::runs::list(&lab, output),
         Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),
+        Some(Command::Diagnose(args)) => commands::diagnose::execute(&lab, &args, output),
+        Some(Command::Commit(name)) => commands::commit::execute(&lab, &name, output),
         Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),

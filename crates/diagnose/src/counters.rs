@@ -49,6 +49,16 @@ impl RowDifference {
     }
 }
 
+impl RowDifference {
+    /// How far went what `counter` makes of the row; `None` when it is unknown at
+    /// either end or went back. A row that appeared in between counts from zero.
+    pub(crate) fn moved(&self, counter: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        let last = counter(&self.last)?;
+        let first = self.first.as_ref().map_or(Some(0.0), &counter)?;
+        (last >= first).then_some(last - first)
+    }
+}
+
 impl Difference {
     /// Time between the two samples.
     pub fn length(&self) -> Duration {

@@ -5,6 +5,8 @@
 //!
 //! - [`summary`] is what a run says on one screen ([`Summary`]).
 //! - [`timeline`] is what its plots show ([`Timeline`]).
+//! - [`findings`] is what an expert says about it: causes, what each costs, what
+//!   fixing it can gain, what to type ([`Diagnosis`]). The rules are in `rules`.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`].
 //!
@@ -14,16 +16,27 @@
 //! the window is void. What cannot be seen is absent, with the reason
 //! ([`Blind`]), and never zero.
 
+mod action;
+mod books;
 #[cfg(test)]
 mod build;
 mod checkpoints;
+mod commit_anatomy;
 mod counters;
 mod cpu;
+mod diagnosis;
+mod explain;
+mod finding;
+mod gain;
 mod host_series;
+mod id;
 mod latency;
 mod not_observable;
+mod reading;
+mod rules;
 mod seconds;
 mod series;
+mod statement_use;
 mod statements;
 mod summary;
 mod tables;
@@ -33,15 +46,25 @@ mod wait_class;
 mod wal;
 mod window;
 
+pub use action::{Action, Change, DurabilityClass, Needs};
+pub use books::{BookLine, Books, CrossCheck};
 pub use checkpoints::{Checkpoints, checkpoints};
+pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu, cpu_use};
+pub use diagnosis::{Diagnosis, diagnose, findings};
+pub use explain::Explanation;
+pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
+pub use gain::{Bottleneck, Bound, Gain, Relief};
+pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use latency::{
     Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
     load_summary,
 };
 pub use not_observable::{Blind, NotObservable};
+pub use reading::Reading;
 pub use series::{Series, Unit};
+pub use statement_use::{StatementUse, StatementUses, statement_uses};
 pub use statements::{Statement, Statements, statements};
 pub use summary::{Summary, summary};
 pub use tables::{RowChanges, TableUpdates, row_changes};

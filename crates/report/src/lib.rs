@@ -10,6 +10,7 @@
 //! places on paper. Charts are SVG made by pure functions (`svg`), the page is a
 //! template with its own style and script (`templates/`).
 
+mod diagnosis;
 pub mod format;
 pub mod html;
 pub mod markdown;

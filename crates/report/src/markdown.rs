@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use walwright_diagnose::Summary;
+use walwright_diagnose::{Diagnosis, Kind, Summary};
 use walwright_record::Record;
 
 use crate::{format, settings, words};
 
 /// The summary as GitHub-flavoured Markdown.
-pub fn summary(record: &Record, summary: &Summary) -> String {
+pub fn summary(record: &Record, summary: &Summary, diagnosis: &Diagnosis) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text);
@@ -29,6 +29,7 @@ pub fn summary(record: &Record, summary: &Summary) -> String {
         line(&format!("\n**{word}**: {}", words::pass_mark(mark)));
     }
     out.push_str(&time(summary));
+    out.push_str(&findings(summary, diagnosis));
     out.push_str(&changed_settings(record));
     out.push_str(&warnings(summary));
     let header = &record.header;
@@ -41,6 +42,20 @@ pub fn summary(record: &Record, summary: &Summary) -> String {
         header.command.replace('`', "'")
     );
     out
+}
+
+/// The problems, a line each; the verdict where there are none.
+fn findings(summary: &Summary, found: &Diagnosis) -> String {
+    if summary.window.is_none() {
+        return String::new();
+    }
+    let problems = found.findings.iter().filter(|f| f.kind == Kind::Problem);
+    let lines: Vec<String> =
+        problems.map(|f| format!("- {}\n", escape(&crate::diagnosis::line(f)))).collect();
+    match lines.is_empty() {
+        true => format!("\n{}\n", escape(&found.verdict)),
+        false => format!("\nFindings:\n\n{}", lines.concat()),
+    }
 }
 
 fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use synthetic::{PREPARE, WARM_UP, at, record_of};
-use walwright_diagnose::summary;
+use walwright_diagnose::{findings, summary};
 use walwright_record::{
     LoadInterval, PhaseName, Record, RunHeader, RunId, RunState, Schedule, Source, Timestamp,
     Warning, WarningCode,
@@ -26,9 +26,9 @@ fn render(record: &Record) -> Rendered {
     let summary = summary(record);
     let style = Style { width: 80, colour: false, unicode: true };
     Rendered {
-        html: html::page(record, &summary).unwrap(),
-        terminal: terminal::styled(record, &summary, &style),
-        markdown: markdown::summary(record, &summary),
+        html: html::page(record, &summary, &findings(record)).unwrap(),
+        terminal: terminal::styled(record, &summary, &findings(record), &style),
+        markdown: markdown::summary(record, &summary, &findings(record)),
     }
 }
 
@@ -132,7 +132,12 @@ fn a_summary_fits_a_screen() {
     }
     let summary = summary(&record);
     for (width, unicode) in [(80, true), (80, false), (100, true)] {
-        let text = terminal::styled(&record, &summary, &Style { width, colour: false, unicode });
+        let text = terminal::styled(
+            &record,
+            &summary,
+            &findings(&record),
+            &Style { width, colour: false, unicode },
+        );
         assert!(text.lines().count() <= 38, "{} lines:\n{text}", text.lines().count());
         let longest = text.lines().map(|l| l.chars().count()).max().unwrap();
         assert!(longest <= width, "{longest} columns of {width}:\n{text}");
@@ -145,8 +150,8 @@ fn a_summary_fits_a_screen() {
 fn colours_are_off_when_asked() {
     let record = short();
     let summary = summary(&record);
-    let plain = terminal::summary(&record, &summary, 80, false);
-    let coloured = terminal::summary(&record, &summary, 80, true);
+    let plain = terminal::summary(&record, &summary, &findings(&record), 80, false);
+    let coloured = terminal::summary(&record, &summary, &findings(&record), 80, true);
     assert!(!plain.contains('\x1b') && coloured.contains("\x1b[32m"));
     let mut stripped = String::new();
     for (i, part) in coloured.split('\x1b').enumerate() {

@@ -1,7 +1,9 @@
 //! One file a command.
 
 pub mod calibrate;
+pub mod commit;
 pub mod completion;
+pub mod diagnose;
 pub mod export;
 pub mod pg;
 pub mod report;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use walwright_diagnose::summary;
+use walwright_diagnose::{findings, summary};
 use walwright_lab::Lab;
 use walwright_record::Record;
 
@@ -17,7 +17,8 @@ use crate::output::Output;
 pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let record = runs::load(lab, &args.run)?;
     if args.markdown {
-        let text = walwright_report::markdown::summary(&record, &summary(&record));
+        let text =
+            walwright_report::markdown::summary(&record, &summary(&record), &findings(&record));
         match &args.output {
             Some(path) => write_told(path, &text, output)?,
             None => output.result(&json!({ "markdown": text }), || text.clone())?,
@@ -38,7 +39,7 @@ pub fn write_told(path: &Path, text: &str, output: &Output) -> anyhow::Result<()
 
 /// Renders the page of a record to `path`.
 pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
-    let page = walwright_report::html::page(record, &summary(record))?;
+    let page = walwright_report::html::page(record, &summary(record), &findings(record))?;
     write_file(path, &page)
 }
 

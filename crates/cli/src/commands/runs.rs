@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
-use walwright_diagnose::summary;
+use walwright_diagnose::{findings, summary};
 use walwright_lab::{Kept, Lab};
 use walwright_record::{Headline, Record, RunHeader, Store, StoreError};
 use walwright_report::format;
@@ -123,6 +123,7 @@ pub fn print_summary(
     let mut text = walwright_report::terminal::summary(
         record,
         &summary,
+        &findings(record),
         crate::show::terminal_width(),
         output.colour,
     );

@@ -6,6 +6,7 @@
 
 mod cpu_panel;
 mod facts;
+mod findings;
 mod headline;
 mod latency;
 mod page;
@@ -17,7 +18,7 @@ mod wal;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use thiserror::Error;
-use walwright_diagnose::{Summary, Timeline, timeline};
+use walwright_diagnose::{Diagnosis, Summary, Timeline, timeline};
 use walwright_record::Record;
 
 use crate::{format, words};
@@ -34,13 +35,18 @@ pub struct ReportError(#[from] minijinja::Error);
 
 /// The report of a run as a whole HTML page without outside resources.
 ///
-/// `summary` is that of the same record. Works for any record, also one cut
+/// `summary` and `diagnosis` are those of the same record. Works for any record, also one cut
 /// short: what is missing is named in its place.
 ///
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
-pub fn page(record: &Record, summary: &Summary) -> Result<String, ReportError> {
-    let page = filled(record, summary, &timeline(record));
+pub fn page(
+    record: &Record,
+    summary: &Summary,
+    diagnosis: &Diagnosis,
+) -> Result<String, ReportError> {
+    let mut page = filled(record, summary, &timeline(record));
+    page.findings = findings::section(diagnosis);
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -71,6 +77,7 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
             n => format!("{n} doubts that go with every figure"),
         },
         warnings,
+        findings: None,
         time: summary.time.as_ref().map(time::time),
         time_missing: time::missing(summary),
         timeline,

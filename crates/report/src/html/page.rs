@@ -25,6 +25,7 @@ pub(super) struct Page {
     pub(super) verdict: Option<Verdict>,
     pub(super) warnings_title: String,
     pub(super) warnings: Vec<Doubt>,
+    pub(super) findings: Option<Findings>,
     pub(super) time: Option<Time>,
     pub(super) time_missing: String,
     pub(super) timeline: Option<TimelineView>,
@@ -80,6 +81,36 @@ pub(super) struct Verdict {
 pub(super) struct Doubt {
     pub(super) text: String,
     pub(super) hint: Option<String>,
+}
+
+/// What is diagnosed.
+#[derive(Debug, Serialize)]
+pub(super) struct Findings {
+    pub(super) verdict: String,
+    pub(super) told: Vec<FindingView>,
+    pub(super) not_observable: Vec<String>,
+}
+
+/// One finding.
+#[derive(Debug, Serialize)]
+pub(super) struct FindingView {
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    pub(super) title: String,
+    pub(super) cause: String,
+    pub(super) impact: Option<String>,
+    pub(super) gain: Option<String>,
+    pub(super) evidence: Vec<String>,
+    pub(super) notes: Vec<String>,
+    pub(super) actions: Vec<ActionView>,
+}
+
+/// What to do.
+#[derive(Debug, Serialize)]
+pub(super) struct ActionView {
+    pub(super) text: String,
+    pub(super) command: Option<String>,
+    pub(super) conditions: Option<String>,
 }
 
 /// Where the time went.

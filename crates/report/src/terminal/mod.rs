@@ -1,13 +1,17 @@
 //! The summary of a run that fits a screen of 80 by 40.
 
 mod bars;
+mod commit;
+mod diagnosis;
 mod server;
 mod style;
 
-use walwright_diagnose::{LoadSummary, Summary};
+use walwright_diagnose::{Diagnosis, LoadSummary, Summary};
 use walwright_record::Record;
 
 use crate::{format, words};
+pub use commit::commit;
+pub use diagnosis::{diagnosis, explanation};
 use style::Ansi;
 pub use style::Style;
 
@@ -20,12 +24,18 @@ const NAMES: usize = 13;
 /// in a newline. `width` is that of the terminal in columns; colours are ANSI
 /// sequences. Whether bars are drawn in Unicode follows the environment
 /// ([`Style::for_terminal`]).
-pub fn summary(record: &Record, summary: &Summary, width: usize, colour: bool) -> String {
-    styled(record, summary, &Style::for_terminal(width, colour))
+pub fn summary(
+    record: &Record,
+    summary: &Summary,
+    diagnosis: &Diagnosis,
+    width: usize,
+    colour: bool,
+) -> String {
+    styled(record, summary, diagnosis, &Style::for_terminal(width, colour))
 }
 
 /// The summary in a given style.
-pub fn styled(record: &Record, summary: &Summary, style: &Style) -> String {
+pub fn styled(record: &Record, summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {
     let mut page = Page { style, lines: Vec::new() };
     page.header(record);
     match &summary.load {
@@ -35,6 +45,7 @@ pub fn styled(record: &Record, summary: &Summary, style: &Style) -> String {
     page.side_measures(record);
     page.time(summary);
     page.server(record, summary);
+    page.findings(summary, diagnosis);
     page.warnings(summary);
     style.finish(&page.lines)
 }
@@ -178,6 +189,14 @@ impl Page<'_> {
         }
         for (name, figures) in lists {
             self.list(name, &figures);
+        }
+    }
+
+    /// The first findings; without a window there is nothing to find.
+    fn findings(&mut self, summary: &Summary, found: &Diagnosis) {
+        if summary.window.is_some() {
+            self.gap();
+            self.lines.extend(diagnosis::brief(found, self.style));
         }
     }
 

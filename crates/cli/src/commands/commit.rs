@@ -1,0 +1,26 @@
+//! `walwright commit`.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use walwright_diagnose::commit_anatomy;
+use walwright_lab::Lab;
+use walwright_report::terminal::{self, Style};
+
+use crate::args::RunName;
+use crate::commands::runs;
+use crate::output::Output;
+
+/// Prints the anatomy of a run's commits.
+pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
+    let record = runs::load(lab, name)?;
+    let Some(anatomy) = commit_anatomy(&record) else {
+        bail!(
+            "run {} has no measured window, so nothing is known of its commits",
+            record.header.id
+        );
+    };
+    let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
+    output.result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;
+    Ok(ExitCode::SUCCESS)
+}

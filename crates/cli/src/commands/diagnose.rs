@@ -1,0 +1,30 @@
+//! `walwright diagnose`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use walwright_diagnose::{DiagnosisId, findings};
+use walwright_lab::Lab;
+use walwright_report::terminal::{self, Style};
+
+use crate::args::{DiagnoseArgs, RunName};
+use crate::commands::runs;
+use crate::output::Output;
+
+/// Prints the findings of a run, or what one diagnosis is.
+pub fn execute(lab: &Lab, args: &DiagnoseArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
+    if let Some(id) = args.explain {
+        explain(id, &style, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let record = runs::load(lab, &RunName { run: args.run.clone() })?;
+    let diagnosis = findings(&record);
+    output.result(&diagnosis, || terminal::diagnosis(&diagnosis, &style))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(id: DiagnosisId, style: &Style, output: &Output) -> anyhow::Result<()> {
+    let value = json!({ "id": id, "title": id.title(), "explanation": id.explanation() });
+    output.result(&value, || terminal::explanation(id, style))
+}

@@ -1,0 +1,72 @@
+//! All findings of a record, ranked, with the books they rest on and a verdict.
+
+use serde::Serialize;
+use walwright_record::{Record, RunHeader};
+
+use crate::{Books, Finding, Kind, Reading, rules};
+
+/// What an expert says after reading a record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// The first page of the record.
+    pub run: RunHeader,
+    /// The whole in one or two sentences. "Nothing to fix here" and "not bound by
+    /// the database" are verdicts.
+    pub verdict: String,
+    /// The findings, by kind and then by what they cost.
+    pub findings: Vec<Finding>,
+    /// The client's latency line by line; `None` without samples of wait events.
+    pub books: Option<Books>,
+    /// What could not be looked for and why, each a sentence. None of it is passed.
+    pub not_observable: Vec<String>,
+}
+
+impl Diagnosis {
+    /// The findings that cost and that something can be done about.
+    pub fn problems(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.kind == Kind::Problem)
+    }
+}
+
+/// Diagnoses a record. Pure: the same record gives the same findings anywhere.
+pub fn findings(record: &Record) -> Diagnosis {
+    let Some(reading) = Reading::new(record) else {
+        return Diagnosis {
+            run: record.header.clone(),
+            verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
+            findings: Vec::new(),
+            books: None,
+            not_observable: Vec::new(),
+        };
+    };
+    diagnose(&reading)
+}
+
+/// Diagnoses a record that was read already.
+pub fn diagnose(reading: &Reading) -> Diagnosis {
+    let mut findings: Vec<Finding> =
+        rules::FAMILIES.iter().flat_map(|family| family(reading)).collect();
+    rules::relate(&mut findings);
+    rank(&mut findings);
+    Diagnosis {
+        run: reading.record.header.clone(),
+        verdict: rules::verdict(reading, &findings),
+        findings,
+        books: reading.books.clone(),
+        not_observable: rules::not_observable(reading),
+    }
+}
+
+/// Problems first, then symptoms, then information; inside each by share of the
+/// latency. What has no impact that could be measured comes after what has; ids
+/// decide the rest, so that the order is the same each time.
+fn rank(findings: &mut [Finding]) {
+    let cost = |f: &Finding| f.impact.as_ref().map_or(-1.0, |i| i.share.center);
+    findings.sort_by(|a, b| {
+        a.kind
+            .cmp(&b.kind)
+            .then(cost(b).total_cmp(&cost(a)))
+            .then(a.id.cmp(&b.id))
+            .then(a.subject.cmp(&b.subject))
+    });
+}

@@ -1,0 +1,315 @@
+//! A record read once for all rules: figures, books, statements, and the
+//! arithmetic from seconds to impact and gain.
+
+use std::time::Duration;
+
+use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
+use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, tick_means};
+
+use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
+use crate::window::{driven_between, failures, intervals_inside};
+use crate::{
+    Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain, Impact,
+    Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work, difference, statement_uses,
+    summary, work_between,
+};
+
+/// What the rules read: the record and what was computed from it once.
+#[derive(Debug)]
+pub struct Reading<'r> {
+    /// The record.
+    pub record: &'r Record,
+    /// The measured window.
+    pub window: Window,
+    /// The figures of the window.
+    pub summary: Summary,
+    /// The client's latency, line by line; `None` without samples of wait events.
+    pub books: Option<Books>,
+    /// The statements that ran, or why they are not known.
+    pub statements: Result<StatementUses, Blind>,
+    model: Option<Model>,
+}
+
+impl<'r> Reading<'r> {
+    /// Reads a record; `None` for one without a measured window.
+    pub fn new(record: &'r Record) -> Option<Reading<'r>> {
+        let window = record.window()?;
+        let summary = summary(record);
+        let mut reading = Reading {
+            record,
+            window,
+            books: Books::close(record, window, &summary),
+            statements: statement_uses(record, window),
+            model: None,
+            summary,
+        };
+        reading.model = reading.model();
+        Some(reading)
+    }
+
+    /// A setting of the server by name.
+    pub fn setting(&self, name: &str) -> Option<&'r Setting> {
+        self.record.setting(name)
+    }
+
+    /// Whether a setting has this value.
+    pub fn is_set(&self, name: &str, value: &str) -> bool {
+        self.setting(name).is_some_and(|s| s.value.eq_ignore_ascii_case(value))
+    }
+
+    /// A number among the settings, in the setting's own unit.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.setting(name)?.value.parse().ok()
+    }
+
+    /// A setting that is a size, in bytes; `None` where it is not known, or -1.
+    pub fn bytes(&self, name: &str) -> Option<f64> {
+        let setting = self.setting(name)?;
+        let value: f64 = setting.value.parse().ok().filter(|v| *v >= 0.0)?;
+        let unit = match setting.unit.as_deref().unwrap_or("B") {
+            "B" => 1.0,
+            "kB" => 1024.0,
+            "MB" => 1024.0 * 1024.0,
+            "GB" => 1024.0 * 1024.0 * 1024.0,
+            // `8kB`, `16kB`: blocks.
+            blocks => blocks.strip_suffix("kB")?.parse::<f64>().ok()? * 1024.0,
+        };
+        Some(value * unit)
+    }
+
+    /// A setting that is a time, in seconds.
+    pub fn seconds(&self, name: &str) -> Option<f64> {
+        let setting = self.setting(name)?;
+        let value: f64 = setting.value.parse().ok()?;
+        let unit = match setting.unit.as_deref()? {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86400.0,
+            _ => return None,
+        };
+        Some(value * unit)
+    }
+
+    /// The server's version as a number, 180006, where the record has it.
+    pub fn version(&self) -> Option<u32> {
+        self.record.target.as_ref().map(|t| t.version_num)
+    }
+
+    /// Whether the server runs on the machine that was sampled. If not, nothing
+    /// about the host is observable.
+    pub fn is_local(&self) -> bool {
+        self.record.target.as_ref().is_some_and(|t| t.local)
+    }
+
+    /// Processors that the server may use, where they are known: those online or
+    /// the control group's share.
+    pub fn processors(&self) -> Option<f64> {
+        let host = self.record.host.as_ref().filter(|_| self.is_local())?;
+        let online = f64::from(host.processors?);
+        Some(host.cgroup_cpus.map_or(online, |quota| quota.min(online)))
+    }
+
+    /// Memory that the server may use in bytes, where it is known.
+    pub fn memory(&self) -> Option<f64> {
+        let host = self.record.host.as_ref().filter(|_| self.is_local())?;
+        let all = host.memory_bytes?;
+        Some(host.cgroup_memory_bytes.map_or(all, |limit| limit.min(all)) as f64)
+    }
+
+    /// Mean latency of a transaction, or its time on the server for a load whose
+    /// clients are not in the record; in seconds.
+    pub fn latency(&self) -> Option<f64> {
+        let seen = self.summary.load.as_ref().and_then(|l| l.latency.as_ref());
+        seen.map(|l| l.mean.as_secs_f64())
+            .or_else(|| self.summary.time.as_ref().map(|t| t.on_server.center))
+            .filter(|latency| *latency > 0.0)
+    }
+
+    /// Counters of a source over the window.
+    ///
+    /// # Errors
+    /// As [`difference`].
+    pub fn difference(&self, source: Source) -> Result<Difference, Blind> {
+        difference(self.record, source, self.window)
+    }
+
+    /// The work done while counters moved.
+    ///
+    /// # Errors
+    /// As [`work_between`].
+    pub fn work(&self, of: &Difference) -> Result<Work, Blind> {
+        work_between(self.record, of.from, of.to)
+    }
+
+    /// Seconds of a transaction that sessions spend as the chosen rows of wait
+    /// events say, with an interval from a bootstrap over ticks; `None` without
+    /// enough ticks.
+    pub fn spent(&self, chosen: impl Fn(&Row) -> bool) -> Option<Estimate> {
+        let samples = self.record.samples(Source::Waits);
+        let inside = || samples.iter().filter(|s| self.window.contains(s.at));
+        let (first, last) = (inside().next()?, inside().last()?);
+        self.summary.time.as_ref()?;
+        let work = work_between(self.record, first.at, last.at).ok()?;
+        let failed = driven_between(self.record, first.at, last.at, failures).unwrap_or(0.0);
+        let rate = (work.count + failed) / last.at.since(first.at).as_secs_f64();
+        // On a shared server the sessions of others are no part of what our clients waited for.
+        let ours = self.record.load.is_some()
+            && inside().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
+        let counts = |row: &Row| (!ours || row.flag("ours") == Some(true)) && chosen(row);
+        let ticks: Vec<Vec<f64>> = inside()
+            .map(|tick| {
+                let of = tick.rows.iter().filter(|row| counts(row));
+                vec![of.filter_map(|row| row.number("sessions")).sum()]
+            })
+            .collect();
+        if ticks.iter().flatten().all(|sessions| *sessions == 0.0) {
+            // Most events are never seen; resampling nothing gives nothing.
+            let method = Method::BlockBootstrap;
+            let never = Estimate::symmetric(0.0, 0.0, Confidence::P95, method);
+            return Some(never.doubting(Doubt::NoSpread));
+        }
+        let sessions = tick_means(&ticks, &Resampling::default())?.pop()?;
+        Some(sessions.map(|n| n / rate))
+    }
+
+    /// Seconds of a transaction in these classes; `None` without samples of wait events.
+    pub fn in_classes(&self, classes: &[WaitClass]) -> Option<Estimate> {
+        self.spent(|row| WaitClass::of(row).is_some_and(|class| classes.contains(&class)))
+    }
+
+    /// Seconds of a transaction in wait events of one type, by their names in lower case.
+    pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
+        self.spent(|row| {
+            WaitClass::of(row).is_some()
+                && row.text("wait_event_type") == Some(kind)
+                && row
+                    .text("wait_event")
+                    .is_some_and(|event| names.iter().any(|n| event.eq_ignore_ascii_case(n)))
+        })
+    }
+
+    /// Seconds of a transaction that were counted, not sampled. A count is exact;
+    /// what it is divided by varies as throughput does, and so does the result.
+    pub fn counted(&self, seconds: f64) -> Estimate {
+        let throughput = self.summary.load.as_ref().and_then(|l| l.throughput.as_ref());
+        let relative = throughput.and_then(Estimate::relative_half_width).unwrap_or(f64::NAN);
+        Estimate::symmetric(seconds, seconds * relative, Confidence::P95, Method::BatchMeans)
+    }
+
+    /// The unit of work that figures are per.
+    pub fn per(&self) -> Per {
+        match self.record.intervals.is_empty() {
+            true => Per::Commit,
+            false => Per::Transaction,
+        }
+    }
+
+    /// A finding over the measured window.
+    pub fn finding(&self, id: DiagnosisId, kind: Kind, cause: impl Into<String>) -> Finding {
+        Finding::new(id, kind, self.window, cause)
+    }
+
+    /// A cost of so many seconds of a transaction as a share of the latency.
+    pub fn impact(&self, per_transaction: Estimate) -> Option<Impact> {
+        let latency = self.latency()?;
+        Some(Impact { share: per_transaction.clone().map(|s| s / latency), per_transaction })
+    }
+
+    /// What a relief can gain at most; `None` where the load is not known.
+    pub fn gain(&self, relief: &Relief) -> Option<Gain> {
+        self.model.as_ref().map(|model| model.gain(relief))
+    }
+
+    /// The action that sets `name` to `value`; `None` where the server does not
+    /// have the setting, or has it at that value already.
+    pub fn set(&self, name: &str, value: &str, text: impl Into<String>) -> Option<Action> {
+        let setting = self.setting(name)?;
+        let same = |a: &str| a.replace(' ', "").eq_ignore_ascii_case(&value.replace(' ', ""));
+        if same(&setting.shown) || same(&setting.value) {
+            return None;
+        }
+        let rollback = match setting.source.as_str() {
+            "default" => format!("ALTER SYSTEM RESET {name};"),
+            _ => format!("ALTER SYSTEM SET {name} = '{}';", setting.shown.replace('\'', "''")),
+        };
+        Some(Action {
+            text: text.into(),
+            change: Change::Setting { name: name.to_owned(), value: value.to_owned() },
+            class: DurabilityClass::S,
+            needs: Needs::of_context(&setting.context),
+            rollback: Some(rollback),
+        })
+    }
+
+    fn model(&self) -> Option<Model> {
+        let load = self.summary.load.as_ref();
+        let latency = self.latency()?;
+        let rate = load.and_then(|l| l.throughput.as_ref()).map(|t| t.center);
+        let clients = self.clients();
+        let closed = match self.summary.schedule {
+            Some(Schedule::Open { .. }) => None,
+            _ => clients
+                .zip(rate.filter(|r| *r > 0.0))
+                .map(|(clients, rate)| ClosedLoop { clients: clients.max(rate * latency), rate }),
+        };
+        let mut parts: Vec<_> = self
+            .summary
+            .time
+            .iter()
+            .flat_map(|time| &time.parts)
+            .map(|part| (Some(part.class), part.per_transaction.center))
+            .collect();
+        let residual = self.summary.time.as_ref().and_then(|t| t.residual.as_ref());
+        parts.extend(residual.map(|r| (None, r.center)));
+        Some(Model { latency, closed, resources: self.resources(rate), parts })
+    }
+
+    /// Clients that ran, on average over the window.
+    fn clients(&self) -> Option<f64> {
+        let inside: Vec<f64> = intervals_inside(self.record, self.window)
+            .map(|i| f64::from(i.clients))
+            .filter(|n| *n > 0.0)
+            .collect();
+        walwright_stats::mean(&inside).or_else(|| self.summary.clients.map(f64::from))
+    }
+
+    fn resources(&self, rate: Option<f64>) -> Vec<Resource> {
+        let Some(rate) = rate.filter(|r| *r > 0.0) else { return Vec::new() };
+        let mut resources = Vec::new();
+        let cpu = self.summary.cpu.as_ref();
+        if let (Some(processors), Some(busy)) = (self.processors(), cpu.and_then(|c| c.busy)) {
+            // What neighbours take is not the load's demand. The scheduler would take it from
+            // them for the load, so it is no limit either: the bound stays on the safe side.
+            let of_others = |g: &&crate::GroupCpu| g.group.starts_with("other: ");
+            let groups = cpu.map_or(&[][..], |c| &c.groups);
+            let others: f64 = groups.iter().filter(of_others).map(|g| g.processors).sum();
+            let demand = (busy * processors - others).max(0.0) / rate;
+            let capacity = processors;
+            if demand > 0.0 {
+                resources.push(Resource { kind: ResourceKind::Processors, demand, capacity });
+            }
+        }
+        let wal = self.summary.wal.as_ref();
+        if let Some(flush) = wal.and_then(|w| w.flush_time_per_transaction) {
+            // WALWriteLock lets one session flush at a time.
+            let demand = flush.as_secs_f64();
+            resources.push(Resource { kind: ResourceKind::WalDevice, demand, capacity: 1.0 });
+        }
+        let instrument = self.record.instrument.as_ref();
+        let busiest = instrument.and_then(|i| i.busiest_thread).filter(|b| *b > 0.0);
+        let ceiling = instrument.and_then(|i| i.ceiling).filter(|c| *c > 0.0);
+        let demand = busiest.map(|b| b / rate).into_iter().chain(ceiling.map(|c| 1.0 / c));
+        if let Some(demand) = demand.max_by(f64::total_cmp) {
+            resources.push(Resource { kind: ResourceKind::Generator, demand, capacity: 1.0 });
+        }
+        resources
+    }
+
+    /// Length of the window.
+    pub fn length(&self) -> Duration {
+        self.window.length()
+    }
+}

@@ -1,0 +1,256 @@
+//! What bounds the load where it is not the server: the application, the load
+//! generator, other processes; and processors that are simply full.
+
+use super::threshold::{CERTAIN, worth};
+use crate::{
+    Action, DiagnosisId, Evidence, Finding, Gain, Kind, Reading, Relief, Value, WaitClass, WorkUnit,
+};
+
+/// Share of a client's cycle outside the server from which the server cannot be
+/// what limits: were it free, throughput could not double.
+const OUTSIDE: f64 = 0.5;
+/// Processors are full from here on; the rest is scheduling.
+pub(super) const FULL: f64 = 0.9;
+/// A driver thread busier than this keeps clients waiting: requests that come at
+/// random queue before a server is fully busy.
+const BUSY_THREAD: f64 = 0.8;
+/// Share of its own ceiling from which the driver may shape the result.
+const NEAR_CEILING: f64 = 0.7;
+/// Part of the machine that another process takes before it can matter.
+const NEIGHBOUR: f64 = 0.05;
+/// Share of the processors' time taken by the hypervisor that is worth a word.
+const STEAL: f64 = 0.02;
+
+pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    let generator = generator(reading);
+    let application = if generator.is_none() { application(reading) } else { None };
+    let mut found: Vec<Finding> = [generator, application, saturated(reading), hypervisor(reading)]
+        .into_iter()
+        .flatten()
+        .collect();
+    found.extend(neighbours(reading));
+    found
+}
+
+/// Seconds of a client's cycle in a closed loop, latency and think time.
+fn cycle(reading: &Reading) -> Option<f64> {
+    let load = reading.summary.load.as_ref()?;
+    let closed =
+        matches!(reading.summary.schedule, Some(walwright_record::Schedule::Closed { .. }));
+    let rate = load.throughput.as_ref()?.center;
+    (closed && rate > 0.0).then(|| f64::from(reading.summary.clients.unwrap_or(0)) / rate)
+}
+
+/// D54: the load generator cannot send more.
+fn generator(reading: &Reading) -> Option<Finding> {
+    let instrument = reading.record.instrument.as_ref()?;
+    let rate = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
+    let busiest = instrument.busiest_thread.filter(|busy| *busy > BUSY_THREAD);
+    let near = instrument.ceiling.map(|ceiling| rate / ceiling).filter(|near| *near > NEAR_CEILING);
+    if busiest.is_none() && near.is_none() {
+        return None;
+    }
+    let latency = reading.latency()?;
+    let time = reading.summary.time.as_ref();
+    let inside = time.map_or(0.0, |t| t.on_server.center);
+    // The server's part is what was seen on it; the rest waits for the generator.
+    let outside = reading.counted((latency - inside).max(0.0));
+    let threads = reading.record.load.as_ref().map_or(1, |l| l.threads);
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D54,
+                Kind::Problem,
+                match (busiest, near) {
+                    (Some(busy), _) => format!(
+                        "The busiest thread of the load generator uses {:.0} % of a processor: the \
+                         figures describe the generator, not the server.",
+                        busy * 100.0
+                    ),
+                    (None, near) => format!(
+                        "The load generator runs at {:.0} % of what it can do on this machine: the \
+                         figures may describe it, not the server.",
+                        near.unwrap_or(0.0) * 100.0
+                    ),
+                },
+            )
+            .seen(busiest.map(|b| Evidence::new("driver", "busiest thread", Value::Fraction(b))))
+            .seen(near.map(|n| Evidence::new("driver", "share of its ceiling", Value::Fraction(n))))
+            .costs(reading.impact(outside))
+            .advise(Action::client(
+                "Use more threads, on processors that the server does not need; the run is not \
+                 valid as a measure of the server.",
+                format!("--threads {}", threads * 2),
+            )),
+    )
+}
+
+/// D53: clients do something else most of the time, and the server waits for them.
+fn application(reading: &Reading) -> Option<Finding> {
+    let cycle = cycle(reading)?;
+    let time = reading.summary.time.as_ref().filter(|t| t.unit == WorkUnit::Transaction)?;
+    let cpu = reading.summary.cpu.as_ref()?;
+    // On a machine without a free processor, time outside may be waiting for one.
+    if cpu.busy.is_some_and(|busy| busy >= FULL) {
+        return None;
+    }
+    let queue = time.queue.unwrap_or_default().as_secs_f64();
+    let outside = cycle - queue - time.on_server.center;
+    let share = outside / cycle;
+    if share < OUTSIDE {
+        return None;
+    }
+    let latency = reading.latency()?;
+    let think = (cycle - latency).max(0.0);
+    let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
+    let cause = format!(
+        "Not bound by the database: clients spend {:.0} % of their time outside it. If the server \
+         took no time at all, throughput would rise by {:.0} % at most.",
+        share * 100.0,
+        100.0 * (cycle / outside - 1.0)
+    );
+    let mut finding = reading
+        .finding(DiagnosisId::D53, Kind::Problem, cause)
+        .seen([
+            Evidence::new(
+                "driver and wait events",
+                "time outside the server",
+                Value::Seconds(outside),
+            )
+            .per(reading.per()),
+            Evidence::new("driver", "of it between two transactions", Value::Seconds(think))
+                .per(reading.per()),
+            Evidence::new(
+                "wait events",
+                "time on the server",
+                Value::Seconds(time.on_server.center),
+            )
+            .per(reading.per()),
+        ])
+        .seen(server.map(|s| {
+            Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
+        }))
+        .seen(cpu.driver_per_transaction.map(|d| {
+            Evidence::new("driver", "CPU of the clients", Value::Seconds(d.as_secs_f64()))
+                .per(reading.per())
+        }))
+        .advise(Action::advice(
+            "Look at the application: its CPU, its calls to other services, its pool. Nothing in \
+             the server's configuration changes this.",
+        ));
+    // The share is of the cycle: between transactions nobody waits for an answer.
+    let of_cycle = reading.counted(outside).map(|s| s / cycle);
+    finding.impact =
+        Some(crate::Impact { per_transaction: reading.counted(outside), share: of_cycle });
+    finding.gain = None::<Gain>;
+    Some(finding)
+}
+
+/// D59: the processors are full, and that is all.
+fn saturated(reading: &Reading) -> Option<Finding> {
+    let cpu = reading.summary.cpu.as_ref()?;
+    let busy = cpu.busy.filter(|busy| *busy >= FULL)?;
+    let processors = reading.processors()?;
+    let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
+    let driver = cpu.driver_per_transaction.map(|c| c.as_secs_f64());
+    let of = |starts: &str| -> f64 {
+        cpu.groups.iter().filter(|g| g.group.starts_with(starts)).map(|g| g.processors).sum()
+    };
+    let others = of("other: ");
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D59,
+            Kind::Information,
+            format!(
+                "The {processors:.0} processors are {:.0} % busy: the server has {:.2} of them, other \
+                 processes {others:.2}. No wait that is removed gives more throughput than the \
+                 processors left.",
+                busy * 100.0,
+                of("server: ")
+            ),
+        )
+        .seen([Evidence::new("/proc/stat", "processors busy", Value::Fraction(busy))])
+        .seen(server.map(|s| {
+            Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
+        }))
+        .seen(driver.map(|d| {
+            Evidence::new("driver", "CPU of the load generator", Value::Seconds(d)).per(reading.per())
+        }));
+    let delay = reading.summary.time.as_ref().and_then(|t| t.counted_run_delay);
+    if let Some(delay) = delay {
+        let waiting = reading.counted(delay.as_secs_f64());
+        finding = finding.costs(reading.impact(waiting));
+    }
+    Some(finding)
+}
+
+/// D55: other processes keep processors busy that the load waits for.
+fn neighbours(reading: &Reading) -> Vec<Finding> {
+    let (Some(cpu), Some(processors)) = (reading.summary.cpu.as_ref(), reading.processors()) else {
+        return Vec::new();
+    };
+    let delays = cpu
+        .groups
+        .iter()
+        .filter(|g| g.group == crate::cpu::CLIENT_BACKENDS || g.group == "walwright");
+    let delay: f64 =
+        delays.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum();
+    let busy: f64 = cpu.groups.iter().map(|g| g.processors).sum();
+    let loud = cpu.groups.iter().filter_map(|g| Some((g.group.strip_prefix("other: ")?, g)));
+    loud.filter(|(_, group)| group.processors >= NEIGHBOUR * processors)
+        .filter_map(|(name, group)| {
+            // Of the wait for a processor, a neighbour's part is its part of the work.
+            let time = reading.counted(delay * group.processors / busy.max(1e-9));
+            let impact = worth(reading, Some(time.clone()))?;
+            Some(
+                reading
+                    .finding(
+                        DiagnosisId::D55,
+                        Kind::Problem,
+                        format!(
+                            "Another process, {name}, keeps {:.2} of {processors:.0} processors busy \
+                             while the server and its clients wait for one.",
+                            group.processors
+                        ),
+                    )
+                    .about(name)
+                    .seen([
+                        Evidence::new("/proc", format!("CPU of {name}"), Value::Processors(group.processors)),
+                        Evidence::new("/proc/PID/schedstat", "waiting for a processor", Value::Seconds(delay))
+                            .per(reading.per()),
+                    ])
+                    .costs(Some(impact))
+                    .gains(reading.gain(&Relief::new(time, [WaitClass::Cpu])))
+                    .advise(Action::advice(format!(
+                        "Stop {name} or move it to another machine, and measure again: until then \
+                         this run compares with nothing."
+                    ))),
+            )
+        })
+        .collect()
+}
+
+/// D55 again: the hypervisor gives the processors to other machines.
+fn hypervisor(reading: &Reading) -> Option<Finding> {
+    let steal = reading.summary.cpu.as_ref()?.steal.filter(|share| *share > STEAL)?;
+    let kind = if steal > 2.0 * CERTAIN { Kind::Problem } else { Kind::Information };
+    let time = reading.latency().map(|latency| reading.counted(latency * steal));
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D55,
+                kind,
+                format!(
+                    "The hypervisor took {:.1} % of the processors' time for other machines.",
+                    steal * 100.0
+                ),
+            )
+            .about("hypervisor")
+            .seen([Evidence::new("/proc/stat steal", "time taken", Value::Fraction(steal))])
+            .costs(time.and_then(|t| reading.impact(t)))
+            .advise(Action::advice(
+                "Compare only within one experiment whose arms alternate, or use a machine with \
+                 processors of its own.",
+            )),
+    )
+}

@@ -1,0 +1,263 @@
+//! What a commit waits for: the flush, its queue, the storage behind it.
+
+use walwright_stats::Estimate;
+
+use super::control::data_statements_per_transaction;
+use super::holding::with_row_locks;
+use super::threshold::worth;
+use crate::{
+    Action, Change, DiagnosisId, DurabilityClass, Evidence, Finding, Kind, Needs, Reading, Relief,
+    Value, WaitClass,
+};
+
+/// A flush that takes longer is one over a network, or on a disk without a cache
+/// that survives a power loss. Local NVMe with one takes 0.02 to 0.2 ms.
+const SLOW_FLUSH: f64 = 1e-3;
+/// What local NVMe with such a cache takes under load: the floor that D6 compares with.
+const FAST_FLUSH: f64 = 0.2e-3;
+/// A storage probe this slow shows the same without the server's own timing.
+const SLOW_PROBE: f64 = 0.5e-3;
+/// Statements that one flush serves once they are batched. More gain little: of
+/// the flush's share a sixteenth is left.
+const BATCH: f64 = 16.0;
+
+/// The words of evidence that findings are related by.
+pub(super) const MEAN_FLUSH: &str = "mean time of a flush";
+pub(super) const PROBED: &str = "median flush of the storage before the run";
+
+/// The classes a commit waits in.
+pub(super) const COMMIT: [WaitClass; 2] = [WaitClass::Flush, WaitClass::FlushQueue];
+
+pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    let Some(wait) = reading.in_classes(&COMMIT) else { return Vec::new() };
+    if worth(reading, Some(wait.clone())).is_none() {
+        return Vec::new();
+    }
+    let slow = slow_storage(reading, &wait);
+    let single = one_statement_a_flush(reading, &wait);
+    let parent = [&slow, &single].into_iter().flatten().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let parent = match delayed(reading) {
+        true => Some(DiagnosisId::D3),
+        false => parent.map(|f| f.id),
+    };
+    let device = slow.is_none().then(|| device_is_fine(reading, parent)).flatten();
+    let queue = flush_queue(reading, parent);
+    [slow, single, device, queue, group_commit(reading)].into_iter().flatten().collect()
+}
+
+fn cost(finding: &Finding) -> f64 {
+    finding.impact.as_ref().map_or(0.0, |i| i.share.center)
+}
+
+fn delayed(reading: &Reading) -> bool {
+    reading.number("commit_delay").is_some_and(|delay| delay > 0.0)
+}
+
+/// Mean seconds of a flush by the server's counters.
+pub(super) fn mean_flush(reading: &Reading) -> Option<f64> {
+    Some(reading.summary.wal.as_ref()?.mean_flush?.as_secs_f64())
+}
+
+/// Seconds that a process waits for a processor each time it wakes, on average: a
+/// flush that ended shows as a wait until then.
+fn waking(reading: &Reading) -> f64 {
+    let delay = reading.summary.time.as_ref().and_then(|t| t.counted_run_delay);
+    let statements = reading
+        .statements
+        .as_ref()
+        .ok()
+        .map(|uses| uses.toplevel().map(|s| s.calls).sum::<f64>() / uses.work.count);
+    // It wakes for each message and, in a commit, for the flush.
+    delay.map_or(0.0, |d| d.as_secs_f64() / (statements.unwrap_or(1.0) + 1.0))
+}
+
+/// What is known about flushes, as evidence.
+fn evidence(reading: &Reading, wait: &Estimate) -> Vec<Evidence> {
+    let per = reading.per();
+    let mut seen = vec![
+        Evidence::new("wait events", "waiting for WAL flushes", Value::Seconds(wait.center))
+            .per(per),
+    ];
+    let wal = reading.summary.wal.as_ref();
+    if let Some(flushes) = wal.and_then(|w| w.flushes_per_transaction) {
+        seen.push(Evidence::new(view(reading), "flushes", Value::Count(flushes)).per(per));
+    }
+    if let Some(mean) = mean_flush(reading) {
+        seen.push(Evidence::new(view(reading), MEAN_FLUSH, Value::Seconds(mean)));
+    }
+    if let Some(probe) = &reading.record.storage {
+        seen.push(Evidence::new("storage probe", PROBED, Value::Seconds(probe.p50.as_secs_f64())));
+    }
+    seen
+}
+
+/// The view that counts flushes on this version.
+fn view(reading: &Reading) -> &'static str {
+    match reading.version() {
+        Some(version) if version >= 180_000 => "pg_stat_io (object wal)",
+        _ => "pg_stat_wal",
+    }
+}
+
+/// D1: with one statement a transaction each pays for a commit alone.
+fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> {
+    let statements = data_statements_per_transaction(reading)?;
+    // Below 1.5 most transactions hold one statement.
+    if statements.all >= 1.5 || statements.writes < 0.5 {
+        return None;
+    }
+    let saved = 1.0 - 1.0 / BATCH;
+    let time = wait.clone().map(|w| w * saved);
+    let impact = worth(reading, Some(time.clone()))?;
+    let relief = Relief::new(time, COMMIT).and_flushes(saved);
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D1,
+            Kind::Problem,
+            "Each statement is its own transaction, so each waits for a WAL flush alone.",
+        )
+        .seen(evidence(reading, wait))
+        .seen([Evidence::new(
+            "pg_stat_statements",
+            "data statements",
+            Value::Count(statements.all),
+        )
+        .per(reading.per())])
+        .costs(Some(impact))
+        .gains(reading.gain(&relief))
+        .advise(Action::advice(format!(
+            "Put several statements into one transaction, or several rows into one statement: \
+             {BATCH:.0} to a commit leave a sixteenth of the wait."
+        )));
+    let role = reading.record.target.as_ref().map_or("the_role", |t| t.role.as_str());
+    if reading.is_set("synchronous_commit", "on") {
+        finding = finding.advise(Action {
+            text: "Where the last moments may be lost in a crash (up to three times \
+                   wal_writer_delay), let the writers' role not wait for the flush."
+                .to_owned(),
+            change: Change::Sql {
+                sql: format!("ALTER ROLE \"{role}\" SET synchronous_commit = off;"),
+            },
+            class: DurabilityClass::D,
+            needs: Needs::NewSessions,
+            rollback: Some(format!("ALTER ROLE \"{role}\" RESET synchronous_commit;")),
+        });
+    }
+    Some(finding)
+}
+
+/// D6: the flush itself is slow.
+fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
+    let probe = reading.record.storage.as_ref().map(|p| p.p50.as_secs_f64());
+    let flush = mean_flush(reading).map(|f| f - waking(reading)).or(probe)?;
+    if flush < SLOW_FLUSH && probe.is_none_or(|p| p < SLOW_PROBE) {
+        return None;
+    }
+    let over = 1.0 - (FAST_FLUSH / flush).min(1.0);
+    let (time, behind) = with_row_locks(reading, wait.clone().map(|w| w * over));
+    let impact = worth(reading, Some(time.clone()))?;
+    let cause = match probe {
+        Some(probe) if flush > 3.0 * probe => format!(
+            "A WAL flush takes {:.1} ms under this load, {:.0} times as long as the storage alone \
+             took before it: something else keeps the device busy, or it slows down under load.",
+            flush * 1e3,
+            flush / probe
+        ),
+        _ => format!(
+            "A WAL flush takes {:.1} ms, the floor of this storage; commits cannot be faster.",
+            flush * 1e3
+        ),
+    };
+    let classes = [WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
+    let relief = Relief::new(time, classes).and_flushes(over);
+    let mut finding = reading
+        .finding(DiagnosisId::D6, Kind::Problem, cause)
+        .seen(evidence(reading, wait))
+        .seen(behind)
+        .costs(Some(impact))
+        .gains(reading.gain(&relief))
+        .advise(Action::advice(
+            "Put the WAL on local NVMe whose cache survives a power loss (0.02 to 0.2 ms a flush).",
+        ))
+        .advise(Action::advice(
+            "Or commit less often: more statements in a transaction, or coalesced commits.",
+        ));
+    if mean_flush(reading).is_none() {
+        finding = finding.blind_to(
+            "The server does not time its flushes (track_wal_io_timing): the figure is the \
+             storage probe's.",
+        );
+    }
+    Some(finding)
+}
+
+/// D4: the device is fast; it is the number of flushes that costs.
+fn device_is_fine(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Finding> {
+    let mean = mean_flush(reading).filter(|mean| *mean < SLOW_FLUSH)?;
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D4,
+            Kind::Information,
+            format!(
+                "A flush takes {:.2} ms: the storage is fast, the number of flushes costs. Fewer \
+                 commits help, a faster disk does not.",
+                mean * 1e3
+            ),
+        )
+        .seen([Evidence::new(view(reading), MEAN_FLUSH, Value::Seconds(mean))]);
+    finding.parent = parent;
+    Some(finding)
+}
+
+/// D5: sessions stand in line for the lock that a flush holds.
+fn flush_queue(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Finding> {
+    let queue = reading.in_classes(&[WaitClass::FlushQueue])?;
+    let impact = worth(reading, Some(queue))?;
+    let sessions =
+        reading.summary.time.as_ref()?.part(WaitClass::FlushQueue).map_or(0.0, |p| p.sessions);
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D5,
+            Kind::Symptom,
+            "Only one session flushes the WAL at a time; the others wait for it (LWLock WALWrite).",
+        )
+        .seen([Evidence::new(
+            "pg_stat_activity",
+            "sessions waiting for LWLock WALWrite at a time",
+            Value::Count(sessions),
+        )])
+        .costs(Some(impact));
+    finding.parent = parent;
+    Some(finding)
+}
+
+/// D2: what group commit makes of the flushes.
+fn group_commit(reading: &Reading) -> Option<Finding> {
+    let per_flush = reading.summary.wal.as_ref()?.transactions_per_flush?;
+    let waiting = reading.summary.time.as_ref()?.part(WaitClass::FlushQueue);
+    let sessions = waiting.map_or(0.0, |p| p.sessions);
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D2,
+            Kind::Information,
+            format!("Group commit merges {per_flush:.2} transactions into one flush."),
+        )
+        .seen([
+            Evidence::new(view(reading), "transactions a flush", Value::Count(per_flush)),
+            Evidence::new("pg_stat_activity", "sessions queued for it", Value::Count(sessions)),
+        ]);
+    // A delay can only merge sessions that commit at about the same time. It pays
+    // where many queue and the flush is long against it; half a flush is where the
+    // documentation of commit_delay starts.
+    let flush = mean_flush(reading).unwrap_or(0.0);
+    if sessions >= 4.0 && flush >= SLOW_FLUSH && !delayed(reading) {
+        let micros = (flush * 0.5e6 / 100.0).round() * 100.0;
+        finding.actions.extend(reading.set(
+            "commit_delay",
+            &format!("{micros:.0}"),
+            "Try half a flush of delay; prove it by an experiment, since it may also only add \
+             latency.",
+        ));
+    }
+    Some(finding)
+}

@@ -1,0 +1,222 @@
+//! The course of a run: cliffs, and runs that are all warm-up.
+
+use walwright_record::{LoadInterval, Row, Source, Timestamp, Window};
+use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, mean};
+
+use crate::window::{intervals_inside, transactions};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, difference};
+
+/// A change of level that somebody would notice.
+const CLIFF: f64 = 0.15;
+/// Level of the test: a level run of any length shows a cliff once in a hundred.
+const ALPHA: f64 = 0.01;
+/// Shortest level in seconds; a shorter dip is a hiccup.
+const SHORTEST: usize = 8;
+/// Factor by which something must have changed to explain a cliff.
+const EXPLAINS: f64 = 1.5;
+
+pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    [cliff(reading), warm_up(reading)].into_iter().flatten().collect()
+}
+
+/// D35: throughput falls within the window and stays down.
+fn cliff(reading: &Reading) -> Option<Finding> {
+    let intervals: Vec<&LoadInterval> = intervals_inside(reading.record, reading.window).collect();
+    let rates: Vec<f64> = intervals
+        .iter()
+        .filter(|i| !i.length.is_zero())
+        .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
+        .collect();
+    let falls = |c: &Cliff| c.relative_change().filter(|change| *change <= -CLIFF);
+    let worst = cliffs(&rates, ALPHA, SHORTEST)
+        .into_iter()
+        .filter(|c| falls(c).is_some())
+        .min_by(|a, b| falls(a).unwrap_or(0.0).total_cmp(&falls(b).unwrap_or(0.0)))?;
+    let at = intervals.get(worst.at)?.start;
+    let change = worst.relative_change()?;
+    // Had the level before held, the seconds after it would have cost as little.
+    let after = (rates.len() - worst.at) as f64 / rates.len() as f64;
+    let lost = after * (1.0 - worst.after / worst.before);
+    let time = reading.counted(reading.latency()? * lost);
+    let seconds = at.seconds_from(reading.window.start);
+    let suspects = suspects(reading, at);
+    let why = match suspects.first() {
+        Some(first) => format!("With it changed: {}.", first.words()),
+        None => "Nothing that is sampled changed with it as much.".to_owned(),
+    };
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D35,
+            Kind::Problem,
+            format!(
+                "Throughput falls by {:.0} % at {seconds:.0} s into the window and stays down. {why}",
+                -100.0 * change
+            ),
+        )
+        .seen([
+            Evidence::new("driver", "before", Value::Count(worst.before)).per(crate::Per::Second),
+            Evidence::new("driver", "after", Value::Count(worst.after)).per(crate::Per::Second),
+        ])
+        .seen(suspects.iter().take(4).map(|s| {
+            Evidence::new(s.source.name(), format!("{}: {}", s.what, s.words()), Value::Fraction(s.after / s.before.max(1e-9)))
+        }))
+        .costs(reading.impact(time.clone()))
+        .gains(reading.gain(&Relief::new(time, [])))
+        .advise(Action::advice(match suspects.first() {
+            Some(suspect) => suspect.advice,
+            None => "Run longer, and look at the timeline of the report around that second.",
+        }));
+    if reading.summary.checkpoints.as_ref().is_some_and(|c| c.completed == 0) {
+        finding = finding.blind_to(
+            "No checkpoint completed in the window, so what one does to this load is not in it.",
+        );
+    }
+    Some(finding)
+}
+
+/// Something that changed where throughput did.
+struct Suspect {
+    source: Source,
+    what: &'static str,
+    advice: &'static str,
+    before: f64,
+    after: f64,
+}
+
+impl Suspect {
+    fn words(&self) -> String {
+        match self.before {
+            before if before < 1e-9 => format!("{}, which was not there before", self.what),
+            before => format!("{}, by a factor of {:.1}", self.what, self.after / before),
+        }
+    }
+}
+
+/// Rates a second that may change with throughput. What is stated per second is
+/// compared as it is: a cause grows although less work is done.
+type Counter = fn(&Row) -> Option<f64>;
+const SUSPECTS: [(Source, &str, Counter, &str); 7] = [
+    (
+        Source::Database,
+        "pages read from outside shared buffers",
+        |row| row.number("blks_read"),
+        "The data in use has outgrown shared buffers or the page cache: more memory, a smaller \
+         working set, or a random key replaced by one that grows.",
+    ),
+    (
+        Source::Checkpointer,
+        "buffers written by the checkpoint",
+        |row| row.number("buffers_written"),
+        "A checkpoint began: spread it (checkpoint_completion_target 0.9), space checkpoints \
+         (max_wal_size, checkpoint_timeout), and judge over whole checkpoints only.",
+    ),
+    (
+        Source::Wal,
+        "full-page images",
+        |row| row.number("wal_fpi"),
+        "Page images after a checkpoint: space checkpoints, or compress them (wal_compression).",
+    ),
+    (
+        Source::Disk,
+        "time the disk was busy",
+        |row| row.number("io_ticks"),
+        "The disk became the limit: see what writes to it in the timeline.",
+    ),
+    (
+        Source::Cpu,
+        "CPU stolen by the hypervisor",
+        |row| row.number("steal"),
+        "The machine itself became slower: repeat on one whose processors are its own.",
+    ),
+    (
+        Source::Processes,
+        "CPU of autovacuum",
+        |row| {
+            let vacuum = row.text("process_group") == Some("server: autovacuum");
+            vacuum.then(|| crate::cpu::cpu_seconds(row)).flatten()
+        },
+        "Autovacuum began: that is its work; see whether it is too aggressive for the machine.",
+    ),
+    (
+        Source::Neighbours,
+        "CPU of other processes",
+        |row| {
+            let other = row.text("process_group").is_some_and(|g| g.starts_with("other: "));
+            other.then(|| crate::cpu::cpu_seconds(row)).flatten()
+        },
+        "Another process began to take the machine: stop it and repeat.",
+    ),
+];
+
+fn suspects(reading: &Reading, at: Timestamp) -> Vec<Suspect> {
+    let before = Window { start: reading.window.start, end: at };
+    let after = Window { start: at, end: reading.window.end };
+    let mut found: Vec<Suspect> = SUSPECTS
+        .iter()
+        .filter_map(|(source, what, counter, advice)| {
+            let rate = |window: Window| -> Option<f64> {
+                let difference = difference(reading.record, *source, window).ok()?;
+                let seconds = difference.length().as_secs_f64();
+                let moved = difference.rows.iter().filter_map(|row| row.moved(counter));
+                Some(moved.reduce(|a, b| a + b)? / seconds)
+            };
+            let after = rate(after)?;
+            let before = rate(before).unwrap_or(0.0);
+            let suspect = Suspect { source: *source, what, advice, before, after };
+            // From nothing to next to nothing explains nothing.
+            let large = match source {
+                Source::Cpu | Source::Processes | Source::Neighbours => after - before > 0.1,
+                // Buffers, images, and milliseconds of a disk.
+                _ => after - before > 100.0,
+            };
+            (large && after > EXPLAINS * before).then_some(suspect)
+        })
+        .collect();
+    let factor = |s: &Suspect| s.after / s.before.max(1e-3 * s.after);
+    found.sort_by(|a, b| factor(b).total_cmp(&factor(a)));
+    found
+}
+
+/// D49: throughput still rises when the window ends.
+fn warm_up(reading: &Reading) -> Option<Finding> {
+    let load = reading.summary.load.as_ref()?;
+    let SteadyState::NotSteady { why } = &load.steadiness else { return None };
+    let rising = match why {
+        Unsteady::StillWarming => true,
+        Unsteady::Drifting { change } => change.center > 0.0,
+        Unsteady::TooShort { .. } | Unsteady::Shifted { .. } => false,
+    };
+    let rates: Vec<f64> = intervals_inside(reading.record, reading.window)
+        .filter(|i| !i.length.is_zero())
+        .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
+        .collect();
+    let third = rates.len() / 3;
+    let first = mean(rates.get(..third)?)?;
+    let last = mean(rates.get(rates.len() - third..)?)?;
+    // A run that is all warm-up ends well above where it began, not by its noise.
+    if !rising || last < (1.0 + CLIFF) * first {
+        return None;
+    }
+    let latency = reading.latency()?;
+    let time = reading.counted(latency * (1.0 - mean(&rates)? / last).max(0.0));
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D49,
+                Kind::Problem,
+                format!(
+                    "Throughput rises through the whole window, from {first:.0} to {last:.0} a \
+                     second: the run is warm-up, and its figures describe no state that lasts."
+                ),
+            )
+            .seen([
+                Evidence::new("driver", "first third", Value::Count(first)).per(crate::Per::Second),
+                Evidence::new("driver", "last third", Value::Count(last)).per(crate::Per::Second),
+            ])
+            .costs(reading.impact(time))
+            .advise(Action::client(
+                "Warm up until throughput is level, then measure.",
+                "--warmup auto --duration 10m (walwright)",
+            )),
+    )
+}

@@ -1,0 +1,70 @@
+//! Which finding is the consequence of which.
+
+use super::commit::{MEAN_FLUSH, PROBED};
+use super::holding::behind;
+use super::locks::IDLE_BLOCKERS;
+use crate::{DiagnosisId, Finding, Kind, Value};
+
+/// Part of the waits for row locks that another cause explains from which they are
+/// its consequence.
+const MOSTLY: f64 = 0.5;
+
+/// Whether the sessions that hold contended rows are mostly idle.
+fn blocked_by_idle(finding: &Finding) -> bool {
+    finding.id == DiagnosisId::D9
+        && finding
+            .evidence
+            .iter()
+            .any(|e| e.what == IDLE_BLOCKERS && matches!(e.value, Value::Fraction(f) if f > MOSTLY))
+}
+
+/// Whether a flush took much longer than the same on the idle machine.
+fn slower_than_probe(finding: &Finding) -> bool {
+    let of = |what: &str| {
+        finding.evidence.iter().find(|e| e.what == what).and_then(|e| match e.value {
+            Value::Seconds(s) => Some(s),
+            _ => None,
+        })
+    };
+    of(MEAN_FLUSH).zip(of(PROBED)).is_some_and(|(mean, probed)| mean > 3.0 * probed)
+}
+
+/// Marks findings that are the consequence of others, so that a cause stands
+/// before what it causes.
+pub(crate) fn relate(findings: &mut [Finding]) {
+    let has = |findings: &[Finding], id: DiagnosisId| {
+        findings.iter().any(|f| f.id == id && f.kind == Kind::Problem)
+    };
+    let follows = |finding: &mut Finding, parent: DiagnosisId| {
+        finding.kind = Kind::Symptom;
+        finding.parent = Some(parent);
+    };
+    // A flush needs processors too, its own process to wake and the kernel's to end
+    // it: on a machine taken by others it says nothing about the storage.
+    if has(findings, DiagnosisId::D55) {
+        let slow = |f: &&mut Finding| f.id == DiagnosisId::D6 && slower_than_probe(f);
+        findings.iter_mut().filter(slow).for_each(|f| follows(f, DiagnosisId::D55));
+    }
+    if has(findings, DiagnosisId::D54) {
+        let crowd = |f: &&mut Finding| f.id == DiagnosisId::D11;
+        findings.iter_mut().filter(crowd).for_each(|f| follows(f, DiagnosisId::D54));
+    }
+    let explains = findings
+        .iter()
+        .filter(|f| f.kind == Kind::Problem)
+        .map(|f| (f.id, behind(f)))
+        .filter(|(_, seconds)| *seconds > 0.0)
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let idle = has(findings, DiagnosisId::D8);
+    let rows = |f: &&mut Finding| f.id == DiagnosisId::D9 && f.subject.as_deref() == Some("rows");
+    for finding in findings.iter_mut().filter(rows) {
+        let waits = finding.impact.as_ref().map_or(0.0, |i| i.per_transaction.center);
+        if idle && blocked_by_idle(finding) {
+            follows(finding, DiagnosisId::D8);
+        } else if let Some((cause, seconds)) = explains
+            && seconds >= MOSTLY * waits
+        {
+            follows(finding, cause);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Sessions: held open across the client's own work, reset, too many.
+
+use walwright_record::{Row, Source};
+use walwright_stats::{Estimate, Interval};
+
+use super::locks::idle_blockers;
+use super::threshold::{FEW, worth};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
+
+/// A gap between two messages of a transaction that no network explains: round
+/// trips inside a data centre stay below a millisecond.
+const LINGERING: f64 = 2e-3;
+/// Runnable sessions for each processor from which a smaller pool would keep the
+/// processors as busy. With four one may flush and one wait for its client while
+/// two are ready.
+const POOL: f64 = 4.0;
+/// Runnable sessions for each processor that are certainly too many.
+const CROWD: f64 = 2.0 * POOL;
+
+pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    [idle_in_transaction(reading), reset(reading), crowd(reading), lost_prepares(reading)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Messages of a transaction that a client sends and waits for, where statements are known.
+fn round_trips(reading: &Reading) -> Option<f64> {
+    let uses = reading.statements.as_ref().ok()?;
+    let calls: f64 = uses.toplevel().map(|s| s.calls).sum();
+    Some((calls / uses.work.count).max(1.0))
+}
+
+/// D8: the client holds its transaction across its own work.
+fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
+    let idle = |row: &Row| row.text("state").is_some_and(|s| s.starts_with("idle in transaction"));
+    let time = reading.spent(|row| WaitClass::of(row).is_some() && idle(row))?;
+    let gap = time.center / round_trips(reading).unwrap_or(1.0);
+    let oldest = oldest_idle(reading).unwrap_or(0.0);
+    let blocking = idle_blockers(reading).unwrap_or(0.0);
+    let lingers = gap >= LINGERING || oldest >= 1.0;
+    if !lingers {
+        return None;
+    }
+    // Those who wait for a row that an idle transaction holds wait for its client.
+    let locks = reading.in_classes(&[WaitClass::Lock])?;
+    let cost = sum(&time, &locks.map(|l| l * blocking));
+    let impact = worth(reading, Some(cost.clone()))?;
+    let relief = Relief::new(cost, [WaitClass::Client, WaitClass::Lock]);
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D8,
+            Kind::Problem,
+            format!(
+                "Clients hold their transactions open while they do something else: {:.1} ms \
+                 between two messages, where a round trip takes well below one.",
+                gap * 1e3
+            ),
+        )
+        .seen([
+            Evidence::new("pg_stat_activity", "idle in transaction", Value::Seconds(time.center))
+                .per(reading.per()),
+            Evidence::new("pg_stat_activity", "longest idle in transaction", Value::Seconds(oldest)),
+            Evidence::new(
+                "pg_blocking_pids()",
+                "lock waits whose blocker is idle in its transaction",
+                Value::Fraction(blocking),
+            ),
+        ])
+        .costs(Some(impact))
+        .gains(reading.gain(&relief))
+        .not_because(format!(
+            "Not momentary gaps: those between the statements of a busy client stay below {:.0} ms.",
+            LINGERING * 1e3
+        ))
+        .advise(Action::advice(
+            "Do the application's own work (calls to other services, computing) before BEGIN or \
+             after COMMIT; set application_name to find the code.",
+        ));
+    let timeout = reading.seconds("idle_in_transaction_session_timeout");
+    if timeout == Some(0.0) && oldest >= 1.0 {
+        finding.actions.extend(reading.set(
+            "idle_in_transaction_session_timeout",
+            "60s",
+            "As a safety net, end transactions that are forgotten; the client sees an error.",
+        ));
+    }
+    Some(finding)
+}
+
+fn oldest_idle(reading: &Reading) -> Option<f64> {
+    let samples = reading.record.samples(Source::Sessions).iter();
+    samples
+        .filter(|s| reading.window.contains(s.at))
+        .flat_map(|s| &s.rows)
+        .filter_map(|row| row.number("oldest_idle_in_transaction_seconds"))
+        .max_by(f64::total_cmp)
+}
+
+/// Two times of the same ticks: their ends add up at worst.
+pub(super) fn sum(a: &Estimate, b: &Estimate) -> Estimate {
+    let interval = a
+        .interval
+        .zip(b.interval)
+        .map(|(a, b)| Interval { low: a.low + b.low, high: a.high + b.high });
+    Estimate { center: a.center + b.center, interval, ..a.clone() }
+}
+
+/// D10: the pool resets the session each time it is returned.
+fn reset(reading: &Reading) -> Option<Finding> {
+    let uses = reading.statements.as_ref().ok()?;
+    let resets: Vec<_> = uses
+        .toplevel()
+        .filter(|s| matches!(s.verb().as_str(), "discard" | "deallocate" | "reset"))
+        .collect();
+    let calls: f64 = resets.iter().map(|s| s.calls).sum();
+    if calls < FEW {
+        return None;
+    }
+    let executing: f64 = resets.iter().map(|s| s.seconds()).sum::<f64>() / uses.work.count;
+    let each = calls / uses.work.count;
+    // A reset outside a transaction costs its round trip too. What a round trip
+    // takes shows inside transactions, as the gap between two messages.
+    let gaps = reading.in_classes(&[WaitClass::Client]).map_or(0.0, |e| e.center);
+    let trip = each * gaps / round_trips(reading).unwrap_or(1.0);
+    // The client's view of the same commands where the driver timed them.
+    let timed = timed_by_driver(reading);
+    let seconds = timed.unwrap_or(executing + trip).max(executing);
+    let time = reading.counted(seconds);
+    let impact = worth(reading, Some(time.clone()))?;
+    let text = resets.first().map(|s| s.short()).unwrap_or_default();
+    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(executing);
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D10,
+                Kind::Problem,
+                format!(
+                    "Sessions are reset at each checkout: {each:.2} calls of {text} a {}, and \
+                     what the session had prepared or planned is lost with it.",
+                    reading.per().name()
+                ),
+            )
+            .seen([
+                Evidence::new("pg_stat_statements", format!("calls of {text}"), Value::Count(each))
+                    .per(reading.per()),
+                Evidence::new("pg_stat_statements", "their time", Value::Seconds(executing))
+                    .per(reading.per()),
+            ])
+            .costs(Some(impact))
+            .gains(reading.gain(&relief))
+            .advise(Action::client(
+                "Return connections without a reset where the application leaves nothing behind \
+                 in a session.",
+                "No Reset On Close=true (Npgsql); server_reset_query= (PgBouncer, session mode)",
+            )),
+    )
+}
+
+/// Seconds of a transaction that the driver waited for resets, from its own clock.
+fn timed_by_driver(reading: &Reading) -> Option<f64> {
+    let workload = reading.record.workload.as_ref()?;
+    let all = reading.summary.load.as_ref()?.transactions as f64;
+    let mut sum = None;
+    for (script, timed) in workload.scripts.iter().zip(&reading.record.statement_latency) {
+        for (label, histogram) in script.statements.iter().zip(timed) {
+            let word = label.trim_start().to_ascii_lowercase();
+            if ["discard", "deallocate", "reset"].iter().any(|w| word.starts_with(w)) {
+                let mean = histogram.mean()?.as_secs_f64();
+                *sum.get_or_insert(0.0) += mean * histogram.count() as f64 / all;
+            }
+        }
+    }
+    sum
+}
+
+/// D11: more sessions want a processor than can ever have one.
+fn crowd(reading: &Reading) -> Option<Finding> {
+    let processors = reading.processors()?;
+    let cpu = reading.summary.cpu.as_ref()?;
+    let backends = cpu.group(crate::cpu::CLIENT_BACKENDS)?;
+    let delay = backends.run_delay_per_transaction?.as_secs_f64();
+    let rate = backends.processors / backends.per_transaction?.as_secs_f64();
+    // Those that run and those that are ready to.
+    let runnable = backends.processors + delay * rate;
+    let others: f64 =
+        cpu.groups.iter().filter(|g| g.group.starts_with("other: ")).map(|g| g.processors).sum();
+    let each = runnable / processors;
+    // Where others take the processors, the crowd is theirs.
+    if each < CROWD || others > 0.2 * processors {
+        return None;
+    }
+    let time = reading.counted(delay * (1.0 - POOL / each));
+    let impact = worth(reading, Some(time.clone()))?;
+    let pool = (POOL * processors).ceil();
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D11,
+            Kind::Problem,
+            format!(
+                "{:.0} sessions at a time want one of {processors:.0} processors: more sessions add \
+                 waiting, not throughput.",
+                runnable
+            ),
+        )
+        .seen([
+            Evidence::new("/proc/PID/schedstat", "sessions running or ready", Value::Count(runnable)),
+            Evidence::new("/proc", "processors", Value::Processors(processors)),
+        ])
+        .costs(Some(impact))
+        .blind_to(
+            "Where the knee lies shows only in a sweep: run with --clients 1,2,4,8,… and fit it.",
+        )
+        .advise(Action::client(
+            "Put a pool before the server and find its best size by a sweep over clients.",
+            format!("pool size {pool:.0}"),
+        ));
+    // Throughput stays as it is; what a transaction waits for moves into the pool's
+    // queue and is shorter only as far as switching between sessions costs.
+    finding.gain = None;
+    Some(finding)
+}
+
+/// D12: a pooler lends another session, where the statement was never prepared.
+fn lost_prepares(reading: &Reading) -> Option<Finding> {
+    let load = reading.summary.load.as_ref()?;
+    let of = |code: &str| load.failures.get(code).copied().unwrap_or(0) as f64;
+    // invalid_sql_statement_name; duplicate_prepared_statement.
+    let (missing, twice) = (of("26000"), of("42P05"));
+    let failed = missing + twice;
+    if failed < 1.0 {
+        return None;
+    }
+    let share = failed / (load.transactions as f64 + load.failed as f64);
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D12,
+                Kind::Problem,
+                "Requests fail because a statement was prepared in another session: the pooler \
+                 lends sessions per transaction and does not carry prepared statements along.",
+            )
+            .seen([
+                Evidence::new(
+                    "driver",
+                    "prepared statement does not exist (26000)",
+                    Value::Count(missing),
+                ),
+                Evidence::new("driver", "prepared statement exists (42P05)", Value::Count(twice)),
+            ])
+            .costs(reading.impact(reading.counted(reading.latency()? * share)))
+            .advise(Action::client(
+                "Let the pooler track prepared statements.",
+                "max_prepared_statements=200 (PgBouncer 1.21 or newer)",
+            ))
+            .advise(Action::client(
+                "Or do not prepare on the server from this client.",
+                "prepareThreshold=0 (JDBC), --protocol extended (walwright)",
+            )),
+    )
+}

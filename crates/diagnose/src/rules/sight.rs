@@ -1,0 +1,63 @@
+//! What could not be looked for, said so and never passed.
+
+use crate::Reading;
+
+/// Sentences about what this record cannot show.
+pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
+    let mut blind: Vec<String> =
+        reading.summary.not_observable.iter().map(|n| format!("{}: {}", n.figure, n.why)).collect();
+    let add = |blind: &mut Vec<String>, sentence: String| {
+        if !blind.contains(&sentence) {
+            blind.push(sentence);
+        }
+    };
+    if !reading.is_local() {
+        add(
+            &mut blind,
+            "D39, D45 to D52 and D55 to D57: the machine of the server (CPU, memory, disks, \
+             kernel) is not visible over SQL"
+                .to_owned(),
+        );
+    }
+    if let Err(why) = &reading.statements {
+        add(
+            &mut blind,
+            format!(
+                "D1, D7, D10, D17, D18, D20, D21, D29 to D31, D43: statements are not known ({why})"
+            ),
+        );
+    }
+    if reading.books.is_none() {
+        add(
+            &mut blind,
+            "D1 to D9, D33, D36, D42, D53: wait events were not sampled, so nothing is known of \
+             what sessions wait for"
+                .to_owned(),
+        );
+    }
+    if reading.record.intervals.is_empty() {
+        add(
+            &mut blind,
+            "D11 to D14, D35, D49, D53, D54: the clients are not in the record, so neither their \
+             latency nor their errors are known"
+                .to_owned(),
+        );
+    }
+    if reading.summary.checkpoints.as_ref().is_some_and(|c| c.completed == 0) {
+        add(
+            &mut blind,
+            "D32, D34, D35: no checkpoint completed inside the window, so what one costs is not \
+             in the record; no cliff here does not mean that there is none"
+                .to_owned(),
+        );
+    }
+    if reading.version().is_some_and(|v| v < 150_000) {
+        add(&mut blind, "D43: PostgreSQL counts JIT by statement from 15 on".to_owned());
+    }
+    let target = reading.record.target.iter().flat_map(|t| &t.not_observable);
+    let host = reading.record.host.iter().flat_map(|h| &h.not_observable);
+    for sentence in target.chain(host) {
+        add(&mut blind, sentence.clone());
+    }
+    blind
+}

@@ -1,0 +1,165 @@
+//! Sessions, locks, errors, and what bounds the load outside the server.
+
+use walwright_record::Source;
+
+use super::{Case, case, found, problems};
+use crate::DiagnosisId::{D8, D9, D11, D12, D13, D14, D53, D54, D55, D59};
+use crate::Kind;
+
+#[test]
+fn clients_that_linger_in_transactions() {
+    let of = |gap: f64| {
+        case(10, 500)
+            .waits(&[
+                ("active", "", "", 1.0),
+                ("idle in transaction", "Client", "clientread", gap * 2.0 * 500.0),
+            ])
+            .statement("UPDATE t SET a = $1 WHERE id = $2", 1.0, 0.1, [])
+            .statement("COMMIT", 1.0, 0.1, [])
+            .diagnose()
+    };
+    assert_eq!(problems(&of(8e-3)), [D8]);
+    // Momentary gaps, although they are a tenth of the latency.
+    assert!(!of(1e-3).findings.iter().any(|f| f.id == D8));
+}
+
+#[test]
+fn rows_behind_an_idle_transaction_are_its_symptom() {
+    let mut case = case(10, 500).waits(&[
+        ("active", "", "", 0.5),
+        ("idle in transaction", "Client", "clientread", 1.2),
+        ("active", "Lock", "transactionid", 8.0),
+    ]);
+    for s in 0..70 {
+        let mut row = crate::build::row([
+            ("oldest_idle_in_transaction_seconds", 3.0),
+            ("blocking_idle_in_transaction", 1.0),
+            ("client_backends", 10.0),
+        ]);
+        row.set("blocking_pids", "17");
+        case.build.sample(f64::from(s), Source::Sessions, [row]);
+    }
+    let diagnosis = case.diagnose();
+    assert_eq!(problems(&diagnosis), [D8]);
+    assert_eq!(found(&diagnosis, D9).parent, Some(D8));
+}
+
+fn failing(codes: &[(&str, u64)]) -> Case {
+    case(10, 500).waits(&[("active", "", "", 9.0)]).with(|record| {
+        for interval in &mut record.intervals {
+            for (code, n) in codes {
+                interval.scripts[0].failures.insert((*code).to_owned(), *n);
+            }
+        }
+    })
+}
+
+#[test]
+fn failures_are_told_by_their_kind() {
+    assert_eq!(problems(&failing(&[("23505", 20)]).diagnose()), [D14]);
+    assert_eq!(problems(&failing(&[("26000", 20)]).diagnose()), [D12]);
+    assert_eq!(problems(&failing(&[("55P03", 50)]).diagnose()), [D13]);
+    assert_eq!(problems(&failing(&[("40001", 50), ("40P01", 10)]).diagnose()), [D9]);
+    let seldom = case(10, 5_000).with(|record| {
+        record.intervals[20].scripts[0].failures.insert("23505".to_owned(), 1);
+    });
+    assert_eq!(found(&seldom.diagnose(), D14).kind, Kind::Information);
+}
+
+#[test]
+fn hot_rows_with_what_is_behind_them() {
+    let diagnosis = case(16, 2_000)
+        .waits(&[
+            ("active", "", "", 2.0),
+            ("active", "Lock", "transactionid", 9.0),
+            ("active", "Lock", "tuple", 2.0),
+            ("idle in transaction", "Client", "clientread", 2.0),
+        ])
+        .processes(Source::Processes, &[("server: client backends", 3.0, 0.0)])
+        .busy(0.8, 0.0)
+        .diagnose();
+    assert_eq!(problems(&diagnosis), [D9]);
+    let gain = found(&diagnosis, D9).gain.clone().unwrap();
+    // 80 % busy: processors allow a quarter more, whatever the locks would.
+    assert!((gain.throughput.unwrap().most.center - 0.25).abs() < 0.01);
+    assert_eq!(gain.next.unwrap().name, "processors");
+}
+
+#[test]
+fn an_application_that_works_elsewhere() {
+    let of = |busy: f64, on_server: f64| {
+        case(20, 1_000)
+            .waits(&[("active", "", "", on_server)])
+            .processes(Source::Processes, &[("server: client backends", 0.5, 0.0)])
+            .busy(busy, 0.0)
+            .diagnose()
+    };
+    let diagnosis = of(0.3, 2.0);
+    assert_eq!(problems(&diagnosis), [D53]);
+    assert!(diagnosis.verdict.starts_with("Not bound by the database"), "{}", diagnosis.verdict);
+    assert!(!of(0.3, 15.0).findings.iter().any(|f| f.id == D53));
+    let full = of(0.98, 2.0);
+    assert!(problems(&full).is_empty());
+    assert_eq!(found(&full, D59).kind, Kind::Information);
+    assert!(full.verdict.contains("bound by the processors"), "{}", full.verdict);
+}
+
+#[test]
+fn a_generator_at_its_limit_stands_first() {
+    let of = |busiest: f64, ceiling: f64| {
+        case(20, 1_000)
+            .waits(&[("active", "", "", 2.0)])
+            .busy(0.4, 0.0)
+            .instrument(busiest, ceiling)
+            .diagnose()
+    };
+    for diagnosis in [of(0.97, 1e6), of(0.5, 1_100.0)] {
+        assert_eq!(problems(&diagnosis)[0], D54);
+        assert!(!diagnosis.findings.iter().any(|f| f.id == D53));
+        assert!(diagnosis.verdict.contains("Nothing else here can be trusted"));
+    }
+    assert!(!problems(&of(0.3, 1e6)).contains(&D54));
+}
+
+#[test]
+fn a_neighbour_costs_what_is_waited_for() {
+    let of = |processors: f64, delay: f64| {
+        case(20, 1_000)
+            .waits(&[("active", "", "", 15.0)])
+            .processes(
+                Source::Processes,
+                &[("server: client backends", 1.5, delay), ("walwright", 0.2, 0.0)],
+            )
+            .processes(Source::Neighbours, &[("other: backup", processors, 0.0)])
+            .busy(0.95, 0.0)
+            .diagnose()
+    };
+    let diagnosis = of(2.0, 8e-3);
+    assert_eq!(problems(&diagnosis), [D55]);
+    assert_eq!(found(&diagnosis, D55).subject.as_deref(), Some("backup"));
+    // Loud, but nobody waits for it; or hardly there.
+    assert!(problems(&of(2.0, 1e-5)).is_empty());
+    assert!(problems(&of(0.05, 8e-3)).is_empty());
+}
+
+#[test]
+fn time_taken_by_the_hypervisor() {
+    let diagnosis = case(20, 1_000).waits(&[("active", "", "", 15.0)]).busy(0.6, 0.2).diagnose();
+    assert_eq!(problems(&diagnosis), [D55]);
+}
+
+#[test]
+fn a_crowd_at_the_processors() {
+    let of = |delay: f64| {
+        case(200, 5_000)
+            .waits(&[("active", "", "", 150.0)])
+            .processes(Source::Processes, &[("server: client backends", 3.8, delay)])
+            .busy(0.99, 0.0)
+            .diagnose()
+    };
+    // 5,000/s × 30 ms: 150 ready for 4 processors.
+    let diagnosis = of(30e-3);
+    assert_eq!(problems(&diagnosis), [D11]);
+    assert_eq!(found(&diagnosis, D11).gain, None);
+    assert!(problems(&of(1e-3)).is_empty());
+}

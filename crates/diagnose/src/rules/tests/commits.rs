@@ -1,0 +1,209 @@
+//! Commits, WAL and checkpoints.
+
+use walwright_record::Source;
+
+use super::{Case, case, commands, found, problems};
+use crate::DiagnosisId::{D1, D2, D3, D4, D5, D6, D9, D32, D33, D34};
+use crate::{Kind, Value};
+
+const INSERT: &str = "INSERT INTO t (a) VALUES ($1)";
+
+/// 20 clients, 4,000 a second, 5 ms: most of it in commits.
+fn committing() -> Case {
+    case(20, 4_000).storage(0.1).waits(&[
+        ("active", "", "", 1.0),
+        ("active", "IO", "walsync", 1.0),
+        ("active", "LWLock", "walwrite", 15.0),
+        ("idle in transaction", "Client", "clientread", 0.5),
+    ])
+}
+
+#[test]
+fn one_statement_a_commit_is_a_problem_with_a_bound() {
+    let diagnosis = committing()
+        .flushes(0.25, 0.2)
+        .setting("synchronous_commit", "on")
+        .statement(INSERT, 1.0, 0.05, [("rows", 1.0), ("wal_bytes", 150.0)])
+        .diagnose();
+    assert_eq!(problems(&diagnosis), [D1]);
+    let finding = found(&diagnosis, D1);
+    let impact = finding.impact.as_ref().unwrap();
+    assert!((impact.share.center - 0.75).abs() < 0.01, "{impact:?}");
+    let gain = finding.gain.as_ref().unwrap();
+    let throughput = gain.throughput.as_ref().unwrap();
+    // 20 / (5 − 3.75) ms, with a sixteenth of the flush device's demand left.
+    assert!((throughput.most.center - 3.0).abs() < 0.05, "{throughput:?}");
+    assert!(throughput.least == 0.0 && gain.next.is_some());
+    let lowered = finding.actions.iter().find(|a| a.command().is_some()).unwrap();
+    assert_eq!(lowered.class, crate::DurabilityClass::D);
+    assert_eq!(found(&diagnosis, D5).parent, Some(D1));
+    assert_eq!(found(&diagnosis, D4).kind, Kind::Information);
+    assert_eq!(found(&diagnosis, D2).kind, Kind::Information);
+    assert!(diagnosis.verdict.contains("own transaction"), "{}", diagnosis.verdict);
+}
+
+#[test]
+fn several_statements_a_commit_are_none() {
+    let diagnosis = committing()
+        .flushes(0.25, 0.2)
+        .statement(INSERT, 3.0, 0.05, [("rows", 1.0)])
+        .statement("COMMIT", 1.0, 0.1, [])
+        .diagnose();
+    assert!(problems(&diagnosis).is_empty(), "{:?}", problems(&diagnosis));
+    assert_eq!(found(&diagnosis, D5).parent, None);
+}
+
+#[test]
+fn a_relaxation_that_is_there_is_not_advised() {
+    let diagnosis = committing()
+        .flushes(0.25, 0.2)
+        .setting("synchronous_commit", "off")
+        .statement(INSERT, 1.0, 0.05, [("rows", 1.0)])
+        .diagnose();
+    assert!(commands(found(&diagnosis, D1)).is_empty());
+}
+
+#[test]
+fn a_slow_flush_stands_before_the_number_of_commits() {
+    let slow = |storage: f64| {
+        committing()
+            .flushes(0.1, 2.5)
+            .storage(storage)
+            .statement(INSERT, 1.0, 0.05, [("rows", 1.0)])
+            .diagnose()
+    };
+    let floor = slow(2.2);
+    assert_eq!(problems(&floor)[..2], [D1, D6], "both cost; ids decide a tie");
+    assert!(found(&floor, D6).cause.contains("floor"));
+    let loaded = slow(0.1);
+    assert!(found(&loaded, D6).cause.contains("25 times"), "{}", found(&loaded, D6).cause);
+    assert!(!loaded.findings.iter().any(|f| f.id == D4));
+}
+
+#[test]
+fn a_delay_longer_than_a_flush_is_the_cause_of_the_row_locks_behind_it() {
+    // Sleeping sessions look as if they were on a processor: 0.2 × 5 ms × 1,000/s.
+    let delayed = |delay: &str| {
+        case(20, 1_000)
+            .storage(0.1)
+            .waits(&[
+                ("active", "", "", 1.1),
+                ("active", "LWLock", "walwrite", 5.0),
+                ("active", "IO", "walsync", 0.1),
+                ("active", "Lock", "transactionid", 12.0),
+            ])
+            .flushes(0.2, 0.2)
+            .setting("commit_delay", delay)
+            .setting("commit_siblings", "0")
+            .diagnose()
+    };
+    let diagnosis = delayed("5000");
+    assert_eq!(problems(&diagnosis), [D3]);
+    assert_eq!(found(&diagnosis, D9).kind, Kind::Symptom);
+    assert_eq!(found(&diagnosis, D9).parent, Some(D3));
+    assert_eq!(commands(found(&diagnosis, D3)), ["ALTER SYSTEM SET commit_delay = '0';"]);
+    // Half a flush is what the documentation begins with.
+    assert!(!delayed("100").findings.iter().any(|f| f.id == D3));
+    assert_eq!(problems(&delayed("0")), [D9]);
+}
+
+#[test]
+fn nobody_sleeps_without_siblings() {
+    let diagnosis = case(20, 1_000)
+        .waits(&[("active", "", "", 0.1), ("active", "LWLock", "walwrite", 5.0)])
+        .flushes(0.5, 0.2)
+        .setting("commit_delay", "5000")
+        .diagnose();
+    assert!(!diagnosis.findings.iter().any(|f| f.id == D3));
+}
+
+fn checkpoints(case: Case, completed: f64, requested: f64) -> Case {
+    let mut case = case;
+    for s in 0..70 {
+        let t = f64::from(s);
+        let columns = [
+            ("num_requested", (requested * t / 60.0).floor()),
+            ("num_timed", 0.0),
+            ("num_done", (completed * t / 60.0).floor()),
+            ("buffers_written", 100.0 * t),
+            ("write_time", 100.0 * t),
+            ("sync_time", t),
+        ];
+        case.build.sample(t, Source::Checkpointer, [crate::build::row(columns)]);
+    }
+    case
+}
+
+fn with_images(images: f64) -> Case {
+    committing()
+        .setting("track_wal_io_timing", "on")
+        .sized("checkpoint_timeout", "300", "s", "sighup")
+        .sized("max_wal_size", "64", "MB", "sighup")
+        .counts(
+            Source::Wal,
+            [
+                ("wal_bytes", 1_000.0 + 8_192.0 * images),
+                ("wal_records", 5.0),
+                ("wal_fpi", images),
+                ("wal_buffers_full", 0.0),
+                ("wal_sync", 0.25),
+                ("wal_sync_time", 0.1),
+            ],
+        )
+}
+
+#[test]
+fn checkpoints_forced_by_volume_are_found_and_given_room() {
+    let diagnosis = checkpoints(with_images(0.5), 12.0, 12.0).diagnose();
+    assert_eq!(problems(&diagnosis)[0], D34);
+    let finding = found(&diagnosis, D34);
+    let action = finding.actions.iter().find(|a| a.command().is_some()).unwrap();
+    assert!(action.command().unwrap().contains("max_wal_size"), "{action:?}");
+    assert_eq!(action.class, crate::DurabilityClass::T);
+    assert_eq!(found(&diagnosis, D32).parent, Some(D34));
+}
+
+#[test]
+fn room_that_is_there_is_not_advised() {
+    let mut case = checkpoints(with_images(0.5), 12.0, 12.0);
+    case.build.record.settings.retain(|s| s.name != "max_wal_size");
+    let diagnosis = case.sized("max_wal_size", "9000000", "MB", "sighup").diagnose();
+    assert!(commands(found(&diagnosis, D34)).is_empty());
+}
+
+#[test]
+fn a_checkpoint_by_the_clock_is_no_problem() {
+    let diagnosis = checkpoints(with_images(0.5), 1.0, 0.0).diagnose();
+    assert!(!diagnosis.findings.iter().any(|f| f.id == D34));
+}
+
+#[test]
+fn full_wal_buffers_are_found_by_what_they_cost() {
+    let full = |waiting: f64| {
+        case(20, 2_000)
+            .storage(0.1)
+            .waits(&[
+                ("active", "LWLock", "walbufmapping", waiting),
+                ("active", "LWLock", "walwrite", 1.0),
+                ("active", "IO", "walwrite", 0.2),
+                ("active", "", "", 9.0),
+            ])
+            .sized("wal_buffers", "8", "8kB", "postmaster")
+            .counts(
+                Source::Wal,
+                [
+                    ("wal_bytes", 20_000.0),
+                    ("wal_buffers_full", 2.0),
+                    ("wal_sync", 0.5),
+                    ("wal_sync_time", 0.1),
+                ],
+            )
+            .diagnose()
+    };
+    let diagnosis = full(6.0);
+    assert_eq!(problems(&diagnosis)[0], D33);
+    let finding = found(&diagnosis, D33);
+    assert_eq!(commands(finding), ["ALTER SYSTEM SET wal_buffers = '16MB';"]);
+    assert_eq!(finding.actions[0].needs, crate::Needs::Restart);
+    assert!(finding.evidence.iter().any(|e| e.value == Value::Bytes(65_536.0)));
+}

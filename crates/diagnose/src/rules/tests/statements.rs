@@ -1,0 +1,154 @@
+//! What statements do that they need not.
+
+use walwright_record::Source;
+
+use super::{Case, case, commands, found, problems};
+use crate::DiagnosisId::{D7, D10, D17, D18, D20, D21, D29, D30, D31, D43};
+use crate::Kind;
+
+/// 8 clients, 1,000 a second, 8 ms: on CPU and in short round trips.
+fn plain() -> Case {
+    case(8, 1_000)
+        .waits(&[("active", "", "", 5.5), ("idle in transaction", "Client", "clientread", 1.0)])
+}
+
+#[test]
+fn a_stream_of_one_row_inserts() {
+    let insert = "INSERT INTO app.event (a, b) VALUES ($1, $2)";
+    let of =
+        |calls: f64, rows: f64| plain().statement(insert, calls, 0.1, [("rows", rows)]).diagnose();
+    let diagnosis = of(20.0, 1.0);
+    assert_eq!(problems(&diagnosis), [D7]);
+    assert_eq!(found(&diagnosis, D7).subject.as_deref(), Some("app.event"));
+    assert!(problems(&of(2.0, 1.0)).is_empty() && problems(&of(20.0, 10.0)).is_empty());
+}
+
+#[test]
+fn resets_at_each_checkout() {
+    let of = |calls: f64| {
+        plain()
+            .statement("SELECT a FROM t WHERE id = $1", 1.0, 0.1, [])
+            .statement("DISCARD ALL", calls, 0.8, [])
+            .diagnose()
+    };
+    let diagnosis = of(1.0);
+    assert_eq!(problems(&diagnosis), [D10]);
+    let throughput = found(&diagnosis, D10).gain.as_ref().unwrap().throughput.clone().unwrap();
+    assert!(throughput.least > 0.0 && throughput.high() > throughput.least);
+    assert!(problems(&of(0.01)).is_empty());
+}
+
+const DELETE: &str = "DELETE FROM item WHERE order_id = $1";
+const AGAIN: &str = "INSERT INTO item (order_id, n) VALUES ($1, $2)";
+
+#[test]
+fn children_deleted_and_inserted_again_are_no_queue() {
+    let children = plain()
+        .statement(DELETE, 1.0, 0.6, [("rows", 4.0), ("wal_bytes", 300.0)])
+        .statement(AGAIN, 4.0, 0.1, [("rows", 1.0), ("wal_bytes", 200.0)])
+        .diagnose();
+    assert_eq!(problems(&children), [D17]);
+    let queue = plain()
+        .statement("DELETE FROM job WHERE id = $1", 1.0, 0.6, [("rows", 1.0)])
+        .statement("INSERT INTO job (payload) VALUES ($1)", 1.0, 0.6, [("rows", 1.0)])
+        .diagnose();
+    assert!(!queue.findings.iter().any(|f| f.id == D17));
+}
+
+#[test]
+fn updates_of_a_column_to_itself_are_certain_and_upserts_are_not() {
+    let itself =
+        plain().statement("UPDATE t SET a = a WHERE id = $1", 1.0, 1.0, [("rows", 1.0)]).diagnose();
+    assert_eq!(problems(&itself), [D18]);
+    let upsert =
+        "INSERT INTO t (k, a) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET a = excluded.a";
+    let mut case = plain().statement(upsert, 1.0, 1.0, [("rows", 1.0)]);
+    for s in 0..70 {
+        let mut row = crate::build::named(
+            [("schemaname", "public"), ("relname", "t")],
+            [("n_tup_upd", 1_000.0 * f64::from(s)), ("n_tup_ins", 0.0)],
+        );
+        row.set("relid", 1_i64);
+        case.build.sample(f64::from(s), Source::Tables, [row]);
+    }
+    let upserts = case.diagnose();
+    assert!(problems(&upserts).is_empty());
+    let finding = found(&upserts, D18);
+    assert_eq!(finding.kind, Kind::Symptom);
+    assert!(!finding.not_observable.is_empty());
+}
+
+#[test]
+fn work_that_is_rolled_back() {
+    let of = |rolled: f64| {
+        plain()
+            .flushes(0.5, 0.2)
+            .counts(Source::Database, [("xact_commit", 1.0), ("xact_rollback", rolled)])
+            .statement(
+                "INSERT INTO t (a) VALUES ($1)",
+                1.0,
+                2.0,
+                [("rows", 1.0), ("wal_bytes", 200.0)],
+            )
+            .statement("SELECT b FROM u WHERE a = $1", 3.0, 0.2, [])
+            .diagnose()
+    };
+    assert_eq!(problems(&of(0.8)), [D20]);
+    assert!(problems(&of(0.01)).is_empty());
+}
+
+#[test]
+fn temporary_tables_a_call() {
+    let diagnosis = plain()
+        .statement("CREATE TEMP TABLE stage (a int) ON COMMIT DROP", 1.0, 1.5, [("wal_bytes", 4e3)])
+        .statement("INSERT INTO stage SELECT unnest($1)", 1.0, 0.2, [("rows", 20.0)])
+        .diagnose();
+    assert_eq!(problems(&diagnosis), [D21]);
+}
+
+#[test]
+fn spills_get_the_memory_they_need_once() {
+    let of = |bytes: f64, work_mem: &str| {
+        plain()
+            .sized("work_mem", work_mem, "kB", "user")
+            .counts(Source::Database, [("temp_bytes", bytes), ("temp_files", 1.0)])
+            .statement(
+                "SELECT * FROM t ORDER BY a",
+                1.0,
+                3.0,
+                [("temp_blks_written", bytes / 8192.0)],
+            )
+            .diagnose()
+    };
+    let diagnosis = of(8e6, "64");
+    assert_eq!(problems(&diagnosis), [D29]);
+    assert_eq!(commands(found(&diagnosis, D29)), ["ALTER SYSTEM SET work_mem = '16MB';"]);
+    assert!(problems(&of(8e3, "64")).is_empty());
+}
+
+#[test]
+fn compiling_longer_than_running() {
+    let times =
+        [("jit_functions", 5.0), ("jit_generation_time", 0.4), ("jit_optimization_time", 1.0)];
+    let of = |jit: &str| {
+        plain().setting("jit", jit).statement("SELECT sum(a) FROM t", 1.0, 2.0, times).diagnose()
+    };
+    let diagnosis = of("on");
+    assert_eq!(problems(&diagnosis), [D43]);
+    assert_eq!(commands(found(&diagnosis, D43)), ["ALTER SYSTEM SET jit = 'off';"]);
+    // Somebody switched it off for all but the sessions seen: not advised again.
+    assert!(commands(found(&of("off"), D43)).is_empty());
+}
+
+#[test]
+fn counting_among_the_work() {
+    let diagnosis = plain()
+        .statement("SELECT count(*) FROM orders", 0.1, 20.0, [])
+        .statement("UPDATE t SET a = $1 WHERE id = $2", 1.0, 0.1, [("wal_bytes", 100.0)])
+        .statement("INSERT INTO u VALUES ($1)", 1.0, 0.1, [("wal_bytes", 300.0)])
+        .diagnose();
+    assert_eq!(problems(&diagnosis), [D30]);
+    let wal = found(&diagnosis, D31);
+    assert_eq!(wal.kind, Kind::Information);
+    assert!(wal.cause.starts_with("75 %"), "{}", wal.cause);
+}

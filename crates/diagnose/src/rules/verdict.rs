@@ -1,0 +1,68 @@
+//! The whole in one or two sentences.
+
+use super::bounds::FULL;
+use crate::{DiagnosisId, Finding, Kind, Reading, WaitClass};
+
+/// What a person should know who reads nothing else. `findings` are ranked.
+pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
+    let problems = || findings.iter().filter(|f| f.kind == Kind::Problem);
+    let of = |id: DiagnosisId| problems().find(|f| f.id == id);
+    if let Some(generator) = of(DiagnosisId::D54) {
+        return format!("{} Nothing else here can be trusted as a measure of it.", generator.cause);
+    }
+    if let Some(application) = of(DiagnosisId::D53) {
+        return application.cause.clone();
+    }
+    match problems().next() {
+        Some(first) => {
+            let worth = worth(first);
+            let others = problems().count() - 1;
+            let more = match others {
+                0 => String::new(),
+                1 => " One more problem is below.".to_owned(),
+                n => format!(" {n} more problems are below."),
+            };
+            format!("{}{worth}{more}", first.cause)
+        }
+        None => format!("Nothing to fix here. {}", bound(reading)),
+    }
+}
+
+/// What the first problem costs and what fixing it can gain.
+fn worth(finding: &Finding) -> String {
+    let Some(impact) = &finding.impact else { return String::new() };
+    let cost = format!(" It takes {:.0} % of the latency", 100.0 * impact.share.center);
+    let throughput = finding.gain.as_ref().and_then(|g| g.throughput.as_ref());
+    match throughput {
+        Some(bound) if bound.high() >= 0.005 => {
+            format!("{cost}; without it throughput rises by {:.0} % at most.", 100.0 * bound.high())
+        }
+        Some(_) => format!("{cost}; without it throughput hardly rises, another limit is reached."),
+        None => format!("{cost}."),
+    }
+}
+
+/// What bounds a load without problems.
+fn bound(reading: &Reading) -> String {
+    let busy = reading.summary.cpu.as_ref().and_then(|c| c.busy);
+    if let Some(busy) = busy.filter(|busy| *busy >= FULL) {
+        return format!("The load is bound by the processors, {:.0} % busy.", busy * 100.0);
+    }
+    let Some(time) = &reading.summary.time else {
+        return "What bounds the load cannot be said without samples of wait events.".to_owned();
+    };
+    let largest = time.parts.iter().max_by(|a, b| a.share.center.total_cmp(&b.share.center));
+    match largest {
+        Some(part) if part.class == WaitClass::Client => {
+            "The largest part of the latency is waiting for the client's next statement.".to_owned()
+        }
+        Some(part) if part.share.center > time.residual_share.unwrap_or(0.0) => format!(
+            "The largest part of the latency is {} ({:.0} %).",
+            part.class.label(),
+            100.0 * part.share.center
+        ),
+        _ => {
+            "The largest part of the latency is outside the server: network and client.".to_owned()
+        }
+    }
+}
