@@ -1,0 +1,240 @@
+//! D28: indexes that cost on every write and serve nothing.
+//!
+//! Kept out: primary keys, unique indexes (they refuse rows), exclusion constraints,
+//! indexes a foreign key points at or is checked by, the replica identity, and
+//! partitions of an index (their parent speaks for them).
+//!
+//! A B-tree entry takes 1 to 10 µs of CPU on cached pages; the statements that write
+//! the table bound it from above by the share that indexes have of a row's work.
+
+use walwright_record::{SchemaIndex, SchemaTable, TableKind, TargetKind};
+
+use super::by_cost;
+use super::foreign_keys::supports;
+use super::view::{TableUse, View, bounded};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
+
+/// Seconds of one entry.
+const ENTRY: (f64, f64, f64) = (1e-6, 3e-6, 10e-6);
+/// Work of one row besides its index entries, in entries: parsing, planning or
+/// binding, the executor, the heap, the WAL record.
+const REST_OF_A_ROW: f64 = 4.0;
+/// Seconds of a block that is read from outside shared buffers.
+const READ: (f64, f64) = (20e-6, 200e-6);
+/// On a server of someone's own, statistics this old have seen the weekly job.
+const LONG_ENOUGH_DAYS: f64 = 8.0;
+
+/// Why an index is not needed.
+enum Unneeded<'a> {
+    /// The same keys as another.
+    Duplicate(&'a SchemaIndex),
+    /// The keys begin another's.
+    Prefix(&'a SchemaIndex),
+    /// No query may use it.
+    Invalid,
+    /// No query used it.
+    Unused,
+}
+
+pub(super) fn findings(view: &View) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (table, used) in view.whole_tables() {
+        if used.index_entries() <= 0.0 || !table.indexes_complete {
+            continue;
+        }
+        let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
+        for index in &indexes {
+            if let Some(why) = unneeded(view, table, index, &indexes) {
+                found.push(finding(view, table, used, index, indexes.len(), &why));
+            }
+        }
+    }
+    found
+}
+
+fn unneeded<'i>(
+    view: &View,
+    table: &SchemaTable,
+    index: &SchemaIndex,
+    all: &[&'i SchemaIndex],
+) -> Option<Unneeded<'i>> {
+    let bound = index.primary || index.constraint.is_some() || index.referenced;
+    if bound || index.replica_identity || index.parent.is_some() {
+        return None;
+    }
+    if !index.valid {
+        // A partitioned index is invalid until all partitions have theirs.
+        return (table.kind != TableKind::Partitioned).then_some(Unneeded::Invalid);
+    }
+    let others = || all.iter().copied().filter(|other| other.oid != index.oid && other.valid);
+    if let Some(twin) = others().find(|other| replaces_whole(other, index)) {
+        return Some(Unneeded::Duplicate(twin));
+    }
+    if index.unique {
+        return None;
+    }
+    if let Some(longer) = others().find(|other| extends(other, index)) {
+        return Some(Unneeded::Prefix(longer));
+    }
+    let scanned = view.scans(index.oid).is_none_or(|scans| scans > 0.0);
+    (!scanned && !serves_a_key(view, table, index)).then_some(Unneeded::Unused)
+}
+
+/// Whether the catalog's foreign keys are unknown, or one of the table needs the index.
+fn serves_a_key(view: &View, table: &SchemaTable, index: &SchemaIndex) -> bool {
+    view.facts.foreign_keys.as_ref().is_none_or(|keys| {
+        keys.iter().any(|key| key.table == table.oid && supports(table, index, &key.columns))
+    })
+}
+
+fn alike(a: &SchemaIndex, b: &SchemaIndex) -> bool {
+    (&a.method, &a.predicate) == (&b.method, &b.predicate)
+}
+
+/// Whether `other` does all that `index` does, key for key. Of two that are equal in
+/// everything the older stays, unless the younger belongs to a constraint.
+fn replaces_whole(other: &SchemaIndex, index: &SchemaIndex) -> bool {
+    let carries = index.included.iter().all(|column| other.included.contains(column));
+    let stronger = other.unique || !index.unique;
+    let same_nulls = !index.unique || other.nulls_not_distinct == index.nulls_not_distinct;
+    let mutual = index.unique == other.unique
+        && index.included.len() == other.included.len()
+        && other.constraint.is_none()
+        && !other.referenced
+        && !other.replica_identity;
+    alike(other, index)
+        && (&other.keys, &other.key_semantics) == (&index.keys, &index.key_semantics)
+        && carries
+        && stronger
+        && same_nulls
+        && (!mutual || other.oid < index.oid)
+}
+
+/// Whether the keys of `index` begin those of `other`. Only a B-tree serves its prefixes.
+fn extends(other: &SchemaIndex, index: &SchemaIndex) -> bool {
+    let keys = index.keys.len();
+    alike(other, index)
+        && index.method == "btree"
+        && index.included.is_empty()
+        && other.keys.len() > keys
+        && other.keys[..keys] == index.keys[..]
+        && other.key_semantics.get(..keys) == Some(&index.key_semantics[..])
+}
+
+fn finding(
+    view: &View,
+    table: &SchemaTable,
+    used: TableUse,
+    index: &SchemaIndex,
+    indexes: usize,
+    why: &Unneeded,
+) -> Finding {
+    let (name, of) = (&index.name, table.qualified());
+    let cause = match why {
+        Unneeded::Duplicate(twin) => {
+            format!("index {name} of {of} does nothing that {} does not do", twin.name)
+        }
+        Unneeded::Prefix(longer) => {
+            format!(
+                "the keys of index {name} of {of} begin those of {}, which serves the same queries",
+                longer.name
+            )
+        }
+        Unneeded::Invalid => format!(
+            "index {name} of {of} is invalid: every write maintains it and no query may use it"
+        ),
+        Unneeded::Unused => format!("no query has used index {name} of {of}"),
+    };
+    let mut finding = view
+        .finding(DiagnosisId::D28, Kind::Problem, cause)
+        .about(format!("{}.{name}", index.schema))
+        .seen([view.evidence(
+            "pg_stat_user_tables",
+            "row versions that need an entry in it (inserts and updates that are not HOT)",
+            Value::Count(used.index_entries()),
+        )]);
+    if let Some(scans) = view.scans(index.oid) {
+        finding = finding.seen([Evidence::new(
+            "pg_stat_user_indexes.idx_scan",
+            "scans since statistics began",
+            Value::Count(scans),
+        )]);
+    }
+    if let Some(bytes) = index.bytes.filter(|bytes| *bytes > 0) {
+        finding = finding.seen([Evidence::new(
+            "pg_relation_size",
+            "its size",
+            Value::Bytes(bytes as f64),
+        )]);
+    }
+    let drop = match table.kind {
+        TableKind::Partitioned => "DROP INDEX",
+        _ => "DROP INDEX CONCURRENTLY",
+    };
+    finding = finding.advise(Action::ddl(
+        "drop it",
+        format!("{drop} {};", index.sql()),
+        format!("{};", concurrently(&index.definition, table)),
+    ));
+    finding = view.costing_cpu(finding, cost(view, table, used, index, indexes));
+    match why {
+        Unneeded::Unused => doubt(view, by_cost(finding)),
+        _ => finding,
+    }
+}
+
+/// What one index of so many costs a transaction.
+fn cost(
+    view: &View,
+    table: &SchemaTable,
+    used: TableUse,
+    index: &SchemaIndex,
+    indexes: usize,
+) -> walwright_stats::Estimate {
+    let entries = used.index_entries();
+    let writing = view.all_working(&view.writers(table, &["insert", "copy", "merge"]))
+        + view.all_working(&view.writers(table, &["update"]))
+            * (1.0 - used.hot / used.updated.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    let reads = view.index_reads(index.oid).unwrap_or(0.0);
+    let share = 1.0 / (indexes as f64 + REST_OF_A_ROW);
+    let low = entries * ENTRY.0 + reads * READ.0;
+    if writing <= 0.0 {
+        return bounded(
+            low,
+            entries * ENTRY.1 + reads * READ.0,
+            entries * ENTRY.2 + reads * READ.1,
+        );
+    }
+    let high = (writing / (indexes as f64 + 1.0)).max(reads * READ.1).min(writing);
+    bounded(low, writing * share, high)
+}
+
+/// What "never used" rests on.
+fn doubt(view: &View, mut finding: Finding) -> Finding {
+    let target = view.reading.record.target.as_ref();
+    if target.is_none_or(|t| t.kind == TargetKind::Attached) {
+        let since = view.facts.stats_reset;
+        let days = since.map(|reset| view.facts.at.since(reset).as_secs_f64() / 86_400.0);
+        if days.is_none_or(|days| days < LONG_ENOUGH_DAYS) {
+            finding.kind = Kind::Information;
+            finding = finding.blind_to(match days {
+                Some(days) => format!("use before the statistics began {days:.1} days ago"),
+                None => "since when scans are counted: the statistics were never reset, or it is not known when".to_owned(),
+            });
+        }
+    }
+    finding.blind_to("use on standbys: scans there are counted there")
+}
+
+/// The definition, as a statement that does not lock writers out where it can.
+fn concurrently(definition: &str, table: &SchemaTable) -> String {
+    if table.kind == TableKind::Partitioned {
+        return definition.to_owned();
+    }
+    for begins in ["CREATE INDEX ", "CREATE UNIQUE INDEX "] {
+        if let Some(rest) = definition.strip_prefix(begins) {
+            return format!("{begins}CONCURRENTLY {rest}");
+        }
+    }
+    definition.to_owned()
+}
