@@ -5,6 +5,7 @@ pub mod completion;
 pub mod export;
 pub mod pg;
 pub mod report;
+pub mod review;
 pub mod run;
 pub mod runs;
 pub mod welcome;

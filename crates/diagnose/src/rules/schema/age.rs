@@ -109,3 +109,30 @@ fn rate(view: &View) -> Option<f64> {
     let tables = view.facts.tables.iter().take(20);
     tables.filter_map(|table| ages(f64::from(table.oid))).max_by(f64::total_cmp)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bed, table};
+    use super::*;
+
+    #[test]
+    fn age_is_judged_against_the_limit_of_the_table() {
+        let found = |age: u64, own: Option<&str>| {
+            let mut bed = Bed::new();
+            bed.build.setting("autovacuum_freeze_max_age", "200000000");
+            bed.build.setting("vacuum_failsafe_age", "1600000000");
+            let mut t = table(1, "t", &["id"]);
+            t.gauges.xid_age = Some(age);
+            t.options.extend(own.map(|v| ("autovacuum_freeze_max_age".to_owned(), v.to_owned())));
+            bed.table(t, []);
+            bed.findings()
+        };
+        assert_eq!(found(150_000_000, None), []);
+        assert_eq!(found(210_000_000, None)[0].kind, Kind::Information);
+        assert_eq!(found(300_000_000, None)[0].kind, Kind::Problem);
+        assert_eq!(found(150_000_000, Some("100000000"))[0].kind, Kind::Problem);
+        let late = found(1_700_000_000, None);
+        assert!(late[0].cause.contains("refuses all writes"), "{}", late[0].cause);
+        assert_eq!(late[0].actions[0].command().unwrap(), "VACUUM (FREEZE) public.t;");
+    }
+}

@@ -68,3 +68,44 @@ fn condition(table: &SchemaTable, columns: &[String]) -> String {
         table.qualified()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use walwright_record::{PartitionPlan, Partitioning, TableKind};
+
+    use super::super::testing::{Bed, table};
+    use super::*;
+
+    fn found(scanned: u32, key_in_conditions: bool) -> Vec<Finding> {
+        let mut bed = Bed::new();
+        bed.table(table(2, "p_1", &["id", "day"]), [("n_tup_ins", 1.0)]);
+        let partitioning =
+            Partitioning { key: "RANGE (day)".into(), columns: vec!["day".into()], partitions: 16 };
+        bed.facts.tables[0].parent = Some(1);
+        bed.facts.tables.push(SchemaTable {
+            kind: TableKind::Partitioned,
+            partitioning: Some(partitioning),
+            ..table(1, "p", &["id", "day"])
+        });
+        bed.facts.plans.push(PartitionPlan {
+            query_id: "7".into(),
+            table: 1,
+            scanned,
+            partitions: 16,
+            key_in_conditions,
+        });
+        bed.statement(7, "SELECT * FROM p WHERE id = $1", 1.0, 1.0);
+        bed.findings()
+    }
+
+    #[test]
+    fn only_a_plan_that_cannot_leave_any_out_counts() {
+        let all = found(16, false);
+        let [finding] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((finding.id, finding.kind), (DiagnosisId::D16, Kind::Problem));
+        assert!(finding.cause.contains("RANGE (day)") && finding.cause.contains("all 16"));
+        assert!(finding.impact.as_ref().unwrap().share.center > 0.3);
+        assert_eq!(found(16, true), [], "an execution may still prune");
+        assert_eq!(found(3, false), []);
+    }
+}

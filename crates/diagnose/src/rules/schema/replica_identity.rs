@@ -149,3 +149,73 @@ fn unneeded(view: &View) -> Option<Finding> {
         bounded(cost(LOGICAL.0, BYTE.0), cost(LOGICAL.1, BYTE.1), cost(LOGICAL.2, BYTE.2)),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use walwright_record::{Publication, ReplicationSlot};
+
+    use super::super::testing::{Bed, index, primary, table};
+    use super::*;
+
+    fn bed(level: &str) -> Bed {
+        let mut bed = Bed::new();
+        bed.build.setting("wal_level", level);
+        let full =
+            SchemaTable { replica_identity: ReplicaIdentity::Full, ..table(1, "t", &["id", "a"]) };
+        bed.table(full, [("n_tup_upd", 1.0), ("n_tup_hot_upd", 1.0)]);
+        bed.facts.indexes = vec![primary(10, 1)];
+        bed.facts.slots = Some(vec![ReplicationSlot {
+            name: "s".into(),
+            logical: true,
+            active: true,
+            retained_bytes: None,
+        }]);
+        bed
+    }
+
+    #[test]
+    fn a_full_identity_costs_under_logical_alone() {
+        assert_eq!(bed("replica").findings(), []);
+        let found = bed("logical").findings();
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.id, DiagnosisId::D25);
+        assert_eq!(
+            finding.actions[0].command().unwrap(),
+            "ALTER TABLE public.t REPLICA IDENTITY DEFAULT;"
+        );
+        assert_eq!(
+            finding.actions[0].rollback.as_deref(),
+            Some("ALTER TABLE public.t REPLICA IDENTITY FULL;")
+        );
+        // E4: images are blamed on checkpoints.
+        assert!(finding.ruled_out[0].contains("checkpoints"));
+    }
+
+    #[test]
+    fn without_a_primary_key_a_unique_index_must_fit() {
+        let mut bed = bed("logical");
+        bed.facts.indexes = vec![SchemaIndex { unique: true, ..index(11, 1, "u", &[2]) }];
+        let command = bed.findings()[0].actions[0].command().unwrap();
+        assert_eq!(command, "ALTER TABLE public.t REPLICA IDENTITY USING INDEX u;");
+        bed.facts.tables[0].columns[1].not_null = false;
+        assert_eq!(bed.findings()[0].actions[0].command(), None);
+    }
+
+    #[test]
+    fn logical_without_a_reader_is_not_needed() {
+        let ids = |bed: &mut Bed| bed.findings().iter().map(|f| f.id).collect::<Vec<_>>();
+        let mut bed = bed("logical");
+        bed.facts.tables[0].replica_identity = ReplicaIdentity::Default;
+        assert_eq!(ids(&mut bed), []);
+        bed.facts.slots = Some(Vec::new());
+        assert_eq!(ids(&mut bed), [DiagnosisId::D26]);
+        bed.facts.publications = Some(vec![Publication {
+            name: "p".into(),
+            all_tables: true,
+            updates_or_deletes: true,
+        }]);
+        assert_eq!(ids(&mut bed), []);
+        bed.facts.publications = None;
+        assert_eq!(ids(&mut bed), [], "unknown is not none");
+    }
+}

@@ -274,3 +274,82 @@ fn ring(view: &View, behind: bool) -> Option<Finding> {
     );
     Some(action.into_iter().fold(finding, Finding::advise))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bed, table};
+    use super::*;
+
+    fn bed(dead: f64, live: f64, deleted: f64) -> Bed {
+        let mut bed = Bed::new();
+        for (name, value) in [
+            ("autovacuum", "on"),
+            ("autovacuum_vacuum_threshold", "50"),
+            ("autovacuum_vacuum_scale_factor", "0.2"),
+            ("autovacuum_naptime", "60"),
+        ] {
+            bed.build.setting(name, value);
+        }
+        bed.build.record.settings.iter_mut().for_each(|s| {
+            if s.name == "autovacuum_naptime" {
+                s.unit = Some("s".into());
+            }
+        });
+        let used = [
+            ("n_tup_ins", 1.0),
+            ("n_tup_del", deleted),
+            ("seq_scan", 1.0),
+            ("n_dead_tup", dead),
+            ("n_live_tup", live),
+            ("reltuples", live),
+            ("autovacuum_count", 0.0),
+        ];
+        bed.table(table(1, "t", &["id"]), used);
+        bed.statement(7, "DELETE FROM t WHERE id < $1", 1.0, 1.0);
+        bed
+    }
+
+    fn ids(bed: &mut Bed) -> Vec<(DiagnosisId, Kind)> {
+        bed.findings().iter().map(|f| (f.id, f.kind)).collect()
+    }
+
+    #[test]
+    fn a_staging_table_full_of_dead_rows() {
+        let found = bed(100_000.0, 500.0, 1.0).findings();
+        assert_eq!((found[0].id, found[0].kind), (DiagnosisId::D22, Kind::Problem));
+        assert!(
+            found[0]
+                .actions
+                .iter()
+                .any(|a| a.command().is_some_and(|c| c == "VACUUM (ANALYZE) public.t;"))
+        );
+        assert_eq!(ids(&mut bed(5_000.0, 100.0, 1.0)), [], "few");
+    }
+
+    #[test]
+    fn dead_rows_that_autovacuum_will_take_are_nothing_to_say() {
+        // Over the threshold, but in a window shorter than two naptimes.
+        assert_eq!(ids(&mut bed(90_000.0, 100_000.0, 0.1)), []);
+    }
+
+    #[test]
+    fn autovacuum_switched_off_is_a_problem_once_rows_die() {
+        let mut off = bed(90_000.0, 100_000.0, 0.1);
+        off.facts.tables[0].options.insert("autovacuum_enabled".into(), "false".into());
+        let found = off.findings();
+        assert_eq!((found[0].id, found[0].kind), (DiagnosisId::D38, Kind::Problem));
+        assert_eq!(
+            found[0].actions[0].command().unwrap(),
+            "ALTER TABLE public.t RESET (autovacuum_enabled);"
+        );
+        off.facts.tables[0].options.clear();
+        off.build.record.settings.remove(0);
+        off.build.setting("autovacuum", "off");
+        let found = off.findings();
+        assert_eq!(found[0].actions[0].command().unwrap(), "ALTER SYSTEM SET autovacuum = 'on';");
+        let mut few = bed(100.0, 100_000.0, 0.1);
+        few.build.record.settings.remove(0);
+        few.build.setting("autovacuum", "off");
+        assert_eq!(ids(&mut few), [], "nothing to vacuum yet");
+    }
+}
