@@ -23,30 +23,32 @@ const FILES: [&str; 11] = [
     include_str!("../data/pg_other.toml"),
 ];
 
-/// What a change of a parameter can lose.
+/// What a change can lose. A setting of class X is never advised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DurabilityClass {
-    /// Nothing.
+    /// Safe: nothing can be lost.
     S,
-    /// Committed data or the ability to recover; the cluster stays consistent.
+    /// Committed data or recoverability may be lost; the cluster stays consistent.
+    /// Needs consent by name.
     D,
-    /// The cluster: it can be corrupted.
+    /// Can corrupt the cluster.
     X,
-    /// It belongs to the machine, not to the server.
+    /// The environment: kernel, devices, clients; other programs may feel it.
     E,
-    /// It moves cost past the measured window.
+    /// Moves cost out of the measured window: judge over whole checkpoints or
+    /// vacuum cycles.
     T,
 }
 
 impl DurabilityClass {
-    /// What the letter stands for, for display.
+    /// In words, for display.
     pub fn words(self) -> &'static str {
         match self {
             DurabilityClass::S => "safe",
-            DurabilityClass::D => "committed data or recoverability may be lost",
+            DurabilityClass::D => "may lose committed data",
             DurabilityClass::X => "can corrupt the cluster",
-            DurabilityClass::E => "changes the machine",
-            DurabilityClass::T => "moves cost past the measured window",
+            DurabilityClass::E => "changes the environment",
+            DurabilityClass::T => "moves cost in time: judge over whole checkpoints",
         }
     }
 }

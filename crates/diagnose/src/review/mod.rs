@@ -56,7 +56,7 @@ pub struct ReviewItem {
     pub why: String,
     /// What the value in force can lose, in words.
     pub can_lose: Option<String>,
-    /// What a change can lose: S, D, X, E or T.
+    /// What the change advised can lose, else any change of it: S, D, X, E or T.
     pub class: String,
     /// What a change takes: reload, restart, live.
     pub apply: String,
@@ -178,6 +178,10 @@ impl<'s, 'a> Item<'s, 'a> {
             .is_some_and(|value| self.subject.value(&self.item.name) == Some(&value));
         if !same {
             self.item.standing = self.item.standing.min(Standing::Advice);
+            let lowers = parameter(&self.item.name).is_some_and(|p| p.weaker.contains_key(&value));
+            if !lowers && ["D", "X"].contains(&self.item.class.as_str()) {
+                self.item.class = "S".to_owned();
+            }
             self.item.advised = Some(value);
             self.item.why = why.into();
         }

@@ -54,6 +54,7 @@ fn durability_traded_away_is_told_in_words() {
             "{name}"
         );
         assert!(item.can_lose.is_some(), "{name}");
+        assert_eq!(item.class, "S", "to go back to on loses nothing");
     }
     assert!(item(&review, "synchronous_commit").why.contains("up to 3000 ms"));
     assert_eq!(review.items[0].standing, Standing::Problem);

@@ -5,7 +5,7 @@
 //! leaves out everything but freezing, and at 2^31 less 3 million the server takes
 //! no more writes.
 
-use walwright_record::{SchemaTable, Source};
+use walwright_record::{Sample, SchemaTable, Source};
 
 use super::view::View;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
@@ -97,12 +97,11 @@ fn of(
 fn rate(view: &View) -> Option<f64> {
     let samples = view.reading.record.samples(Source::Tables);
     let ages = |relid: f64| {
-        let seen = samples.iter().filter_map(move |s| {
-            let row = s.rows.iter().find(|row| row.number("relid") == Some(relid))?;
-            Some((s.at, row.number("relfrozenxid_age")?))
-        });
-        let first = seen.clone().next()?;
-        let last = seen.last()?;
+        let age = |sample: &Sample| {
+            let row = sample.rows.iter().find(|row| row.number("relid") == Some(relid))?;
+            Some((sample.at, row.number("relfrozenxid_age")?))
+        };
+        let (first, last) = (samples.iter().find_map(age)?, samples.iter().rev().find_map(age)?);
         let seconds = last.0.since(first.0).as_secs_f64();
         (seconds > 0.0).then(|| (last.1 - first.1) / seconds)
     };

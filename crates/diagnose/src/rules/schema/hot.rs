@@ -9,7 +9,7 @@ use walwright_record::{SchemaIndex, SchemaTable, TableKind};
 use super::by_cost;
 use super::statement_text::columns_set;
 use super::view::{TableUse, View, bounded};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, StatementUse, Value};
 
 /// Share of HOT updates under which a table is looked at: above it a full page now
 /// and then is normal.
@@ -109,7 +109,7 @@ fn table_finding(view: &View, table: &SchemaTable, used: TableUse) -> Option<Fin
     Some(by_cost(view.costing_cpu(finding, cost)))
 }
 
-fn upserts<'a>(view: &'a View, table: &'a SchemaTable) -> Vec<&'a crate::StatementUse> {
+fn upserts<'a, 'r>(view: &View<'a, 'r>, table: &'r SchemaTable) -> Vec<&'a StatementUse> {
     let both = view.writers(table, &["insert", "merge"]);
     both.into_iter().filter(|s| !columns_set(&s.plain()).is_empty()).collect()
 }

@@ -55,7 +55,7 @@ pub(super) fn findings(view: &View) -> Vec<Finding> {
 fn unneeded<'i>(
     view: &View,
     table: &SchemaTable,
-    index: &SchemaIndex,
+    index: &'i SchemaIndex,
     all: &[&'i SchemaIndex],
 ) -> Option<Unneeded<'i>> {
     let bound = index.primary || index.constraint.is_some() || index.referenced;
@@ -76,8 +76,11 @@ fn unneeded<'i>(
     if let Some(longer) = others().find(|other| extends(other, index)) {
         return Some(Unneeded::Prefix(longer));
     }
-    let scanned = view.scans(index.oid).is_none_or(|scans| scans > 0.0);
-    (!scanned && !serves_a_key(view, table, index)).then_some(Unneeded::Unused)
+    // What an index that goes served, this one will serve.
+    let heir = others().filter(|other| replaces_whole(index, other) || extends(index, other));
+    let scans = heir.chain([index]).map(|of| view.scans(of.oid)).sum::<Option<f64>>();
+    let unused = scans.is_some_and(|scans| scans <= 0.0);
+    (unused && !serves_a_key(view, table, index)).then_some(Unneeded::Unused)
 }
 
 /// Whether the catalog's foreign keys are unknown, or one of the table needs the index.
@@ -263,6 +266,10 @@ mod tests {
     fn duplicates_and_prefixes_are_found_and_constraints_are_kept() {
         let twins = || vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])];
         assert_eq!(subjects(bed(twins())), ["public.second"]);
+        // All scans went to the twin that goes: the one that stays will have them.
+        let mut idle = twins();
+        idle[0].scans = Some(0);
+        assert_eq!(subjects(bed(idle)), ["public.second"]);
         let unique = SchemaIndex { unique: true, ..index(12, 1, "second", &[2]) };
         assert_eq!(subjects(bed(vec![index(11, 1, "first", &[2]), unique])), ["public.first"]);
         let prefix = vec![index(11, 1, "short", &[2]), index(12, 1, "long", &[2, 3])];

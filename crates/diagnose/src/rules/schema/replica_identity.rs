@@ -19,6 +19,10 @@ const BYTE: (f64, f64, f64) = (0.5e-9, 1e-9, 3e-9);
 /// write load; less where most of it is full-page images.
 const LOGICAL: (f64, f64, f64) = (0.0, 0.05, 0.12);
 
+/// Part of the time of flushes that goes with the bytes, the rest being a device's
+/// latency whatever it is given.
+const OF_FLUSH: f64 = 0.3;
+
 pub(super) fn findings(view: &View) -> Vec<Finding> {
     if !view.reading.is_set("wal_level", "logical") {
         return Vec::new();
@@ -70,7 +74,8 @@ fn whole_rows(view: &View, table: &SchemaTable, used: TableUse) -> Option<Findin
     }
     let share = view.wal_bytes().map_or(0.0, |all| (bytes / all).min(1.0));
     let flushing = view.flushing() * share;
-    let cost = bounded(bytes * BYTE.0, bytes * BYTE.1 + 0.3 * flushing, bytes * BYTE.2 + flushing);
+    let cost =
+        bounded(bytes * BYTE.0, bytes * BYTE.1 + OF_FLUSH * flushing, bytes * BYTE.2 + flushing);
     Some(view.costing_wal(finding, cost))
 }
 
@@ -143,7 +148,8 @@ fn unneeded(view: &View) -> Option<Finding> {
         view.reading.set("wal_level", "replica", "log no more than standbys and archives need");
     let finding = set.into_iter().fold(finding, Finding::advise);
     let bytes = view.wal_bytes().unwrap_or(0.0);
-    let cost = |share: f64, byte: f64| share * (bytes * byte + view.flushing());
+    // A flush is mostly the device's latency: only part of it goes with the bytes.
+    let cost = |share: f64, byte: f64| share * (bytes * byte + OF_FLUSH * view.flushing());
     Some(view.costing_wal(
         finding,
         bounded(cost(LOGICAL.0, BYTE.0), cost(LOGICAL.1, BYTE.1), cost(LOGICAL.2, BYTE.2)),

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use walwright_record::{Row, SchemaFacts, SchemaTable, Source, TableKind};
+use walwright_record::{SchemaFacts, SchemaTable, Source, TableKind};
 use walwright_stats::{Confidence, Estimate, Interval, Method};
 
 use crate::counters::RowDifference;
 use crate::{
     Evidence, Finding, Impact, Kind, Per, Reading, Relief, StatementUse, Value, WaitClass,
+    work_between,
 };
 
 /// The catalog and the counters of its tables and indexes over the window.
@@ -20,6 +21,24 @@ pub(super) struct View<'a, 'r> {
     indexes: HashMap<u32, RowDifference>,
     /// Work done while the counters moved.
     work: f64,
+    /// The client's statements, each read once: there may be thousands.
+    statements: Vec<Text<'a>>,
+    /// Seconds of a transaction that statements were sampled waiting for locks, by `queryid`.
+    locked: HashMap<String, f64>,
+}
+
+/// A statement with what its text says.
+struct Text<'a> {
+    statement: &'a StatementUse,
+    plain: String,
+    verb: String,
+    target: Option<Name>,
+}
+
+/// A table's name as a statement writes it, without quotes and in lower case.
+struct Name {
+    schema: Option<String>,
+    name: String,
 }
 
 /// What happened to a table in a transaction; to all partitions of one that has some.
@@ -57,6 +76,8 @@ impl<'a, 'r> View<'a, 'r> {
             reading,
             facts,
             per: work.unit.into(),
+            statements: texts(reading),
+            locked: locked(reading),
             tables: by(tables.rows, "relid"),
             indexes: by(indexes, "indexrelid"),
             work: work.count,
@@ -123,29 +144,29 @@ impl<'a, 'r> View<'a, 'r> {
 
     /// The client's statements that write this table, or the partitioned table above it,
     /// with one of these verbs.
-    pub(super) fn writers(
-        &self,
-        table: &'r SchemaTable,
-        verbs: &'static [&'static str],
-    ) -> Vec<&StatementUse> {
+    pub(super) fn writers(&self, table: &'r SchemaTable, verbs: &[&str]) -> Vec<&'a StatementUse> {
         let mut names = vec![table];
         while let Some(parent) = names.last().and_then(|t| self.facts.table(t.parent?)) {
             names.push(parent);
         }
-        let Ok(statements) = &self.reading.statements else { return Vec::new() };
-        statements
-            .toplevel()
-            .filter(|s| verbs.contains(&s.verb().as_str()))
-            .filter(|s| s.target().is_some_and(|target| names.iter().any(|t| is(t, &target))))
+        let names: Vec<(String, String)> =
+            names.iter().map(|t| (t.schema.to_lowercase(), t.name.to_lowercase())).collect();
+        self.statements
+            .iter()
+            .filter(|text| verbs.contains(&text.verb.as_str()))
+            .filter(|text| {
+                text.target.as_ref().is_some_and(|target| names.iter().any(|t| target.is(t)))
+            })
+            .map(|text| text.statement)
             .collect()
     }
 
     /// The client's statements whose text names this table.
-    pub(super) fn mentioning(&self, table: &SchemaTable) -> Vec<&StatementUse> {
-        let Ok(statements) = &self.reading.statements else { return Vec::new() };
+    pub(super) fn mentioning(&self, table: &SchemaTable) -> Vec<&'a StatementUse> {
         let name = table.name.to_lowercase();
         let word = |c: char| c.is_alphanumeric() || c == '_';
-        statements.toplevel().filter(|s| s.plain().split(|c| !word(c)).any(|w| w == name)).collect()
+        let names = |text: &&Text| text.plain.split(|c| !word(c)).any(|w| w == name);
+        self.statements.iter().filter(names).map(|text| text.statement).collect()
     }
 
     /// Seconds of a transaction that a statement works: its execution time without
@@ -153,11 +174,8 @@ impl<'a, 'r> View<'a, 'r> {
     pub(super) fn working(&self, statement: &StatementUse) -> f64 {
         let Ok(statements) = &self.reading.statements else { return 0.0 };
         let executing = statement.seconds() / statements.work.count;
-        let waiting = self.reading.spent(|row: &Row| {
-            row.text("wait_event_type") == Some("Lock")
-                && row.0.get("query_id").is_some_and(|id| id.to_string() == statement.query_id)
-        });
-        (executing - waiting.map_or(0.0, |w| w.center)).max(0.0)
+        let waiting = self.locked.get(&statement.query_id).copied().unwrap_or(0.0);
+        (executing - waiting).max(0.0)
     }
 
     /// The same for several.
@@ -230,13 +248,47 @@ pub(super) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
     }
 }
 
-/// Whether a name in a statement, in lower case, is this table.
-fn is(table: &SchemaTable, written: &str) -> bool {
-    let written = written.replace('"', "");
-    let (schema, name) = match written.rsplit_once('.') {
-        Some((schema, name)) => (Some(schema), name),
-        None => (None, written.as_str()),
+fn texts<'a>(reading: &'a Reading) -> Vec<Text<'a>> {
+    let Ok(statements) = &reading.statements else { return Vec::new() };
+    let text = |statement: &'a StatementUse| Text {
+        statement,
+        plain: statement.plain(),
+        verb: statement.verb(),
+        target: statement.target().map(|written| Name::of(&written)),
     };
-    name == table.name.to_lowercase()
-        && schema.is_none_or(|schema| schema == table.schema.to_lowercase())
+    statements.toplevel().map(text).collect()
+}
+
+/// Sessions of a mean tick that wait for a lock, by statement, over transactions a
+/// second: seconds of a transaction, by Little's law.
+fn locked(reading: &Reading) -> HashMap<String, f64> {
+    let samples = reading.record.samples(Source::Waits);
+    let ticks: Vec<_> = samples.iter().filter(|s| reading.window.contains(s.at)).collect();
+    let [first, .., last] = ticks.as_slice() else { return HashMap::new() };
+    let Ok(work) = work_between(reading.record, first.at, last.at) else { return HashMap::new() };
+    let rate = work.count / last.at.since(first.at).as_secs_f64();
+    let mut locked = HashMap::new();
+    for row in ticks.iter().flat_map(|tick| &tick.rows) {
+        if row.text("wait_event_type") == Some("Lock")
+            && let (Some(id), Some(sessions)) = (row.0.get("query_id"), row.number("sessions"))
+        {
+            *locked.entry(id.to_string()).or_insert(0.0) += sessions / ticks.len() as f64 / rate;
+        }
+    }
+    locked
+}
+
+impl Name {
+    fn of(written: &str) -> Name {
+        let written = written.replace('"', "");
+        match written.rsplit_once('.') {
+            Some((schema, name)) => Name { schema: Some(schema.to_owned()), name: name.to_owned() },
+            None => Name { schema: None, name: written },
+        }
+    }
+
+    /// Whether it can be the table of this schema and name, both in lower case.
+    fn is(&self, (schema, name): &(String, String)) -> bool {
+        self.name == *name && self.schema.as_ref().is_none_or(|own| own == schema)
+    }
 }
