@@ -79,6 +79,11 @@ pub enum Command {
     Commit(RunName),
     /// Write the HTML report of a run again.
     Report(ReportArgs),
+    /// Review settings: of a configuration file, a server, or a run.
+    ///
+    /// Each setting that bears on writes: its value, what it should be on this machine and
+    /// under this load, why, and what a change takes and can lose.
+    Review(ReviewArgs),
     /// Export a run: the whole as JSON, or one series as CSV.
     Export(ExportArgs),
     /// Delete runs and their reports.
@@ -296,6 +301,39 @@ pub struct ReportArgs {
     pub markdown: bool,
 }
 
+/// `walwright review`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright review                                   the settings of the last run, judged by its load
+  walwright review /etc/postgresql/18/main/postgresql.conf
+  walwright review postgresql.conf --run latest --memory 64GB --processors 16
+  walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there")]
+pub struct ReviewArgs {
+    /// A configuration file, or a run: `latest`, its name, or the beginning or end of the name.
+    #[arg(value_name = "FILE|RUN", conflicts_with = "dsn")]
+    pub subject: Option<String>,
+    /// Connection string of a server of yours: a URI or keywords.
+    #[arg(long, value_name = "DSN")]
+    pub dsn: Option<String>,
+    /// Judge by the load of this run.
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Major version that a file is for. The default is that of its data directory, else 18.
+    #[arg(long, value_name = "MAJOR", value_parser = clap::value_parser!(u32).range(14..=18), conflicts_with = "dsn")]
+    pub pg: Option<u32>,
+    /// Memory of the server's machine, such as 64GB. The default is this machine's, where the
+    /// server is here or only a file is known.
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub memory: Option<u64>,
+    /// Its processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub processors: Option<u32>,
+    /// Show also what is fine.
+    #[arg(long)]
+    pub all: bool,
+}
+
 /// `walwright export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -388,6 +426,22 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses `64GB`, `512MB`, `1.5TB`, as bytes.
+fn memory(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a size of memory: write 64GB or 512MB");
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let unit: f64 = match unit {
+        "MB" | "M" => 1_048_576.0,
+        "GB" | "G" => 1_073_741_824.0,
+        "TB" | "T" => 1_099_511_627_776.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * unit;
+    if bytes >= 1_048_576.0 && bytes < 1e18 { Ok(bytes as u64) } else { Err(wrong()) }
+}
+
 /// A duration that is not zero.
 fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
@@ -435,6 +489,14 @@ mod tests {
         assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
         for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "1e12h", "nan"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn memory_has_a_unit() {
+        assert_eq!(memory("1.5GB"), Ok(1_610_612_736));
+        for wrong in ["", "64", "GB", "-1GB", "1e30TB", "5 parsecs", "0MB"] {
+            assert!(memory(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -33,6 +33,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Diagnose(args)) => commands::diagnose::execute(&lab, &args, output),
         Some(Command::Commit(name)) => commands::commit::execute(&lab, &name, output),
         Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
+        Some(Command::Review(args)) => commands::review::show(&lab, &args, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),

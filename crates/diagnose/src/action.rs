@@ -1,36 +1,7 @@
 //! What a person can do about a finding: a change that can be typed and undone.
 
 use serde::Serialize;
-
-/// What a change can lose. A setting of class X is never advised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum DurabilityClass {
-    /// Safe: nothing can be lost.
-    S,
-    /// Committed data or recoverability may be lost; the cluster stays consistent.
-    /// Needs consent by name.
-    D,
-    /// Can corrupt the cluster.
-    X,
-    /// The environment: kernel, devices, clients; other programs may feel it.
-    E,
-    /// Moves cost out of the measured window: judge over whole checkpoints or
-    /// vacuum cycles.
-    T,
-}
-
-impl DurabilityClass {
-    /// In words, for display.
-    pub fn words(self) -> &'static str {
-        match self {
-            DurabilityClass::S => "safe",
-            DurabilityClass::D => "may lose committed data",
-            DurabilityClass::X => "can corrupt the cluster",
-            DurabilityClass::E => "changes the environment",
-            DurabilityClass::T => "moves cost in time: judge over whole checkpoints",
-        }
-    }
-}
+pub use walwright_catalog::DurabilityClass;
 
 /// The change itself, exact enough to be typed or executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

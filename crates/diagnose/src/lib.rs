@@ -7,6 +7,7 @@
 //! - [`timeline`] is what its plots show ([`Timeline`]).
 //! - [`findings`] is what an expert says about it: causes, what each costs, what
 //!   fixing it can gain, what to type ([`Diagnosis`]). The rules are in `rules`.
+//! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`].
 //!
@@ -33,6 +34,7 @@ mod id;
 mod latency;
 mod not_observable;
 mod reading;
+mod review;
 mod rules;
 mod seconds;
 mod series;
@@ -63,6 +65,7 @@ pub use latency::{
 };
 pub use not_observable::{Blind, NotObservable};
 pub use reading::Reading;
+pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
 pub use series::{Series, Unit};
 pub use statement_use::{StatementUse, StatementUses, statement_uses};
 pub use statements::{Statement, Statements, statements};

@@ -6,6 +6,8 @@
 //!   It also measures its own cost.
 //! - [`target_facts`], [`settings`] and [`host_facts`] describe server and machine
 //!   once, before the load.
+//! - [`schema_facts`] reads tables, indexes and foreign keys from the catalog, bounded in
+//!   rows and time; [`partition_plans`] looks at plans over partitioned tables.
 //! - [`storage_probe`] measures flush latency where the WAL lies, [`cpu_probe`] the
 //!   speed of one processor.
 //!
@@ -51,7 +53,8 @@ pub use cost::{ProbeReport, SlowedSource};
 pub use cpu::cpu_probe;
 pub use error::ProbeError;
 pub use facts::{
-    TablesOfInterest, TargetDescription, host_facts, settings, target_facts, wal_directory,
+    TablesOfInterest, TargetDescription, host_facts, partition_plans, schema_facts, settings,
+    target_facts, wal_directory,
 };
 pub use host::HostScope;
 pub use observation::{Observation, Sink};

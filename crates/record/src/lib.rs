@@ -16,6 +16,7 @@ mod name;
 mod record;
 mod run;
 mod sample;
+mod schema;
 mod store;
 mod time;
 mod warning;
@@ -30,6 +31,11 @@ pub use name::Name;
 pub use record::Record;
 pub use run::{Event, Phase, PhaseName, RunHeader, RunId, RunState};
 pub use sample::{Row, Sample, Scalar, Source};
+pub use schema::{
+    ColumnStatistics, ForeignKey, ForeignKeyAction, PartitionPlan, Partitioning, Publication,
+    ReplicaIdentity, ReplicationSlot, SchemaColumn, SchemaFacts, SchemaIndex, SchemaTable,
+    TableGauges, TableKind, qualified_identifier, quoted_identifier,
+};
 pub use store::{RunWriter, Store, StoreError};
 pub use time::{Timestamp, Window};
 pub use warning::{Warning, WarningCode};

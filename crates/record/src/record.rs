@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts, LoadInterval, Phase,
-    PhaseName, RunHeader, Sample, Setting, Source, StorageProbe, TargetFacts, Timestamp, Warning,
-    Window, WorkloadFacts,
+    PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source, StorageProbe, TargetFacts,
+    Timestamp, Warning, Window, WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.
@@ -17,6 +17,10 @@ pub struct Record {
     pub target: Option<TargetFacts>,
     /// Its settings when the load began.
     pub settings: Vec<Setting>,
+    /// The schema when the load began.
+    pub schema: Option<SchemaFacts>,
+    /// The schema when the load had ended, where it had changed or plans were looked at.
+    pub schema_end: Option<SchemaFacts>,
     /// The machine.
     pub host: Option<HostFacts>,
     /// The workload.
@@ -53,6 +57,8 @@ impl Record {
             header,
             target: None,
             settings: Vec::new(),
+            schema: None,
+            schema_end: None,
             host: None,
             workload: None,
             load: None,

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use walwright_record::{
-    Event, LatencyHistogram, LoadInterval, PhaseName, Row, RunHeader, RunId, RunState, Sample,
-    ScriptInterval, Source, SparseHistogram, Store, StoreError, Timestamp, Warning, WarningCode,
+    Event, LatencyHistogram, LoadInterval, PartitionPlan, PhaseName, Row, RunHeader, RunId,
+    RunState, Sample, SchemaFacts, ScriptInterval, Source, SparseHistogram, Store, StoreError,
+    Timestamp, Warning, WarningCode,
 };
 
 const ORIGIN: Timestamp = Timestamp(1_790_000_000_000_000);
@@ -225,4 +226,32 @@ fn other_files_are_refused_with_a_reason() {
     let newer = rusqlite::Connection::open(&file).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     assert!(matches!(Store::open(lab.path()), Err(StoreError::TooNew { found: 99, .. })));
+}
+
+#[test]
+fn the_schema_is_kept_as_it_was_before_and_after() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let mut run = store.begin(&header("20261120-000000-aaa")).unwrap();
+    let before = SchemaFacts {
+        foreign_keys: Some(Vec::new()),
+        incomplete: vec!["sizes: a lock".to_owned()],
+        ..SchemaFacts::default()
+    };
+    let after = SchemaFacts {
+        plans: vec![PartitionPlan {
+            query_id: "-77".to_owned(),
+            table: 5,
+            scanned: 4,
+            partitions: 4,
+            key_in_conditions: false,
+        }],
+        ..before.clone()
+    };
+    run.schema(&before).unwrap();
+    run.schema_end(&after).unwrap();
+    run.finish(RunState::Complete, ORIGIN, None).unwrap();
+    let record = store.load(run.id()).unwrap();
+    // Unknown publications stay unknown, known absence of keys stays known.
+    assert_eq!((record.schema, record.schema_end), (Some(before), Some(after)));
 }

@@ -100,6 +100,8 @@ pub enum Method {
     HierarchicalBootstrap,
     /// Bootstrap of the residuals of a fitted curve.
     ResidualBootstrap,
+    /// No sampling at all: the ends are what a cost model allows at least and at most.
+    CostModel,
 }
 
 /// A reason to trust an estimate less, with the figures a person needs to judge it.

@@ -75,6 +75,8 @@ fn whole(record: &Record) -> Value {
         "run": record.header,
         "target": record.target,
         "settings": record.settings,
+        "schema": record.schema,
+        "schema_end": record.schema_end,
         "host": record.host,
         "workload": record.workload,
         "load": record.load,

@@ -7,6 +7,7 @@ pub mod diagnose;
 pub mod export;
 pub mod pg;
 pub mod report;
+pub mod review;
 pub mod run;
 pub mod runs;
 pub mod welcome;

@@ -190,6 +190,14 @@ impl Context {
             self.phase(PhaseName::Collect);
         }
         observation.end(self).await;
+        if driven.is_ok() {
+            let described = async {
+                observe::describe_end(self, &ready.seen, &ready.client).await;
+                Ok(())
+            };
+            // Whoever asked to stop does not wait for it.
+            let _: Result<(), RunError> = self.unless_stopped(described).await;
+        }
 
         let driven = match driven {
             Err(RunError::NothingSucceeds { kind, text }) => {

@@ -9,7 +9,7 @@ use walwright_probe::{
     Clock, Connector, HostScope, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
     TablesOfInterest, TargetDescription,
 };
-use walwright_record::{TargetKind, Warning, WarningCode};
+use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 
 use super::target::Target;
 use super::{Context, RunError, blocking};
@@ -23,6 +23,7 @@ const LARGEST_TABLES: u16 = 20;
 /// What was seen before the load.
 pub(super) struct Seen {
     host: HostScope,
+    schema: Option<SchemaFacts>,
 }
 
 /// Describes target and machine and measures flush latency and processor speed.
@@ -44,10 +45,26 @@ pub(super) async fn describe(
     let host = HostScope::of(&facts);
     context.recorder.write(move |writer| writer.target(&facts));
     context.recorder.write(move |writer| writer.settings(&settings));
+    let mut schema = None;
     if context.plan.probe.is_some() {
         describe_host(context, target, &host, sync_method).await?;
+        context.observer.notice(Progress::Step("the schema"));
+        let facts = walwright_probe::schema_facts(client).await;
+        schema = Some(facts.clone());
+        context.recorder.write(move |writer| writer.schema(&facts));
     }
-    Ok(Seen { host })
+    Ok(Seen { host, schema })
+}
+
+/// Reads the schema again once the load has ended, with plans of what was run; keeps
+/// it where it tells more than before.
+pub(super) async fn describe_end(context: &Context, seen: &Seen, client: &Client) {
+    let Some(before) = &seen.schema else { return };
+    let mut facts = walwright_probe::schema_facts(client).await;
+    walwright_probe::partition_plans(client, &mut facts).await;
+    if !facts.plans.is_empty() || !facts.same_definitions(before) {
+        context.recorder.write(move |writer| writer.schema_end(&facts));
+    }
 }
 
 fn tables(context: &Context) -> TablesOfInterest {

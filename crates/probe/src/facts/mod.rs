@@ -2,6 +2,7 @@
 
 mod host;
 mod locality;
+mod schema_audit;
 mod settings;
 mod tables;
 mod target;
@@ -10,6 +11,7 @@ mod virtualisation;
 use std::path::{Path, PathBuf};
 
 pub use host::host_facts;
+pub use schema_audit::{partition_plans, schema_facts};
 pub use settings::settings;
 pub use tables::TablesOfInterest;
 pub use target::{TargetDescription, target_facts};

@@ -4,4 +4,5 @@ mod bench;
 mod facts;
 mod interruptions;
 mod privileges;
+mod schema;
 mod versions;

@@ -94,6 +94,8 @@ impl Reader<'_> {
             match name.as_str() {
                 "target" => record.target = Some(self.json(name, body)?),
                 "settings" => record.settings = self.json(name, body)?,
+                "schema" => record.schema = Some(self.json(name, body)?),
+                "schema_end" => record.schema_end = Some(self.json(name, body)?),
                 "host" => record.host = Some(self.json(name, body)?),
                 "workload" => record.workload = Some(self.json(name, body)?),
                 "load" => record.load = Some(self.json(name, body)?),

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{StoreError, connect};
 use crate::{
     CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
-    RunHeader, RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts,
-    Timestamp, Warning, WorkloadFacts,
+    RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram, StorageProbe,
+    TargetFacts, Timestamp, Warning, WorkloadFacts,
 };
 
 /// Writes one run; each call is durable against the death of this process.
@@ -77,6 +77,16 @@ impl RunWriter {
     /// Stores the server's settings.
     pub fn settings(&mut self, settings: &[Setting]) -> Result<(), StoreError> {
         self.fact("settings", &settings)
+    }
+
+    /// Stores the schema as it was when the load began.
+    pub fn schema(&mut self, facts: &SchemaFacts) -> Result<(), StoreError> {
+        self.fact("schema", facts)
+    }
+
+    /// Stores the schema as it was when the load had ended.
+    pub fn schema_end(&mut self, facts: &SchemaFacts) -> Result<(), StoreError> {
+        self.fact("schema_end", facts)
     }
 
     /// Stores what is known of the machine.

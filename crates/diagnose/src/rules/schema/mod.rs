@@ -1,8 +1,50 @@
 //! What the schema costs: indexes, keys, partitions, row versions, vacuum and age.
+//!
+//! Each rule takes a definition from the catalog and what the load did with it. A
+//! definition that the load does not touch costs nothing and is no finding, and
+//! nothing is advised that exists. Costs are bounded by a model whose constants are
+//! stated where they are used; the interval says how little the model knows.
 
-use crate::{Finding, Reading};
+mod age;
+mod foreign_keys;
+mod hot;
+mod indexes;
+mod keys;
+mod partitions;
+mod replica_identity;
+mod statement_text;
+#[cfg(test)]
+mod testing;
+mod toast;
+mod vacuum;
+mod view;
+
+use crate::{Finding, Kind, Reading};
+use view::View;
+
+/// Share of the latency from which a cost that depends on the load's habits, not on
+/// a plain defect, is a problem: below it a fix is lost in the noise of a run.
+const MATERIAL: f64 = 0.02;
 
 /// The findings of this family.
-pub(super) fn findings(_reading: &Reading) -> Vec<Finding> {
-    Vec::new()
+pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    let Some(view) = View::of(reading) else { return Vec::new() };
+    let rules: [fn(&View) -> Vec<Finding>; 9] = [
+        foreign_keys::findings,
+        indexes::findings,
+        hot::findings,
+        keys::findings,
+        partitions::findings,
+        replica_identity::findings,
+        toast::findings,
+        vacuum::findings,
+        age::findings,
+    ];
+    rules.iter().flat_map(|rule| rule(&view)).collect()
+}
+
+/// A problem where the cost matters, else information.
+fn by_cost(finding: Finding) -> Finding {
+    let matters = finding.impact.as_ref().is_some_and(|i| i.share.center >= MATERIAL);
+    Finding { kind: if matters { Kind::Problem } else { Kind::Information }, ..finding }
 }

@@ -1,0 +1,325 @@
+//! The catalogue's entries.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Value, ValueError};
+
+/// One file a layer.
+const FILES: [&str; 11] = [
+    include_str!("../data/os_memory.toml"),
+    include_str!("../data/pg_memory.toml"),
+    include_str!("../data/pg_io.toml"),
+    include_str!("../data/pg_wal.toml"),
+    include_str!("../data/pg_checkpoint.toml"),
+    include_str!("../data/pg_commit.toml"),
+    include_str!("../data/pg_background_writer.toml"),
+    include_str!("../data/pg_autovacuum.toml"),
+    include_str!("../data/pg_parallel.toml"),
+    include_str!("../data/pg_observation.toml"),
+    include_str!("../data/pg_other.toml"),
+];
+
+/// What a change can lose. A setting of class X is never advised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DurabilityClass {
+    /// Safe: nothing can be lost.
+    S,
+    /// Committed data or recoverability may be lost; the cluster stays consistent.
+    /// Needs consent by name.
+    D,
+    /// Can corrupt the cluster.
+    X,
+    /// The environment: kernel, devices, clients; other programs may feel it.
+    E,
+    /// Moves cost out of the measured window: judge over whole checkpoints or
+    /// vacuum cycles.
+    T,
+}
+
+impl DurabilityClass {
+    /// In words, for display.
+    pub fn words(self) -> &'static str {
+        match self {
+            DurabilityClass::S => "safe",
+            DurabilityClass::D => "may lose committed data",
+            DurabilityClass::X => "can corrupt the cluster",
+            DurabilityClass::E => "changes the environment",
+            DurabilityClass::T => "moves cost in time: judge over whole checkpoints",
+        }
+    }
+}
+
+impl fmt::Display for DurabilityClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = match self {
+            DurabilityClass::S => "S",
+            DurabilityClass::D => "D",
+            DurabilityClass::X => "X",
+            DurabilityClass::E => "E",
+            DurabilityClass::T => "T",
+        };
+        f.pad(letter)
+    }
+}
+
+/// When a change takes effect, or what it takes to make it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Apply {
+    /// In one session by `SET`, in all new ones by a reload.
+    Session,
+    /// By a reload of the configuration.
+    Reload,
+    /// By a restart of the server.
+    Restart,
+    /// By writing a kernel value.
+    Live,
+    /// By mounting the file system anew.
+    Remount,
+    /// By making the cluster, array or file system anew.
+    Recreate,
+    /// By restarting a system service.
+    Service,
+    /// For each run of a load.
+    Run,
+}
+
+impl Apply {
+    /// In a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Apply::Session | Apply::Reload => "reload",
+            Apply::Restart => "restart",
+            Apply::Live => "live",
+            Apply::Remount => "remount",
+            Apply::Recreate => "recreate",
+            Apply::Service => "service restart",
+            Apply::Run => "each run",
+        }
+    }
+}
+
+/// The type of a value, as `pg_settings.vartype` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `on` or `off`.
+    Bool,
+    /// A whole number, with a unit where there is one.
+    Integer,
+    /// A fraction.
+    Real,
+    /// One of some words.
+    Enum,
+    /// Text.
+    String,
+}
+
+/// Where a search may look. Bounds are values as a person writes them; a value in
+/// `% ram` is a share of the machine's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchRange {
+    /// Lowest.
+    pub from: String,
+    /// Highest.
+    pub to: String,
+    /// `linear` or `log`.
+    pub scale: String,
+    /// Values that mean something of their own.
+    #[serde(default)]
+    pub special: Vec<String>,
+}
+
+/// What an older version had.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Older<T> {
+    until: u32,
+    #[serde(flatten)]
+    what: T,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OlderValue {
+    value: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OlderApply {
+    apply: Apply,
+}
+
+/// One parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Parameter {
+    /// Name, as the server or the kernel calls it.
+    pub name: String,
+    /// The layer it belongs to.
+    #[serde(skip)]
+    pub layer: String,
+    /// One sentence of what it does.
+    pub what: String,
+    /// Type.
+    pub kind: Kind,
+    /// Unit of a bare number, as `pg_settings.unit` writes it: `8kB`, `ms`.
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// The words an enum takes, in the builds that have them all.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// Smallest and largest value the server takes, in `unit`.
+    #[serde(default)]
+    pub bounds: Option<[String; 2]>,
+    #[serde(default)]
+    default: Option<String>,
+    #[serde(default)]
+    older_defaults: Vec<Older<OlderValue>>,
+    apply: Apply,
+    #[serde(default)]
+    older_apply: Option<Older<OlderApply>>,
+    /// What a change can lose.
+    pub class: DurabilityClass,
+    /// First major version that has it; `None` for 14 or earlier.
+    #[serde(default)]
+    pub since: Option<u32>,
+    /// Last major version that has it; `None` for 18 or later.
+    #[serde(default)]
+    pub until: Option<u32>,
+    /// Where a search may look; `None` where it is not to be searched.
+    #[serde(default)]
+    pub search: Option<SearchRange>,
+    /// When it has no effect.
+    #[serde(default)]
+    pub no_effect: Option<String>,
+    /// Values that lower durability, and what can be lost with them, in words.
+    #[serde(default)]
+    pub weaker: BTreeMap<String, String>,
+    /// Where the facts come from.
+    pub source: String,
+}
+
+impl Parameter {
+    /// Compiled-in default in a major version, in [`Parameter::unit`].
+    pub fn default(&self, major: u32) -> Option<&str> {
+        self.older_defaults
+            .iter()
+            .find(|older| major <= older.until)
+            .map(|older| older.what.value.as_str())
+            .or(self.default.as_deref())
+    }
+
+    /// When a change takes effect in a major version.
+    pub fn apply(&self, major: u32) -> Apply {
+        match &self.older_apply {
+            Some(older) if major <= older.until => older.what.apply,
+            _ => self.apply,
+        }
+    }
+
+    /// Whether a major version has it.
+    pub fn is_in(&self, major: u32) -> bool {
+        self.since.is_none_or(|since| major >= since)
+            && self.until.is_none_or(|until| major <= until)
+    }
+
+    /// Reads a value of it as the server would.
+    ///
+    /// # Errors
+    /// When it is not of the type, unit or range.
+    pub fn read(&self, text: &str) -> Result<Value, ValueError> {
+        Value::read(self, text)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layer {
+    layer: String,
+    parameter: Vec<Parameter>,
+}
+
+/// All parameters, layer by layer.
+pub fn parameters() -> &'static [Parameter] {
+    static ALL: OnceLock<Vec<Parameter>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        FILES
+            .iter()
+            .flat_map(|text| {
+                let layer: Layer =
+                    toml::from_str(text).expect("the files are part of the binary and tested");
+                let name = layer.layer;
+                layer
+                    .parameter
+                    .into_iter()
+                    .map(move |parameter| Parameter { layer: name.clone(), ..parameter })
+            })
+            .collect()
+    })
+}
+
+/// The parameter called `name`; case does not matter, as in PostgreSQL.
+pub fn parameter(name: &str) -> Option<&'static Parameter> {
+    static BY_NAME: OnceLock<HashMap<&str, &Parameter>> = OnceLock::new();
+    BY_NAME
+        .get_or_init(|| parameters().iter().map(|p| (p.name.as_str(), p)).collect())
+        .get(name.to_ascii_lowercase().as_str())
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_whole_and_its_defaults_are_values_of_it() {
+        assert_eq!(
+            parameters().iter().map(|p| &p.name).collect::<std::collections::BTreeSet<_>>().len(),
+            parameters().len(),
+            "no name twice"
+        );
+        for p in parameters() {
+            assert!(p.what.ends_with('.') && !p.layer.is_empty(), "{}", p.name);
+            for major in 14..=18 {
+                if let Some(default) = p.default(major) {
+                    p.read(default).unwrap_or_else(|error| panic!("{} {major}: {error}", p.name));
+                }
+            }
+            for weaker in p.weaker.keys() {
+                p.read(weaker).unwrap_or_else(|error| panic!("{}: {error}", p.name));
+            }
+            if let Some(search) = &p.search {
+                for bound in [&search.from, &search.to].into_iter().chain(&search.special) {
+                    let share = bound.ends_with("% ram");
+                    assert!(share || p.read(bound).is_ok(), "{}: {bound}", p.name);
+                }
+                assert!(["log", "linear"].contains(&search.scale.as_str()), "{}", p.name);
+                assert_ne!(p.class, DurabilityClass::X, "{} is never searched", p.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_corrupt_is_locked() {
+        for name in ["fsync", "full_page_writes"] {
+            let parameter = parameter(name).unwrap();
+            assert_eq!(parameter.class, DurabilityClass::X);
+            assert!(parameter.weaker.contains_key("off"));
+        }
+        assert_eq!(parameter("Synchronous_Commit").unwrap().class, DurabilityClass::D);
+    }
+
+    #[test]
+    fn versions_differ() {
+        let workers = parameter("autovacuum_max_workers").unwrap();
+        assert_eq!((workers.apply(17), workers.apply(18)), (Apply::Restart, Apply::Reload));
+        let ring = parameter("vacuum_buffer_usage_limit").unwrap();
+        assert_eq!((ring.default(16), ring.default(17)), (Some("256"), Some("2048")));
+        assert!(!ring.is_in(15) && ring.is_in(16));
+        assert_eq!(parameter("log_checkpoints").unwrap().default(14), Some("off"));
+    }
+}

@@ -1,0 +1,242 @@
+//! The settings review: each setting that bears on writes, its value, what it
+//! should be on this machine and under this load, why, and what a change can lose.
+//!
+//! It reads settings from a configuration file, a live server or a record alike.
+//! What would need the machine or a load is said as advice only where they are
+//! known; without them the review keeps to what is wrong on any machine.
+
+mod checkpoints;
+mod commit;
+mod contradictions;
+mod durability;
+mod evidence;
+mod input;
+mod memory;
+mod observation;
+mod vacuum;
+mod wal;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+use walwright_catalog::parameter;
+
+pub use input::{Given, Machine, ReviewInput};
+
+use input::Subject;
+
+/// How a setting stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It loses data, keeps the server from starting or working, or is a plain defect.
+    Problem,
+    /// Another value would serve better.
+    Advice,
+    /// Nothing to change.
+    Fine,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReviewItem {
+    /// Name; a kernel value by its sysctl name.
+    pub name: String,
+    /// The value in force, as a person writes it.
+    pub now: String,
+    /// Where it is set: `file:line`, or `default`.
+    pub place: String,
+    /// What it should be; `None` where it is fine, or where no value can be named.
+    pub advised: Option<String>,
+    /// How it stands.
+    pub standing: Standing,
+    /// Why, with the figures it rests on.
+    pub why: String,
+    /// What the value in force can lose, in words.
+    pub can_lose: Option<String>,
+    /// What the change advised can lose, else any change of it: S, D, X, E or T.
+    pub class: String,
+    /// What a change takes: reload, restart, live.
+    pub apply: String,
+}
+
+/// A review.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Review {
+    /// Major version it was made for.
+    pub major: u32,
+    /// What was known of the machine, in words.
+    pub machine: String,
+    /// The load that the advice rests on, in words; `None` without a record.
+    pub load: Option<String>,
+    /// The settings, problems first.
+    pub items: Vec<ReviewItem>,
+    /// Settings that do not go together, each a sentence.
+    pub contradictions: Vec<String>,
+    /// Values the server would not take, each with its place.
+    pub invalid: Vec<String>,
+    /// What could not be judged and why, each a sentence.
+    pub not_observable: Vec<String>,
+}
+
+/// Reviews settings. Pure: the same input gives the same review.
+pub fn review(input: &ReviewInput) -> Review {
+    let subject = Subject::of(input);
+    let mut items: Vec<ReviewItem> = [
+        durability::items,
+        memory::items,
+        wal::items,
+        checkpoints::items,
+        commit::items,
+        vacuum::items,
+        workers::items,
+        observation::items,
+    ]
+    .iter()
+    .flat_map(|family| family(&subject))
+    .collect();
+    items.sort_by_key(|item| item.standing);
+    let mut not_observable = Vec::new();
+    if subject.ram.is_none() || subject.processors.is_none() {
+        not_observable.push(
+            "memory and processors of the server's machine are not known, so sizes were not judged against them"
+                .to_owned(),
+        );
+    }
+    if input.record.is_none() {
+        not_observable.push(
+            "no record of a load: max_wal_size, wal_buffers, wal_compression and commit_delay are judged without WAL rate and flush time"
+                .to_owned(),
+        );
+    }
+    Review {
+        major: subject.major,
+        machine: subject.machine_in_words(),
+        load: subject.evidence.in_words(),
+        items,
+        contradictions: contradictions::found(&subject),
+        invalid: subject.invalid.clone(),
+        not_observable,
+    }
+}
+
+/// Makes items of one subject.
+struct Item<'s, 'a> {
+    subject: &'s Subject<'a>,
+    item: ReviewItem,
+}
+
+impl<'s, 'a> Item<'s, 'a> {
+    /// The setting called `name`, fine until said otherwise; `None` where this version
+    /// does not have it or its value is not known.
+    fn of(subject: &'s Subject<'a>, name: &str) -> Option<Item<'s, 'a>> {
+        let parameter = parameter(name)?;
+        let value = subject.value(name)?;
+        Some(Item {
+            subject,
+            item: ReviewItem {
+                name: name.to_owned(),
+                now: value.to_string(),
+                place: subject.place(name),
+                advised: None,
+                standing: Standing::Fine,
+                why: parameter.what.clone(),
+                can_lose: None,
+                class: parameter.class.to_string(),
+                apply: parameter.apply(subject.major).words().to_owned(),
+            },
+        })
+    }
+
+    /// A value of the kernel, where it is known.
+    fn kernel(subject: &'s Subject<'a>, name: &str) -> Option<Item<'s, 'a>> {
+        let parameter = parameter(name)?;
+        let now = subject.kernel(name)?.to_owned();
+        Some(Item {
+            subject,
+            item: ReviewItem {
+                name: name.to_owned(),
+                now,
+                place: "kernel".to_owned(),
+                advised: None,
+                standing: Standing::Fine,
+                why: parameter.what.clone(),
+                can_lose: None,
+                class: parameter.class.to_string(),
+                apply: parameter.apply(subject.major).words().to_owned(),
+            },
+        })
+    }
+
+    /// Advises a value, unless it is the one in force.
+    fn advise(mut self, value: impl Into<String>, why: impl Into<String>) -> Self {
+        let value = value.into();
+        let same = parameter(&self.item.name)
+            .and_then(|p| p.read(&value).ok())
+            .is_some_and(|value| self.subject.value(&self.item.name) == Some(&value));
+        if !same {
+            self.item.standing = self.item.standing.min(Standing::Advice);
+            let lowers = parameter(&self.item.name).is_some_and(|p| p.weaker.contains_key(&value));
+            if !lowers && ["D", "X"].contains(&self.item.class.as_str()) {
+                self.item.class = "S".to_owned();
+            }
+            self.item.advised = Some(value);
+            self.item.why = why.into();
+        }
+        self
+    }
+
+    /// Says why it is as it is.
+    fn because(mut self, why: impl Into<String>) -> Self {
+        self.item.why = why.into();
+        self
+    }
+
+    /// Calls it a problem.
+    fn problem(mut self) -> Self {
+        self.item.standing = Standing::Problem;
+        self
+    }
+
+    fn done(self) -> ReviewItem {
+        self.item
+    }
+}
+
+/// Bytes as a setting of memory is written: whole megabytes, or gigabytes where even.
+fn size(bytes: f64) -> String {
+    const MB: f64 = 1_048_576.0;
+    let megabytes = (bytes / MB).round().max(1.0);
+    if megabytes >= 1024.0 && megabytes % 1024.0 == 0.0 {
+        format!("{}GB", megabytes / 1024.0)
+    } else {
+        format!("{megabytes}MB")
+    }
+}
+
+/// Bytes rounded down to a size that a person would choose: a power of two of megabytes
+/// below 1 GB, whole gigabytes above.
+fn round_size(bytes: f64) -> String {
+    const MB: f64 = 1_048_576.0;
+    let megabytes = (bytes / MB).max(1.0);
+    let round = if megabytes < 1024.0 {
+        megabytes.log2().floor().exp2()
+    } else {
+        (megabytes / 1024.0).floor() * 1024.0
+    };
+    size(round * MB)
+}
+
+/// Bytes for a sentence: `7.7 GB`.
+fn in_words(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value < 10.0 && unit > 0 && value.fract() > 0.0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}

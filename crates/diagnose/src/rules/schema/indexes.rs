@@ -1,0 +1,343 @@
+//! D28: indexes that cost on every write and serve nothing.
+//!
+//! Kept out: primary keys, unique indexes (they refuse rows), exclusion constraints,
+//! indexes a foreign key points at or is checked by, the replica identity, and
+//! partitions of an index (their parent speaks for them).
+//!
+//! A B-tree entry takes 1 to 10 µs of CPU on cached pages; the statements that write
+//! the table bound it from above by the share that indexes have of a row's work.
+
+use walwright_record::{SchemaIndex, SchemaTable, TableKind, TargetKind};
+
+use super::by_cost;
+use super::foreign_keys::supports;
+use super::view::{TableUse, View, bounded};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
+
+/// Seconds of one entry.
+const ENTRY: (f64, f64, f64) = (1e-6, 3e-6, 10e-6);
+/// Work of one row besides its index entries, in entries: parsing, planning or
+/// binding, the executor, the heap, the WAL record.
+const REST_OF_A_ROW: f64 = 4.0;
+/// Seconds of a block that is read from outside shared buffers.
+const READ: (f64, f64) = (20e-6, 200e-6);
+/// On a server of someone's own, statistics this old have seen the weekly job.
+const LONG_ENOUGH_DAYS: f64 = 8.0;
+
+/// Why an index is not needed.
+enum Unneeded<'a> {
+    /// The same keys as another.
+    Duplicate(&'a SchemaIndex),
+    /// The keys begin another's.
+    Prefix(&'a SchemaIndex),
+    /// No query may use it.
+    Invalid,
+    /// No query used it.
+    Unused,
+}
+
+pub(super) fn findings(view: &View) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (table, used) in view.whole_tables() {
+        if used.index_entries() <= 0.0 || !table.indexes_complete {
+            continue;
+        }
+        let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
+        for index in &indexes {
+            if let Some(why) = unneeded(view, table, index, &indexes) {
+                found.push(finding(view, table, used, index, indexes.len(), &why));
+            }
+        }
+    }
+    found
+}
+
+fn unneeded<'i>(
+    view: &View,
+    table: &SchemaTable,
+    index: &'i SchemaIndex,
+    all: &[&'i SchemaIndex],
+) -> Option<Unneeded<'i>> {
+    let bound = index.primary || index.constraint.is_some() || index.referenced;
+    if bound || index.replica_identity || index.parent.is_some() {
+        return None;
+    }
+    if !index.valid {
+        // A partitioned index is invalid until all partitions have theirs.
+        return (table.kind != TableKind::Partitioned).then_some(Unneeded::Invalid);
+    }
+    let others = || all.iter().copied().filter(|other| other.oid != index.oid && other.valid);
+    if let Some(twin) = others().find(|other| replaces_whole(other, index)) {
+        return Some(Unneeded::Duplicate(twin));
+    }
+    if index.unique {
+        return None;
+    }
+    if let Some(longer) = others().find(|other| extends(other, index)) {
+        return Some(Unneeded::Prefix(longer));
+    }
+    // What an index that goes served, this one will serve.
+    let heir = others().filter(|other| replaces_whole(index, other) || extends(index, other));
+    let scans = heir.chain([index]).map(|of| view.scans(of.oid)).sum::<Option<f64>>();
+    let unused = scans.is_some_and(|scans| scans <= 0.0);
+    (unused && !serves_a_key(view, table, index)).then_some(Unneeded::Unused)
+}
+
+/// Whether the catalog's foreign keys are unknown, or one of the table needs the index.
+fn serves_a_key(view: &View, table: &SchemaTable, index: &SchemaIndex) -> bool {
+    view.facts.foreign_keys.as_ref().is_none_or(|keys| {
+        keys.iter().any(|key| key.table == table.oid && supports(table, index, &key.columns))
+    })
+}
+
+fn alike(a: &SchemaIndex, b: &SchemaIndex) -> bool {
+    (&a.method, &a.predicate) == (&b.method, &b.predicate)
+}
+
+/// Whether `other` does all that `index` does, key for key. Of two that are equal in
+/// everything the older stays, unless the younger belongs to a constraint.
+fn replaces_whole(other: &SchemaIndex, index: &SchemaIndex) -> bool {
+    let carries = index.included.iter().all(|column| other.included.contains(column));
+    let stronger = other.unique || !index.unique;
+    let same_nulls = !index.unique || other.nulls_not_distinct == index.nulls_not_distinct;
+    let mutual = index.unique == other.unique
+        && index.included.len() == other.included.len()
+        && other.constraint.is_none()
+        && !other.referenced
+        && !other.replica_identity;
+    alike(other, index)
+        && (&other.keys, &other.key_semantics) == (&index.keys, &index.key_semantics)
+        && carries
+        && stronger
+        && same_nulls
+        && (!mutual || other.oid < index.oid)
+}
+
+/// Whether the keys of `index` begin those of `other`. Only a B-tree serves its prefixes.
+fn extends(other: &SchemaIndex, index: &SchemaIndex) -> bool {
+    let keys = index.keys.len();
+    alike(other, index)
+        && index.method == "btree"
+        && index.included.is_empty()
+        && other.keys.len() > keys
+        && other.keys[..keys] == index.keys[..]
+        && other.key_semantics.get(..keys) == Some(&index.key_semantics[..])
+}
+
+fn finding(
+    view: &View,
+    table: &SchemaTable,
+    used: TableUse,
+    index: &SchemaIndex,
+    indexes: usize,
+    why: &Unneeded,
+) -> Finding {
+    let (name, of) = (&index.name, table.qualified());
+    let cause = match why {
+        Unneeded::Duplicate(twin) => {
+            format!("index {name} of {of} does nothing that {} does not do", twin.name)
+        }
+        Unneeded::Prefix(longer) => {
+            format!(
+                "the keys of index {name} of {of} begin those of {}, which serves the same queries",
+                longer.name
+            )
+        }
+        Unneeded::Invalid => format!(
+            "index {name} of {of} is invalid: every write maintains it and no query may use it"
+        ),
+        Unneeded::Unused => format!("no query has used index {name} of {of}"),
+    };
+    let mut finding = view
+        .finding(DiagnosisId::D28, Kind::Problem, cause)
+        .about(format!("{}.{name}", index.schema))
+        .seen([view.evidence(
+            "pg_stat_user_tables",
+            "row versions that need an entry in it (inserts and updates that are not HOT)",
+            Value::Count(used.index_entries()),
+        )]);
+    if let Some(scans) = view.scans(index.oid) {
+        finding = finding.seen([Evidence::new(
+            "pg_stat_user_indexes.idx_scan",
+            "scans since statistics began",
+            Value::Count(scans),
+        )]);
+    }
+    if let Some(bytes) = index.bytes.filter(|bytes| *bytes > 0) {
+        finding = finding.seen([Evidence::new(
+            "pg_relation_size",
+            "its size",
+            Value::Bytes(bytes as f64),
+        )]);
+    }
+    let drop = match table.kind {
+        TableKind::Partitioned => "DROP INDEX",
+        _ => "DROP INDEX CONCURRENTLY",
+    };
+    finding = finding.advise(Action::ddl(
+        "drop it",
+        format!("{drop} {};", index.sql()),
+        format!("{};", concurrently(&index.definition, table)),
+    ));
+    finding = view.costing_cpu(finding, cost(view, table, used, index, indexes));
+    match why {
+        Unneeded::Unused => doubt(view, by_cost(finding)),
+        _ => finding,
+    }
+}
+
+/// What one index of so many costs a transaction.
+fn cost(
+    view: &View,
+    table: &SchemaTable,
+    used: TableUse,
+    index: &SchemaIndex,
+    indexes: usize,
+) -> walwright_stats::Estimate {
+    let entries = used.index_entries();
+    let writing = view.all_working(&view.writers(table, &["insert", "copy", "merge"]))
+        + view.all_working(&view.writers(table, &["update"]))
+            * (1.0 - used.hot / used.updated.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    let reads = view.index_reads(index.oid).unwrap_or(0.0);
+    let share = 1.0 / (indexes as f64 + REST_OF_A_ROW);
+    let low = entries * ENTRY.0 + reads * READ.0;
+    if writing <= 0.0 {
+        return bounded(
+            low,
+            entries * ENTRY.1 + reads * READ.0,
+            entries * ENTRY.2 + reads * READ.1,
+        );
+    }
+    let high = (writing / (indexes as f64 + 1.0)).max(reads * READ.1).min(writing);
+    bounded(low, writing * share, high)
+}
+
+/// What "never used" rests on.
+fn doubt(view: &View, mut finding: Finding) -> Finding {
+    let target = view.reading.record.target.as_ref();
+    if target.is_none_or(|t| t.kind == TargetKind::Attached) {
+        let since = view.facts.stats_reset;
+        let days = since.map(|reset| view.facts.at.since(reset).as_secs_f64() / 86_400.0);
+        if days.is_none_or(|days| days < LONG_ENOUGH_DAYS) {
+            finding.kind = Kind::Information;
+            finding = finding.blind_to(match days {
+                Some(days) => format!("use before the statistics began {days:.1} days ago"),
+                None => "since when scans are counted: the statistics were never reset, or it is not known when".to_owned(),
+            });
+        }
+    }
+    finding.blind_to("use on standbys: scans there are counted there")
+}
+
+/// The definition, as a statement that does not lock writers out where it can.
+fn concurrently(definition: &str, table: &SchemaTable) -> String {
+    if table.kind == TableKind::Partitioned {
+        return definition.to_owned();
+    }
+    for begins in ["CREATE INDEX ", "CREATE UNIQUE INDEX "] {
+        if let Some(rest) = definition.strip_prefix(begins) {
+            return format!("{begins}CONCURRENTLY {rest}");
+        }
+    }
+    definition.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bed, foreign_key, index, primary, table};
+    use super::*;
+    use crate::build::named;
+
+    fn bed(indexes: Vec<SchemaIndex>) -> Bed {
+        let mut bed = Bed::new();
+        bed.table(table(1, "t", &["id", "a", "b"]), [("n_tup_ins", 10.0)]);
+        bed.facts.indexes = vec![primary(10, 1)];
+        bed.facts.indexes.extend(indexes);
+        bed.statement(7, "INSERT INTO t VALUES ($1, $2, $3)", 10.0, 0.02);
+        bed
+    }
+
+    fn subjects(mut bed: Bed) -> Vec<String> {
+        let found = bed.findings().into_iter().filter(|f| f.id == DiagnosisId::D28);
+        found.filter_map(|f| f.subject).collect()
+    }
+
+    #[test]
+    fn duplicates_and_prefixes_are_found_and_constraints_are_kept() {
+        let twins = || vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])];
+        assert_eq!(subjects(bed(twins())), ["public.second"]);
+        // All scans went to the twin that goes: the one that stays will have them.
+        let mut idle = twins();
+        idle[0].scans = Some(0);
+        assert_eq!(subjects(bed(idle)), ["public.second"]);
+        let unique = SchemaIndex { unique: true, ..index(12, 1, "second", &[2]) };
+        assert_eq!(subjects(bed(vec![index(11, 1, "first", &[2]), unique])), ["public.first"]);
+        let prefix = vec![index(11, 1, "short", &[2]), index(12, 1, "long", &[2, 3])];
+        assert_eq!(subjects(bed(prefix)), ["public.short"]);
+        // Another order, another condition, another method: not the same.
+        for other in [
+            SchemaIndex { key_semantics: vec!["1/0/3".into()], ..index(12, 1, "x", &[2]) },
+            SchemaIndex { predicate: Some("(a > 5)".into()), ..index(12, 1, "x", &[2]) },
+            SchemaIndex { method: "hash".into(), ..index(12, 1, "x", &[2]) },
+        ] {
+            assert_eq!(subjects(bed(vec![index(11, 1, "first", &[2]), other])), [""; 0]);
+        }
+        // A copy of the primary key is the copy that goes.
+        // Also where it is the older one.
+        assert_eq!(subjects(bed(vec![index(9, 1, "copy", &[1])])), ["public.copy"]);
+    }
+
+    #[test]
+    fn an_unused_index_is_one_that_nothing_needs() {
+        let unused = || SchemaIndex { scans: Some(0), ..index(11, 1, "unused", &[2]) };
+        assert_eq!(subjects(bed(vec![unused()])), ["public.unused"]);
+        // Scans seen in the window count, though there were none when it began.
+        let mut scanned = bed(vec![unused()]);
+        for (at, scans) in [(0.0, 0.0), (25.0, 3.0)] {
+            let mut row = named([], [("idx_scan", scans)]);
+            row.set("indexrelid", 11_i64);
+            scanned.build.sample(at, walwright_record::Source::Indexes, [row]);
+        }
+        assert_eq!(subjects(scanned), [""; 0]);
+        for needed in [
+            SchemaIndex { unique: true, ..unused() },
+            SchemaIndex { constraint: Some("excluded".into()), ..unused() },
+            SchemaIndex { replica_identity: true, ..unused() },
+            SchemaIndex { referenced: true, ..unused() },
+            SchemaIndex { scans: None, ..unused() },
+        ] {
+            assert_eq!(subjects(bed(vec![needed])), [""; 0]);
+        }
+        let mut supporting = bed(vec![unused()]);
+        supporting.facts.foreign_keys = Some(vec![foreign_key(30, 1, 2, 9)]);
+        assert_eq!(subjects(supporting), [""; 0]);
+        let mut unknown_keys = bed(vec![unused()]);
+        unknown_keys.facts.foreign_keys = None;
+        assert_eq!(subjects(unknown_keys), [""; 0]);
+        let mut unwritten = bed(vec![unused()]);
+        unwritten.build.record.samples.remove(&walwright_record::Source::Tables);
+        unwritten.facts.tables.clear();
+        unwritten.table(table(1, "t", &["id", "a"]), [("seq_scan", 1.0)]);
+        assert_eq!(subjects(unwritten), [""; 0]);
+    }
+
+    #[test]
+    fn the_cost_is_a_share_of_the_writes() {
+        let mut bed = bed(vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])]);
+        let found = bed.findings();
+        let impact = found[0].impact.as_ref().unwrap();
+        // Ten inserts of 20 µs, one of three indexes and four parts of other work.
+        assert!((impact.per_transaction.center - 200e-6 / 7.0).abs() < 1e-9, "{impact:?}");
+        assert_eq!(
+            found[0].actions[0].command().unwrap(),
+            "DROP INDEX CONCURRENTLY public.second;"
+        );
+        assert!(
+            found[0].actions[0]
+                .rollback
+                .as_ref()
+                .unwrap()
+                .starts_with("CREATE INDEX CONCURRENTLY second")
+        );
+    }
+}
