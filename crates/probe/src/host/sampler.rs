@@ -116,7 +116,7 @@ impl HostSampler {
             reader: Reader::new(),
             server: self.scope.postmaster_pid.map(ServerProcesses::new),
             own: OwnProcess::default(),
-            neighbours: Neighbours::new(),
+            neighbours: Neighbours::new(self.scope.parts.clone()),
         }
     }
 

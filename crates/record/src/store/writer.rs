@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{StoreError, connect};
 use crate::{
-    CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
+    ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
     RunHeader, RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts,
     Timestamp, Warning, WorkloadFacts,
 };
@@ -56,6 +56,12 @@ impl RunWriter {
         Ok(writer)
     }
 
+    /// Opens the record of a run that has ended, to add to it.
+    pub(super) fn amend(path: &Path, id: &RunId) -> Result<RunWriter, StoreError> {
+        let connection = connect(path, OpenFlags::default())?;
+        Ok(RunWriter { id: id.clone(), path: path.to_owned(), connection })
+    }
+
     /// The run.
     pub fn id(&self) -> &RunId {
         &self.id
@@ -92,6 +98,11 @@ impl RunWriter {
     /// Stores how it is driven.
     pub fn load(&mut self, facts: &LoadFacts) -> Result<(), StoreError> {
         self.fact("load", facts)
+    }
+
+    /// Stores what the clients of someone else's load said of it.
+    pub fn client(&mut self, facts: &ClientFacts) -> Result<(), StoreError> {
+        self.fact("client", facts)
     }
 
     /// Stores what the instrument knows of itself.
