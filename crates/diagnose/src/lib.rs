@@ -5,8 +5,9 @@
 //!
 //! - [`summary`] is what a run says on one screen ([`Summary`]).
 //! - [`timeline`] is what its plots show ([`Timeline`]).
+//! - [`compare::compare`] lays runs beside each other.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
-//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`].
+//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
 //!
 //! Three rules hold everywhere. Counters are differenced between samples inside
 //! the window and divided by the work done between the same two moments
@@ -17,13 +18,16 @@
 #[cfg(test)]
 mod build;
 mod checkpoints;
+pub mod compare;
 mod counters;
 mod cpu;
 mod host_series;
 mod latency;
 mod not_observable;
+mod process_role;
 mod seconds;
 mod series;
+mod server_load;
 mod statements;
 mod summary;
 mod tables;
@@ -41,7 +45,9 @@ pub use latency::{
     load_summary,
 };
 pub use not_observable::{Blind, NotObservable};
+pub use process_role::ProcessRole;
 pub use series::{Series, Unit};
+pub use server_load::{ServerLoad, server_load};
 pub use statements::{Statement, Statements, statements};
 pub use summary::{Summary, summary};
 pub use tables::{RowChanges, TableUpdates, row_changes};

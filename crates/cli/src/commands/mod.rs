@@ -1,9 +1,12 @@
 //! One file a command.
 
 pub mod calibrate;
+pub mod command_line;
+pub mod compare;
 pub mod completion;
 pub mod export;
 pub mod pg;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod runs;

@@ -1,7 +1,7 @@
 //! A run: prepare, load, probe, connect, warm up, measure, collect.
 
 mod checks;
-mod doubts;
+pub(crate) mod doubts;
 mod drive;
 mod error;
 mod kept;

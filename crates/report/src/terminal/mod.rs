@@ -1,6 +1,7 @@
 //! The summary of a run that fits a screen of 80 by 40.
 
 mod bars;
+mod compare;
 mod server;
 mod style;
 
@@ -8,6 +9,7 @@ use walwright_diagnose::{LoadSummary, Summary};
 use walwright_record::Record;
 
 use crate::{format, words};
+pub use compare::comparison;
 use style::Ansi;
 pub use style::Style;
 
@@ -30,8 +32,12 @@ pub fn styled(record: &Record, summary: &Summary, style: &Style) -> String {
     page.header(record);
     match &summary.load {
         Some(load) => page.load(load),
-        None => page.field("Load", &words::no_load(record), None),
+        None => {
+            page.server_load(summary);
+            page.field("Load", &words::no_load(record), None);
+        }
     }
+    page.client_totals(summary);
     page.side_measures(record);
     page.time(summary);
     page.server(record, summary);
@@ -69,12 +75,13 @@ impl Page<'_> {
     fn load(&mut self, load: &LoadSummary) {
         match &load.throughput {
             Some(throughput) => {
+                let unit = load.unit.name();
                 let note = match throughput.interval {
-                    Some(_) => "transactions, 95 % interval within this run",
-                    None => "transactions; too short for an interval",
+                    Some(_) => format!("{unit}s, 95 % interval within this run"),
+                    None => format!("{unit}s; too short for an interval"),
                 };
                 let figure = format::estimate(throughput, "/s");
-                self.field("Throughput", &figure, Some(note));
+                self.field("Throughput", &figure, Some(&note));
             }
             None => self.field("Throughput", "no whole interval in the window", None),
         }
@@ -98,7 +105,13 @@ impl Page<'_> {
                     .collect();
                 self.wrapped("Latency", &figures, "  ");
             }
-            None => self.field("Latency", "no transaction ended well", None),
+            None => match load.mean_latency {
+                Some(mean) => self.field("Latency", &words::mean_only(mean), None),
+                None => {
+                    let none = format!("no {} ended well", load.unit.name());
+                    self.field("Latency", &none, None);
+                }
+            },
         }
         let states: Vec<String> = load
             .failures
@@ -120,6 +133,21 @@ impl Page<'_> {
                 if mark.passed { ("PASS", Ansi::Green) } else { ("FAIL", Ansi::Red) };
             let lines = self.style.wrap(&words::pass_mark(mark), NAMES);
             self.named(&self.style.paint_bold(ansi, word), word.len(), &lines);
+        }
+    }
+
+    /// Someone else's load as the server counts it.
+    fn server_load(&mut self, summary: &Summary) {
+        let Some(load) = &summary.server_load else { return };
+        if let Some(rate) = &load.commits_per_second {
+            let figure = format::estimate(rate, "/s");
+            self.field("Throughput", &figure, Some(&words::commits_note(load)));
+        }
+    }
+
+    fn client_totals(&mut self, summary: &Summary) {
+        for line in summary.client.iter().flat_map(words::client_totals) {
+            self.field("Clients", &line, None);
         }
     }
 
