@@ -123,7 +123,7 @@ mod tests {
         assert!(find_program(&plan("/bin/sh")).is_ok());
         for (wrong, words) in [
             ("pgbnch-of-nobody", "'pgbnch-of-nobody' in the directories of PATH"),
-            ("/etc/hostname", "'/etc/hostname'"),
+            ("/proc/version", "'/proc/version'"),
             ("", "''"),
         ] {
             let error = find_program(&plan(wrong)).unwrap_err().to_string();

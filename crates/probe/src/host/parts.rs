@@ -70,6 +70,12 @@ const COMM: usize = 15;
 /// Words of a command line that may be its script: after the interpreter and its options.
 const WORDS: usize = 4;
 
+/// How programs that run scripts are called, with or without a version after it.
+const INTERPRETERS: [&str; 11] =
+    ["python", "node", "ruby", "java", "perl", "php", "deno", "bun", "tclsh", "bash", "sh"];
+/// Endings of scripts, which may be left out of a name.
+const SCRIPTS: [&str; 8] = ["js", "mjs", "py", "rb", "jar", "sh", "pl", "php"];
+
 /// A part in the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {
@@ -178,16 +184,28 @@ fn descends(pid: u32, root: u32, parents: &HashMap<u32, u32>) -> bool {
     false
 }
 
-/// Whether a process is called so: its command, its program, or the script it runs.
+/// Whether a process is called so: its command, its program, or the script that an
+/// interpreter runs.
 fn is_called(name: &str, comm: &str, line: &str) -> bool {
     let short: String = name.chars().take(COMM).collect();
-    if comm == short || comm == name {
+    let mut words = line.split(' ').take(WORDS).filter(|word| !word.is_empty());
+    let program = file(words.next().unwrap_or_default());
+    if comm == short || program == name {
         return true;
     }
-    line.split(' ').take(WORDS).filter(|word| !word.starts_with('-')).any(|word| {
-        let file = word.rsplit('/').next().unwrap_or(word);
-        file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
-    })
+    let interpreted = INTERPRETERS.iter().any(|interpreter| program.starts_with(interpreter));
+    // After -c follow commands, of which the first may be any of a shell's own.
+    let mut scripts = words.take_while(|word| *word != "-c").map(file);
+    interpreted
+        && scripts.any(|script| {
+            let stem = script.rsplit_once('.').filter(|(_, kind)| SCRIPTS.contains(kind));
+            script == name || stem.is_some_and(|(stem, _)| stem == name)
+        })
+}
+
+/// A path's last part.
+fn file(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -209,8 +227,14 @@ mod tests {
         ] {
             assert!(is_called(name, comm, line), "{name} {line}");
         }
-        assert!(!is_called("ab", "bash", "bash -c ab.txt-not"));
-        assert!(!is_called("node", "notnode", "/bin/notnode"));
+        for (name, comm, line) in [
+            ("ab", "bash", "bash -c ab.txt-not"),
+            ("ab", "bash", "bash -c ab 5"),
+            ("node", "notnode", "/bin/notnode"),
+            ("pgbench", "vim", "vim pgbench"),
+        ] {
+            assert!(!is_called(name, comm, line), "{name} {line}");
+        }
     }
 
     #[test]
