@@ -10,6 +10,9 @@ use crate::format;
 /// Changes smaller than this are left out of a short list, unless they are certain.
 const SMALL: f64 = 0.02;
 
+/// Percent from which a change is only called large: an interval of two runs has no end.
+const MOST: f64 = 10_000.0;
+
 /// What a section is headed.
 pub(crate) fn heading(section: Section, unit: WorkUnit) -> String {
     match section {
@@ -42,6 +45,9 @@ fn small(value: f64) -> String {
 pub(crate) fn percent(share: f64) -> String {
     let sign = if share < 0.0 { "−" } else { "+" };
     let size = share.abs() * 100.0;
+    if size >= MOST {
+        return format!("beyond {sign}{MOST:.0} %");
+    }
     if size >= 999.5 { format!("{sign}{size:.0} %") } else { format!("{sign}{size:.1} %") }
 }
 
@@ -122,5 +128,6 @@ mod tests {
         assert_eq!(value(FigureUnit::Seconds, None), "–");
         assert_eq!(percent(-0.0345), "−3.5 %");
         assert_eq!(percent(12.5), "+1250 %");
+        assert_eq!(percent(1e9), "beyond +10000 %");
     }
 }

@@ -86,6 +86,12 @@ pub(super) fn effect(
     let (base, other) = (all(base)?, all(other)?);
     let without_test =
         |change| Effect { change, basis, p_value: None, corrected_p: None, smallest_p: None };
+    // What vanished has no logarithm, and no interval either.
+    if base.iter().all(|value| *value > 0.0) && other.iter().all(|value| *value == 0.0) {
+        let (confidence, method) = (Confidence::P95, Method::PairedLogRatio);
+        let gone = Estimate::without_interval(-1.0, confidence, method, Doubt::NoSpread);
+        return Some(without_test(gone));
+    }
     match basis {
         Basis::WithinRuns => {
             let change = one_against_one(base[0], other[0], within)?;

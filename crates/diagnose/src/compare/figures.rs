@@ -283,15 +283,15 @@ fn machine(figures: &mut Figures, summary: &Summary) {
         figures.push(Section::Machine, (key, name), unit, None, value);
     };
     push("busy", "processors busy", FigureUnit::Share, cpu.and_then(|cpu| cpu.busy));
-    push("system", "in the kernel", FigureUnit::Share, cpu.and_then(|cpu| cpu.system));
-    push("steal", "taken by the hypervisor", FigureUnit::Share, cpu.and_then(|cpu| cpu.steal));
+    push("system", "share of the kernel", FigureUnit::Share, cpu.and_then(|cpu| cpu.system));
+    push("steal", "share of the hypervisor", FigureUnit::Share, cpu.and_then(|cpu| cpu.steal));
     for (role, key, name) in [
-        (ProcessRole::Server, "cpu_server", "server"),
-        (ProcessRole::Application, "cpu_application", "application"),
-        (ProcessRole::Generator, "cpu_generator", "load generator"),
-        (ProcessRole::Pooler, "cpu_pooler", "pooler"),
-        (ProcessRole::Walwright, "cpu_walwright", "walwright"),
-        (ProcessRole::Other, "cpu_other", "other processes"),
+        (ProcessRole::Server, "cpu_server", "processors: server"),
+        (ProcessRole::Application, "cpu_application", "processors: application"),
+        (ProcessRole::Generator, "cpu_generator", "processors: generator"),
+        (ProcessRole::Pooler, "cpu_pooler", "processors: pooler"),
+        (ProcessRole::Walwright, "cpu_walwright", "processors: walwright"),
+        (ProcessRole::Other, "cpu_other", "processors: others"),
     ] {
         let groups = cpu.filter(|cpu| !cpu.groups.is_empty()).map(|cpu| {
             let of_role = cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role);

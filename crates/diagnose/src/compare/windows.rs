@@ -11,7 +11,7 @@ use crate::window::client_unit;
 /// Windows whose lengths differ by more than this part are said to.
 const UNEQUAL: f64 = 0.02;
 /// Windows shorter than this say little of tails, checkpoints and drift.
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(19);
 
 /// All runs of all groups.
 pub(super) fn all(groups: &[RunGroup]) -> impl Iterator<Item = &Record> {

@@ -64,10 +64,10 @@ impl HostSampler {
         let pace = |every, share: f64| Pace::new(every, share * processors, start);
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);
-        // Those that have a part in the load are no neighbours: their time is part of the
-        // books, second by second.
+        // Those that have a part in the load are more than neighbours: their time is part
+        // of the books. Yet every process has to be read to find them.
         let watched = self.scope.parts != LoadParts::default();
-        let every = if watched { self.rates.counters } else { self.rates.tables };
+        let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
         let mut neighbours = pace(every, NEIGHBOURS_BUDGET);
         let mut state = self.state();
         let mut stopping = false;

@@ -86,7 +86,14 @@ impl Page<'_> {
     fn table(&mut self, other: usize, all: bool) {
         let groups = &self.of.groups;
         self.lines.push(String::new());
-        let cut = |name: &str| name.chars().take(VALUE - 1).collect::<String>();
+        let cut = |name: &str| {
+            let letters: Vec<char> = printable(name).chars().collect();
+            // The end of a run's name tells it from its neighbours.
+            match letters.len().checked_sub(VALUE - 1) {
+                None | Some(0) => letters.into_iter().collect::<String>(),
+                Some(more) => format!("…{}", letters[more + 1..].iter().collect::<String>()),
+            }
+        };
         let head = format!(
             "{:NAMES$}{:>VALUE$}{:>VALUE$}{:>10}",
             "",
