@@ -26,3 +26,6 @@ pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run,
 };
 pub use stop::Stop;
+
+/// Named in a [`RecordPlan`].
+pub use walwright_probe::{LoadParts, ProcessName};

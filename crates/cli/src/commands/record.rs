@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use walwright_lab::{CommandPlan, Lab, LogChoice, ProbePlan, RecordPlan, Recorded, Stop, Until};
-use walwright_probe::{LoadParts, ProcessName};
+use walwright_lab::{
+    CommandPlan, Lab, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Stop,
+    Until,
+};
 use walwright_record::RunState;
 
 use crate::args::{GuardArgs, RecordArgs};

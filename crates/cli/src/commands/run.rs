@@ -86,7 +86,8 @@ pub async fn stop_on_signal(stop: Stop) {
     else {
         return;
     };
-    let mut hangup = if walwright_lab::ignores_hangup() { None } else { listen(SignalKind::hangup()) };
+    let mut hangup =
+        if walwright_lab::ignores_hangup() { None } else { listen(SignalKind::hangup()) };
     let hung_up = async |signal: &mut Option<Signal>| match signal {
         Some(signal) => signal.recv().await,
         None => std::future::pending().await,

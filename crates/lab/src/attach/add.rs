@@ -5,6 +5,7 @@ use walwright_record::{PhaseName, RunId, Window};
 use super::plan::LogChoice;
 use super::{RecordError, logs};
 use crate::Lab;
+use crate::run::headline;
 
 /// Adds files of client-side results to the record of a load that was not ours. Its
 /// window becomes the stretch that the files cover, as it does when they join at the end of
@@ -41,6 +42,10 @@ pub fn add_results(
             writer.set_phase(PhaseName::WarmUp, covered.start, start)?;
         }
         writer.set_phase(PhaseName::Measure, start, covered.end)?;
+    }
+    let summary = walwright_diagnose::summary(&store.load(run)?);
+    if let Some(headline) = headline(&summary) {
+        writer.headline(&headline)?;
     }
     Ok(logs::warnings(&joined))
 }

@@ -44,8 +44,7 @@ pub fn guard_command(parent: u32, words: &[OsString]) -> io::Result<i32> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         // Listening would end the ignoring, for the command too.
-        let mut hangup =
-            if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
+        let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
         let hung_up = async |signal: &mut Option<Listener>| match signal {
             Some(signal) => signal.recv().await,
             None => std::future::pending().await,

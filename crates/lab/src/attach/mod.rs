@@ -28,7 +28,7 @@ pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
 use crate::notes::Notes;
 use crate::recorder::Recorder;
-use crate::run::doubts;
+use crate::run::{EARLIER_RUNS, doubts, headline};
 use crate::{Lab, Observer, Progress, Stop};
 
 /// What is left of it besides the record.
@@ -75,7 +75,7 @@ pub async fn record(
         Err(error) => (RunState::Failed, Some(error.to_string())),
     };
     let concluded = match &ended {
-        Ok(_) => session.conclude(&store, &header.id).await,
+        Ok(_) => session.conclude(&store, &header.id, state, why.as_deref()).await,
         Err(_) => Ok(()),
     };
     let now = Timestamp::now();
@@ -211,10 +211,23 @@ impl Session {
     }
 
     /// Reads the record back and adds the doubts that only the whole of it shows.
-    async fn conclude(&self, store: &Store, id: &RunId) -> Result<(), RecordError> {
+    async fn conclude(
+        &self,
+        store: &Store,
+        id: &RunId,
+        state: RunState,
+        why: Option<&str>,
+    ) -> Result<(), RecordError> {
         self.notes.recorder.barrier().await;
-        let record = store.load(id)?;
-        for warning in doubts::doubts(&record, &walwright_diagnose::summary(&record)) {
+        let mut record = store.load(id)?;
+        record.header.state = state;
+        record.header.error = why.map(str::to_owned);
+        let summary = walwright_diagnose::summary(&record);
+        if let Some(headline) = headline(&summary) {
+            self.notes.recorder.write(move |writer| writer.headline(&headline));
+        }
+        let earlier = store.probes(id, EARLIER_RUNS)?;
+        for warning in doubts::doubts(&record, &summary, &earlier) {
             self.notes.recorder.write(move |writer| writer.warning(&warning));
         }
         Ok(())

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{StoreError, connect};
 use crate::{
-    ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
-    RunHeader, RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe, TargetFacts,
-    Timestamp, Warning, WorkloadFacts,
+    ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
+    PhaseName, RunHeader, RunId, RunState, Sample, Setting, SparseHistogram, StorageProbe,
+    TargetFacts, Timestamp, Warning, WorkloadFacts,
 };
 
 /// Writes one run; each call is durable against the death of this process.
