@@ -28,6 +28,9 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
     match cli.command {
         None => commands::welcome::show(output),
         Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
+        Some(Command::Record(args)) => commands::record::execute(&lab, *args, output),
+        Some(Command::Compare(args)) => commands::compare::execute(&lab, &args, output),
+        Some(Command::Guard(args)) => commands::record::guard(&args),
         Some(Command::Runs) => commands::runs::list(&lab, output),
         Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),
         Some(Command::Diagnose(args)) => commands::diagnose::execute(&lab, &args, output),

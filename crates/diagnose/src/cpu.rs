@@ -137,8 +137,12 @@ pub fn cpu_use(record: &Record, window: Window) -> CpuUse {
     cpu_use_noting(record, window, &mut Gaps::default())
 }
 
-/// CPU of the driver's threads a transaction.
+/// CPU of the driver's threads a transaction; the clients of someone else's load do not
+/// tell theirs.
 fn driver_cpu(record: &Record, window: Window) -> Option<Duration> {
+    if record.client.is_some() {
+        return None;
+    }
     let (cpu, count) = intervals_inside(record, window)
         .fold((0.0, 0), |(cpu, n), i| (cpu + i.driver_cpu.as_secs_f64(), n + transactions(i)));
     if count == 0 { None } else { duration(cpu / count as f64) }

@@ -182,6 +182,8 @@ pub enum Per {
     Transaction,
     /// A commit of the database.
     Commit,
+    /// A request of clients that are not ours.
+    Request,
     /// A call of a statement.
     Call,
     /// A second of the window.
@@ -194,6 +196,7 @@ impl Per {
         match self {
             Per::Transaction => "transaction",
             Per::Commit => "commit",
+            Per::Request => "request",
             Per::Call => "call",
             Per::Second => "second",
         }
@@ -205,6 +208,7 @@ impl From<crate::WorkUnit> for Per {
         match unit {
             crate::WorkUnit::Transaction => Per::Transaction,
             crate::WorkUnit::Commit => Per::Commit,
+            crate::WorkUnit::Request => Per::Request,
         }
     }
 }

@@ -10,7 +10,8 @@ use walwright_stats::{
     precision_of_mean, steady_state,
 };
 
-use crate::window::{failures, intervals_inside, transactions};
+use crate::WorkUnit;
+use crate::window::{client_unit, failures, intervals_inside, transactions};
 
 /// Blocks that the intervals of a run are merged to before they are resampled:
 /// long enough to be nearly independent, many enough to show spread.
@@ -135,7 +136,14 @@ pub struct LoadSummary {
     pub throughput: Option<Estimate>,
     /// Whether throughput was level through the window.
     pub steadiness: SteadyState,
-    /// Latency of transactions that ended well, all scripts.
+    /// What one of the `transactions` is.
+    pub unit: WorkUnit,
+    /// Mean latency of transactions that ended well, all scripts: also where the clients'
+    /// log holds only sums.
+    #[serde(with = "crate::seconds::option")]
+    pub mean_latency: Option<Duration>,
+    /// Latency of transactions that ended well, all scripts; `None` where single ones
+    /// are not known.
     pub latency: Option<Latency>,
     /// The same percentiles with intervals; `None` for short windows.
     pub precision: Option<LatencyPrecision>,
@@ -191,6 +199,8 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         throughput: precision_of_mean(&rates, Confidence::P95),
         steadiness: steady_state(&rates, &SteadyRule::default()),
         precision: precision(&intervals),
+        unit: client_unit(record),
+        mean_latency: mean_latency(&intervals),
         latency,
         scripts: scripts(record, &intervals),
         failed: intervals.iter().map(|i| failures(i)).sum(),
@@ -200,6 +210,15 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         open_loop,
         pass_mark,
     })
+}
+
+/// Mean latency over intervals, from single ones or from sums; `None` without any.
+pub(crate) fn mean_latency(intervals: &[&LoadInterval]) -> Option<Duration> {
+    let scripts = intervals.iter().flat_map(|interval| &interval.scripts);
+    let (count, seconds) = scripts
+        .map(|script| script.latency_sum())
+        .fold((0, 0.0), |(count, seconds), (more, longer)| (count + more, seconds + longer));
+    if count == 0 { None } else { crate::seconds::duration(seconds / count as f64) }
 }
 
 /// Transactions a second of each interval. A last interval cut short to less than
@@ -249,6 +268,7 @@ fn scripts(record: &Record, intervals: &[&LoadInterval]) -> Vec<ScriptSummary> {
         .map(|index| {
             let of_script = || intervals.iter().filter_map(|i| i.scripts.get(index));
             let facts = record.workload.as_ref().and_then(|w| w.scripts.get(index));
+            let called = record.client.as_ref().and_then(|c| c.operations.get(index));
             let timed = record.statement_latency.get(index).map_or(&[][..], Vec::as_slice);
             let statements = timed
                 .iter()
@@ -262,7 +282,9 @@ fn scripts(record: &Record, intervals: &[&LoadInterval]) -> Vec<ScriptSummary> {
                 .collect();
             ScriptSummary {
                 name: facts
-                    .map_or_else(|| format!("script {}", index + 1), |facts| facts.name.clone()),
+                    .map(|facts| facts.name.clone())
+                    .or_else(|| called.cloned())
+                    .unwrap_or_else(|| format!("script {}", index + 1)),
                 transactions: of_script().map(|s| s.transactions).sum(),
                 latency: Latency::of(&merge(of_script().map(|s| &s.latency))),
                 failures: sum_maps(of_script().map(|s| &s.failures)),

@@ -8,8 +8,9 @@
 //! - [`findings`] is what an expert says about it: causes, what each costs, what
 //!   fixing it can gain, what to type ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
+//! - [`compare::compare`] lays runs beside each other.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
-//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`].
+//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
 //!
 //! Three rules hold everywhere. Counters are differenced between samples inside
 //! the window and divided by the work done between the same two moments
@@ -23,6 +24,7 @@ mod books;
 mod build;
 mod checkpoints;
 mod commit_anatomy;
+pub mod compare;
 mod counters;
 mod cpu;
 mod diagnosis;
@@ -33,11 +35,13 @@ mod host_series;
 mod id;
 mod latency;
 mod not_observable;
+mod process_role;
 mod reading;
 mod review;
 mod rules;
 mod seconds;
 mod series;
+mod server_load;
 mod statement_use;
 mod statements;
 mod summary;
@@ -64,9 +68,11 @@ pub use latency::{
     load_summary,
 };
 pub use not_observable::{Blind, NotObservable};
+pub use process_role::ProcessRole;
 pub use reading::Reading;
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
 pub use series::{Series, Unit};
+pub use server_load::{ServerLoad, server_load};
 pub use statement_use::{StatementUse, StatementUses, statement_uses};
 pub use statements::{Statement, Statements, statements};
 pub use summary::{Summary, summary};

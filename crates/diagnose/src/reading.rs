@@ -150,7 +150,7 @@ impl<'r> Reading<'r> {
     pub fn spent(&self, chosen: impl Fn(&Row) -> bool) -> Option<Estimate> {
         let samples = self.record.samples(Source::Waits);
         let inside = || samples.iter().filter(|s| self.window.contains(s.at));
-        let (first, last) = (inside().next()?, inside().last()?);
+        let (first, last) = (inside().next()?, inside().next_back()?);
         self.summary.time.as_ref()?;
         let work = work_between(self.record, first.at, last.at).ok()?;
         let failed = driven_between(self.record, first.at, last.at, failures).unwrap_or(0.0);

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, RunHeader, Schedule, Warning};
+use walwright_record::{ClientFacts, Record, RunHeader, Schedule, Warning};
 
 use crate::not_observable::Gaps;
 use crate::{
-    Blind, Checkpoints, CpuUse, LoadSummary, NotObservable, RowChanges, Statements, TimeSplit,
-    WalSummary, checkpoints, cpu, load_summary, row_changes, statements, time_split, wal,
+    Blind, Checkpoints, CpuUse, LoadSummary, NotObservable, RowChanges, ServerLoad, Statements,
+    TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes, server_load, statements,
+    time_split, wal,
 };
 
 /// Statements listed by time and by WAL.
@@ -35,6 +36,10 @@ pub struct Summary {
     pub window: Option<Duration>,
     /// The load as the clients saw it.
     pub load: Option<LoadSummary>,
+    /// The load as the server counts it, by whomever it was made.
+    pub server_load: Option<ServerLoad>,
+    /// What the clients of someone else's load said of it.
+    pub client: Option<ClientFacts>,
     /// Where the time of a transaction went.
     pub time: Option<TimeSplit>,
     /// WAL and flushes.
@@ -66,6 +71,8 @@ pub fn summary(record: &Record) -> Summary {
         clients: load.map(|l| l.clients),
         window: None,
         load: None,
+        server_load: None,
+        client: record.client.clone(),
         time: None,
         wal: None,
         checkpoints: None,
@@ -78,6 +85,7 @@ pub fn summary(record: &Record) -> Summary {
     if let Some(window) = gaps.note("all figures", record.window().ok_or(Blind::NoWindow)) {
         summary.window = Some(window.length());
         summary.load = load_summary(record, window);
+        summary.server_load = gaps.note("commits a second", server_load(record, window));
         summary.wal = wal::wal_summary(record, window, &mut gaps);
         let cpu = cpu::cpu_use_noting(record, window, &mut gaps);
         summary.time = gaps.note("time of a transaction", time_split(record, window));

@@ -121,8 +121,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let on_server = means[WaitClass::ALL.len()].clone().map(|sessions| sessions / rate);
 
     let intervals = || intervals_inside(record, window);
-    let merged = latency::merge(intervals().flat_map(|i| &i.scripts).map(|s| &s.latency));
-    let latency = merged.mean();
+    let latency = latency::mean_latency(&intervals().collect::<Vec<_>>());
     // In a closed loop the lag histograms are empty.
     let queue = latency::merge(intervals().map(|i| &i.lag)).mean();
     let inside = latency.map(|l| l.saturating_sub(queue.unwrap_or_default()).as_secs_f64());

@@ -1,16 +1,19 @@
 //! The measured window, the intervals inside it, and work counted between two moments.
 
 use serde::Serialize;
-use walwright_record::{LoadInterval, Record, Source, Timestamp, Window};
+use walwright_record::{ClientUnit, LoadInterval, Record, Source, Timestamp, Window};
 
 use crate::Blind;
+use crate::server_load::own_queries;
 
 /// What a unit of work is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkUnit {
-    /// A transaction of the driver that ended well.
+    /// A transaction of the clients that ended well.
     Transaction,
+    /// A request of someone else's client that ended well, as its own log tells.
+    Request,
     /// A commit of the target database (`pg_stat_database.xact_commit`), by whomever.
     Commit,
 }
@@ -20,6 +23,7 @@ impl WorkUnit {
     pub fn name(self) -> &'static str {
         match self {
             WorkUnit::Transaction => "transaction",
+            WorkUnit::Request => "request",
             WorkUnit::Commit => "commit",
         }
     }
@@ -49,9 +53,18 @@ pub fn failures(interval: &LoadInterval) -> u64 {
     interval.scripts.iter().flat_map(|s| s.failures.values()).sum()
 }
 
-/// The work between two moments: the driver's transactions, its intervals cut in
-/// proportion at both ends; for a record without driver intervals, commits of the
-/// database, interpolated between samples.
+/// The unit of the clients' operations in a record: transactions, unless the log of
+/// someone else's clients tells requests.
+pub(crate) fn client_unit(record: &Record) -> WorkUnit {
+    match record.client.as_ref().map(|client| client.unit) {
+        Some(ClientUnit::Request) => WorkUnit::Request,
+        Some(ClientUnit::Transaction) | None => WorkUnit::Transaction,
+    }
+}
+
+/// The work between two moments: the clients' operations, their intervals cut in
+/// proportion at both ends; for a record without such intervals, commits of the
+/// database less the probe's own, interpolated between samples.
 ///
 /// # Errors
 /// When neither covers the stretch, or nothing was done.
@@ -60,7 +73,7 @@ pub fn work_between(record: &Record, from: Timestamp, to: Timestamp) -> Result<W
         Work { count: commits_between(record, from, to)?, unit: WorkUnit::Commit }
     } else {
         let count = driven_between(record, from, to, transactions).ok_or(Blind::NoWork)?;
-        Work { count, unit: WorkUnit::Transaction }
+        Work { count, unit: client_unit(record) }
     };
     if work.count > 0.0 { Ok(work) } else { Err(Blind::NoWork) }
 }
@@ -108,7 +121,10 @@ fn commits_between(record: &Record, from: Timestamp, to: Timestamp) -> Result<f6
         }
     };
     let done = at(to)? - at(from)?;
-    if done < 0.0 { Err(Blind::Reset { source, at: to }) } else { Ok(done) }
+    if done < 0.0 {
+        return Err(Blind::Reset { source, at: to });
+    }
+    Ok((done - own_queries(record, from, to)).max(0.0))
 }
 
 #[cfg(test)]

@@ -205,6 +205,7 @@ impl From<&ScriptCounts> for ScriptInterval {
             retries: counts.retries.clone(),
             latency: SparseHistogram::from(&counts.latency),
             statements: counts.statements.iter().map(SparseHistogram::from).collect(),
+            sums: None,
         }
     }
 }

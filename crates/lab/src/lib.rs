@@ -3,14 +3,22 @@
 //! [`run`] is the main job: prepare a target, load data, warm up, measure,
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
+//! [`record`] samples a load that others make, and lets what their clients measured
+//! join the record.
 
+mod attach;
 mod ceiling;
 mod lab_dir;
+mod notes;
 mod progress;
 mod recorder;
 mod run;
 mod stop;
 
+pub use attach::{
+    CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,
+    ignores_hangup, record,
+};
 pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
@@ -18,3 +26,6 @@ pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run,
 };
 pub use stop::Stop;
+
+/// Named in a [`RecordPlan`].
+pub use walwright_probe::{LoadParts, ProcessName};

@@ -34,6 +34,18 @@ pub enum Progress<'a> {
         /// Length that is wanted.
         wanted: Duration,
     },
+    /// Commits of a server under someone else's load, since the last such notice.
+    Commits {
+        /// Commits a second.
+        per_second: f64,
+    },
+    /// How long someone else's load has been watched.
+    Watched {
+        /// So far.
+        elapsed: Duration,
+        /// In all, where that is known.
+        wanted: Option<Duration>,
+    },
     /// A sample of server or host.
     Sample(&'a Sample),
     /// Something happened.

@@ -31,8 +31,9 @@
 //!   probe looked (or, where texts are costly to read, a few samples later).
 //! - In `processes`, `neighbours`, `disk`, `cpu` and `probe_cost` every column is cumulative
 //!   unless its name says otherwise (`count`, `*_bytes` of memory, `in_flight`).
-//! - In `neighbours`, groups are `other: COMMAND`, and `kernel threads` for all of
-//!   the kernel's.
+//! - In `neighbours`, groups are `other: COMMAND`, `kernel threads` for all of the
+//!   kernel's, and `application: COMMAND`, `load generator: COMMAND` and
+//!   `pooler: COMMAND` for those that have a part in the load ([`LoadParts`]).
 
 mod clock;
 mod connector;
@@ -56,7 +57,7 @@ pub use facts::{
     TablesOfInterest, TargetDescription, host_facts, partition_plans, schema_facts, settings,
     target_facts, wal_directory,
 };
-pub use host::HostScope;
+pub use host::{HostScope, LoadParts, ProcessName};
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec, Rates};
 pub use storage::storage_probe;

@@ -61,6 +61,12 @@ impl LatencyHistogram {
         self.0.saturating_record(nanos.min(HIGHEST_NS));
     }
 
+    /// Counts one latency `times` times.
+    pub fn record_n(&mut self, latency: Duration, times: u64) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.0.saturating_record_n(nanos.min(HIGHEST_NS), times);
+    }
+
     /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         // Both have the same bounds, so adding cannot fail.

@@ -20,7 +20,9 @@ pub struct LoadInterval {
     pub length: Duration,
     /// One entry a script, in the order of the workload.
     pub scripts: Vec<ScriptInterval>,
-    /// Clients connected and running at the end of the interval.
+    /// Clients connected and running at the end of the interval. Of a load that is
+    /// not ours: as many as its log names or, where it names none, operations in
+    /// flight on average, rounded up.
     pub clients: u32,
     /// Open loop: transactions that were due in this interval.
     pub due: u64,
@@ -31,7 +33,8 @@ pub struct LoadInterval {
     /// Open loop: how long after its due time each transaction began.
     #[serde(skip)]
     pub lag: SparseHistogram,
-    /// CPU time of all driver threads in this interval.
+    /// CPU time of all driver threads in this interval; zero for a load that is not
+    /// ours, whose record has [`ClientFacts`](crate::ClientFacts).
     pub driver_cpu: Duration,
     /// CPU time of the busiest driver thread in this interval.
     pub busiest_thread_cpu: Duration,
@@ -40,7 +43,8 @@ pub struct LoadInterval {
 /// The part of one script in an interval.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ScriptInterval {
-    /// Transactions that ended well; as many as `latency` counts.
+    /// Transactions that ended well; as many as `latency` counts, or `sums` where
+    /// there are some.
     pub transactions: u64,
     /// Transactions that failed for good, by SQLSTATE, or by `connection` / `script` where there is none.
     pub failures: BTreeMap<String, u64>,
@@ -54,4 +58,36 @@ pub struct ScriptInterval {
     /// Latency of each SQL command of the script, successes only, in script order.
     #[serde(skip)]
     pub statements: Vec<SparseHistogram>,
+    /// Sums of the latency where the client's log holds no single ones; `latency` is
+    /// empty then, and no percentile can be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sums: Option<LatencySums>,
+}
+
+impl ScriptInterval {
+    /// Latencies of this interval as (how many, their sum in seconds), from single
+    /// ones or from sums.
+    pub fn latency_sum(&self) -> (u64, f64) {
+        match &self.sums {
+            Some(sums) => (self.transactions, sums.seconds),
+            None => {
+                let mean = self.latency.mean().unwrap_or_default().as_secs_f64();
+                let count = self.latency.count();
+                (count, mean * count as f64)
+            }
+        }
+    }
+}
+
+/// Latencies that are known only as sums.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct LatencySums {
+    /// Sum in seconds.
+    pub seconds: f64,
+    /// Sum of squares in seconds squared, where it is known.
+    pub squares: Option<f64>,
+    /// Shortest, where it is known.
+    pub min: Option<Duration>,
+    /// Longest, where it is known.
+    pub max: Option<Duration>,
 }

@@ -9,6 +9,7 @@
 //! be made again later, elsewhere, without the server. The store is one SQLite
 //! file a lab, written as the run goes, so a record survives a killed process.
 
+mod client;
 mod facts;
 mod histogram;
 mod interval;
@@ -21,12 +22,13 @@ mod store;
 mod time;
 mod warning;
 
+pub use client::{ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals};
 pub use facts::{
     CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, Probes, Schedule,
     ScriptFacts, Setting, StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
-pub use interval::{LoadInterval, ScriptInterval};
+pub use interval::{LatencySums, LoadInterval, ScriptInterval};
 pub use name::Name;
 pub use record::Record;
 pub use run::{Event, Phase, PhaseName, RunHeader, RunId, RunState};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts, LoadInterval, Phase,
-    PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source, StorageProbe, TargetFacts,
-    Timestamp, Warning, Window, WorkloadFacts,
+    ClientFacts, CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts,
+    LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source, StorageProbe,
+    TargetFacts, Timestamp, Warning, Window, WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.
@@ -27,6 +27,8 @@ pub struct Record {
     pub workload: Option<WorkloadFacts>,
     /// The way it was driven.
     pub load: Option<LoadFacts>,
+    /// What the clients of a load that is not ours said of it.
+    pub client: Option<ClientFacts>,
     /// The instrument on itself.
     pub instrument: Option<InstrumentFacts>,
     /// Flush latency before the run.
@@ -42,7 +44,8 @@ pub struct Record {
     pub events: Vec<Event>,
     /// Doubts.
     pub warnings: Vec<Warning>,
-    /// The load, second by second; empty for a record of someone else's load.
+    /// The load, second by second; empty for a record of someone else's load that
+    /// no log of its clients joined.
     pub intervals: Vec<LoadInterval>,
     /// Latency of each SQL command over the measured window, by script and place in it.
     pub statement_latency: Vec<Vec<LatencyHistogram>>,
@@ -62,6 +65,7 @@ impl Record {
             host: None,
             workload: None,
             load: None,
+            client: None,
             instrument: None,
             storage: None,
             cpu: None,

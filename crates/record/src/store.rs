@@ -76,7 +76,7 @@ pub enum StoreError {
         /// The runs that fit.
         candidates: String,
     },
-    /// A run that is still being written cannot be deleted.
+    /// A run that is still being written cannot be deleted or added to.
     #[error("run {id} is still being written by process {pid}; stop it first")]
     InUse {
         /// The run.
@@ -140,6 +140,16 @@ impl Store {
     /// When it cannot be written.
     pub fn begin(&self, header: &RunHeader) -> Result<RunWriter, StoreError> {
         RunWriter::begin(&self.path, header)
+    }
+
+    /// Opens the record of a run that has ended, to add to it what becomes known later.
+    /// Its state and its end stay as they are.
+    ///
+    /// # Errors
+    /// When there is none, or it is still being written.
+    pub fn amend(&self, id: &RunId) -> Result<RunWriter, StoreError> {
+        self.ended(id)?;
+        RunWriter::amend(&self.path, id)
     }
 
     /// The first pages of all runs, oldest first.
@@ -229,13 +239,7 @@ impl Store {
     /// # Errors
     /// When there is none, or it is still being written.
     pub fn delete(&self, id: &RunId) -> Result<(), StoreError> {
-        let header = self.find(&id.0)?;
-        if header.state == RunState::Running {
-            let owner = self.query(|c| {
-                c.query_row("SELECT owner_pid FROM run WHERE id = ?1", [&id.0], |r| r.get(0))
-            })?;
-            return Err(StoreError::InUse { id: id.clone(), pid: owner });
-        }
+        self.ended(id)?;
         let quiet = self.runs()?.iter().all(|run| run.state != RunState::Running);
         self.query(|c| {
             c.pragma_update(None, "synchronous", "NORMAL")?;
@@ -247,6 +251,17 @@ impl Store {
             }
             Ok(())
         })
+    }
+
+    /// That a run is there and nobody writes it.
+    fn ended(&self, id: &RunId) -> Result<(), StoreError> {
+        if self.find(&id.0)?.state != RunState::Running {
+            return Ok(());
+        }
+        let pid = self.query(|c| {
+            c.query_row("SELECT owner_pid FROM run WHERE id = ?1", [&id.0], |r| r.get(0))
+        })?;
+        Err(StoreError::InUse { id: id.clone(), pid })
     }
 
     fn query<T>(

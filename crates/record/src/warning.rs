@@ -54,6 +54,8 @@ pub enum WarningCode {
     DurabilityLowered,
     /// The probe cost more than it should.
     ProbeCost,
+    /// What a client's own log cannot tell, or how it was read.
+    ClientLog,
     /// A doubt that a newer walwright wrote and this one does not know.
     #[serde(other)]
     Other,

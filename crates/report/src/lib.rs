@@ -4,12 +4,14 @@
 //!   screen (light and dark) and paper.
 //! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
 //!   ticket or a chat.
+//! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
 //! places on paper. Charts are SVG made by pure functions (`svg`), the page is a
 //! template with its own style and script (`templates/`).
 
+mod compared;
 mod diagnosis;
 pub mod format;
 pub mod html;

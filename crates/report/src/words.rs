@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::{Latency, LoadSummary, PassMark, WaitClass};
-use walwright_record::{PhaseName, Record, RunState, Schedule};
+use walwright_diagnose::{Latency, LoadSummary, PassMark, ServerLoad, WaitClass};
+use walwright_record::{ClientDetail, ClientFacts, PhaseName, Record, RunState, Schedule};
 
 use crate::format;
 use crate::svg::Ink;
@@ -47,6 +47,55 @@ pub(crate) fn deck(record: &Record) -> String {
         (None, Some(measured)) => format!("A load that walwright did not drive, {measured}."),
         (None, None) => "Ended before the load began.".to_owned(),
     }
+}
+
+/// What stands beside the commits a second of someone else's load.
+pub(crate) fn commits_note(load: &ServerLoad) -> String {
+    let interval = load.commits_per_second.as_ref().and_then(|rate| rate.interval);
+    let what = "server transactions (commits)";
+    let precision = match interval {
+        Some(_) => format!("{what}, 95 % interval within this record"),
+        None => format!("{what}; too short for an interval"),
+    };
+    match load.rollback_share.filter(|share| *share > 0.0) {
+        Some(share) => format!("{precision}; {} rolled back", format::percent(share)),
+        None => precision,
+    }
+}
+
+/// Latency of which only sums are known.
+pub(crate) fn mean_only(mean: Duration) -> String {
+    format!(
+        "mean {}; the clients' log holds sums, so no percentile is known",
+        format::latency(mean)
+    )
+}
+
+/// What the clients of someone else's load computed over their whole test, a line for each
+/// file that holds such totals.
+pub(crate) fn client_totals(client: &ClientFacts) -> Vec<String> {
+    let totals = client.logs.iter().filter(|log| log.detail == ClientDetail::Totals);
+    totals
+        .map(|log| {
+            let mut figures = Vec::new();
+            if let Some(of) = log.totals.first() {
+                figures.extend(of.count.map(|n| format!("{} {}", format::count(n), of.name)));
+                figures.extend(of.mean.map(|d| format!("mean {}", format::latency(d))));
+                figures.extend(of.percentiles.iter().filter(|(p, _)| *p >= 50.0).map(
+                    |(percent, value)| {
+                        let name = format::percentile_name(*percent);
+                        format!("{name} {}", format::latency(*value))
+                    },
+                ));
+            }
+            let failed = log.failures.iter().map(|(k, n)| format!("{k} × {}", format::count(*n)));
+            let failed: Vec<String> = failed.collect();
+            if !failed.is_empty() {
+                figures.push(format!("failed: {}", failed.join(", ")));
+            }
+            format!("{} ({}, its whole test): {}", log.file, log.format, figures.join(", "))
+        })
+        .collect()
 }
 
 /// Whether the load was someone else's: a measured window, and none of our clients.
@@ -111,7 +160,7 @@ pub(crate) fn sentence(text: &str) -> String {
 pub(crate) fn no_load(record: &Record) -> String {
     match (record.window(), record.intervals.is_empty()) {
         (_, true) if is_observed(record) => {
-            "The load was not walwright's: what clients saw is not observable.".to_owned()
+            "The load was not walwright's: what its clients saw is not observable.".to_owned()
         }
         (None, _) => format!(
             "The run ended before its measured window began{}, so it has no figures.",

@@ -92,6 +92,8 @@ pub enum Method {
     BatchMeans,
     /// Student's t over log-ratios of blocks, back-transformed.
     PairedLogRatio,
+    /// Welch's t over the logarithms of two groups of independent runs, back-transformed.
+    WelchLogRatio,
     /// Percentile bootstrap over blocks of a stationary series.
     BlockBootstrap,
     /// Bias-corrected and accelerated bootstrap over blocks of a stationary series.

@@ -10,7 +10,7 @@
 //!   [`drift`], [`cliffs`];
 //! - shares and percentiles inside runs: [`shares`], [`tick_means`],
 //!   [`block_bootstrap`], [`percentile_interval`];
-//! - runs against runs: [`paired_effect`], [`sign_flip_test`], [`holm`],
+//! - runs against runs: [`paired_effect`], [`unpaired_effect`], [`sign_flip_test`], [`holm`],
 //!   [`noise_floor`], [`judge`];
 //! - many runs over time: [`change_points`];
 //! - throughput over clients: [`fit_scaling`].
@@ -39,6 +39,7 @@ mod steady;
 mod student;
 #[cfg(test)]
 mod synthetic;
+mod unpaired;
 
 pub use block_bootstrap::{block_bootstrap, block_length};
 pub use cliff::{Cliff, cliffs};
@@ -59,3 +60,4 @@ pub use shares::{shares, tick_means};
 pub use sign_flip::{SignFlip, sign_flip_test, smallest_sign_flip_p};
 pub use steady::{SteadyRule, SteadyState, Unsteady, steady_state};
 pub use student::t_quantile;
+pub use unpaired::{Permutation, UnpairedEffect, unpaired_effect};

@@ -1,11 +1,14 @@
 //! One file a command.
 
 pub mod calibrate;
+pub mod command_line;
 pub mod commit;
+pub mod compare;
 pub mod completion;
 pub mod diagnose;
 pub mod export;
 pub mod pg;
+pub mod record;
 pub mod report;
 pub mod review;
 pub mod run;

@@ -11,12 +11,12 @@ use walwright_lab::{
 use walwright_record::{RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
-use crate::commands::{report, runs};
+use crate::commands::{command_line, report, runs};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
 /// Time given to what still goes on in the background when all is done.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Does a run, prints its summary and writes its report.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -78,7 +78,7 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
 /// The first signal asks the run to stop; a second one ends the process, and with
 /// it, by its guard, the server. A hang-up that whoever started us has us ignore
 /// (`nohup`) stays ignored.
-async fn stop_on_signal(stop: Stop) {
+pub async fn stop_on_signal(stop: Stop) {
     use tokio::signal::unix::{Signal, SignalKind, signal};
     let listen = |kind| signal(kind).ok();
     let (Some(mut interrupt), Some(mut terminate)) =
@@ -86,7 +86,8 @@ async fn stop_on_signal(stop: Stop) {
     else {
         return;
     };
-    let mut hangup = if ignores_hangup() { None } else { listen(SignalKind::hangup()) };
+    let mut hangup =
+        if walwright_lab::ignores_hangup() { None } else { listen(SignalKind::hangup()) };
     let hung_up = async |signal: &mut Option<Signal>| match signal {
         Some(signal) => signal.recv().await,
         None => std::future::pending().await,
@@ -103,15 +104,6 @@ async fn stop_on_signal(stop: Stop) {
         }
         stop.request();
     }
-}
-
-/// Whether SIGHUP is ignored, by the mask of ignored signals in `/proc/self/status`.
-fn ignores_hangup() -> bool {
-    const HANGUP_BIT: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & HANGUP_BIT != 0)
 }
 
 fn plan(args: RunArgs) -> RunPlan {
@@ -166,46 +158,6 @@ fn plan(args: RunArgs) -> RunPlan {
         storage_dir: args.storage_dir,
         probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
         label: args.label,
-        command: command_line(),
-    }
-}
-
-/// What was typed, without what may hold a secret.
-fn command_line() -> String {
-    let mut words = Vec::new();
-    let mut hidden = false;
-    for word in std::env::args_os().skip(1) {
-        let word = word.to_string_lossy();
-        if hidden {
-            words.push("…".to_owned());
-            hidden = false;
-        } else if word.starts_with("--dsn=") {
-            words.push("--dsn=…".to_owned());
-        } else {
-            hidden = word == "--dsn";
-            words.push(quoted(&word));
-        }
-    }
-    format!("walwright {}", words.join(" "))
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./@:,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs_them() {
-        assert_eq!(quoted("a.sql@3"), "a.sql@3");
-        assert_eq!(quoted("two words"), "'two words'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
+        command: command_line::command_line(),
     }
 }

@@ -225,7 +225,11 @@ fn figures(state: &State, paint: Paint) -> Line<'static> {
     };
     let mut spans = vec![
         Span::styled(format::rate(second.rate), Style::default().add_modifier(Modifier::BOLD)),
-        Span::raw(format!("   {} clients", second.clients)),
+        Span::raw(if state.observed {
+            "   commits".to_owned()
+        } else {
+            format!("   {} clients", second.clients)
+        }),
     ];
     if let Some([p50, p95, p99]) = second.percentiles {
         spans.push(Span::raw(format!(
@@ -250,8 +254,17 @@ fn figures(state: &State, paint: Paint) -> Line<'static> {
 }
 
 fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
-    let (ratio, label) = match (state.measured, state.amount) {
-        (Some((measured, wanted)), _) => {
+    let (ratio, label) = match (state.measured, state.amount, state.watched) {
+        (_, _, Some((elapsed, wanted))) => {
+            let elapsed = elapsed.as_secs_f64();
+            match wanted.map(|wanted| wanted.as_secs_f64()) {
+                Some(wanted) => {
+                    (elapsed / wanted.max(1e-3), format!("{elapsed:.0} of {wanted:.0} s watched"))
+                }
+                None => (0.0, format!("{elapsed:.0} s watched, until the command ends")),
+            }
+        }
+        (Some((measured, wanted)), _, _) => {
             let ratio = measured.as_secs_f64() / wanted.as_secs_f64().max(1e-3);
             let label = if measured.is_zero() {
                 "waiting for a steady load".to_owned()
@@ -260,7 +273,7 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint)
             };
             (ratio, label)
         }
-        (None, Some((done, total))) if total > 0 => (
+        (None, Some((done, total)), _) if total > 0 => (
             done as f64 / total as f64,
             format!("{} {} of {}", state.step, format::count(done), format::count(total)),
         ),
@@ -275,13 +288,14 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint)
 
 fn draw_throughput(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
     let points = points(state, area, |second| Some(second.rate));
+    let title = if state.observed { "commits a second" } else { "transactions a second" };
     let top = top(&points);
     let dataset = Dataset::default()
         .marker(Marker::Braille)
         .graph_type(GraphType::Line)
         .style(paint.fg(Color::Cyan))
         .data(&points);
-    let chart = chart(vec![dataset], area, top, format::rate(top), paint, "transactions a second");
+    let chart = chart(vec![dataset], area, top, format::rate(top), paint, title);
     frame.render_widget(chart, area);
 }
 
@@ -299,7 +313,11 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) 
             .data(points)
     };
     let datasets = vec![line(&tail, Color::Yellow), line(&median, Color::Green)];
-    let title = "latency: p50 (lower) and p99 (upper)";
+    let title = if state.observed {
+        "latency: only the clients' own logs tell"
+    } else {
+        "latency: p50 (lower) and p99 (upper)"
+    };
     frame.render_widget(
         chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title),
         area,

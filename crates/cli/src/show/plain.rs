@@ -46,6 +46,7 @@ impl Observer for Plain {
                 Some(format!("  {done} of {total} clients connected"))
             }
             Progress::Interval { .. } if due => Some(load_line(&inner.state)),
+            Progress::Watched { .. } if due => Some(watch_line(&inner.state)),
             _ => None,
         };
         if let Some(line) = line {
@@ -73,6 +74,25 @@ fn load_line(state: &State) -> String {
     }
     if state.failures > 0 {
         line.push_str(&format!(", {} failed", format::count(state.failures)));
+    }
+    line
+}
+
+/// Someone else's load: how long it has been watched, and what the server counts.
+fn watch_line(state: &State) -> String {
+    let mut line = match state.watched {
+        Some((elapsed, Some(wanted))) => {
+            format!("  watched {:.0} of {:.0} s: ", elapsed.as_secs_f64(), wanted.as_secs_f64())
+        }
+        Some((elapsed, None)) => format!("  watched {:.0} s: ", elapsed.as_secs_f64()),
+        None => "  ".to_owned(),
+    };
+    match state.seconds.back() {
+        Some(second) => line.push_str(&format!("commits {}", format::rate(second.rate))),
+        None => line.push_str("no commits counted yet"),
+    }
+    if let Some(rate) = state.wal_rate {
+        line.push_str(&format!(", WAL {}", format::byte_rate(rate)));
     }
     line
 }

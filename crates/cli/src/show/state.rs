@@ -42,6 +42,10 @@ pub struct State {
     pub seconds: VecDeque<Second>,
     /// Settled load so far and wanted.
     pub measured: Option<(Duration, Duration)>,
+    /// Whether the load is someone else's, of which commits are counted.
+    pub observed: bool,
+    /// How long that has been watched, and for how long it will be, where that is known.
+    pub watched: Option<(Duration, Option<Duration>)>,
     /// Failures so far.
     pub failures: u64,
     /// WAL bytes a second.
@@ -62,6 +66,8 @@ impl State {
             amount: None,
             seconds: VecDeque::new(),
             measured: None,
+            observed: false,
+            watched: None,
             failures: 0,
             wal_rate: None,
             messages: VecDeque::new(),
@@ -92,6 +98,18 @@ impl State {
                 self.failures += second.failures;
                 push(&mut self.seconds, second, HISTORY);
             }
+            Progress::Commits { per_second } => {
+                self.observed = true;
+                let second = Second {
+                    rate: *per_second,
+                    percentiles: None,
+                    failures: 0,
+                    clients: 0,
+                    lag: None,
+                };
+                push(&mut self.seconds, second, HISTORY);
+            }
+            Progress::Watched { elapsed, wanted } => self.watched = Some((*elapsed, *wanted)),
             Progress::Sample(sample) => self.sample(sample),
             Progress::Event(event) => push(&mut self.messages, event.text.clone(), 50),
             Progress::Warning(warning) => push(&mut self.messages, warning.to_string(), 50),

@@ -39,13 +39,13 @@ fn traffic(reading: &Reading) -> Result<Traffic, Blind> {
         Ok(io.sum_where("writes", of)? / reading.work(&io)?.count)
     });
     // Up to 15 the counter holds extensions too.
-    let written = io.or_else(|_| {
+    let written: Result<f64, Blind> = io.or_else(|_| {
         let writer = reading.difference(Source::BackgroundWriter)?;
         Ok(writer.sum("buffers_backend")? / reading.work(&writer)?.count)
     });
     Ok(Traffic {
         read: database.sum("blks_read")? / work.count,
-        written: written.unwrap_or_else(|_: Blind| 0.0),
+        written: written.unwrap_or(0.0),
         time: if timed { milliseconds().map(|ms| ms / 1e3 / work.count) } else { None },
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn instrument(record: &Record) -> Option<InstrumentFacts> {
 }
 
 /// The doubts.
-pub(super) fn doubts(record: &Record, summary: &Summary, earlier: &[Probes]) -> Vec<Warning> {
+pub(crate) fn doubts(record: &Record, summary: &Summary, earlier: &[Probes]) -> Vec<Warning> {
     [
         ended_early(record),
         generator(record, summary),
@@ -104,7 +104,7 @@ fn short_window(summary: &Summary) -> Option<Warning> {
                 window.as_secs_f64()
             ),
         )
-        .hint("measure longer with --duration"),
+        .hint("measure longer"),
     )
 }
 
@@ -127,9 +127,10 @@ fn failures(summary: &Summary) -> Option<Warning> {
     Some(Warning::new(
         WarningCode::Failures,
         format!(
-            "{} of {} transactions failed ({}); they are in no latency and no throughput",
+            "{} of {} {}s failed ({}); they are in no latency and no throughput",
             load.failed,
             load.failed + load.transactions,
+            load.unit.name(),
             kinds.join(", ")
         ),
     ))

@@ -1,7 +1,7 @@
 //! A run: prepare, load, probe, connect, warm up, measure, collect.
 
 mod checks;
-mod doubts;
+pub(crate) mod doubts;
 mod drive;
 mod error;
 mod kept;
@@ -36,7 +36,7 @@ use crate::{Lab, Observer, Progress, Stop, ceiling};
 use target::Target;
 
 /// Earlier runs whose probes say what is usual on this machine.
-const EARLIER_RUNS: u32 = 20;
+pub(crate) const EARLIER_RUNS: u32 = 20;
 
 /// What is left of a run besides its record.
 #[derive(Debug)]
@@ -346,7 +346,7 @@ impl Context {
 }
 
 /// What a list of runs is to say of this one.
-fn headline(summary: &Summary) -> Option<Headline> {
+pub(crate) fn headline(summary: &Summary) -> Option<Headline> {
     let load = summary.load.as_ref()?;
     let (throughput, latency) = (load.throughput.as_ref()?, load.latency.as_ref()?);
     Some(Headline {

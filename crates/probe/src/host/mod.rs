@@ -4,6 +4,7 @@ pub(crate) mod cgroup;
 pub(crate) mod disk;
 mod machine;
 mod neighbours;
+mod parts;
 pub(crate) mod processes;
 pub(crate) mod read;
 mod roles;
@@ -15,6 +16,7 @@ use walwright_record::TargetFacts;
 
 use crate::facts::wal_directory;
 
+pub use parts::{LoadParts, ProcessName};
 pub(crate) use sampler::{HostReport, HostSampler};
 
 /// What of this machine belongs to the server under test.
@@ -29,6 +31,8 @@ pub struct HostScope {
     pub data_directory: Option<PathBuf>,
     /// Where the WAL lies.
     pub wal_directory: Option<PathBuf>,
+    /// Other processes that have a part in the load.
+    pub parts: LoadParts,
 }
 
 impl HostScope {
@@ -43,6 +47,7 @@ impl HostScope {
             postmaster_pid: target.postmaster_pid,
             wal_directory: data.as_deref().map(wal_directory),
             data_directory: data,
+            parts: LoadParts::default(),
         }
     }
 }

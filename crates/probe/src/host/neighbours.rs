@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use walwright_record::Row;
 
+use super::parts::{Casting, LoadParts};
 use super::processes::{Reader, Stat, all_pids};
 use super::roles::Usage;
 
@@ -27,6 +28,7 @@ pub(crate) struct Neighbours {
     began: Instant,
     last: HashMap<u32, Last>,
     totals: HashMap<String, Total>,
+    casting: Casting,
     first: bool,
 }
 
@@ -40,12 +42,14 @@ struct Last {
 struct Total {
     usage: Usage,
     count: usize,
+    /// Whether it has a row: it takes processor time, or has a part in the load.
     loud: bool,
 }
 
 impl Neighbours {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(parts: LoadParts) -> Self {
         Neighbours {
+            casting: Casting::new(parts),
             began: Instant::now(),
             last: HashMap::new(),
             totals: HashMap::new(),
@@ -61,10 +65,19 @@ impl Neighbours {
     ) -> Vec<Row> {
         let before = std::mem::take(&mut self.last);
         self.totals.values_mut().for_each(|total| total.count = 0);
+        let mut seen = Vec::new();
+        let mut parents = HashMap::new();
         for pid in all_pids().into_iter().filter(|pid| !is_ours(*pid)) {
             let Some(stat) = reader.stat(pid) else { continue };
-            let total = self.totals.entry(group(&stat)).or_default();
+            parents.insert(pid, stat.parent);
+            seen.push((pid, stat));
+        }
+        for (pid, stat) in seen {
+            let part = self.casting.part(pid, &stat, &parents);
+            let group = part.map_or_else(|| group(&stat), |part| part.group(&stat.comm));
+            let total = self.totals.entry(group).or_default();
             total.count += 1;
+            total.loud |= part.is_some();
             let mut usage = Usage {
                 user_seconds: stat.user_seconds,
                 system_seconds: stat.system_seconds,
@@ -92,7 +105,7 @@ impl Neighbours {
         let mut loud: Vec<(&String, &mut Total)> = self
             .totals
             .iter_mut()
-            .filter(|(_, total)| total.usage.cpu_seconds() > 0.0)
+            .filter(|(_, total)| total.loud || total.usage.cpu_seconds() > 0.0)
             .filter(|(_, total)| total.loud || total.usage.cpu_seconds() >= threshold)
             .collect();
         loud.sort_by(|a, b| b.1.usage.cpu_seconds().total_cmp(&a.1.usage.cpu_seconds()));
@@ -123,6 +136,7 @@ fn since(last: &Usage, now: &Usage) -> Usage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parts::ProcessName;
     use super::*;
 
     #[test]
@@ -139,8 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn a_process_with_a_part_has_a_row_from_the_beginning() {
+        let me = std::process::id();
+        let parts = LoadParts { applications: vec![ProcessName::Pid(me)], ..LoadParts::default() };
+        let rows = Neighbours::new(parts).sample(&mut Reader::new(), |_| false);
+        let comm = Reader::new().stat(me).unwrap().comm;
+        let group = format!("application: {comm}");
+        let row = rows.iter().find(|row| row.text("process_group") == Some(&group)).unwrap();
+        assert_eq!(row.number("user_seconds"), Some(0.0), "its past is not told");
+    }
+
+    #[test]
     fn a_busy_process_is_told_and_its_past_is_not() {
-        let mut neighbours = Neighbours::new();
+        let mut neighbours = Neighbours::new(LoadParts::default());
         let mut reader = Reader::new();
         let me = std::process::id();
         let only_me = |pid: u32| pid != me;

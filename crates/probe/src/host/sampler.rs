@@ -11,6 +11,7 @@ use super::cgroup::Cgroup;
 use super::disk::{self, device_of};
 use super::machine;
 use super::neighbours::Neighbours;
+use super::parts::LoadParts;
 use super::processes::{OwnProcess, Reader, ServerProcesses};
 use super::read::{processors_online, read_into, ticks_per_second};
 use crate::clock::Clock;
@@ -63,7 +64,11 @@ impl HostSampler {
         let pace = |every, share: f64| Pace::new(every, share * processors, start);
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);
-        let mut neighbours = pace(self.rates.tables, NEIGHBOURS_BUDGET);
+        // Those that have a part in the load are more than neighbours: their time is part
+        // of the books. Yet every process has to be read to find them.
+        let watched = self.scope.parts != LoadParts::default();
+        let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
+        let mut neighbours = pace(every, NEIGHBOURS_BUDGET);
         let mut state = self.state();
         let mut stopping = false;
         loop {
@@ -116,7 +121,7 @@ impl HostSampler {
             reader: Reader::new(),
             server: self.scope.postmaster_pid.map(ServerProcesses::new),
             own: OwnProcess::default(),
-            neighbours: Neighbours::new(),
+            neighbours: Neighbours::new(self.scope.parts.clone()),
         }
     }
 

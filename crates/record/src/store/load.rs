@@ -99,6 +99,7 @@ impl Reader<'_> {
                 "host" => record.host = Some(self.json(name, body)?),
                 "workload" => record.workload = Some(self.json(name, body)?),
                 "load" => record.load = Some(self.json(name, body)?),
+                "client" => record.client = Some(self.json(name, body)?),
                 "instrument" => record.instrument = Some(self.json(name, body)?),
                 "storage" => record.storage = Some(self.json(name, body)?),
                 "cpu" => record.cpu = Some(self.json(name, body)?),

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{StoreError, connect};
 use crate::{
-    CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval, PhaseName,
-    RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram, StorageProbe,
-    TargetFacts, Timestamp, Warning, WorkloadFacts,
+    ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
+    PhaseName, RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram,
+    StorageProbe, TargetFacts, Timestamp, Warning, WorkloadFacts,
 };
 
 /// Writes one run; each call is durable against the death of this process.
@@ -54,6 +54,12 @@ impl RunWriter {
             )
         })?;
         Ok(writer)
+    }
+
+    /// Opens the record of a run that has ended, to add to it.
+    pub(super) fn amend(path: &Path, id: &RunId) -> Result<RunWriter, StoreError> {
+        let connection = connect(path, OpenFlags::default())?;
+        Ok(RunWriter { id: id.clone(), path: path.to_owned(), connection })
     }
 
     /// The run.
@@ -102,6 +108,11 @@ impl RunWriter {
     /// Stores how it is driven.
     pub fn load(&mut self, facts: &LoadFacts) -> Result<(), StoreError> {
         self.fact("load", facts)
+    }
+
+    /// Stores what the clients of someone else's load said of it.
+    pub fn client(&mut self, facts: &ClientFacts) -> Result<(), StoreError> {
+        self.fact("client", facts)
     }
 
     /// Stores what the instrument knows of itself.

@@ -9,7 +9,8 @@ use crate::{format, words};
 
 /// Throughput and latency. Empty for a record without a load of ours.
 pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
-    let Some(load) = &summary.load else { return Vec::new() };
+    let Some(load) = &summary.load else { return observed(summary) };
+    let unit = load.unit.name();
     let throughput = load.throughput.as_ref();
     let mut figures = vec![Figure {
         name: "Throughput".to_owned(),
@@ -19,9 +20,9 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
         note: throughput.map(|t| {
             let doubts: Vec<String> = t.doubts.iter().map(ToString::to_string).collect();
             match (t.interval.is_some(), doubts.is_empty()) {
-                (true, true) => "transactions, 95 % interval within this run".to_owned(),
-                (_, false) => format!("transactions; {}", doubts.join("; ")),
-                (false, true) => "transactions".to_owned(),
+                (true, true) => format!("{unit}s, 95 % interval within this run"),
+                (_, false) => format!("{unit}s; {}", doubts.join("; ")),
+                (false, true) => format!("{unit}s"),
             }
         }),
         ..Figure::default()
@@ -36,7 +37,29 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
             ..Figure::default()
         });
     }
+    if let (None, Some(mean)) = (&load.latency, load.mean_latency) {
+        figures.push(Figure {
+            name: "Mean latency".to_owned(),
+            value: format::latency(mean),
+            note: Some("the clients' log holds sums: no percentile is known".to_owned()),
+            ..Figure::default()
+        });
+    }
     figures
+}
+
+/// Someone else's load as the server counts it.
+fn observed(summary: &Summary) -> Vec<Figure> {
+    let load = summary.server_load.as_ref();
+    let rate = load.and_then(|load| load.commits_per_second.as_ref());
+    let figure = load.zip(rate).map(|(load, rate)| Figure {
+        name: "Throughput".to_owned(),
+        lead: true,
+        value: format::estimate(rate, "/s"),
+        note: Some(words::commits_note(load)),
+        ..Figure::default()
+    });
+    figure.into_iter().collect()
 }
 
 fn unknown() -> String {
@@ -93,6 +116,9 @@ pub(super) fn beside(record: &Record, summary: &Summary) -> Vec<Figure> {
                 Some(format!("reached {}", format::rate(open.reached))),
             );
         }
+    }
+    for line in summary.client.iter().flat_map(words::client_totals) {
+        push("Clients", Some("their own totals".to_owned()), Some(line));
     }
     for (name, seconds) in &record.side_measures {
         let note = words::SIDE_MEASURE.to_owned();

@@ -4,6 +4,7 @@
 //! what `diagnose` makes of it, and hands it to the template. Text from outside
 //! is escaped by the template engine; charts escape their own.
 
+mod compare;
 mod cpu_panel;
 mod facts;
 mod findings;
@@ -22,6 +23,7 @@ use walwright_diagnose::{Diagnosis, Summary, Timeline, timeline};
 use walwright_record::Record;
 
 use crate::{format, words};
+pub use compare::comparison;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");

@@ -6,6 +6,7 @@
 mod axis;
 mod distribution;
 mod label;
+pub(crate) mod overlay;
 mod panel;
 mod scale;
 mod thin;

@@ -2,6 +2,7 @@
 
 mod bars;
 mod commit;
+mod compare;
 mod diagnosis;
 mod server;
 mod style;
@@ -11,6 +12,7 @@ use walwright_record::Record;
 
 use crate::{format, words};
 pub use commit::commit;
+pub use compare::comparison;
 pub use diagnosis::{diagnosis, explanation};
 use style::Ansi;
 pub use style::Style;
@@ -40,8 +42,12 @@ pub fn styled(record: &Record, summary: &Summary, diagnosis: &Diagnosis, style: 
     page.header(record);
     match &summary.load {
         Some(load) => page.load(load),
-        None => page.field("Load", &words::no_load(record), None),
+        None => {
+            page.server_load(summary);
+            page.field("Load", &words::no_load(record), None);
+        }
     }
+    page.client_totals(summary);
     page.side_measures(record);
     page.time(summary);
     page.server(record, summary);
@@ -80,12 +86,13 @@ impl Page<'_> {
     fn load(&mut self, load: &LoadSummary) {
         match &load.throughput {
             Some(throughput) => {
+                let unit = load.unit.name();
                 let note = match throughput.interval {
-                    Some(_) => "transactions, 95 % interval within this run",
-                    None => "transactions; too short for an interval",
+                    Some(_) => format!("{unit}s, 95 % interval within this run"),
+                    None => format!("{unit}s; too short for an interval"),
                 };
                 let figure = format::estimate(throughput, "/s");
-                self.field("Throughput", &figure, Some(note));
+                self.field("Throughput", &figure, Some(&note));
             }
             None => self.field("Throughput", "no whole interval in the window", None),
         }
@@ -109,7 +116,13 @@ impl Page<'_> {
                     .collect();
                 self.wrapped("Latency", &figures, "  ");
             }
-            None => self.field("Latency", "no transaction ended well", None),
+            None => match load.mean_latency {
+                Some(mean) => self.field("Latency", &words::mean_only(mean), None),
+                None => {
+                    let none = format!("no {} ended well", load.unit.name());
+                    self.field("Latency", &none, None);
+                }
+            },
         }
         let states: Vec<String> = load
             .failures
@@ -131,6 +144,21 @@ impl Page<'_> {
                 if mark.passed { ("PASS", Ansi::Green) } else { ("FAIL", Ansi::Red) };
             let lines = self.style.wrap(&words::pass_mark(mark), NAMES);
             self.named(&self.style.paint_bold(ansi, word), word.len(), &lines);
+        }
+    }
+
+    /// Someone else's load as the server counts it.
+    fn server_load(&mut self, summary: &Summary) {
+        let Some(load) = &summary.server_load else { return };
+        if let Some(rate) = &load.commits_per_second {
+            let figure = format::estimate(rate, "/s");
+            self.field("Throughput", &figure, Some(&words::commits_note(load)));
+        }
+    }
+
+    fn client_totals(&mut self, summary: &Summary) {
+        for line in summary.client.iter().flat_map(words::client_totals) {
+            self.field("Clients", &line, None);
         }
     }
 

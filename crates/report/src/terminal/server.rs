@@ -1,6 +1,6 @@
 //! Figures of the server, each list a line of the summary. Empty where nothing is known.
 
-use walwright_diagnose::Summary;
+use walwright_diagnose::{ProcessRole, Summary};
 use walwright_record::StorageProbe;
 
 use crate::format;
@@ -55,6 +55,18 @@ pub(super) fn cpu(summary: &Summary) -> Vec<String> {
         cpu.server_per_transaction.map(|d| format!("server {} per {unit}", format::latency(d))),
     );
     figures.extend(cpu.driver_per_transaction.map(|d| format!("driver {}", format::latency(d))));
+    for (role, name) in [
+        (ProcessRole::Application, "application"),
+        (ProcessRole::Generator, "load generator"),
+        (ProcessRole::Pooler, "pooler"),
+    ] {
+        let of_role = cpu.groups.iter().filter(|group| ProcessRole::of(&group.group) == role);
+        let used: Vec<f64> = of_role.map(|group| group.processors).collect();
+        if !used.is_empty() {
+            let used = format::number(used.iter().sum());
+            figures.push(format!("{name} {used} processors"));
+        }
+    }
     figures.extend(cpu.busy.map(|share| format!("machine {} busy", format::percent(share))));
     figures.extend(
         cpu.steal.filter(|s| *s >= 0.005).map(|share| format!("{} stolen", format::percent(share))),

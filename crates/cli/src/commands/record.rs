@@ -1,0 +1,149 @@
+//! `walwright record`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use walwright_lab::{
+    CommandPlan, Lab, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Stop,
+    Until,
+};
+use walwright_record::RunState;
+
+use crate::args::{GuardArgs, RecordArgs};
+use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::commands::{command_line, report, runs};
+use crate::output::{Output, exit};
+use crate::show::{self, Style};
+
+/// Records someone else's load, prints its summary and writes its report; or adds
+/// client-side results to a record.
+pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    if let Some(run) = &args.add_to {
+        return add(lab, run, &args, output);
+    }
+    let style = match (args.quiet, args.plain) {
+        (true, _) => Style::Quiet,
+        // A command writes to the same terminal.
+        (false, plain) if plain || !args.command.is_empty() => Style::Plain,
+        (false, _) => Style::Auto,
+    };
+    let plan = plan(args, output)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    let recorded = {
+        let (observer, _terminal) = show::observer(style, &stop, output);
+        runtime.block_on(async {
+            tokio::spawn(stop_on_signal(stop.clone()));
+            walwright_lab::record(lab, plan, stop, Arc::clone(&observer)).await
+        })
+    };
+    runtime.shutdown_timeout(FAREWELL);
+    match recorded {
+        Ok(recorded) => conclude(lab, recorded, output),
+        Err(error) => {
+            let interrupted = error.is_interruption();
+            let code = output.fail(&error.into());
+            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
+        }
+    }
+}
+
+/// Writes the report, prints the summary, and passes the command's exit code on.
+fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
+    let record = lab.store()?.load(&recorded.id)?;
+    report::write_html(&record, &lab.report_path(&recorded.id))?;
+    runs::print_summary(lab, &record, None, output)?;
+    if recorded.state == RunState::Interrupted {
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    if let Some(error) = recorded.error {
+        let what = format!("run {} is kept, but without all results of its clients", recorded.id);
+        return Ok(output.fail(&anyhow::Error::new(error).context(what)));
+    }
+    match recorded.code.map(u8::try_from) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(code) => Ok(ExitCode::from(code.unwrap_or(exit::FAILED))),
+    }
+}
+
+/// Adds client-side results to a record and renders its report again.
+fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    if args.client_log.is_empty() {
+        bail!("--add-to needs the files to add: --client-log FILE");
+    }
+    let header = match lab.existing_store()? {
+        Some(store) => store.find(run)?,
+        None => bail!("there are no runs in {}", lab.directory().display()),
+    };
+    let warnings = walwright_lab::add_results(lab, &header.id, &logs(args)?)?;
+    let record = lab.store()?.load(&header.id)?;
+    report::write_html(&record, &lab.report_path(&header.id))?;
+    output.result(
+        &json!({ "run": header.id, "client": record.client, "doubts": warnings }),
+        || {
+            let count = record.intervals.len();
+            let doubts: String = warnings.iter().map(|doubt| format!("! {doubt}\n")).collect();
+            format!(
+                "{doubts}added to run {}: {count} intervals; `walwright show {}` tells the rest\n",
+                header.id, header.id
+            )
+        },
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The process between walwright and a command: see [`walwright_lab::guard_command`].
+pub fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
+    let code = walwright_lab::guard_command(args.parent, &args.command)
+        .with_context(|| format!("'{}' could not be started", first(&args.command)))?;
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(exit::FAILED)))
+}
+
+fn first(words: &[std::ffi::OsString]) -> String {
+    words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn logs(args: &RecordArgs) -> anyhow::Result<Vec<LogChoice>> {
+    let format = args.client_log_format.as_deref().map(str::parse).transpose();
+    let format = format.map_err(anyhow::Error::msg)?;
+    Ok(args.client_log.iter().map(|path| LogChoice { path: path.clone(), format }).collect())
+}
+
+fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
+    let logs = logs(&args)?;
+    let until = match args.time {
+        Some(time) => Until::Elapsed(time),
+        None => Until::CommandEnds(CommandPlan {
+            words: args.command,
+            guard: vec![
+                std::env::current_exe().context("cannot find walwright itself")?.into_os_string(),
+                "guard".into(),
+            ],
+            keep_out_clear: output.json,
+        }),
+    };
+    let names = |names: &[String]| names.iter().map(|n| ProcessName::from(n.as_str())).collect();
+    let parts = LoadParts {
+        applications: names(&args.app),
+        generators: names(&args.generator),
+        poolers: names(&args.pooler),
+        recognise: true,
+        children_generate: true,
+    };
+    Ok(RecordPlan {
+        dsn: args.dsn,
+        until,
+        warm_up: args.warmup,
+        logs,
+        parts,
+        probe: ProbePlan { waits_hz: args.waits },
+        label: args.label,
+        command_line: command_line::command_line(),
+    })
+}

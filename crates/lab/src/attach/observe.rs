@@ -1,0 +1,177 @@
+//! What is seen of server and host: facts before sampling, and sampling itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use walwright_probe::{
+    Clock, Connector, HostScope, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
+    TablesOfInterest, TargetDescription,
+};
+use walwright_record::{PhaseName, Sample, Source, TargetKind, Timestamp, Warning, WarningCode};
+
+use super::plan::Until;
+use super::{RecordError, Session};
+use crate::Progress;
+
+/// Tables described.
+const LARGEST_TABLES: u16 = 20;
+
+/// A server that is described.
+pub(super) struct Ready {
+    client: Client,
+    host: HostScope,
+}
+
+/// Describes server and machine. No flush is measured: writing beside somebody's WAL
+/// is more than a guest may do unasked.
+pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
+    let notes = &session.notes;
+    let params = session.params.clone().with_application_name("walwright record");
+    let client = walwright_server::connect(&params).await?;
+    notes.phase(PhaseName::Probe);
+    let description = TargetDescription {
+        kind: TargetKind::Attached,
+        address: session.params.address(),
+        install: None,
+        tables: TablesOfInterest::Largest(LARGEST_TABLES),
+    };
+    let facts = walwright_probe::target_facts(&client, &description).await?;
+    let settings = walwright_probe::settings(&client).await?;
+    let mut host = HostScope::of(&facts);
+    host.parts = session.plan.parts.clone();
+    notes.recorder.write(move |writer| writer.target(&facts));
+    notes.recorder.write(move |writer| writer.settings(&settings));
+    let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());
+    let facts = blocking(move || walwright_probe::host_facts(data.as_deref(), wal.as_deref()));
+    let facts = facts.await?;
+    notes.recorder.write(move |writer| writer.host(&facts));
+    // Under load a processor's speed says how busy the machine is, not how fast.
+    if host.local && matches!(session.plan.until, Until::CommandEnds(_)) {
+        notes.observer.notice(Progress::Step("processor speed"));
+        let cpu = blocking(walwright_probe::cpu_probe).await?;
+        notes.recorder.write(move |writer| writer.cpu(&cpu));
+    }
+    Ok(Ready { client, host })
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RecordError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| RecordError::Internal("describing the machine"))
+}
+
+/// Sampling under way.
+pub(super) struct Observation {
+    probe: Probe,
+    client: Client,
+}
+
+impl Ready {
+    /// Begins to sample.
+    pub async fn begin(self, session: &Session) -> Result<Observation, RecordError> {
+        let waits = Duration::from_secs(1) / session.plan.probe.waits_hz.max(1);
+        let spec = ProbeSpec {
+            connector: Connector::to(&session.params),
+            rates: Rates { waits, ..Rates::default() },
+            host: self.host,
+            clock: Clock::start(),
+        };
+        let probe = Probe::start(spec, sink(session)).await?;
+        Ok(Observation { probe, client: self.client })
+    }
+}
+
+impl Observation {
+    /// Takes a last reading and keeps what the probe knows of itself.
+    pub async fn end(self, session: &Session) {
+        let notes = &session.notes;
+        if self.client.is_closed() {
+            notes.warn(
+                Warning::new(
+                    WarningCode::ServerLost,
+                    "the server broke a connection that only waited: it restarted or was gone for a while, and what happened then was not seen",
+                )
+                .hint("the events and the gaps in the timeline tell when"),
+            );
+        }
+        match self.probe.stop().await {
+            Ok(report) => {
+                if let Some(warning) = report.warning() {
+                    notes.warn(warning);
+                }
+                for slowed in &report.slowed {
+                    notes.warn(Warning::new(WarningCode::ProbeCost, slowed.sentence()));
+                }
+                for sentence in report.not_observable {
+                    notes.warn(Warning::new(WarningCode::NotObservable, sentence));
+                }
+            }
+            Err(error) => {
+                notes.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
+            }
+        }
+    }
+}
+
+fn sink(session: &Session) -> Sink {
+    let (recorder, observer) =
+        (session.notes.recorder.clone(), Arc::clone(&session.notes.observer));
+    let commits = Mutex::new(Commits::default());
+    Arc::new(move |seeing| match seeing {
+        Seeing::Sample(sample) => {
+            observer.notice(Progress::Sample(&sample));
+            let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(per_second) = commits.rate(&sample) {
+                observer.notice(Progress::Commits { per_second });
+            }
+            drop(commits);
+            recorder.write(move |writer| writer.sample(&sample));
+        }
+        Seeing::Event(event) => {
+            observer.notice(Progress::Event(&event));
+            recorder.write(move |writer| writer.event(&event));
+        }
+    })
+}
+
+/// The commits of the last sample that counted them.
+#[derive(Debug, Default)]
+struct Commits(Option<(Timestamp, f64)>);
+
+impl Commits {
+    /// Commits a second since the last sample; `None` for other samples, the first
+    /// one, and after a reset.
+    fn rate(&mut self, sample: &Sample) -> Option<f64> {
+        if sample.source != Source::Database {
+            return None;
+        }
+        let now = sample.rows.first()?.number("xact_commit")?;
+        let (then, before) = self.0.replace((sample.at, now))?;
+        let seconds = sample.at.since(then).as_secs_f64();
+        (seconds > 0.0 && now >= before).then(|| (now - before) / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_record::Row;
+
+    use super::*;
+
+    #[test]
+    fn commits_a_second_come_from_neighbouring_samples() {
+        let sample = |at: i64, commits: i64| {
+            let mut row = Row::new();
+            row.set("xact_commit", commits);
+            Sample { at: Timestamp(at), source: Source::Database, rows: vec![row] }
+        };
+        let mut commits = Commits::default();
+        assert_eq!(commits.rate(&sample(0, 100)), None);
+        assert_eq!(commits.rate(&sample(2_000_000, 500)), Some(200.0));
+        assert_eq!(commits.rate(&sample(3_000_000, 10)), None);
+        assert_eq!(commits.rate(&sample(4_000_000, 20)), Some(10.0));
+    }
+}

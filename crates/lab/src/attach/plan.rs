@@ -1,0 +1,63 @@
+//! What a record of someone else's load is asked to hold.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use walwright_probe::LoadParts;
+use walwright_results::Format;
+
+use crate::ProbePlan;
+
+/// Everything a person can choose about it.
+#[derive(Debug, Clone)]
+pub struct RecordPlan {
+    /// Connection string; what is not in it comes from the environment.
+    pub dsn: Option<String>,
+    /// How long to look.
+    pub until: Until,
+    /// Load that is left out of the figures at the beginning.
+    pub warm_up: Duration,
+    /// Files of client-side results to join when the load has ended.
+    pub logs: Vec<LogChoice>,
+    /// Other processes of this machine that have a part in the load.
+    pub parts: LoadParts,
+    /// What is sampled.
+    pub probe: ProbePlan,
+    /// The user's own words.
+    pub label: Option<String>,
+    /// The command line, without secrets.
+    pub command_line: String,
+}
+
+/// When a record ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Until {
+    /// After this time.
+    Elapsed(Duration),
+    /// When a command does, which is started when sampling has begun.
+    CommandEnds(CommandPlan),
+}
+
+/// A command that makes the load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandPlan {
+    /// Program and arguments.
+    pub words: Vec<OsString>,
+    /// Program and first arguments of the guard, a process that starts the command and
+    /// ends it when walwright ends: see [`guard_command`](crate::guard_command). The PID
+    /// of walwright and the words of the command follow.
+    pub guard: Vec<OsString>,
+    /// Whether its standard output goes to standard error, because walwright prints
+    /// its own result there.
+    pub keep_out_clear: bool,
+}
+
+/// Files of client-side results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChoice {
+    /// A file; `*` in its name stands for any letters.
+    pub path: PathBuf,
+    /// Its format; recognised where not given.
+    pub format: Option<Format>,
+}

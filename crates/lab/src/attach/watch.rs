@@ -1,0 +1,98 @@
+//! Looking on: until the time is over, the command has ended, or the user has seen enough.
+
+use std::time::Duration;
+
+use walwright_record::{Timestamp, Warning, WarningCode};
+
+use super::child::{Child, shown};
+use super::plan::Until;
+use super::{RecordError, Session};
+use crate::Progress;
+
+/// Time between notices of how long it has been.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What looking on came to.
+pub(super) struct Watched {
+    /// Whether the user stopped it.
+    pub stopped: bool,
+    child: Option<Child>,
+    program: String,
+}
+
+/// Starts the command, if there is one, and looks on.
+pub(super) async fn watch(session: &Session, begun: Timestamp) -> Result<Watched, RecordError> {
+    let (mut child, wanted, program) = match &session.plan.until {
+        Until::Elapsed(time) => (None, Some(*time), String::new()),
+        Until::CommandEnds(command) => (Some(Child::start(command)?), None, shown(command)),
+    };
+    if child.is_some() {
+        session.notes.event("command", format!("'{program}' was started"));
+    }
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let stopped = until_over(session, begun, child.as_mut(), wanted, &mut ticks).await;
+    if stopped && let Some(child) = &mut child {
+        child.end();
+    }
+    Ok(Watched { stopped, child, program })
+}
+
+/// Whether the user stopped it.
+async fn until_over(
+    session: &Session,
+    begun: Timestamp,
+    child: Option<&mut Child>,
+    wanted: Option<Duration>,
+    ticks: &mut tokio::time::Interval,
+) -> bool {
+    let end = async {
+        match (child, wanted) {
+            (Some(child), _) => {
+                child.ended().await;
+            }
+            (None, Some(time)) => tokio::time::sleep(time).await,
+            (None, None) => std::future::pending().await,
+        }
+    };
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => break false,
+            () = session.stop.requested() => break true,
+            _ = ticks.tick() => {
+                let elapsed = Timestamp::now().since(begun);
+                session.notes.observer.notice(Progress::Watched { elapsed, wanted });
+                // A record that cannot be written is no record.
+                if session.notes.recorder.failed() {
+                    break true;
+                }
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Waits for the end of a command that was told to end, and keeps how it ended.
+    pub async fn finish(&mut self, session: &Session) -> Option<i32> {
+        let child = self.child.as_mut()?;
+        let code = child.ended().await;
+        let program = &self.program;
+        let text = match code {
+            Some(0) => format!("'{program}' ended"),
+            Some(code) if code > 128 => {
+                format!("'{program}' was ended by signal {}", code - 128)
+            }
+            Some(code) => format!("'{program}' ended with exit code {code}"),
+            None => format!("'{program}' was killed"),
+        };
+        session.notes.event("command", text.clone());
+        if code != Some(0) && !self.stopped {
+            session.notes.warn(
+                Warning::new(WarningCode::Failures, format!("the load may not be whole: {text}"))
+                    .hint("read what it wrote before you use these figures"),
+            );
+        }
+        code
+    }
+}

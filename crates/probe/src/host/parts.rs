@@ -1,0 +1,271 @@
+//! Which part a process of this machine has in the load: it is the application under
+//! test, the generator that loads it, or a pooler between it and the server.
+
+use std::collections::HashMap;
+
+use super::processes::{Stat, title};
+
+/// Processes that have a part in the load, as somebody named them.
+///
+/// A name is that of the program or of the script it runs: of `node server.js` both
+/// `node` and `server.js`. A PID stands for the process and all that descend from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadParts {
+    /// The application whose database is measured.
+    pub applications: Vec<ProcessName>,
+    /// What sends requests to it, or to the database.
+    pub generators: Vec<ProcessName>,
+    /// What lends connections out.
+    pub poolers: Vec<ProcessName>,
+    /// Whether well-known generators and poolers are recognised by their names.
+    pub recognise: bool,
+    /// Whether processes that walwright started generate the load.
+    pub children_generate: bool,
+}
+
+/// How a process is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessName {
+    /// By its PID.
+    Pid(u32),
+    /// By the name of its program or script.
+    Name(String),
+}
+
+impl From<&str> for ProcessName {
+    /// A number is a PID, all else a name.
+    fn from(text: &str) -> ProcessName {
+        text.parse().map_or_else(|_| ProcessName::Name(text.to_owned()), ProcessName::Pid)
+    }
+}
+
+/// Programs and scripts that are known to generate load.
+const GENERATORS: [&str; 20] = [
+    "pgbench",
+    "k6",
+    "locust",
+    "wrk",
+    "wrk2",
+    "hey",
+    "oha",
+    "ab",
+    "vegeta",
+    "autocannon",
+    "sysbench",
+    "jmeter",
+    "gatling",
+    "artillery",
+    "bombardier",
+    "siege",
+    "drill",
+    "goose",
+    "hammerdb",
+    "benchbase",
+];
+/// Programs that are known to pool connections.
+const POOLERS: [&str; 7] =
+    ["pgbouncer", "odyssey", "pgcat", "pgdog", "pgpool", "pgagroal", "supavisor"];
+/// Letters of its name that the kernel keeps (`TASK_COMM_LEN` less its end).
+const COMM: usize = 15;
+/// Words of a command line that may be its script: after the interpreter and its options.
+const WORDS: usize = 4;
+
+/// How programs that run scripts are called, with or without a version after it.
+const INTERPRETERS: [&str; 11] =
+    ["python", "node", "ruby", "java", "perl", "php", "deno", "bun", "tclsh", "bash", "sh"];
+/// Endings of scripts, which may be left out of a name.
+const SCRIPTS: [&str; 8] = ["js", "mjs", "py", "rb", "jar", "sh", "pl", "php"];
+
+/// A part in the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Part {
+    Application,
+    Generator,
+    Pooler,
+}
+
+impl Part {
+    /// The stored name of the group that a command of this part is summed in.
+    pub(crate) fn group(self, name: &str) -> String {
+        match self {
+            Part::Application => format!("application: {name}"),
+            Part::Generator => format!("load generator: {name}"),
+            Part::Pooler => format!("pooler: {name}"),
+        }
+    }
+}
+
+/// Tells parts apart; remembers what a process was found to be, since its command line
+/// costs a reading.
+#[derive(Debug)]
+pub(crate) struct Casting {
+    parts: LoadParts,
+    own: u32,
+    /// By PID and start.
+    known: HashMap<(u32, u64), Option<Part>>,
+}
+
+impl Casting {
+    pub(crate) fn new(parts: LoadParts) -> Self {
+        Casting { parts, own: std::process::id(), known: HashMap::new() }
+    }
+
+    /// Whether anybody can have a part.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.parts == LoadParts::default()
+    }
+
+    /// The part of a process; `parents` gives the parent of each.
+    pub(crate) fn part(
+        &mut self,
+        pid: u32,
+        stat: &Stat,
+        parents: &HashMap<u32, u32>,
+    ) -> Option<Part> {
+        if self.is_idle() || stat.kernel {
+            return None;
+        }
+        let key = (pid, stat.started);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let line = title(pid).unwrap_or_default();
+        let found = self.find(pid, &stat.comm, &line, parents);
+        // Right after the fork a process has its parent's name.
+        if found.is_some() || self.known.len() > 100_000 {
+            self.known.retain(|(pid, _), _| parents.contains_key(pid));
+        }
+        if found.is_some() || !line.is_empty() {
+            self.known.insert(key, found);
+        }
+        found
+    }
+
+    fn find(&self, pid: u32, comm: &str, line: &str, parents: &HashMap<u32, u32>) -> Option<Part> {
+        let parts = &self.parts;
+        let named = |names: &[ProcessName]| {
+            names.iter().any(|name| match name {
+                ProcessName::Pid(root) => descends(pid, *root, parents),
+                ProcessName::Name(name) => is_called(name, comm, line),
+            })
+        };
+        let recognised = |names: &[&str]| {
+            parts.recognise && names.iter().any(|name| is_called(name, comm, line))
+        };
+        if named(&parts.applications) {
+            Some(Part::Application)
+        } else if named(&parts.generators) {
+            Some(Part::Generator)
+        } else if named(&parts.poolers) || recognised(&POOLERS) {
+            Some(Part::Pooler)
+        } else if recognised(&GENERATORS)
+            || (parts.children_generate && pid != self.own && descends(pid, self.own, parents))
+        {
+            Some(Part::Generator)
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether `pid` is `root` or descends from it.
+fn descends(pid: u32, root: u32, parents: &HashMap<u32, u32>) -> bool {
+    let mut at = pid;
+    // The tree of processes is never so deep; a PID used anew may make a ring.
+    for _ in 0..64 {
+        if at == root {
+            return true;
+        }
+        match parents.get(&at) {
+            Some(parent) if *parent > 0 => at = *parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Whether a process is called so: its command, its program, or the script that an
+/// interpreter runs.
+fn is_called(name: &str, comm: &str, line: &str) -> bool {
+    let short: String = name.chars().take(COMM).collect();
+    let mut words = line.split(' ').take(WORDS).filter(|word| !word.is_empty());
+    let program = file(words.next().unwrap_or_default());
+    if comm == short || program == name {
+        return true;
+    }
+    let interpreted = INTERPRETERS.iter().any(|interpreter| program.starts_with(interpreter));
+    // After -c follow commands, of which the first may be any of a shell's own.
+    let mut scripts = words.take_while(|word| *word != "-c").map(file);
+    interpreted
+        && scripts.any(|script| {
+            let stem = script.rsplit_once('.').filter(|(_, kind)| SCRIPTS.contains(kind));
+            script == name || stem.is_some_and(|(stem, _)| stem == name)
+        })
+}
+
+/// A path's last part.
+fn file(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn casting(parts: LoadParts) -> Casting {
+        Casting::new(parts)
+    }
+
+    #[test]
+    fn programs_and_scripts_are_known_by_name() {
+        for (name, comm, line) in [
+            ("pgbench", "pgbench", "pgbench -c 4"),
+            ("server.js", "node", "node --inspect /srv/app/server.js"),
+            ("locust", "python3", "/usr/bin/python3 /usr/local/bin/locust -f a.py"),
+            ("autocannon", "node", "node /x/bin/autocannon.js -c 9"),
+            ("a-very-long-name-of-a-program", "a-very-long-nam", ""),
+        ] {
+            assert!(is_called(name, comm, line), "{name} {line}");
+        }
+        for (name, comm, line) in [
+            ("ab", "bash", "bash -c ab.txt-not"),
+            ("ab", "bash", "bash -c ab 5"),
+            ("node", "notnode", "/bin/notnode"),
+            ("pgbench", "vim", "vim pgbench"),
+        ] {
+            assert!(!is_called(name, comm, line), "{name} {line}");
+        }
+    }
+
+    #[test]
+    fn a_pid_stands_for_all_that_descend_from_it() {
+        let parents = HashMap::from([(30, 20), (20, 10), (10, 1), (1, 0), (40, 1)]);
+        assert!(descends(30, 10, &parents) && descends(10, 10, &parents));
+        assert!(!descends(40, 10, &parents) && !descends(99, 10, &parents));
+        let ring = HashMap::from([(5, 6), (6, 5)]);
+        assert!(!descends(5, 7, &ring));
+    }
+
+    #[test]
+    fn what_somebody_named_comes_before_what_is_recognised() {
+        let parents = HashMap::from([(50, 1), (1, 0)]);
+        let named = LoadParts {
+            applications: vec!["pgbench".into()],
+            recognise: true,
+            ..LoadParts::default()
+        };
+        let find = |casting: &Casting, comm: &str| casting.find(50, comm, comm, &parents);
+        assert_eq!(find(&casting(named), "pgbench"), Some(Part::Application));
+        let recognising = casting(LoadParts { recognise: true, ..LoadParts::default() });
+        assert_eq!(find(&recognising, "pgbench"), Some(Part::Generator));
+        assert_eq!(find(&recognising, "pgbouncer"), Some(Part::Pooler));
+        assert_eq!(find(&recognising, "backup"), None);
+        assert_eq!(find(&casting(LoadParts::default()), "pgbench"), None);
+    }
+
+    #[test]
+    fn a_number_is_a_pid() {
+        assert_eq!(ProcessName::from("812"), ProcessName::Pid(812));
+        assert_eq!(ProcessName::from("gunicorn"), ProcessName::Name("gunicorn".to_owned()));
+    }
+}

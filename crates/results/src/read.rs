@@ -1,0 +1,107 @@
+//! One file, from bytes to results.
+
+use std::io::{BufRead, BufReader, Read};
+
+use flate2::read::MultiGzDecoder;
+use walwright_record::{ClientLog, ClientUnit, LoadInterval};
+
+use crate::line::Source;
+use crate::{Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures};
+use crate::{locust_history, locust_stats, pgbench, pgbench_aggregate, plain_csv};
+
+/// As much of a file as its format is recognised from.
+const HEAD: usize = 64 * 1024;
+/// Characters of its first line that are quoted when no format is.
+const QUOTED: usize = 80;
+/// The first bytes of a gzip file (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// What one file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Results {
+    /// What the record keeps of it.
+    pub log: ClientLog,
+    /// What its operations are.
+    pub unit: ClientUnit,
+    /// Names of the operations, in the order of the scripts of each interval.
+    pub operations: Vec<String>,
+    /// The load it tells, in time order; empty where it holds totals only. Seconds in
+    /// which nothing ended are left out.
+    pub intervals: Vec<LoadInterval>,
+}
+
+/// Reads a file called `name` in `format` or, where none is given, in the one it shows.
+/// Files that are packed by gzip are unpacked.
+///
+/// # Errors
+/// When it cannot be read, or does not fit the format; with the line and what to do.
+pub fn read(name: &str, format: Option<Format>, bytes: impl Read) -> Result<Results, ResultsError> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let io = |source| ResultsError::Io { file: file.to_owned(), source };
+    let mut raw = BufReader::with_capacity(HEAD, bytes);
+    let packed = raw.fill_buf().map_err(io)?.starts_with(&GZIP);
+    let plain: Box<dyn Read + '_> =
+        if packed { Box::new(MultiGzDecoder::new(raw)) } else { Box::new(raw) };
+    let mut head = Vec::new();
+    let mut plain = plain.take(HEAD as u64);
+    plain.read_to_end(&mut head).map_err(io)?;
+    let shown = String::from_utf8_lossy(&head);
+    let Some(first) = shown.lines().find(|line| !line.trim().is_empty()) else {
+        return Err(ResultsError::Empty { file: file.to_owned() });
+    };
+    let format = match format.or_else(|| Format::recognise(&shown)) {
+        Some(format) => format,
+        None => {
+            let line = first.chars().filter(|c| !c.is_control()).take(QUOTED).collect();
+            return Err(ResultsError::Unknown { file: file.to_owned(), line });
+        }
+    };
+    let whole = BufReader::new(head.as_slice().chain(plain.into_inner()));
+    let source = Source { file, format };
+    match format {
+        Format::Pgbench | Format::PgbenchLag | Format::PgbenchRetries => {
+            pgbench::read(source, whole)
+        }
+        Format::PgbenchAggregate => pgbench_aggregate::read(source, whole),
+        Format::LocustStats => locust_stats::read(source, whole),
+        Format::LocustHistory => locust_history::read(source, whole),
+        Format::LocustFailures => locust_failures::read(source, whole),
+        Format::K6Csv => k6_csv::read(source, whole),
+        Format::K6Summary => k6_summary::read(source, whole),
+        Format::Autocannon => autocannon::read(source, whole),
+        Format::Csv => plain_csv::read(source, whole),
+    }
+}
+
+/// A log of which nothing is known but its name.
+pub(crate) fn empty_log(source: Source<'_>, detail: walwright_record::ClientDetail) -> ClientLog {
+    ClientLog {
+        file: source.file.to_owned(),
+        format: source.format.label().to_owned(),
+        detail,
+        sampling: None,
+        first: None,
+        last: None,
+        succeeded: None,
+        failures: Default::default(),
+        totals: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Results of a file that tells single operations.
+pub(crate) fn of_operations(
+    source: Source<'_>,
+    unit: ClientUnit,
+    collected: crate::collect::Collected,
+) -> Result<Results, ResultsError> {
+    if collected.intervals.is_empty() {
+        return Err(source.whole("it holds no operation, only a header or lines of other kinds"));
+    }
+    let mut log = empty_log(source, walwright_record::ClientDetail::Operations);
+    log.first = collected.first;
+    log.last = collected.last;
+    log.succeeded = Some(collected.succeeded);
+    log.failures = collected.failures;
+    Ok(Results { log, unit, operations: collected.operations, intervals: collected.intervals })
+}
