@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
-use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, tick_means};
+use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, mean, tick_means};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::window::{driven_between, failures, intervals_inside};
@@ -13,6 +13,9 @@ use crate::{
     Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work, difference, statement_uses,
     summary, work_between,
 };
+
+/// Groups that the ticks of a run are merged to before they are resampled.
+const GROUPS: usize = 300;
 
 /// What the rules read: the record and what was computed from it once.
 #[derive(Debug)]
@@ -159,20 +162,27 @@ impl<'r> Reading<'r> {
         let ours = self.record.load.is_some()
             && inside().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
         let counts = |row: &Row| (!ours || row.flag("ours") == Some(true)) && chosen(row);
-        let ticks: Vec<Vec<f64>> = inside()
+        let ticks: Vec<f64> = inside()
             .map(|tick| {
                 let of = tick.rows.iter().filter(|row| counts(row));
-                vec![of.filter_map(|row| row.number("sessions")).sum()]
+                of.filter_map(|row| row.number("sessions")).sum()
             })
             .collect();
-        if ticks.iter().flatten().all(|sessions| *sessions == 0.0) {
+        if ticks.iter().all(|sessions| *sessions == 0.0) {
             // Most events are never seen; resampling nothing gives nothing.
             let method = Method::BlockBootstrap;
             let never = Estimate::symmetric(0.0, 0.0, Confidence::P95, method);
             return Some(never.doubting(Doubt::NoSpread));
         }
-        let sessions = tick_means(&ticks, &Resampling::default())?.pop()?;
-        Some(sessions.map(|n| n / rate))
+        // Neighbouring ticks go together: blocks are resampled anyway, and a long run has
+        // more ticks than an interval needs.
+        let groups: Vec<Vec<f64>> = ticks
+            .chunks(ticks.len().div_ceil(GROUPS))
+            .map(|group| vec![group.iter().sum::<f64>() / group.len() as f64])
+            .collect();
+        let sessions = tick_means(&groups, &Resampling::default())?.pop()?;
+        let center = mean(&ticks)?;
+        Some(Estimate { center, ..sessions }.map(|n| n / rate))
     }
 
     /// Seconds of a transaction in these classes; `None` without samples of wait events.
@@ -273,7 +283,7 @@ impl<'r> Reading<'r> {
             .map(|i| f64::from(i.clients))
             .filter(|n| *n > 0.0)
             .collect();
-        walwright_stats::mean(&inside).or_else(|| self.summary.clients.map(f64::from))
+        mean(&inside).or_else(|| self.summary.clients.map(f64::from))
     }
 
     fn resources(&self, rate: Option<f64>) -> Vec<Resource> {

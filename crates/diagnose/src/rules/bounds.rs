@@ -1,6 +1,8 @@
 //! What bounds the load where it is not the server: the application, the load
 //! generator, other processes; and processors that are simply full.
 
+use walwright_record::Source;
+
 use super::threshold::{CERTAIN, worth};
 use crate::{
     Action, DiagnosisId, Evidence, Finding, Gain, Kind, Reading, Relief, Value, WaitClass, WorkUnit,
@@ -43,7 +45,7 @@ fn cycle(reading: &Reading) -> Option<f64> {
 
 /// D54: the load generator cannot send more.
 fn generator(reading: &Reading) -> Option<Finding> {
-    let instrument = reading.record.instrument.as_ref()?;
+    let Some(instrument) = &reading.record.instrument else { return others_generator(reading) };
     let rate = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
     let busiest = instrument.busiest_thread.filter(|busy| *busy > BUSY_THREAD);
     let near = instrument.ceiling.map(|ceiling| rate / ceiling).filter(|near| *near > NEAR_CEILING);
@@ -85,13 +87,74 @@ fn generator(reading: &Reading) -> Option<Finding> {
     )
 }
 
+/// D54 for a generator that is not walwright: a process of it that fills a processor.
+fn others_generator(reading: &Reading) -> Option<Finding> {
+    let cpu = reading.summary.cpu.as_ref()?;
+    let group = cpu.groups.iter().find(|g| g.group.starts_with("load generator: "))?;
+    let samples = reading.record.samples(Source::Neighbours).iter();
+    let processes = samples
+        .chain(reading.record.samples(Source::Processes))
+        .flat_map(|s| &s.rows)
+        .filter(|row| row.text("process_group") == Some(&group.group))
+        .filter_map(|row| row.number("count"))
+        .max_by(f64::total_cmp)
+        .unwrap_or(1.0)
+        .max(1.0);
+    let each = group.processors / processes;
+    if each < BUSY_THREAD {
+        return None;
+    }
+    let latency = reading.latency()?;
+    let inside = reading.summary.time.as_ref().map_or(0.0, |t| t.on_server.center);
+    let outside = reading.counted((latency - inside).max(0.0));
+    Some(
+        reading
+            .finding(
+                DiagnosisId::D54,
+                Kind::Problem,
+                format!(
+                    "The load generator uses {:.0} % of a processor in each of {processes:.0} \
+                     processes: one that runs on a single thread cannot send more.",
+                    each * 100.0
+                ),
+            )
+            .seen([Evidence::new(
+                "/proc",
+                "CPU of the load generator",
+                Value::Processors(group.processors),
+            )])
+            .costs(reading.impact(outside))
+            .blind_to("How many threads it runs: with several the limit is further out.")
+            .advise(Action::client(
+                "Start more processes of the generator and compare: throughput that rises was the \
+                 generator's.",
+                "more workers (locust --processes, k6 on several machines)",
+            )),
+    )
+}
+
 /// D53: clients do something else most of the time, and the server waits for them.
 fn application(reading: &Reading) -> Option<Finding> {
-    let cycle = cycle(reading)?;
+    // Of a load that is not ours the think time is not known: the latency is the cycle.
+    let seen = reading.summary.load.as_ref().and_then(|l| l.latency.as_ref());
+    let latency = seen?.mean.as_secs_f64();
+    let cycle = match reading.summary.schedule {
+        Some(_) => cycle(reading)?,
+        None => latency,
+    };
     let time = reading.summary.time.as_ref().filter(|t| t.unit == WorkUnit::Transaction)?;
     let cpu = reading.summary.cpu.as_ref()?;
-    // On a machine without a free processor, time outside may be waiting for one.
-    if cpu.busy.is_some_and(|busy| busy >= FULL) {
+    let application: f64 = cpu
+        .groups
+        .iter()
+        .filter(|g| g.group.starts_with("application: "))
+        .map(|g| g.processors)
+        .sum();
+    let server: f64 =
+        cpu.groups.iter().filter(|g| g.group.starts_with("server: ")).map(|g| g.processors).sum();
+    // On a machine without a free processor, time outside may be waiting for one, unless
+    // it is the application that fills it.
+    if cpu.busy.is_some_and(|busy| busy >= FULL) && application < 2.0 * server {
         return None;
     }
     let queue = time.queue.unwrap_or_default().as_secs_f64();
@@ -100,7 +163,6 @@ fn application(reading: &Reading) -> Option<Finding> {
     if share < OUTSIDE {
         return None;
     }
-    let latency = reading.latency()?;
     let think = (cycle - latency).max(0.0);
     let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
     let cause = format!(
@@ -130,7 +192,10 @@ fn application(reading: &Reading) -> Option<Finding> {
         .seen(server.map(|s| {
             Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
         }))
-        .seen(cpu.driver_per_transaction.map(|d| {
+        .seen((application > 0.0).then(|| {
+            Evidence::new("/proc", "CPU of the application", Value::Processors(application))
+        }))
+        .seen(cpu.driver_per_transaction.filter(|d| !d.is_zero()).map(|d| {
             Evidence::new("driver", "CPU of the clients", Value::Seconds(d.as_secs_f64()))
                 .per(reading.per())
         }))

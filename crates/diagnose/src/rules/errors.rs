@@ -2,12 +2,16 @@
 
 use walwright_record::Source;
 
+use super::commit::COMMIT;
 use super::control::is_write;
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
 
 /// Share of failed requests from which the 99.9th percentile is about failures.
 const FAILURES: f64 = 0.001;
+/// Calls of a writing statement over all transactions from which those that roll
+/// back write as well.
+const WRITE: f64 = 0.9;
 /// SQLSTATEs that other diagnoses speak of: conflicts, refused locks, lost prepares.
 const ELSEWHERE: [&str; 5] = ["40001", "40P01", "55P03", "26000", "42P05"];
 
@@ -65,11 +69,21 @@ fn rollbacks(reading: &Reading) -> Option<Finding> {
     }
     let uses = reading.statements.as_ref().ok()?;
     let writes = || uses.toplevel().filter(|s| is_write(s));
-    let writing = writes().map(|s| s.seconds()).sum::<f64>() / uses.work.count;
     let written = writes().filter_map(|s| s.sum("wal_bytes")).sum::<f64>() / uses.work.count;
-    let time = reading.counted(writing * share);
+    // Where as many transactions write as there are, those that roll back do too.
+    let seconds = database.length().as_secs_f64();
+    let all = (rolled + committed) / seconds * uses.seconds;
+    let most = writes().map(|s| s.calls).max_by(f64::total_cmp)?;
+    if most < WRITE * all {
+        return None;
+    }
+    // What a transaction takes but for its commit is lost where it is rolled back.
+    let waits = reading.in_classes(&COMMIT).map_or(0.0, |e| e.center);
+    let lost = (reading.latency()? - waits).max(0.0) * share;
+    let executing = writes().map(|s| s.seconds()).sum::<f64>() / uses.work.count * share;
+    let time = reading.counted(lost);
     let impact = worth(reading, Some(time.clone()))?;
-    let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(writing * share);
+    let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(executing);
     Some(
         reading
             .finding(

@@ -19,6 +19,7 @@ mod locks;
 mod memory;
 mod relations;
 mod schema;
+mod script;
 mod sessions;
 mod sight;
 #[cfg(test)]

@@ -31,11 +31,20 @@ fn round_trips(reading: &Reading) -> Option<f64> {
     Some((calls / uses.work.count).max(1.0))
 }
 
+/// The same from the scripts of a load that is ours.
+fn scripted_trips(reading: &Reading) -> Option<f64> {
+    let workload = reading.record.workload.as_ref()?;
+    let weight: u32 = workload.scripts.iter().map(|s| s.weight).sum();
+    let sent: usize = workload.scripts.iter().map(|s| s.statements.len() * s.weight as usize).sum();
+    (weight > 0).then(|| (sent as f64 / f64::from(weight)).max(1.0))
+}
+
 /// D8: the client holds its transaction across its own work.
 fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
     let idle = |row: &Row| row.text("state").is_some_and(|s| s.starts_with("idle in transaction"));
     let time = reading.spent(|row| WaitClass::of(row).is_some() && idle(row))?;
-    let gap = time.center / round_trips(reading).unwrap_or(1.0);
+    let trips = round_trips(reading).or_else(|| scripted_trips(reading));
+    let gap = trips.map_or(0.0, |trips| time.center / trips);
     let oldest = oldest_idle(reading).unwrap_or(0.0);
     let blocking = idle_blockers(reading).unwrap_or(0.0);
     let lingers = gap >= LINGERING || oldest >= 1.0;

@@ -8,6 +8,8 @@ use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value
 
 /// Share of parallel workers that were wanted and not to be had.
 const REFUSED: f64 = 0.2;
+/// Times as many workers as fit that are no matter of taste.
+const CROWDED: f64 = 4.0;
 /// CPU of one line in the server's log: formatting, and a write to a pipe or file.
 const LOG_LINE: f64 = 15e-6;
 /// Part of a statement's time that `auto_explain` adds where it times every node:
@@ -20,10 +22,16 @@ const CONNECTIONS: f64 = 200.0;
 const PROBE: f64 = 0.02;
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
-    [workers(reading), logging(reading), auto_explain(reading), probe(reading), snapshots(reading)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        workers(reading).or_else(|| oversized(reading)),
+        logging(reading),
+        auto_explain(reading),
+        probe(reading),
+        snapshots(reading),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// D57: queries ask for parallel workers that are not there, or for more than there
@@ -81,6 +89,48 @@ fn workers(reading: &Reading) -> Option<Finding> {
             "max_parallel_workers",
             &format!("{processors:.0}"),
             "As many as there are processors (max_worker_processes must allow it).",
+        ));
+    }
+    Some(finding)
+}
+
+/// D57: somebody allows many times as many workers as there are processors.
+fn oversized(reading: &Reading) -> Option<Finding> {
+    let processors = reading.processors()?;
+    // Defaults are left alone: they are what most servers of any size run with.
+    let chosen: Vec<(&str, f64, f64)> = [
+        ("max_parallel_workers", processors),
+        ("max_parallel_workers_per_gather", (processors / 2.0).ceil()),
+        ("autovacuum_max_workers", (processors / 2.0).ceil().max(3.0)),
+        ("io_workers", processors.max(3.0)),
+    ]
+    .into_iter()
+    .filter(|(name, _)| reading.setting(name).is_some_and(|s| s.source != "default"))
+    .filter_map(|(name, fitting)| Some((name, reading.number(name)?, fitting)))
+    .filter(|(_, value, fitting)| *value > CROWDED * fitting)
+    .collect();
+    let (first, ..) = chosen.first()?;
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D57,
+            Kind::Problem,
+            format!(
+                "{first} and its like allow many times as many workers as the {processors:.0} \
+                 processors can run: one query or one round of vacuum can take the machine."
+            ),
+        )
+        .seen(
+            chosen
+                .iter()
+                .map(|(name, value, _)| Evidence::new("pg_settings", *name, Value::Count(*value))),
+        )
+        .seen([Evidence::new("/proc", "processors", Value::Processors(processors))])
+        .blind_to("What it costs: no statement of this load ran in parallel.");
+    for (name, _, fitting) in &chosen {
+        finding.actions.extend(reading.set(
+            name,
+            &format!("{fitting:.0}"),
+            "As many as the processors can run beside the sessions.",
         ));
     }
     Some(finding)

@@ -155,9 +155,14 @@ fn filter_column(plain: &str) -> Option<String> {
     (!column.is_empty() && column.chars().all(is_name)).then(|| column.to_owned())
 }
 
-/// Whether an INSERT names a column.
+/// Whether an INSERT fills a column: it names it, or names none and so fills all.
 fn inserts_column(plain: &str, column: &str) -> bool {
     let Some((_, after)) = plain.split_once(" into ") else { return false };
+    let named = after.split_once(' ').is_some_and(|(_, rest)| rest.starts_with('('))
+        || after.split(' ').next().is_some_and(|name| name.contains('('));
+    if !named {
+        return true;
+    }
     let Some((list, _)) = after.split_once('(').and_then(|(_, l)| l.split_once(')')) else {
         return false;
     };
@@ -179,10 +184,12 @@ fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let (statement, certain) = candidates
         .filter_map(|s| {
             let text = s.plain();
-            if assigns_itself(&text) {
+            let always_there = || overwrites(&text) && never_inserts(reading, s);
+            if assigns_itself(&text) || (always_there() && super::script::writes_by_key(reading, s))
+            {
                 Some((s, true))
             } else {
-                overwrites(&text).then_some((s, false)).filter(|_| never_inserts(reading, s))
+                always_there().then_some((s, false))
             }
         })
         .max_by(|a, b| a.0.seconds().total_cmp(&b.0.seconds()))?;
@@ -318,7 +325,11 @@ mod tests {
         assert_eq!(filter_column("delete from t i where i.a=$1 and b = $2").as_deref(), Some("a"));
         assert_eq!(filter_column("delete from t where a in ($1)"), None);
         assert!(inserts_column("insert into item (order_id, n) values ($1, $2)", "order_id"));
-        assert!(!inserts_column("insert into item values ($1, $2)", "order_id"));
+        assert!(inserts_column(
+            "insert into item select $1, l from generate_series($2, $3) l",
+            "order_id"
+        ));
+        assert!(!inserts_column("insert into item(n) values ($1)", "order_id"));
         assert!(assigns_itself("update t set a = a where id = $1"));
         assert!(assigns_itself("update t set a = t.a, b = b"));
         assert!(!assigns_itself("update t set a = a + $1 where id = $2"));

@@ -43,6 +43,19 @@ fn one_statement_a_commit_is_a_problem_with_a_bound() {
 }
 
 #[test]
+fn updates_by_key_on_fast_storage_and_batches_are_no_problem() {
+    let update = "UPDATE t SET n = n + 1 WHERE id = $1";
+    let of = |text: &str, rows: f64, flush: f64| {
+        committing().flushes(0.25, flush).statement(text, 1.0, 0.05, [("rows", rows)]).diagnose()
+    };
+    let fast = of(update, 1.0, 0.2);
+    assert!(problems(&fast).is_empty());
+    assert_eq!(found(&fast, D1).kind, Kind::Information);
+    assert_eq!(problems(&of(update, 1.0, 1.0)), [D1]);
+    assert!(!of(INSERT, 20.0, 1.0).findings.iter().any(|f| f.id == D1));
+}
+
+#[test]
 fn several_statements_a_commit_are_none() {
     let diagnosis = committing()
         .flushes(0.25, 0.2)

@@ -23,8 +23,7 @@ const FROM: u32 = 10;
 /// A run in the making: clients in a closed loop at a constant rate, on this machine.
 pub(super) struct Case {
     pub(super) build: Build,
-    pub(super) clients: u32,
-    pub(super) rate: f64,
+    rate: f64,
     statements: Vec<Row>,
 }
 
@@ -53,7 +52,7 @@ pub(super) fn case(clients: u32, rate: u32) -> Case {
         memory_bytes: Some(16 << 30),
         ..HostFacts::default()
     });
-    Case { build, clients, rate: f64::from(rate), statements: Vec::new() }
+    Case { build, rate: f64::from(rate), statements: Vec::new() }
 }
 
 fn target() -> TargetFacts {

@@ -1,6 +1,6 @@
 //! What statements do that they need not.
 
-use walwright_record::Source;
+use walwright_record::{ScriptFacts, Source, WorkloadFacts};
 
 use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{D7, D10, D17, D18, D20, D21, D29, D30, D31, D43};
@@ -62,7 +62,35 @@ fn updates_of_a_column_to_itself_are_certain_and_upserts_are_not() {
     assert_eq!(problems(&itself), [D18]);
     let upsert =
         "INSERT INTO t (k, a) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET a = excluded.a";
-    let mut case = plain().statement(upsert, 1.0, 1.0, [("rows", 1.0)]);
+    let of = |script: Option<&str>| {
+        upserting(plain().statement(upsert, 1.0, 1.0, [("rows", 1.0)]), script)
+    };
+    let upserts = of(None);
+    assert!(problems(&upserts).is_empty());
+    let finding = found(&upserts, D18);
+    assert_eq!(finding.kind, Kind::Symptom);
+    assert!(!finding.not_observable.is_empty());
+    // Where the script is ours it shows that the values follow from the key.
+    let head = "INSERT INTO t (k, a) VALUES";
+    let tail = "ON CONFLICT (k) DO UPDATE SET a = excluded.a;";
+    assert_eq!(problems(&of(Some(&format!("{head} (:k, 'item ' || :k) {tail}")))), [D18]);
+    assert!(problems(&of(Some(&format!("{head} (:k, :price) {tail}")))).is_empty());
+}
+
+/// Upserts that never insert, from a script of ours.
+fn upserting(mut case: Case, script: Option<&str>) -> crate::Diagnosis {
+    case.build.record.workload = script.map(|text| WorkloadFacts {
+        name: "w".to_owned(),
+        scale: 1,
+        options: std::collections::BTreeMap::new(),
+        scripts: vec![ScriptFacts {
+            name: "s".to_owned(),
+            weight: 1,
+            text: text.to_owned(),
+            statements: vec!["INSERT INTO t".to_owned()],
+        }],
+        pass_mark: None,
+    });
     for s in 0..70 {
         let mut row = crate::build::named(
             [("schemaname", "public"), ("relname", "t")],
@@ -71,30 +99,28 @@ fn updates_of_a_column_to_itself_are_certain_and_upserts_are_not() {
         row.set("relid", 1_i64);
         case.build.sample(f64::from(s), Source::Tables, [row]);
     }
-    let upserts = case.diagnose();
-    assert!(problems(&upserts).is_empty());
-    let finding = found(&upserts, D18);
-    assert_eq!(finding.kind, Kind::Symptom);
-    assert!(!finding.not_observable.is_empty());
+    case.diagnose()
 }
 
 #[test]
 fn work_that_is_rolled_back() {
-    let of = |rolled: f64| {
+    let of = |committed: f64, rolled: f64, writes: f64| {
         plain()
             .flushes(0.5, 0.2)
-            .counts(Source::Database, [("xact_commit", 1.0), ("xact_rollback", rolled)])
+            .counts(Source::Database, [("xact_commit", committed), ("xact_rollback", rolled)])
             .statement(
                 "INSERT INTO t (a) VALUES ($1)",
+                writes,
                 1.0,
-                2.0,
                 [("rows", 1.0), ("wal_bytes", 200.0)],
             )
             .statement("SELECT b FROM u WHERE a = $1", 3.0, 0.2, [])
             .diagnose()
     };
-    assert_eq!(problems(&of(0.8)), [D20]);
-    assert!(problems(&of(0.01)).is_empty());
+    assert_eq!(problems(&of(0.6, 0.4, 1.0)), [D20]);
+    assert!(problems(&of(0.99, 0.01, 1.0)).is_empty());
+    // Those that roll back have not written: only the others insert.
+    assert!(problems(&of(0.6, 0.4, 0.6)).is_empty());
 }
 
 #[test]
