@@ -127,7 +127,7 @@ fn text(review: &Review, all: bool) -> String {
     if let Some(load) = &review.load {
         let _ = write!(out, ", judged by {load}");
     }
-    out.push_str("\n");
+    out.push('\n');
     for (title, standing) in
         [("Problems", Standing::Problem), ("Advice", Standing::Advice), ("Fine", Standing::Fine)]
     {
