@@ -11,7 +11,13 @@ use serde_json::Value;
 fn runs(place: &Place, label: &str, setting: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|_| {
-            let run = place.measure(&[
+            // Long enough for several samples of each source.
+            let run = place.run(&[
+                "run",
+                "--plain",
+                "--warmup=1s",
+                "--duration=4s",
+                "--load-jobs=1",
                 "-c",
                 "2",
                 "--scale=1",

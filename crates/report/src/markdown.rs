@@ -69,6 +69,9 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
             if let Some(open) = &load.open_loop {
                 push("Offered rate", Some(format::rate(open.offered)));
             }
+            if let (None, Some(mean)) = (&load.latency, load.mean_latency) {
+                push("Latency", Some(words::mean_only(mean)));
+            }
             if let Some(latency) = &load.latency {
                 push("Latency, mean", Some(format::latency(latency.mean)));
                 for (name, value) in words::percentiles(latency) {
@@ -88,7 +91,19 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
                 Some(if states.is_empty() { of } else { format!("{of}: {}", states.join(", ")) }),
             );
         }
-        None => push("Load", Some(words::no_load(record))),
+        None => {
+            let server = summary.server_load.as_ref();
+            if let Some((load, rate)) =
+                server.and_then(|load| Some((load, load.commits_per_second.as_ref()?)))
+            {
+                let note = words::commits_note(load);
+                push("Throughput", Some(format!("{}, {note}", format::estimate(rate, "/s"))));
+            }
+            push("Load", Some(words::no_load(record)));
+        }
+    }
+    for totals in summary.client.iter().flat_map(words::client_totals) {
+        push("Clients", Some(totals));
     }
     let wal = summary.wal.as_ref();
     let unit = wal.map_or("transaction", |w| w.unit.name());

@@ -160,7 +160,7 @@ pub(crate) fn sentence(text: &str) -> String {
 pub(crate) fn no_load(record: &Record) -> String {
     match (record.window(), record.intervals.is_empty()) {
         (_, true) if is_observed(record) => {
-            "The load was not walwright's: what its clients saw is not observable.".to_owned()
+            "The load was not walwright's: what clients saw is not observable.".to_owned()
         }
         (None, _) => format!(
             "The run ended before its measured window began{}, so it has no figures.",

@@ -333,3 +333,53 @@ fn text_from_outside_stays_text() {
     assert!(!rendered.terminal.contains('\x1b'), "{}", rendered.terminal);
     assert!(!rendered.markdown.contains("<script>") || rendered.markdown.contains("`"));
 }
+
+#[test]
+fn someone_elses_load_is_told_in_commits_and_by_its_clients_own_totals() {
+    use walwright_record::{
+        ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals, Row, Sample, Source,
+    };
+
+    let mut record = short();
+    let window = record.window().unwrap();
+    record.intervals.clear();
+    record.load = None;
+    record.samples.remove(&Source::ProbeCost);
+    record.samples.remove(&Source::Database);
+    for second in 0..20_u64 {
+        let mut row = Row::new();
+        row.set("xact_commit", 7_000 + 1_234 * second);
+        let at = window.start.plus(std::time::Duration::from_secs(second));
+        let sample = Sample { at, source: Source::Database, rows: vec![row] };
+        record.samples.entry(Source::Database).or_default().push(sample);
+    }
+    let totals = OperationTotals {
+        name: "all requests".to_owned(),
+        count: Some(4_321),
+        percentiles: vec![(95.0, std::time::Duration::from_millis(42))],
+        ..OperationTotals::default()
+    };
+    record.client = Some(ClientFacts {
+        unit: ClientUnit::Request,
+        operations: Vec::new(),
+        logs: vec![ClientLog {
+            file: "k6.json".to_owned(),
+            format: "k6 summary".to_owned(),
+            detail: ClientDetail::Totals,
+            sampling: None,
+            first: None,
+            last: None,
+            succeeded: Some(4_300),
+            failures: [("failed".to_owned(), 21)].into(),
+            totals: vec![totals],
+            notes: Vec::new(),
+        }],
+    });
+    let rendered = render(&record);
+    rendered.is_sound();
+    rendered.all_say("server transactions (commits)");
+    rendered.all_say("1,234");
+    rendered.all_say("4,321 all requests");
+    rendered.all_say("its whole test");
+    rendered.all_say("failed × 21");
+}
