@@ -1,10 +1,14 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod observe;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -292,107 +296,6 @@ pub enum Protocol {
     Extended,
     /// Parse once, Bind and Execute each time.
     Prepared,
-}
-
-/// `walwright record`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  walwright record --dsn postgres://me@db/app --for 2m       look on while others work
-  walwright record --dsn … -- pgbench -c 16 -T 60 -l app     as long as the command runs
-  walwright record --dsn … --client-log 'pgbench_log.*' -- pgbench -c 16 -T 60 -l app
-  walwright record --dsn … --app server.js --client-log run_stats_history.csv -- locust --headless …
-  walwright record --add-to latest --client-log k6.csv       results that came later
-Nothing is created or changed on the server. Throughput is in server transactions (commits) a
-second, unless a log of the clients joins. The exit code is the command's own, or 3 when stopped.")]
-pub struct RecordArgs {
-    /// Connection string of the server: a URI or keywords. PG* variables and .pgpass count too.
-    #[arg(long, value_name = "DSN", help_heading = "What is watched")]
-    pub dsn: Option<String>,
-    /// Length of the record, where no command gives it.
-    #[arg(long = "for", value_name = "TIME", value_parser = some_time, required_unless_present_any = ["command", "add_to"], conflicts_with = "command", help_heading = "What is watched")]
-    pub time: Option<Duration>,
-    /// Load at the beginning that is left out of the figures.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s", help_heading = "What is watched")]
-    pub warmup: Duration,
-    /// The command that makes the load, after `--`. It is ended when walwright is.
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<std::ffi::OsString>,
-
-    /// What the clients measured, read when the load has ended; `*` in the name stands for any
-    /// letters. May be repeated.
-    ///
-    /// pgbench logs (-l, --aggregate-interval), Locust _stats.csv, _stats_history.csv and
-    /// _failures.csv, k6 CSV and summary JSON, autocannon JSON, and CSV with the columns time,
-    /// operation, latency_ms (or _us, _s) and status are recognised.
-    #[arg(long, value_name = "FILE", help_heading = "What the clients say")]
-    pub client_log: Vec<PathBuf>,
-    /// Format of these files, where it is not recognised.
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "client_log",
-        help_heading = "What the clients say"
-    )]
-    pub client_log_format: Option<String>,
-    /// Add the files to a run that was recorded before, instead of recording.
-    #[arg(long, value_name = "RUN", requires = "client_log", conflicts_with_all = ["time", "command", "dsn"], help_heading = "What the clients say")]
-    pub add_to: Option<String>,
-
-    /// The application: name of its program or script, or PID. May be repeated.
-    #[arg(long, value_name = "NAME|PID", help_heading = "Who is who on this machine")]
-    pub app: Vec<String>,
-    /// What generates the load. A command given here and well-known tools are recognised.
-    #[arg(long, value_name = "NAME|PID", help_heading = "Who is who on this machine")]
-    pub generator: Vec<String>,
-    /// The pooler. Well-known ones are recognised.
-    #[arg(long, value_name = "NAME|PID", help_heading = "Who is who on this machine")]
-    pub pooler: Vec<String>,
-
-    /// Ticks of wait events a second, 1 to 100.
-    #[arg(long, default_value_t = 10, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "What is seen")]
-    pub waits: u32,
-    /// Your own words for this record.
-    #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
-    pub label: Option<String>,
-    /// Plain lines instead of the live view. With a command they are always plain.
-    #[arg(long, help_heading = "What is seen")]
-    pub plain: bool,
-    /// Only the result.
-    #[arg(short, long, help_heading = "What is seen")]
-    pub quiet: bool,
-}
-
-/// `walwright guard`.
-#[derive(Debug, Args)]
-pub struct GuardArgs {
-    /// The process that wants the command.
-    pub parent: u32,
-    /// The command.
-    #[arg(last = true, required = true)]
-    pub command: Vec<std::ffi::OsString>,
-}
-
-/// `walwright compare`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  walwright compare RUN1 RUN2                    one against one: the effect, which proves nothing
-  walwright compare A1,A2,A3 B1,B2,B3            groups: intervals and tests
-  walwright compare label:before label:after     all complete runs with these labels
-Runs that took turns in time (A1 B1 A2 B2 …) are compared pair by pair.")]
-pub struct CompareArgs {
-    /// The baseline: a run, several with commas between, or label:TEXT.
-    pub base: String,
-    /// What is compared with it, each likewise.
-    #[arg(required = true)]
-    pub others: Vec<String>,
-    /// Write a page with plots that lay the runs over each other.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Tell every figure, also those that hardly differ.
-    #[arg(long)]
-    pub all: bool,
 }
 
 /// `walwright report`.
