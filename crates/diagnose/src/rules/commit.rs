@@ -33,6 +33,10 @@ pub(super) const PROBED: &str = "median flush of the storage before the run";
 pub(super) const COMMIT: [WaitClass; 2] = [WaitClass::Flush, WaitClass::FlushQueue];
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
+    // Nothing is flushed then, whatever a session that wrote WAL is seen waiting for.
+    if reading.is_set("fsync", "off") {
+        return Vec::new();
+    }
     let Some(wait) = reading.in_classes(&COMMIT) else { return Vec::new() };
     if worth(reading, Some(wait.clone())).is_none() {
         return Vec::new();

@@ -24,6 +24,11 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
             };
             format!("{}{worth}{more}", first.cause)
         }
+        // Without waits most causes could not be looked for: that is no clean bill.
+        None if reading.summary.time.is_none() => {
+            "No problem shows, but most could not be looked for: there are no samples of wait events."
+                .to_owned()
+        }
         None => format!("Nothing to fix here. {}", bound(reading)),
     }
 }
@@ -48,9 +53,7 @@ fn bound(reading: &Reading) -> String {
     if let Some(busy) = busy.filter(|busy| *busy >= FULL) {
         return format!("The load is bound by the processors, {:.0} % busy.", busy * 100.0);
     }
-    let Some(time) = &reading.summary.time else {
-        return "What bounds the load cannot be said without samples of wait events.".to_owned();
-    };
+    let Some(time) = &reading.summary.time else { return String::new() };
     let largest = time.parts.iter().max_by(|a, b| a.share.center.total_cmp(&b.share.center));
     match largest {
         Some(part) if part.class == WaitClass::Client => {
