@@ -57,7 +57,7 @@ impl CpuUse {
 /// The group of the server's client backends.
 pub(crate) const CLIENT_BACKENDS: &str = "server: client backends";
 /// The group of the probe's own backends: not a cost of the workload.
-const PROBE_BACKENDS: &str = "server: walwright probe";
+pub(crate) const PROBE_BACKENDS: &str = "server: walwright probe";
 
 /// Whether a process group is the server at work.
 fn is_server(group: &str) -> bool {

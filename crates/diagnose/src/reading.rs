@@ -17,6 +17,10 @@ use crate::{
 /// Groups that the ticks of a run are merged to before they are resampled.
 const GROUPS: usize = 300;
 
+/// Times its own CPU that work is said to wait for a processor at most: beyond, the
+/// machine is so full that proportions say little.
+const MOST_WAIT: f64 = 5.0;
+
 /// What the rules read: the record and what was computed from it once.
 #[derive(Debug)]
 pub struct Reading<'r> {
@@ -289,24 +293,16 @@ impl<'r> Reading<'r> {
     fn resources(&self, rate: Option<f64>) -> Vec<Resource> {
         let Some(rate) = rate.filter(|r| *r > 0.0) else { return Vec::new() };
         let mut resources = Vec::new();
-        let cpu = self.summary.cpu.as_ref();
-        if let (Some(processors), Some(busy)) = (self.processors(), cpu.and_then(|c| c.busy)) {
-            // What neighbours take is not the load's demand. The scheduler would take it from
-            // them for the load, so it is no limit either: the bound stays on the safe side.
-            let of_others = |g: &&crate::GroupCpu| g.group.starts_with("other: ");
-            let groups = cpu.map_or(&[][..], |c| &c.groups);
-            let others: f64 = groups.iter().filter(of_others).map(|g| g.processors).sum();
-            let demand = (busy * processors - others).max(0.0) / rate;
-            let capacity = processors;
-            if demand > 0.0 {
-                resources.push(Resource { kind: ResourceKind::Processors, demand, capacity });
-            }
+        let demand = self.processor_demand(rate);
+        if let (Some(capacity), Some(demand)) = (self.processors(), demand) {
+            resources.push(Resource { kind: ResourceKind::Processors, demand, capacity });
         }
-        let wal = self.summary.wal.as_ref();
-        if let Some(flush) = wal.and_then(|w| w.flush_time_per_transaction) {
-            // WALWriteLock lets one session flush at a time.
+        let flush = self.summary.wal.as_ref().and_then(|w| w.mean_flush);
+        if let (Some(flush), Some(clients)) = (flush, self.clients()) {
+            // WALWriteLock lets one session flush at a time, and one flush can make the
+            // commits of all clients durable.
             let demand = flush.as_secs_f64();
-            resources.push(Resource { kind: ResourceKind::WalDevice, demand, capacity: 1.0 });
+            resources.push(Resource { kind: ResourceKind::WalDevice, demand, capacity: clients });
         }
         let instrument = self.record.instrument.as_ref();
         let busiest = instrument.and_then(|i| i.busiest_thread).filter(|b| *b > 0.0);
@@ -316,6 +312,32 @@ impl<'r> Reading<'r> {
             resources.push(Resource { kind: ResourceKind::Generator, demand, capacity: 1.0 });
         }
         resources
+    }
+
+    /// CPU seconds of a transaction in all that works for it: server, clients, an
+    /// application. Other processes are no limit: the scheduler would take from them
+    /// for the load.
+    fn processor_demand(&self, rate: f64) -> Option<f64> {
+        let cpu = self.summary.cpu.as_ref()?;
+        let works = |group: &str| {
+            !group.starts_with("other: ")
+                && group != crate::cpu::PROBE_BACKENDS
+                && group != "kernel threads"
+        };
+        let working: f64 =
+            cpu.groups.iter().filter(|g| works(&g.group)).map(|g| g.processors).sum();
+        (working > 0.0).then_some(working / rate)
+    }
+
+    /// The time that work of so much CPU takes: processes that are ready to run wait
+    /// for a processor in proportion to what they need of it.
+    pub fn with_processor_wait(&self, cpu: f64) -> f64 {
+        let time = self.summary.time.as_ref();
+        let counted = time.and_then(|t| t.counted_cpu.zip(t.counted_run_delay));
+        let waiting = counted.filter(|(used, _)| !used.is_zero());
+        cpu * waiting.map_or(1.0, |(used, delay)| {
+            1.0 + (delay.as_secs_f64() / used.as_secs_f64()).min(MOST_WAIT)
+        })
     }
 
     /// Length of the window.

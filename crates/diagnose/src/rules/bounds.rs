@@ -261,34 +261,53 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
     let delay: f64 =
         delays.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum();
     let busy: f64 = cpu.groups.iter().map(|g| g.processors).sum();
-    let loud = cpu.groups.iter().filter_map(|g| Some((g.group.strip_prefix("other: ")?, g)));
-    loud.filter(|(_, group)| group.processors >= NEIGHBOUR * processors)
-        .filter_map(|(name, group)| {
+    let named = cpu.groups.iter().filter_map(|g| Some((g.group.strip_prefix("other: ")?, g)));
+    let named = named.map(|(name, g)| (format!("Another process, {name},"), name, g.processors));
+    // /proc/stat counts the whole machine, also what runs in other containers.
+    let all = cpu.busy.unwrap_or(0.0) * processors;
+    let unseen = ("Processes that cannot be seen from here".to_owned(), "unseen", all - busy);
+    let busy = busy.max(all);
+    named
+        .chain([unseen])
+        .filter(|(.., taken)| *taken >= NEIGHBOUR * processors)
+        .filter_map(|(who, name, taken)| {
             // Of the wait for a processor, a neighbour's part is its part of the work.
-            let time = reading.counted(delay * group.processors / busy.max(1e-9));
+            let time = reading.counted(delay * taken / busy.max(1e-9));
             let impact = worth(reading, Some(time.clone()))?;
+            let (verb, cure) = match name {
+                "unseen" => {
+                    ("keep", "Find what else runs on this host, in other containers too".to_owned())
+                }
+                name => ("keeps", format!("Stop {name} or move it to another machine")),
+            };
             Some(
                 reading
                     .finding(
                         DiagnosisId::D55,
                         Kind::Problem,
                         format!(
-                            "Another process, {name}, keeps {:.2} of {processors:.0} processors busy \
-                             while the server and its clients wait for one.",
-                            group.processors
+                            "{who} {verb} {taken:.2} of {processors:.0} processors busy while the \
+                             server and its clients wait for one."
                         ),
                     )
                     .about(name)
                     .seen([
-                        Evidence::new("/proc", format!("CPU of {name}"), Value::Processors(group.processors)),
-                        Evidence::new("/proc/PID/schedstat", "waiting for a processor", Value::Seconds(delay))
-                            .per(reading.per()),
+                        Evidence::new(
+                            "/proc",
+                            format!("CPU of {name} processes"),
+                            Value::Processors(taken),
+                        ),
+                        Evidence::new(
+                            "/proc/PID/schedstat",
+                            "waiting for a processor",
+                            Value::Seconds(delay),
+                        )
+                        .per(reading.per()),
                     ])
                     .costs(Some(impact))
                     .gains(reading.gain(&Relief::new(time, [WaitClass::Cpu])))
                     .advise(Action::advice(format!(
-                        "Stop {name} or move it to another machine, and measure again: until then \
-                         this run compares with nothing."
+                        "{cure}, and measure again: until then this run compares with nothing."
                     ))),
             )
         })

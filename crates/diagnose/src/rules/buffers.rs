@@ -56,8 +56,8 @@ fn misses(reading: &Reading) -> Option<Finding> {
     let waiting = reading
         .in_events("IO", &["datafileread", "datafilewrite", "aioiocompletion", "datafileprefetch"]);
     // Reads that the page cache answers are too short to be seen waiting; the
-    // server's own clock has them.
-    let timed = traffic.time.map(|t| reading.counted(t));
+    // server's own clock has them. They are copies: work for a processor.
+    let timed = traffic.time.map(|t| reading.counted(reading.with_processor_wait(t)));
     let time =
         [waiting, timed].into_iter().flatten().max_by(|a, b| a.center.total_cmp(&b.center))?;
     let impact = worth(reading, Some(time.clone()))?;

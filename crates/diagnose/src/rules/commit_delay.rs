@@ -26,6 +26,8 @@ fn delay(reading: &Reading) -> Option<Finding> {
     // of a turn in that queue the delay is this part. Asleep it shows no wait event
     // (up to 18), as if it were on a processor.
     let part = delay / (delay + flush);
+    // Without it a commit that comes while another flushes waits half a flush on average.
+    let left = 0.5 * flush;
     let queue = reading.in_classes(&[WaitClass::FlushQueue])?;
     let flushes = reading.summary.wal.as_ref()?.flushes_per_transaction?;
     let shown = reading.in_classes(&[WaitClass::Cpu]).map_or(0.0, |e| e.center);
@@ -34,7 +36,7 @@ fn delay(reading: &Reading) -> Option<Finding> {
         // Fewer sessions than commit_siblings are active, so nobody sleeps.
         return None;
     }
-    let time = queue.map(|q| q * part + asleep);
+    let time = queue.map(|q| (q * part).max(q - left) + asleep);
     let (time, behind) = with_row_locks(reading, time);
     let impact = worth(reading, Some(time.clone()))?;
     let merged = reading.summary.wal.as_ref().and_then(|w| w.transactions_per_flush);

@@ -33,7 +33,7 @@ fn spills(reading: &Reading, uses: Option<&StatementUses>) -> Option<Finding> {
     let bytes = database.sum("temp_bytes").ok().filter(|b| *b > 0.0)? / work.count;
     let files = database.sum("temp_files").unwrap_or(0.0);
     let waiting = reading.in_events("IO", &["buffileread", "buffilewrite"]);
-    let copying = bytes / 8192.0 * TEMP_BLOCK;
+    let copying = reading.with_processor_wait(bytes / 8192.0 * TEMP_BLOCK);
     let time = match waiting {
         Some(waiting) => waiting.map(|w| w + copying),
         None => reading.counted(copying),

@@ -56,8 +56,10 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
         }
         (_, None) => format!("Sessions wait for locks on {what}."),
     };
+    // Adding pages is part of inserting; no setting and no order of statements avoids it.
+    let kind = if what == "extension of relations" { Kind::Symptom } else { Kind::Problem };
     let mut finding = reading
-        .finding(DiagnosisId::D9, Kind::Problem, cause)
+        .finding(DiagnosisId::D9, kind, cause)
         .about(what)
         .seen([Evidence::new("pg_stat_activity", "waiting for locks", Value::Seconds(time.center))
             .per(reading.per())])

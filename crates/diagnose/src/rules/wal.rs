@@ -197,10 +197,12 @@ fn full_buffers(reading: &Reading) -> Option<Finding> {
     let flushes = wal.flushes_per_transaction.unwrap_or(0.0);
     // Those who find the buffers full wait for a place, and write under the lock that
     // flushes queue for: of that queue theirs is the part of the writes.
-    let place = reading.in_events("LWLock", &["walbufmapping"])?;
+    // Others wait for the pages that such a session holds while it writes.
+    let place = reading.in_events("LWLock", &["walbufmapping", "walinsert", "buffercontent"])?;
     let writing = reading.in_events("IO", &["walwrite"])?;
     let queue = reading.in_classes(&[WaitClass::FlushQueue])?;
     let part = full / (full + flushes);
+    let place = place.map(|p| p * part);
     let (queue, behind) = with_row_locks(reading, queue.map(|q| q * part));
     let time = sum(&sum(&place, &writing), &queue);
     let impact = worth(reading, Some(time.clone()))?;

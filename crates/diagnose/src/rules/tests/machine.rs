@@ -108,7 +108,7 @@ fn autovacuum_that_sessions_wait_for() {
                 Source::Processes,
                 &[("server: client backends", 2.0, 3e-3), ("server: autovacuum", processors, 0.0)],
             )
-            .busy(0.97, 0.0)
+            .busy((2.0 + processors) / 4.0, 0.0)
             .diagnose()
     };
     assert_eq!(problems(&of(1.5)), [D39]);
@@ -186,7 +186,7 @@ fn parallel_workers_and_observers() {
     );
     let logged = plain()
         .setting("log_statement", "all")
-        .statement("SELECT a FROM t WHERE id = $1", 40.0, 0.05, [])
+        .statement("SELECT a FROM t WHERE id = $1", 130.0, 0.05, [])
         .diagnose();
     assert_eq!(problems(&logged), [D58]);
     let explained = plain()
