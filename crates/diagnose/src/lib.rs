@@ -64,7 +64,7 @@ pub use latency::{
     load_summary,
 };
 pub use not_observable::{Blind, NotObservable};
-pub use reading::Reading;
+pub use reading::{Execution, Reading};
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
 pub use series::{Series, Unit};
 pub use statement_use::{StatementUse, StatementUses, statement_uses};
