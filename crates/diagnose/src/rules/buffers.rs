@@ -40,7 +40,7 @@ fn traffic(reading: &Reading) -> Result<Traffic, Blind> {
         Ok(io.sum_where("writes", of)? / reading.work(&io)?.count)
     });
     // Up to 15 the counter holds extensions too.
-    let written = io.or_else(|_| {
+    let written: Result<f64, Blind> = io.or_else(|_| {
         let writer = reading.difference(Source::BackgroundWriter)?;
         Ok(writer.sum("buffers_backend")? / reading.work(&writer)?.count)
     });
