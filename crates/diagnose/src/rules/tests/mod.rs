@@ -260,7 +260,7 @@ fn counted(of: &Row, id: i64, done: f64) -> Row {
     row
 }
 
-pub(super) fn found<'d>(diagnosis: &'d Diagnosis, id: DiagnosisId) -> &'d Finding {
+pub(super) fn found(diagnosis: &Diagnosis, id: DiagnosisId) -> &Finding {
     match diagnosis.findings.iter().find(|f| f.id == id) {
         Some(finding) => finding,
         None => panic!("{id} is not among {:?}", ids(diagnosis)),
