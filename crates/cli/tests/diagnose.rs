@@ -108,7 +108,10 @@ fn a_commit_has_a_way_and_what_was_not_sampled_is_said() {
     let sentences = blind["not_observable"].as_array().unwrap();
     let says = |word: &str| sentences.iter().any(|s| s.as_str().unwrap().contains(word));
     assert!(says("wait events were not sampled") && says("statements are not known"), "{blind:#}");
-    assert!(blind["verdict"].as_str().unwrap().contains("most could not be looked for"), "{blind:#}");
+    assert!(
+        blind["verdict"].as_str().unwrap().contains("most could not be looked for"),
+        "{blind:#}"
+    );
     let page = place.run(&["commit"]).code(0).out();
     assert!(page.contains("not observable"), "{page}");
 }

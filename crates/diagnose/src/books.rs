@@ -156,5 +156,8 @@ fn backend_flush(record: &Record, window: Window, time: &TimeSplit) -> Option<(f
         let work = work_between(record, io.from, io.to).ok()?;
         Some((milliseconds / 1e3 / work.count, "pg_stat_io"))
     });
-    by_backends.or_else(|| Some((time.counted_flush?.as_secs_f64(), "pg_stat_wal")))
+    by_backends.or_else(|| {
+        let counted = time.counted_flush.filter(|counted| !counted.is_zero())?;
+        Some((counted.as_secs_f64(), "pg_stat_wal"))
+    })
 }

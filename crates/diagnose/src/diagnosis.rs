@@ -3,7 +3,7 @@
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
-use crate::{Books, Finding, Kind, Reading, rules};
+use crate::{Books, DiagnosisId, Finding, Kind, Reading, rules};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,14 +57,19 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
     }
 }
 
-/// Problems first, then symptoms, then information; inside each by share of the
-/// latency. What has no impact that could be measured comes after what has; ids
+/// Problems first, then symptoms, then information. Among problems those that make
+/// all other figures void come first: a generator at its limit, and durability that is
+/// switched off. The rest by share of the latency. What has no impact that could be measured comes after what has; ids
 /// decide the rest, so that the order is the same each time.
 fn rank(findings: &mut [Finding]) {
     let cost = |f: &Finding| f.impact.as_ref().map_or(-1.0, |i| i.share.center);
+    let voids = |f: &Finding| {
+        f.kind == Kind::Problem && matches!(f.id, DiagnosisId::D37 | DiagnosisId::D54)
+    };
     findings.sort_by(|a, b| {
         a.kind
             .cmp(&b.kind)
+            .then(voids(b).cmp(&voids(a)))
             .then(cost(b).total_cmp(&cost(a)))
             .then(a.id.cmp(&b.id))
             .then(a.subject.cmp(&b.subject))

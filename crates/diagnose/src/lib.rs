@@ -69,7 +69,7 @@ pub use latency::{
 };
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;
-pub use reading::Reading;
+pub use reading::{Execution, Reading};
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
 pub use series::{Series, Unit};
 pub use server_load::{ServerLoad, server_load};

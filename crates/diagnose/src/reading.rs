@@ -21,6 +21,15 @@ const GROUPS: usize = 300;
 /// machine is so full that proportions say little.
 const MOST_WAIT: f64 = 5.0;
 
+/// What executing statements costs a transaction, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Execution {
+    /// CPU of the backends.
+    pub cpu: f64,
+    /// Time, with the wait for a processor.
+    pub time: f64,
+}
+
 /// What the rules read: the record and what was computed from it once.
 #[derive(Debug)]
 pub struct Reading<'r> {
@@ -338,6 +347,32 @@ impl<'r> Reading<'r> {
         cpu * waiting.map_or(1.0, |(used, delay)| {
             1.0 + (delay.as_secs_f64() / used.as_secs_f64()).min(MOST_WAIT)
         })
+    }
+
+    /// What statements cost that execute for so many seconds of a transaction: their
+    /// time as the server clocked it or, where that is more, their part of the CPU that
+    /// backends use and of the time that they wait for it. On a full machine work makes
+    /// everybody wait, also those who do not execute.
+    pub fn execution(&self, seconds: f64) -> Execution {
+        let part = self.part_of_execution(seconds);
+        let time = self.summary.time.as_ref();
+        let of = |counted: Option<Duration>| counted.map_or(0.0, |c| c.as_secs_f64() * part);
+        let cpu = of(time.and_then(|t| t.counted_cpu));
+        let delay = of(time.and_then(|t| t.counted_run_delay)).min(MOST_WAIT * cpu);
+        // Without the kernel's counts execution is taken to be CPU.
+        let known = time.is_some_and(|t| t.counted_cpu.is_some());
+        Execution {
+            cpu: if known { cpu.min(seconds) } else { seconds },
+            time: seconds.max(cpu + delay),
+        }
+    }
+
+    /// Share of the execution time of all statements.
+    fn part_of_execution(&self, seconds: f64) -> f64 {
+        let Ok(uses) = &self.statements else { return 0.0 };
+        let all: f64 = uses.toplevel().map(crate::StatementUse::seconds).sum();
+        let each = all / uses.work.count;
+        if each > 0.0 { (seconds / each).min(1.0) } else { 0.0 }
     }
 
     /// Length of the window.

@@ -18,6 +18,8 @@ pub(super) const FULL: f64 = 0.9;
 const BUSY_THREAD: f64 = 0.8;
 /// Share of its own ceiling from which the driver may shape the result.
 const NEAR_CEILING: f64 = 0.7;
+/// Part of a full machine that others keep busy from which its waits are not the load's own.
+const CROWDED: f64 = 0.3;
 /// Part of the machine that another process takes before it can matter.
 const NEIGHBOUR: f64 = 0.05;
 /// Share of the processors' time taken by the hypervisor that is worth a word.
@@ -312,6 +314,18 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// Whether others keep so much of a full machine busy that short waits say nothing:
+/// a flush, and the kernel's threads that end it, must wait for a processor too.
+pub(super) fn is_crowded_by_others(reading: &Reading) -> bool {
+    let (Some(cpu), Some(processors)) = (reading.summary.cpu.as_ref(), reading.processors()) else {
+        return false;
+    };
+    let busy = cpu.busy.unwrap_or(0.0);
+    let ours = cpu.groups.iter().filter(|g| !g.group.starts_with("other: "));
+    let ours: f64 = ours.map(|g| g.processors).sum();
+    busy >= FULL && busy * processors - ours >= CROWDED * processors
 }
 
 /// D55 again: the hypervisor gives the processors to other machines.

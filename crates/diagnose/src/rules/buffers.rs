@@ -19,7 +19,8 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 /// What sessions did to data files, a transaction.
 struct Traffic {
     read: f64,
-    written: f64,
+    /// Unknown on a server that does not count it.
+    written: Option<f64>,
     /// Seconds, where the server times I/O.
     time: Option<f64>,
 }
@@ -45,7 +46,7 @@ fn traffic(reading: &Reading) -> Result<Traffic, Blind> {
     });
     Ok(Traffic {
         read: database.sum("blks_read")? / work.count,
-        written: written.unwrap_or(0.0),
+        written: written.ok(),
         time: if timed { milliseconds().map(|ms| ms / 1e3 / work.count) } else { None },
     })
 }
@@ -75,11 +76,13 @@ fn misses(reading: &Reading) -> Option<Finding> {
             if helps {
                 format!(
                     "shared_buffers ({:.0} MB) hold a part of the data only: sessions read {:.1} \
-                     pages a {} and write {:.2} dirty ones out to make room.",
+                     pages a {}{}.",
                     now / MB,
                     traffic.read,
                     reading.per().name(),
-                    traffic.written
+                    traffic.written.map_or(String::new(), |n| {
+                        format!(" and write {n:.2} dirty ones out to make room")
+                    })
                 )
             } else {
                 format!(
@@ -92,10 +95,12 @@ fn misses(reading: &Reading) -> Option<Finding> {
         .seen([
             Evidence::new("pg_stat_database.blks_read", "pages read", Value::Count(traffic.read))
                 .per(reading.per()),
-            Evidence::new("pg_stat_io", "pages written by sessions", Value::Count(traffic.written))
-                .per(reading.per()),
             Evidence::new("pg_settings", "shared_buffers", Value::Bytes(now)),
         ])
+        .seen(traffic.written.map(|written| {
+            Evidence::new("pg_stat_io", "pages written by sessions", Value::Count(written))
+                .per(reading.per())
+        }))
         .seen(data.map(|d| Evidence::new("pg_database_size()", "data", Value::Bytes(d))))
         .costs(Some(impact))
         .gains(reading.gain(&Relief::new(time, [WaitClass::Io])));
@@ -109,7 +114,7 @@ fn misses(reading: &Reading) -> Option<Finding> {
     if memory.is_none() {
         finding = finding.blind_to("The memory of the server: see how much is free first.");
     }
-    if helps && traffic.written > 0.1 * traffic.read {
+    if helps && traffic.written.is_some_and(|written| written > 0.1 * traffic.read) {
         finding.actions.extend(reading.set(
             "bgwriter_lru_maxpages",
             "1000",

@@ -2,6 +2,7 @@
 
 use walwright_stats::Estimate;
 
+use super::bounds::is_crowded_by_others;
 use super::control::per_commit;
 use super::holding::with_row_locks;
 use super::threshold::worth;
@@ -25,15 +26,15 @@ const SLOW_PROBE: f64 = 0.75e-3;
 /// the flush's share a sixteenth is left.
 const BATCH: f64 = 16.0;
 
-/// The words of evidence that findings are related by.
-pub(super) const MEAN_FLUSH: &str = "mean time of a flush";
-pub(super) const PROBED: &str = "median flush of the storage before the run";
+/// The words of the same evidence in several findings.
+const MEAN_FLUSH: &str = "mean time of a flush";
+const PROBED: &str = "median flush of the storage before the run";
 
 /// The classes a commit waits in.
 pub(super) const COMMIT: [WaitClass; 2] = [WaitClass::Flush, WaitClass::FlushQueue];
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
-    // Nothing is flushed then, whatever a session that wrote WAL is seen waiting for.
+    // Without flushes what is left is writing to the page cache: D37 speaks of that.
     if reading.is_set("fsync", "off") {
         return Vec::new();
     }
@@ -123,7 +124,7 @@ fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> 
     // updated by its key is mostly an operation of its own: on fast storage that is how
     // the load is, and worth knowing.
     let flush = mean_flush(reading).map(|f| f - waking(reading));
-    let costly = flush.is_some_and(|f| f >= COSTLY_FLUSH);
+    let costly = flush.is_some_and(|f| f >= COSTLY_FLUSH) && !is_crowded_by_others(reading);
     let kind = if costly || commits.adds_rows { Kind::Problem } else { Kind::Information };
     let mut finding = reading
         .finding(
@@ -185,8 +186,10 @@ fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
     };
     let classes = [WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
     let relief = Relief::new(time, classes).and_flushes(over);
+    let crowded = is_crowded_by_others(reading);
+    let kind = if crowded { Kind::Symptom } else { Kind::Problem };
     let mut finding = reading
-        .finding(DiagnosisId::D6, Kind::Problem, cause)
+        .finding(DiagnosisId::D6, kind, cause)
         .seen(evidence(reading, wait))
         .seen(behind)
         .costs(Some(impact))
@@ -197,6 +200,12 @@ fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
         .advise(Action::advice(
             "Or commit less often: more statements in a transaction, or coalesced commits.",
         ));
+    if crowded {
+        finding = finding.caused_by(DiagnosisId::D55).blind_to(
+            "The storage itself: other processes keep the processors busy, which a flush needs to \
+             end and the storage probe needed too.",
+        );
+    }
     if mean_flush(reading).is_none() {
         finding = finding.blind_to(
             "The server does not time its flushes (track_wal_io_timing): the figure is the \

@@ -107,11 +107,13 @@ fn jit(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let of = |s: &StatementUse| TIMES.iter().filter_map(|t| s.sum(t)).sum::<f64>() / 1e3;
     let worst = uses.toplevel().max_by(|a, b| of(a).total_cmp(&of(b)))?;
     let compiling: f64 = uses.toplevel().map(of).sum::<f64>() / uses.work.count;
-    let time = reading.counted(compiling);
+    let execution = reading.execution(compiling);
+    let time = reading.counted(execution.time);
     let impact = worth(reading, Some(time.clone()))?;
     let share = of(worst) / worst.seconds().max(1e-9);
     let functions = worst.per_call("jit_functions").unwrap_or(0.0);
-    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(compiling / 2.0).and_cpu(compiling);
+    let relief =
+        Relief::new(time, [WaitClass::Cpu]).at_least(compiling / 2.0).and_cpu(execution.cpu);
     let mut finding = reading
         .finding(
             DiagnosisId::D43,
@@ -158,7 +160,8 @@ fn observers(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     // By time on the server, since a dashboard's statements are in no client's
     // latency; but they take what the clients could have.
     let whole = uses.toplevel().map(StatementUse::seconds).sum::<f64>() / uses.work.count;
-    let time = reading.counted(executing.min(whole));
+    let execution = reading.execution(executing.min(whole));
+    let time = reading.counted(execution.time);
     let impact = worth(reading, Some(time.clone()))?;
     Some(
         reading
@@ -171,7 +174,7 @@ fn observers(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             .seen([Evidence::new("pg_stat_statements", "their time", Value::Seconds(executing))
                 .per(reading.per())])
             .costs(Some(impact))
-            .gains(reading.gain(&Relief::new(time, [WaitClass::Cpu]).and_cpu(executing)))
+            .gains(reading.gain(&Relief::new(time, [WaitClass::Cpu]).and_cpu(execution.cpu)))
             .advise(Action::advice(
                 "Ask less often, keep the count in a table, or take the estimate of \
                  pg_class.reltuples; leave such statements out when runs are compared.",

@@ -1,6 +1,5 @@
 //! Which finding is the consequence of which.
 
-use super::commit::{MEAN_FLUSH, PROBED};
 use super::holding::behind;
 use super::locks::IDLE_BLOCKERS;
 use crate::{DiagnosisId, Finding, Kind, Value};
@@ -18,17 +17,6 @@ fn blocked_by_idle(finding: &Finding) -> bool {
             .any(|e| e.what == IDLE_BLOCKERS && matches!(e.value, Value::Fraction(f) if f > MOSTLY))
 }
 
-/// Whether a flush took much longer than the same on the idle machine.
-fn slower_than_probe(finding: &Finding) -> bool {
-    let of = |what: &str| {
-        finding.evidence.iter().find(|e| e.what == what).and_then(|e| match e.value {
-            Value::Seconds(s) => Some(s),
-            _ => None,
-        })
-    };
-    of(MEAN_FLUSH).zip(of(PROBED)).is_some_and(|(mean, probed)| mean > 3.0 * probed)
-}
-
 /// Marks findings that are the consequence of others, so that a cause stands
 /// before what it causes.
 pub(crate) fn relate(findings: &mut [Finding]) {
@@ -39,12 +27,6 @@ pub(crate) fn relate(findings: &mut [Finding]) {
         finding.kind = Kind::Symptom;
         finding.parent = Some(parent);
     };
-    // A flush needs processors too, its own process to wake and the kernel's to end
-    // it: on a machine taken by others it says nothing about the storage.
-    if has(findings, DiagnosisId::D55) {
-        let slow = |f: &&mut Finding| f.id == DiagnosisId::D6 && slower_than_probe(f);
-        findings.iter_mut().filter(slow).for_each(|f| follows(f, DiagnosisId::D55));
-    }
     if has(findings, DiagnosisId::D54) {
         let crowd = |f: &&mut Finding| f.id == DiagnosisId::D11;
         findings.iter_mut().filter(crowd).for_each(|f| follows(f, DiagnosisId::D54));

@@ -134,11 +134,13 @@ fn reset(reading: &Reading) -> Option<Finding> {
     let trip = each * gaps / round_trips(reading).unwrap_or(1.0);
     // The client's view of the same commands where the driver timed them.
     let timed = timed_by_driver(reading);
-    let seconds = timed.unwrap_or(executing + trip).max(executing);
+    let execution = reading.execution(executing);
+    let seconds = timed.unwrap_or(executing + trip).max(execution.time);
     let time = reading.counted(seconds);
     let impact = worth(reading, Some(time.clone()))?;
     let text = resets.first().map(|s| s.short()).unwrap_or_default();
-    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(executing);
+    let relief =
+        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu);
     Some(
         reading
             .finding(

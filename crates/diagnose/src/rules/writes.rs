@@ -111,9 +111,10 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let trips: f64 = (delete.calls + inserts.iter().map(|s| s.calls).sum::<f64>())
         / uses.toplevel().map(|s| s.calls).sum::<f64>();
     let gaps = reading.in_classes(&[WaitClass::Client]).map_or(0.0, |e| e.center);
-    let time = reading.counted(executing + trips * gaps);
+    let execution = reading.execution(executing);
+    let time = reading.counted(execution.time + trips * gaps);
     let impact = worth(reading, Some(time.clone()))?;
-    let relief = Relief::new(time, [WaitClass::Cpu, WaitClass::Client]).and_cpu(executing);
+    let relief = Relief::new(time, [WaitClass::Cpu, WaitClass::Client]).and_cpu(execution.cpu);
     Some(
         reading
             .finding(
@@ -194,9 +195,10 @@ fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
         })
         .max_by(|a, b| a.0.seconds().total_cmp(&b.0.seconds()))?;
     let executing = statement.seconds() / uses.work.count;
-    let time = reading.counted(executing);
+    let execution = reading.execution(executing);
+    let time = reading.counted(execution.time);
     let impact = worth(reading, Some(time.clone()))?;
-    let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(executing);
+    let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(execution.cpu);
     let cause = match certain {
         true => format!("Updates write rows as they are: \"{}\".", statement.short()),
         false => format!(
@@ -281,10 +283,12 @@ fn temporary_tables(reading: &Reading, uses: &StatementUses) -> Option<Finding> 
     let drops = uses.all.iter().filter(|s| s.verb() == "drop");
     let seconds = made.iter().copied().chain(drops).map(StatementUse::seconds).sum::<f64>();
     let executing = seconds / uses.work.count;
-    let time = reading.counted(executing);
+    let execution = reading.execution(executing);
+    let time = reading.counted(execution.time);
     let impact = worth(reading, Some(time.clone()))?;
     let wal = made.iter().filter_map(|s| s.sum("wal_bytes")).sum::<f64>();
-    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(executing);
+    let relief =
+        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu);
     Some(
         reading
             .finding(
