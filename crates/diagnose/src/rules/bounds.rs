@@ -262,6 +262,11 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
         .filter(|g| g.group == crate::cpu::CLIENT_BACKENDS || g.group == "walwright");
     let delay: f64 =
         delays.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum();
+    // Counted per transaction that ended well; those that failed waited too.
+    let load = reading.summary.load.as_ref();
+    let ended =
+        load.map_or(1.0, |l| l.transactions as f64 / (l.transactions + l.failed).max(1) as f64);
+    let delay = delay * ended;
     let busy: f64 = cpu.groups.iter().map(|g| g.processors).sum();
     let named = cpu.groups.iter().filter_map(|g| Some((g.group.strip_prefix("other: ")?, g)));
     let named = named.map(|(name, g)| (format!("Another process, {name},"), name, g.processors));
