@@ -28,6 +28,13 @@ pub struct Fault {
     /// Flags of both sides.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// Whether a transaction does the same work on both sides, so that their throughputs
+    /// show what the fix gains.
+    #[serde(default = "yes")]
+    pub comparable: bool,
+    /// Problems that the control has in truth, each with its reason in the file.
+    #[serde(default)]
+    pub control_has: Vec<String>,
     /// SQL of both sides, run once.
     #[serde(default)]
     pub schema: String,
@@ -59,6 +66,10 @@ pub struct Side {
 
 fn eight() -> u32 {
     8
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn prepared() -> String {

@@ -12,7 +12,9 @@ use crate::{Bed, Measured, Usage, run_measured};
 /// The `walwright` command with a lab of its own.
 pub struct Walwright {
     program: PathBuf,
-    lab: tempfile::TempDir,
+    lab: PathBuf,
+    /// Removes the lab with it, where nobody asked to keep it.
+    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Walwright {
@@ -25,13 +27,20 @@ impl Walwright {
         if !program.exists() {
             bail!("{} is not there; run `cargo build --release` first", program.display());
         }
-        Ok(Walwright { program, lab: tempfile::tempdir()? })
+        let temporary = tempfile::tempdir()?;
+        Ok(Walwright { program, lab: temporary.path().to_owned(), _temporary: Some(temporary) })
+    }
+
+    /// The same with a lab that is kept.
+    #[must_use]
+    pub fn in_lab(self, lab: PathBuf) -> Walwright {
+        Walwright { program: self.program, lab, _temporary: None }
     }
 
     /// The command, with its lab.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--lab").arg(self.lab.path());
+        command.arg("--lab").arg(&self.lab);
         command
     }
 

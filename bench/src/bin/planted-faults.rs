@@ -1,5 +1,6 @@
 //! The exam of the diagnosis: causes that are planted, and runs without them.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
@@ -18,6 +19,12 @@ struct Cli {
     /// Directory of scenarios.
     #[arg(long, default_value = "bench/faults")]
     faults: PathBuf,
+    /// Keep the runs in this lab.
+    #[arg(long, value_name = "DIR")]
+    lab: Option<PathBuf>,
+    /// Run nothing: diagnose the runs of --lab once more.
+    #[arg(long, requires = "lab")]
+    again: bool,
     /// Figures as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -36,9 +43,10 @@ struct Outcome {
     /// Place of the planted cause among the findings, from 1.
     rank: Option<usize>,
     found: Option<Value>,
-    /// Relative rise of throughput from the planted side to the control.
-    measured: Option<f64>,
-    /// Problems found in the control.
+    /// Relative rise of throughput from the planted side to the control, where both do the
+    /// same work.
+    measured: Option<Rise>,
+    /// Problems found in the control that it does not have.
     false_findings: Vec<String>,
     /// The first problems found in the planted side.
     first: Vec<String>,
@@ -46,7 +54,11 @@ struct Outcome {
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let walwright = Walwright::find()?;
+    let mut walwright = Walwright::find()?;
+    if let Some(lab) = cli.lab {
+        walwright = walwright.in_lab(lab);
+    }
+    let exam = Exam { kept: cli.again.then(|| kept(&walwright)).transpose()?, walwright };
     let wanted = |fault: &Fault| {
         let is = |word: &String| *word == fault.name || word.eq_ignore_ascii_case(&fault.diagnosis);
         cli.only.is_empty() || cli.only.iter().any(is)
@@ -59,7 +71,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut outcomes = Vec::with_capacity(total);
     for (number, fault) in faults.into_iter().enumerate() {
         eprint!("{} of {total}: {} {}", number + 1, fault.diagnosis, fault.name);
-        let outcome = examine(&walwright, fault)?;
+        let outcome = exam.examine(fault)?;
         eprintln!(
             " — rank {}, first {}, control {}",
             outcome.rank.map_or("none".to_owned(), |rank| rank.to_string()),
@@ -71,25 +83,124 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(report(&outcomes).print(cli.json))
 }
 
-fn examine(walwright: &Walwright, fault: Fault) -> anyhow::Result<Outcome> {
-    let (planted, planted_rate) = diagnose(walwright, &fault, &fault.planted)?;
-    let (control, control_rate) = diagnose(walwright, &fault, &fault.control)?;
-    let findings = planted["findings"].as_array().context("no findings in the diagnosis")?;
-    let is = |finding: &&Value| finding["id"] == fault.diagnosis.as_str();
-    let found = findings.iter().find(is).cloned();
-    // Among findings that are at least as grave: information does not compete with problems.
-    let rank = found.as_ref().map(|found| {
-        let graver = findings.iter().filter(|f| gravity(f) <= gravity(found));
-        1 + graver.take_while(|f| f["id"] != fault.diagnosis.as_str()).count()
-    });
-    Ok(Outcome {
-        rank,
-        found,
-        measured: planted_rate.zip(control_rate).map(|(p, c)| c / p - 1.0),
-        false_findings: problems(&control),
-        first: problems(&planted).into_iter().take(3).collect(),
-        fault,
-    })
+/// The sides of scenarios in the lab, by label; of several the last.
+fn kept(walwright: &Walwright) -> anyhow::Result<HashMap<String, String>> {
+    let runs = walwright.printed_json(&["runs"])?;
+    let mut found: Vec<(String, String)> = runs
+        .as_array()
+        .context("no list of runs")?
+        .iter()
+        .filter_map(|run| Some((run["label"].as_str()?.into(), run["id"].as_str()?.into())))
+        .collect();
+    // Names begin with the time.
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(found.into_iter().collect())
+}
+
+/// How a side is examined: run, or looked up.
+struct Exam {
+    walwright: Walwright,
+    kept: Option<HashMap<String, String>>,
+}
+
+impl Exam {
+    fn examine(&self, fault: Fault) -> anyhow::Result<Outcome> {
+        let (planted, planted_rate) = self.diagnose(&fault, &fault.planted, "planted")?;
+        let (control, control_rate) = self.diagnose(&fault, &fault.control, "control")?;
+        let findings = planted["findings"].as_array().context("no findings in the diagnosis")?;
+        let is = |finding: &&Value| finding["id"] == fault.diagnosis.as_str();
+        let found = findings.iter().find(is).cloned();
+        // Among findings that are at least as grave: information does not compete with problems.
+        let rank = found.as_ref().map(|found| {
+            let graver = findings.iter().filter(|f| gravity(f) <= gravity(found));
+            1 + graver.take_while(|f| f["id"] != fault.diagnosis.as_str()).count()
+        });
+        let rates = planted_rate.zip(control_rate).filter(|_| fault.comparable);
+        let mut false_findings = problems(&control);
+        false_findings.retain(|id| !fault.control_has.contains(id));
+        Ok(Outcome {
+            rank,
+            found,
+            measured: rates.map(|(planted, control)| Rise::of(planted, control)),
+            false_findings,
+            first: problems(&planted).into_iter().take(3).collect(),
+            fault,
+        })
+    }
+
+    /// One side: its diagnosis and its throughput.
+    fn diagnose(
+        &self,
+        fault: &Fault,
+        side: &Side,
+        name: &str,
+    ) -> anyhow::Result<(Value, Option<Throughput>)> {
+        let label = format!("{} {name}", fault.name);
+        let id = match &self.kept {
+            Some(kept) => kept.get(&label).cloned().with_context(|| format!("no run `{label}`"))?,
+            None => run(&self.walwright, fault, side, &label)?,
+        };
+        let diagnosis = self.walwright.printed_json(&["diagnose", &id])?;
+        let shown = self.walwright.printed_json(&["show", &id])?;
+        Ok((diagnosis, Throughput::of(&shown)))
+    }
+}
+
+/// Runs one side; the name of its run.
+fn run(walwright: &Walwright, fault: &Fault, side: &Side, label: &str) -> anyhow::Result<String> {
+    let directory = tempfile::tempdir()?;
+    fault.write(side, directory.path())?;
+    let workload = directory.path().display().to_string();
+    let mut arguments = vec!["-w", &workload, "--warmup", "2s", "--duration", &fault.duration];
+    arguments.extend(["--label", label]);
+    arguments.extend(fault.flags.iter().chain(&side.flags).map(String::as_str));
+    let beside: Vec<Busy> = (0..side.beside).map(|_| Busy::start()).collect::<Result<_, _>>()?;
+    let (run, _) = walwright.json(&arguments).with_context(|| label.to_owned())?;
+    drop(beside);
+    let id = run.pointer("/run/id").and_then(Value::as_str).context("a run without a name")?;
+    Ok(id.to_owned())
+}
+
+/// Transactions a second, and how far off that may be within the run.
+#[derive(Clone, Copy)]
+struct Throughput {
+    center: f64,
+    half_width: f64,
+}
+
+impl Throughput {
+    fn of(shown: &Value) -> Option<Throughput> {
+        let throughput = shown.pointer("/summary/load/throughput")?;
+        let center = throughput["center"].as_f64().filter(|center| *center > 0.0)?;
+        let end = |name| throughput["interval"][name].as_f64();
+        let half_width = end("low").zip(end("high")).map_or(0.0, |(low, high)| (high - low) / 2.0);
+        Some(Throughput { center, half_width })
+    }
+
+    fn relative(self) -> f64 {
+        self.half_width / self.center
+    }
+}
+
+/// A relative rise of throughput; its ends are those that the precision within the two runs
+/// leaves. It is one pair: what differs from run to run is not in them.
+struct Rise {
+    center: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Rise {
+    fn of(from: Throughput, to: Throughput) -> Rise {
+        let ratio = to.center / from.center;
+        let off = from.relative().hypot(to.relative());
+        Rise { center: ratio - 1.0, low: ratio * (-off).exp() - 1.0, high: ratio * off.exp() - 1.0 }
+    }
+
+    /// Whether it may lie between both ends.
+    fn may_lie_within(&self, (least, most): (f64, f64)) -> bool {
+        self.low <= most && self.high >= least
+    }
 }
 
 fn gravity(finding: &Value) -> u8 {
@@ -104,26 +215,6 @@ fn problems(diagnosis: &Value) -> Vec<String> {
     let findings = diagnosis["findings"].as_array().map_or(&[][..], Vec::as_slice);
     let problems = findings.iter().filter(|f| gravity(f) == 0);
     problems.filter_map(|f| f["id"].as_str().map(str::to_owned)).collect()
-}
-
-/// Runs one side; its diagnosis and its throughput.
-fn diagnose(
-    walwright: &Walwright,
-    fault: &Fault,
-    side: &Side,
-) -> anyhow::Result<(Value, Option<f64>)> {
-    let directory = tempfile::tempdir()?;
-    fault.write(side, directory.path())?;
-    let workload = directory.path().display().to_string();
-    let mut arguments = vec!["-w", &workload, "--warmup", "2s", "--duration", &fault.duration];
-    arguments.extend(fault.flags.iter().chain(&side.flags).map(String::as_str));
-    let beside: Vec<Busy> = (0..side.beside).map(|_| Busy::start()).collect::<Result<_, _>>()?;
-    let (run, _) = walwright.json(&arguments).with_context(|| fault.name.clone())?;
-    drop(beside);
-    let id = run.pointer("/run/id").and_then(Value::as_str).context("a run without a name")?;
-    let diagnosis = walwright.printed_json(&["diagnose", id])?;
-    let rate = run.pointer("/summary/load/throughput/center").and_then(Value::as_f64);
-    Ok((diagnosis, rate))
 }
 
 /// A process that takes a processor until it is dropped.
@@ -151,40 +242,46 @@ impl Drop for Busy {
 fn report(outcomes: &[Outcome]) -> Report {
     let mut report =
         Report::new(&format!("{} planted faults, each beside a control", outcomes.len()));
-    let (mut predicted, mut measurable) = (0, 0);
+    let (mut inside, mut measurable) = (0, 0);
     for outcome in outcomes {
         let gain = outcome.found.as_ref().map(|found| &found["gain"]["throughput"]);
         let bound = gain.and_then(bound);
-        let within = bound.zip(outcome.measured).map(|((least, most), g)| least <= g && g <= most);
+        let measured = outcome.measured.as_ref();
+        let within = bound.zip(measured).map(|(bound, rise)| rise.may_lie_within(bound));
         measurable += usize::from(within.is_some());
-        predicted += usize::from(within == Some(true));
+        inside += usize::from(within == Some(true));
         let rank = outcome.rank.map_or("not found".to_owned(), |rank| format!("rank {rank}"));
         let impact = outcome
             .found
             .as_ref()
-            .and_then(|found| found.pointer("/impact/share/center")?.as_f64())
-            .map_or(String::new(), |share| format!(", impact {:.0} %", share * 100.0));
-        let gain = match (bound, outcome.measured) {
-            (Some((least, most)), Some(measured)) => format!(
-                ", gain predicted {:.0} to {:.0} %, measured {:.0} %",
-                least * 100.0,
-                most * 100.0,
-                measured * 100.0
-            ),
-            (None, Some(measured)) => format!(", gain measured {:.0} %", measured * 100.0),
-            _ => String::new(),
-        };
+            .and_then(|found| impact(&found["impact"]["share"]))
+            .unwrap_or_default();
+        let predicted = bound.map_or(String::new(), |(least, most)| {
+            format!(", gain predicted {:.0} to {:.0} %", least * 100.0, most * 100.0)
+        });
+        let gain = measured.map_or(String::new(), |rise| {
+            format!(
+                ", measured {:.0} % ({:.0} to {:.0} %)",
+                rise.center * 100.0,
+                rise.low * 100.0,
+                rise.high * 100.0
+            )
+        });
+        let outside = if within == Some(false) { ", outside" } else { "" };
         let false_findings = match outcome.false_findings.as_slice() {
             [] => String::new(),
             some => format!(", in the control {}", some.join(" ")),
         };
         report.figure(
             &format!("{} {}", outcome.fault.diagnosis, outcome.fault.name),
-            format!("{rank}{impact}{gain}{false_findings}"),
+            format!("{rank}{impact}{predicted}{gain}{outside}{false_findings}"),
             json!({
                 "rank": outcome.rank,
                 "finding": outcome.found,
-                "gain_measured": outcome.measured,
+                "gain_measured": measured.map(|rise| json!({
+                    "center": rise.center, "low": rise.low, "high": rise.high,
+                })),
+                "gain_inside": within,
                 "false_findings": outcome.false_findings,
                 "first": outcome.first,
             }),
@@ -206,15 +303,23 @@ fn report(outcomes: &[Outcome]) -> Report {
         "<= 0.1",
         wrong <= FALSE_FINDINGS,
     );
-    let share = if measurable == 0 { 0.0 } else { predicted as f64 / measurable as f64 };
+    let share = if measurable == 0 { 0.0 } else { inside as f64 / measurable as f64 };
     report.bar(
         "measured gains inside their prediction",
-        format!("{} of {measurable}", predicted),
+        format!("{inside} of {measurable}"),
         json!(share),
         ">= 80 %",
         share >= PREDICTED,
     );
     report
+}
+
+/// A share of the latency, with its interval.
+fn impact(share: &Value) -> Option<String> {
+    let percent = |value: &Value| value.as_f64().map(|share| share * 100.0);
+    let ends = percent(&share["interval"]["low"]).zip(percent(&share["interval"]["high"]));
+    let ends = ends.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0} %)"));
+    Some(format!(", impact {:.0} %{ends}", percent(&share["center"])?))
 }
 
 /// The ends of a predicted gain.

@@ -2,7 +2,7 @@
 
 use walwright_stats::Estimate;
 
-use super::bounds::is_crowded_by_others;
+use super::bounds::{FULL, is_crowded_by_others};
 use super::control::per_commit;
 use super::holding::with_row_locks;
 use super::threshold::worth;
@@ -25,6 +25,14 @@ const SLOW_PROBE: f64 = 0.75e-3;
 /// Statements that one flush serves once they are batched. More gain little: of
 /// the flush's share a sixteenth is left.
 const BATCH: f64 = 16.0;
+
+/// Share of the latency in the queue of a flush from which the queue is the matter, where
+/// neither the storage is slow nor a transaction too small.
+const QUEUED: f64 = 0.3;
+
+/// Part of the time in which one flush or another is under way from which there is no room
+/// for more of them.
+const FLUSHING: f64 = 0.7;
 
 /// The words of the same evidence in several findings.
 const MEAN_FLUSH: &str = "mean time of a flush";
@@ -145,20 +153,7 @@ fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> 
             "Put several statements into one transaction, or several rows into one statement: \
              {BATCH:.0} to a commit leave a sixteenth of the wait."
         )));
-    let role = reading.record.target.as_ref().map_or("the_role", |t| t.role.as_str());
-    if reading.is_set("synchronous_commit", "on") {
-        finding = finding.advise(Action {
-            text: "Where the last moments may be lost in a crash (up to three times \
-                   wal_writer_delay), let the writers' role not wait for the flush."
-                .to_owned(),
-            change: Change::Sql {
-                sql: format!("ALTER ROLE \"{role}\" SET synchronous_commit = off;"),
-            },
-            class: DurabilityClass::D,
-            needs: Needs::NewSessions,
-            rollback: Some(format!("ALTER ROLE \"{role}\" RESET synchronous_commit;")),
-        });
-    }
+    finding.actions.extend(not_to_wait(reading));
     Some(finding)
 }
 
@@ -236,13 +231,24 @@ fn device_is_fine(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Find
 /// D5: sessions stand in line for the lock that a flush holds.
 fn flush_queue(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Finding> {
     let queue = reading.in_classes(&[WaitClass::FlushQueue])?;
-    let impact = worth(reading, Some(queue))?;
+    let impact = worth(reading, Some(queue.clone()))?;
     let sessions =
         reading.summary.time.as_ref()?.part(WaitClass::FlushQueue).map_or(0.0, |p| p.sessions);
+    let busy = reading.summary.cpu.as_ref().and_then(|cpu| cpu.busy);
+    let flushing = mean_flush(reading).zip(reading.summary.wal.as_ref()).and_then(|(mean, wal)| {
+        let load = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
+        Some(mean * wal.flushes_per_transaction? * load)
+    });
+    // A queue behind full processors waits for those, not for the device.
+    let itself = parent.is_none()
+        && impact.share.center >= QUEUED
+        && flushing.is_some_and(|busy| busy >= FLUSHING)
+        && busy.is_none_or(|busy| busy < FULL)
+        && !is_crowded_by_others(reading);
     let mut finding = reading
         .finding(
             DiagnosisId::D5,
-            Kind::Symptom,
+            if itself { Kind::Problem } else { Kind::Symptom },
             "Only one session flushes the WAL at a time; the others wait for it (LWLock WALWrite).",
         )
         .seen([Evidence::new(
@@ -250,9 +256,38 @@ fn flush_queue(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Finding
             "sessions waiting for LWLock WALWrite at a time",
             Value::Count(sessions),
         )])
+        .seen(flushing.map(|busy| {
+            Evidence::new(
+                view(reading),
+                "part of the time a flush is under way",
+                Value::Fraction(busy),
+            )
+        }))
         .costs(Some(impact));
     finding.parent = parent;
+    if itself {
+        let relief = Relief::new(queue, [WaitClass::FlushQueue]).and_flushes(1.0 - 1.0 / BATCH);
+        finding = finding.gains(reading.gain(&relief)).advise(Action::advice(
+            "Let one commit serve several requests (coalesce them before the server), or spread \
+             the load over several servers: one server flushes one WAL.",
+        ));
+        finding.actions.extend(not_to_wait(reading));
+    }
     Some(finding)
+}
+
+/// Commits of a role that do not wait for their flush, where they do now.
+fn not_to_wait(reading: &Reading) -> Option<Action> {
+    let role = reading.record.target.as_ref().map_or("the_role", |t| t.role.as_str());
+    reading.is_set("synchronous_commit", "on").then(|| Action {
+        text: "Where the last moments may be lost in a crash (up to three times \
+               wal_writer_delay), let the writers' role not wait for the flush."
+            .to_owned(),
+        change: Change::Sql { sql: format!("ALTER ROLE \"{role}\" SET synchronous_commit = off;") },
+        class: DurabilityClass::D,
+        needs: Needs::NewSessions,
+        rollback: Some(format!("ALTER ROLE \"{role}\" RESET synchronous_commit;")),
+    })
 }
 
 /// D2: what group commit makes of the flushes.

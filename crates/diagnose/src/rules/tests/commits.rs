@@ -67,6 +67,24 @@ fn several_statements_a_commit_are_none() {
 }
 
 #[test]
+fn a_queue_for_a_flush_that_never_rests_is_the_problem_itself() {
+    let diagnosis = |mean_flush: f64| {
+        committing()
+            .flushes(0.25, mean_flush)
+            .setting("synchronous_commit", "on")
+            .statement(INSERT, 3.0, 0.05, [("rows", 1.0)])
+            .statement("COMMIT", 1.0, 0.1, [])
+            .diagnose()
+    };
+    // 1,000 flushes a second of 0.95 ms.
+    let serial = diagnosis(0.95);
+    assert_eq!(problems(&serial), [D5]);
+    let lowered = found(&serial, D5).actions.iter().find(|a| a.command().is_some()).unwrap();
+    assert_eq!(lowered.class, crate::DurabilityClass::D);
+    assert!(problems(&diagnosis(0.5)).is_empty());
+}
+
+#[test]
 fn a_relaxation_that_is_there_is_not_advised() {
     let diagnosis = committing()
         .flushes(0.25, 0.2)
