@@ -1,12 +1,20 @@
 //! The one writer of a run's record, on a thread of its own.
 //!
 //! Driver, probe and orchestration send what they have; nothing that is measured
-//! waits for a disk.
+//! waits for a disk. Samples, of which there are dozens a second, are written several
+//! at once: a thread woken for each, and a transaction for each, would be a good part of
+//! what the probe costs.
 
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use walwright_record::{RunWriter, StoreError};
+use walwright_record::{RunWriter, Sample, StoreError};
+
+/// How long a sample may wait to be written, and so how much of the end of a record is
+/// lost with its process.
+const SAMPLES_WAIT: Duration = Duration::from_millis(500);
 
 type Job = Box<dyn FnOnce(&mut RunWriter) -> Result<(), StoreError> + Send>;
 
@@ -14,6 +22,7 @@ type Job = Box<dyn FnOnce(&mut RunWriter) -> Result<(), StoreError> + Send>;
 #[derive(Clone)]
 pub(crate) struct Recorder {
     jobs: mpsc::Sender<Job>,
+    samples: Arc<Mutex<Vec<Sample>>>,
     failure: Arc<Mutex<Option<StoreError>>>,
 }
 
@@ -28,17 +37,35 @@ impl Recorder {
     pub fn start(mut writer: RunWriter) -> (Recorder, RecorderThread) {
         let (jobs, inbox) = mpsc::channel::<Job>();
         let failure = Arc::new(Mutex::new(None));
-        let noted = Arc::clone(&failure);
+        let samples = Arc::new(Mutex::new(Vec::new()));
+        let (noted, waiting) = (Arc::clone(&failure), Arc::clone(&samples));
         let thread = std::thread::spawn(move || {
-            for job in inbox {
-                if let Err(error) = job(&mut writer) {
+            loop {
+                let job = inbox.recv_timeout(SAMPLES_WAIT);
+                // What was sampled before is written before.
+                let samples: Vec<Sample> = std::mem::take(&mut lock(&waiting));
+                let mut written =
+                    if samples.is_empty() { Ok(()) } else { writer.samples(&samples) };
+                let ended = matches!(job, Err(RecvTimeoutError::Disconnected));
+                if let Ok(job) = job {
+                    written = written.and(job(&mut writer));
+                }
+                if let Err(error) = written {
                     // A full disk fails every later write too; the first error says most.
-                    let mut noted = lock(&noted);
-                    noted.get_or_insert(error);
+                    lock(&noted).get_or_insert(error);
+                }
+                if ended {
+                    break;
                 }
             }
         });
-        (Recorder { jobs, failure: Arc::clone(&failure) }, RecorderThread { thread, failure })
+        let recorder = Recorder { jobs, samples, failure: Arc::clone(&failure) };
+        (recorder, RecorderThread { thread, failure })
+    }
+
+    /// Queues a sample; it is written with others soon after.
+    pub fn sample(&self, sample: Sample) {
+        lock(&self.samples).push(sample);
     }
 
     /// Queues work for the writer.

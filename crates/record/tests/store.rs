@@ -71,7 +71,7 @@ fn a_run_reads_back_as_it_was_written() {
     writer.phase(PhaseName::Measure, ORIGIN.plus(Duration::from_secs(1))).unwrap();
     for second in 0..4 {
         writer.interval(&interval(second, &[100, 200, 300])).unwrap();
-        writer.sample(&sample(second)).unwrap();
+        writer.samples(&[sample(second)]).unwrap();
     }
     writer
         .event(&Event { at: ORIGIN, kind: "checkpoint".to_owned(), text: "done".to_owned() })
@@ -129,7 +129,7 @@ fn writes_and_aborts() {
         writer.interval(&interval(second, &[100])).unwrap();
     }
     // The probe may have seen more than the driver had reported.
-    writer.sample(&sample(5)).unwrap();
+    writer.samples(&[sample(5)]).unwrap();
     std::process::abort();
 }
 
@@ -158,7 +158,7 @@ fn deleting_a_run_shrinks_the_file() {
             writer
                 .event(&Event { at: ORIGIN, kind: "x".to_owned(), text: "y".repeat(4_000) })
                 .unwrap();
-            writer.sample(&sample(second)).unwrap();
+            writer.samples(&[sample(second)]).unwrap();
         }
         writer
     };
@@ -189,7 +189,7 @@ fn two_writers_share_a_lab() {
     let mut two = store.begin(&header("two")).unwrap();
     for second in 0..50 {
         one.interval(&interval(second, &[10])).unwrap();
-        two.sample(&sample(second)).unwrap();
+        two.samples(&[sample(second)]).unwrap();
     }
     assert_eq!(store.load(&RunId("one".to_owned())).unwrap().intervals.len(), 50);
     assert_eq!(store.load(&RunId("two".to_owned())).unwrap().samples(Source::Wal).len(), 50);

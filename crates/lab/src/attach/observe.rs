@@ -128,7 +128,7 @@ fn sink(session: &Session) -> Sink {
                 observer.notice(Progress::Commits { per_second });
             }
             drop(commits);
-            recorder.write(move |writer| writer.sample(&sample));
+            recorder.sample(sample);
         }
         Seeing::Event(event) => {
             observer.notice(Progress::Event(&event));

@@ -182,7 +182,7 @@ fn sink(context: &Context) -> Sink {
     Arc::new(move |seeing| match seeing {
         Seeing::Sample(sample) => {
             observer.notice(Progress::Sample(&sample));
-            recorder.write(move |writer| writer.sample(&sample));
+            recorder.sample(sample);
         }
         Seeing::Event(event) => {
             observer.notice(Progress::Event(&event));

@@ -197,8 +197,12 @@ impl RunWriter {
         })
     }
 
-    /// Stores a sample.
-    pub fn sample(&mut self, sample: &Sample) -> Result<(), StoreError> {
+    /// Stores samples in one transaction: apart, each would cost as much as all of them.
+    pub fn samples(&mut self, samples: &[Sample]) -> Result<(), StoreError> {
+        self.together(|writer| samples.iter().try_for_each(|sample| writer.sample(sample)))
+    }
+
+    fn sample(&self, sample: &Sample) -> Result<(), StoreError> {
         let (id, body) = (&self.id.0, json(&sample.rows));
         self.execute(|c| {
             c.prepare_cached(
@@ -212,9 +216,21 @@ impl RunWriter {
 
     /// Stores an interval of the load.
     pub fn interval(&mut self, interval: &LoadInterval) -> Result<(), StoreError> {
+        self.together(|writer| writer.interval_parts(interval))
+    }
+
+    /// Does `writes` in one transaction.
+    fn together(
+        &self,
+        writes: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         self.execute(|c| c.execute_batch("BEGIN IMMEDIATE"))?;
-        let written = self.interval_parts(interval);
-        self.execute(|c| c.execute_batch(if written.is_ok() { "COMMIT" } else { "ROLLBACK" }))?;
+        let written = writes(self);
+        let written = written.and_then(|()| self.execute(|c| c.execute_batch("COMMIT")));
+        if written.is_err() {
+            // Where SQLite has rolled back itself there is nothing left to roll back.
+            let _ = self.execute(|c| c.execute_batch("ROLLBACK"));
+        }
         written
     }
 
