@@ -77,6 +77,10 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     )
 }
 
+/// Sets of rows, as large as a DELETE takes, that a table holds at least if they stay in
+/// it: more than the sessions of a usual load have in hand at a time.
+const SETS: f64 = 20.0;
+
 /// D17: all children of a row are deleted and inserted again.
 fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let deletes = uses.toplevel().filter(|s| s.verb() == "delete" && s.calls >= FEW);
@@ -95,7 +99,11 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
         // comes by the key of the parent, about as many as before.
         let own_key = is_primary_key(reading, &table, &key);
         let balanced = inserted > 0.0 && (deleted / inserted) > 0.5 && (deleted / inserted) < 2.0;
-        (balanced && !own_key && deleted >= delete.calls).then_some((table, key, delete, inserts))
+        // A table that is filled and emptied again keeps no rows: that is staging.
+        let kept =
+            live_rows(reading, &table).is_none_or(|live| live >= SETS * deleted / delete.calls);
+        let whole_sets = deleted >= delete.calls;
+        (balanced && !own_key && whole_sets && kept).then_some((table, key, delete, inserts))
     });
     let time_of = |delete: &StatementUse, inserts: &[&StatementUse]| -> f64 {
         delete.seconds() + inserts.iter().map(|s| s.seconds()).sum::<f64>()
@@ -145,6 +153,14 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
                  … WHERE the row IS DISTINCT FROM the new one, and DELETE only what is gone."
             ))),
     )
+}
+
+/// Rows of a table at the end of the window, as the statistics estimate them.
+fn live_rows(reading: &Reading, table: &str) -> Option<f64> {
+    let name = table.rsplit('.').next().unwrap_or(table);
+    let tables = reading.difference(walwright_record::Source::Tables).ok()?;
+    let row = tables.rows.iter().find(|row| row.last.text("relname") == Some(name))?;
+    row.last.number("n_live_tup")
 }
 
 /// The first column that the WHERE of a statement compares for equality.
