@@ -12,6 +12,7 @@ use super::{duration, some_time};
 #[command(after_help = "\
 Examples:
   walwright run --clients 64 --duration 2m           more clients, longer
+  walwright run --clients 1,2,4,8,16,32 -T 30s       a sweep: where throughput peaks, and why there
   walwright run --rate 5000                          open loop: 5,000 transactions are due each second
   walwright run --lean                               one round trip a transaction, binary parameters
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
@@ -69,9 +70,14 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Where it is run")]
     pub keep: bool,
 
-    /// Client connections, 1 to 5000. The default is the workload's own.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
-    pub clients: Option<u32>,
+    /// Client connections, 1 to 5000. The default is the workload's own. Several, such as
+    /// 1,2,4,8,16,32, make a sweep: a run at each, from the same data and in random order, and
+    /// the curve of throughput over clients fitted.
+    #[arg(short, long, value_name = "N[,N…]", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
+    pub clients: Vec<u32>,
+    /// Runs at each of the client counts of a sweep.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How it is run")]
+    pub repeats: u32,
     /// Driver threads. The default is one for every 64 clients, at most one a processor.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
     pub threads: Option<u32>,
