@@ -87,10 +87,14 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
     };
     let most = f64::from(loads.last()?.clients);
     let least = f64::from(loads.first()?.clients);
+    // One that may lie anywhere in the range is not found.
+    let narrowed = |peak: &Estimate| {
+        peak.interval.is_some_and(|interval| interval.low > least || interval.high < most)
+    };
     let peak = fit
         .as_ref()
         .and_then(|fit| fit.peak_clients.clone())
-        .filter(|peak| peak.center <= most && peak.center > least);
+        .filter(|peak| peak.center <= most && peak.center > least && narrowed(peak));
     let bend = bend::bend(&loads, peak.as_ref());
     let window = points.iter().map(|p| p.window).min()?;
     let mut scaling = Scaling {
@@ -110,10 +114,11 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
         loads,
     };
     if let Some(fit) = scaling.fit.as_ref().filter(|fit| fit.relative_error > POOR_FIT) {
-        scaling.doubts.push(format!(
-            "the points lie {:.0} % off the fitted curve: the law describes this load poorly",
+        let off = format!(
+            "the runs lie {:.0} % off the fitted curve: they scatter, or the law does not describe this load",
             fit.relative_error * 100.0
-        ));
+        );
+        scaling.doubts.insert(0, off);
     }
     scaling.verdict = words::verdict(&scaling);
     Some(scaling)

@@ -158,6 +158,20 @@ fn repeats_are_one_load_with_the_interval_between_them() {
 }
 
 #[test]
+fn runs_that_scatter_give_no_peak() {
+    let rates = [1_200.0, 1_150.0, 1_100.0, 2_100.0, 2_600.0, 1_350.0];
+    let runs: Vec<Record> = [1, 2, 4, 8, 16, 32]
+        .into_iter()
+        .zip(rates)
+        .map(|(clients, rate)| run(clients, rate, "Lock", "tuple", 0))
+        .collect();
+    let found = scaling("s", &runs).unwrap();
+    assert_eq!(found.peak, None, "{:?}", found.fit.map(|fit| fit.peak_clients));
+    assert!(found.verdict[0].contains("cannot be told from these runs"), "{:?}", found.verdict);
+    assert!(found.doubts[0].contains("off the fitted curve"), "{:?}", found.doubts);
+}
+
+#[test]
 fn few_loads_are_told_without_a_curve() {
     let runs: Vec<Record> = sweep(PEAKED, "Lock", "tuple").into_iter().take(3).collect();
     let found = scaling("s", &runs).unwrap();

@@ -23,6 +23,15 @@ fn peak(of: &Scaling) -> String {
         return format!("No curve was fitted: {why}.");
     }
     let Some(peak) = &of.peak else {
+        let fitted = of.fit.as_ref().and_then(|fit| fit.peak_clients.as_ref());
+        let least = of.loads.first().map_or(0.0, |load| f64::from(load.clients));
+        if let Some(fitted) = fitted.filter(|p| p.center > least && p.center <= f64::from(most)) {
+            return format!(
+                "The peak cannot be told from these runs: the fitted one lies at {:.0} clients{}.",
+                fitted.center,
+                ends(fitted, 0)
+            );
+        }
         let rises = of.fit.as_ref().and_then(|fit| {
             let before = f64::from(of.loads.iter().rev().nth(1)?.clients);
             Some(fit.law.throughput(f64::from(most)) / fit.law.throughput(before) - 1.0)

@@ -12,9 +12,9 @@ const COLUMNS: usize = 64;
 /// Columns left of the plot, for its ticks.
 const MARGIN: usize = 10;
 /// Columns of a table line before its shares.
-const BEFORE: usize = 42;
+const BEFORE: usize = 41;
 /// Width of a column of shares.
-const SHARE: usize = 12;
+const SHARE: usize = 9;
 
 /// The sweep as text.
 pub fn scaling(of: &Scaling, width: usize, colour: bool) -> String {
@@ -30,6 +30,18 @@ pub fn scaling_styled(of: &Scaling, style: &Style) -> String {
     page.table(of);
     page.doubts(of);
     style.finish(&page.lines)
+}
+
+/// A name that fits its column.
+fn short(resource: ScalingResource) -> &'static str {
+    match resource {
+        ScalingResource::Processors => "CPU",
+        ScalingResource::WalFlush => "flush",
+        ScalingResource::DataIo => "I/O",
+        ScalingResource::Replication => "standby",
+        ScalingResource::Clients => "clients",
+        other => other.label(),
+    }
 }
 
 struct Page<'a> {
@@ -152,17 +164,16 @@ impl Page<'_> {
             "Each load, and where its latency goes"
         };
         self.head(what);
-        let short = |name: &str| name.split(',').next().unwrap_or(name).to_owned();
-        let mut head = format!("{:>8}{:>18}{:>10}{:>6}", "clients", "per second", "p99", "busy");
+        let mut head = format!("{:>8}{:>17}{:>10}{:>6}", "clients", "per second", "p99", "busy");
         for resource in &resources {
-            head.push_str(&format!("{:>SHARE$}", short(resource.label())));
+            head.push_str(&format!("{:>SHARE$}", short(*resource)));
         }
         self.lines.push(self.style.paint(Ansi::Faint, &head));
         for load in &of.loads {
             let rate = format::estimate(&load.throughput, "/s");
             let p99 = load.p99.map_or_else(String::new, format::seconds);
             let busy = load.busy.map_or_else(String::new, |b| format!("{:.0} %", b * 100.0));
-            let mut line = format!("{:>8}{rate:>18}{p99:>10}{busy:>6}", load.clients);
+            let mut line = format!("{:>8}{rate:>17}{p99:>10}{busy:>6}", load.clients);
             for resource in &resources {
                 line.push_str(&format!("{:>SHARE$}", scaled::share(load, *resource)));
             }
