@@ -9,6 +9,7 @@
 //!   fixing it can gain, what to type ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`compare::compare`] lays runs beside each other.
+//! - [`scaling::scaling`] reads a sweep over clients.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
 //!
@@ -39,6 +40,7 @@ mod process_role;
 mod reading;
 mod review;
 mod rules;
+pub mod scaling;
 mod seconds;
 mod series;
 mod server_load;

@@ -4,7 +4,7 @@
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
 //! [`record`] samples a load that others make, and lets what their clients measured
-//! join the record.
+//! join the record. [`sweep`] does a run at each of several client counts, from the same data.
 
 mod attach;
 mod ceiling;
@@ -14,6 +14,7 @@ mod progress;
 mod recorder;
 mod run;
 mod stop;
+mod sweep;
 
 pub use attach::{
     CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,
@@ -23,9 +24,11 @@ pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
 pub use run::{
-    Finished, Kept, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run,
+    Finished, Kept, LoadChoice, PreparedCluster, ProbePlan, RunError, RunPlan, TargetPlan,
+    WorkloadPlan, prepare, run,
 };
 pub use stop::Stop;
+pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};

@@ -57,7 +57,7 @@ pub use facts::{
     TablesOfInterest, TargetDescription, host_facts, partition_plans, schema_facts, settings,
     target_facts, wal_directory,
 };
-pub use host::{HostScope, LoadParts, ProcessName};
+pub use host::{HostScope, Listening, LoadParts, ProcessName};
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec, Rates};
 pub use storage::storage_probe;

@@ -4,7 +4,8 @@
 //!   screen (light and dark) and paper.
 //! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
 //!   ticket or a chat.
-//! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other.
+//! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other,
+//!   [`html::scaling`] and [`terminal::scaling`] those of a sweep over clients.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
@@ -16,6 +17,7 @@ mod diagnosis;
 pub mod format;
 pub mod html;
 pub mod markdown;
+mod scaled;
 mod settings;
 mod svg;
 pub mod terminal;

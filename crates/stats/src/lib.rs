@@ -55,7 +55,7 @@ pub use paired::{EffectError, PairedEffect, paired_effect};
 pub use percentile_interval::{ValueCounts, percentile_interval};
 pub use precision::{EffectiveSamples, effective_samples, precision_of_mean};
 pub use resampling::{IntervalKind, Resampling};
-pub use scaling::{Load, ScalingError, ScalingFit, ScalingLaw, fit_scaling};
+pub use scaling::{BandPoint, Load, ScalingError, ScalingFit, ScalingLaw, fit_scaling};
 pub use shares::{shares, tick_means};
 pub use sign_flip::{SignFlip, sign_flip_test, smallest_sign_flip_p};
 pub use steady::{SteadyRule, SteadyState, Unsteady, steady_state};

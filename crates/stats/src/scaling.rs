@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::resampling::{generator, percentile_cut};
-use crate::{Doubt, Estimate, Method, Resampling};
+use crate::{Doubt, Estimate, Interval, Method, Resampling};
 
 /// Fewest different loads: three parameters and something left to judge the fit by.
 const FEWEST_LOADS: usize = 4;
+/// Client counts at which the band around the curve is given.
+const BAND_POINTS: usize = 64;
 /// No system that is measured has a larger serial share; κ is bounded alike.
 const LARGEST: f64 = 1.0;
 
@@ -86,6 +88,20 @@ pub struct ScalingFit {
     /// Relative deviation of the measured points from the curve (root mean
     /// square, three fitted parameters taken off).
     pub relative_error: f64,
+    /// The curve over the range that was measured, each place with its interval.
+    pub band: Vec<BandPoint>,
+}
+
+/// The fitted curve at one client count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BandPoint {
+    /// Clients.
+    pub clients: f64,
+    /// Throughput of the best fit, per second.
+    pub throughput: f64,
+    /// Where the curve may lie there; the scatter of single points is not in it.
+    /// `None` without resamples.
+    pub interval: Option<Interval>,
 }
 
 /// Points that cannot be fitted.
@@ -180,7 +196,28 @@ pub fn fit_scaling(loads: &[Load], how: &Resampling) -> Result<ScalingFit, Scali
         ceiling: bounded(estimate(&ScalingLaw::ceiling), peak_beyond),
         knee_clients: bounded(estimate(&ScalingLaw::knee_clients), knee_beyond),
         relative_error: (squares / freedom).sqrt(),
+        band: band(&law, &laws, (counts[0], measured_to), how),
     })
+}
+
+/// The curve and its interval at places that are even on a logarithmic axis.
+fn band(
+    law: &ScalingLaw,
+    laws: &[ScalingLaw],
+    (from, to): (f64, f64),
+    how: &Resampling,
+) -> Vec<BandPoint> {
+    (0..BAND_POINTS)
+        .map(|place| {
+            let clients = from * (to / from).powf(place as f64 / (BAND_POINTS - 1) as f64);
+            let values = laws.iter().map(|law| law.throughput(clients)).collect();
+            BandPoint {
+                clients,
+                throughput: law.throughput(clients),
+                interval: percentile_cut(values, how.confidence),
+            }
+        })
+        .collect()
 }
 
 /// Least squares over (clients, ln throughput). λ has a closed form once σ and κ
@@ -324,6 +361,20 @@ mod tests {
         }
         println!("peak {peaks}/100 ceiling {ceilings}/100");
         assert!(peaks >= 85 && ceilings >= 85, "peak {peaks}, ceiling {ceilings} of 100");
+    }
+
+    #[test]
+    fn the_band_covers_the_true_curve() {
+        let law = ScalingLaw { single: 800.0, contention: 0.05, coherency: 4e-4 };
+        let mut covered = 0;
+        for seed in 0..60 {
+            let fit = fit_scaling(&measure(law, seed, 0.03), &how(seed)).unwrap();
+            assert_eq!((fit.band[0].clients, fit.band.len()), (1.0, BAND_POINTS));
+            let middle = fit.band[BAND_POINTS / 2];
+            let interval = middle.interval.unwrap();
+            covered += i32::from(interval.contains(law.throughput(middle.clients)));
+        }
+        assert!(covered >= 48, "{covered} of 60");
     }
 
     #[test]

@@ -13,5 +13,6 @@ pub mod report;
 pub mod review;
 pub mod run;
 pub mod runs;
+pub mod sweep;
 pub mod welcome;
 pub mod workload;

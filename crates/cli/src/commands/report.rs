@@ -10,11 +10,18 @@ use walwright_lab::Lab;
 use walwright_record::Record;
 
 use crate::args::ReportArgs;
-use crate::commands::runs;
+use crate::commands::{runs, sweep};
 use crate::output::Output;
 
 /// Writes the report of a run again.
 pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = runs::store(lab)?;
+    if let Some((name, runs)) = sweep::find(&store, &args.run.run)? {
+        let path = args.output.clone().unwrap_or_else(|| sweep::page_path(lab, &name));
+        sweep::write_page(&path, &sweep::read(&store, &name, &runs)?)?;
+        output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let record = runs::load(lab, &args.run)?;
     if args.markdown {
         let text =

@@ -11,7 +11,7 @@ use walwright_lab::{
 use walwright_record::{RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
-use crate::commands::{command_line, report, runs};
+use crate::commands::{command_line, report, runs, sweep};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
@@ -20,11 +20,10 @@ pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Does a run, prints its summary and writes its report.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let style = match (args.quiet, args.plain) {
-        (true, _) => Style::Quiet,
-        (false, true) => Style::Plain,
-        (false, false) => Style::Auto,
-    };
+    if args.clients.len() > 1 || args.repeats > 1 {
+        return sweep::execute(lab, args, output);
+    }
+    let style = style(&args);
     let plan = plan(args);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -47,6 +46,15 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
             let code = output.fail(&error.into());
             Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
         }
+    }
+}
+
+/// How a run is shown.
+pub fn style(args: &RunArgs) -> Style {
+    match (args.quiet, args.plain) {
+        (true, _) => Style::Quiet,
+        (false, true) => Style::Plain,
+        (false, false) => Style::Auto,
     }
 }
 
@@ -106,7 +114,8 @@ pub async fn stop_on_signal(stop: Stop) {
     }
 }
 
-fn plan(args: RunArgs) -> RunPlan {
+/// What the arguments ask for.
+pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
         Some(dsn) => TargetPlan::Attached { dsn, init: args.init },
         None => TargetPlan::Embedded {
@@ -136,7 +145,7 @@ fn plan(args: RunArgs) -> RunPlan {
             define: args.define,
         },
         load: LoadChoice {
-            clients: args.clients,
+            clients: args.clients.first().copied(),
             threads: args.threads,
             protocol: args.protocol.map(|protocol| match protocol {
                 args::Protocol::Simple => Protocol::Simple,

@@ -1,5 +1,6 @@
 //! `walwright runs`, `show` and `delete`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use walwright_diagnose::{findings, summary};
-use walwright_lab::{Kept, Lab};
+use walwright_lab::{Kept, Lab, sweep_of};
 use walwright_record::{Headline, Record, RunHeader, Store, StoreError};
 use walwright_report::format;
 
 use crate::args::{DeleteArgs, RunName};
+use crate::commands::sweep;
 use crate::output::{Output, print};
 
 /// Lists the runs.
@@ -22,8 +24,10 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
         None => Default::default(),
     };
     let headline = |run: &RunHeader| headlines.get(&run.id.0);
-    let listed: Vec<Listed> =
-        runs.iter().map(|run| Listed { run, headline: headline(run) }).collect();
+    let listed: Vec<Listed> = runs
+        .iter()
+        .map(|run| Listed { run, headline: headline(run), sweep: sweep_of(run) })
+        .collect();
     output.result(&listed, || {
         if runs.is_empty() {
             return format!(
@@ -44,17 +48,21 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
             "label",
         ]);
         let latency = |seconds: f64| format::latency(Duration::from_secs_f64(seconds));
-        for run in &runs {
+        for (run, head) in grouped(&runs) {
+            if let Some((name, count)) = head {
+                table.add_row([name.to_owned(), format::counted(count as u64, "run")]);
+            }
             let headline = headline(run);
+            let indent = if sweep_of(run).is_some() { "  " } else { "" };
             table.add_row([
-                run.id.0.clone(),
+                format!("{indent}{}", run.id),
                 run.state.name().to_owned(),
                 run.workload.clone(),
                 run.target.clone(),
                 headline.map(|h| format::number(h.throughput)).unwrap_or_default(),
                 headline.map(|h| latency(h.p50)).unwrap_or_default(),
                 headline.map(|h| latency(h.p99)).unwrap_or_default(),
-                run.label.clone().unwrap_or_default(),
+                own_label(run).to_owned(),
             ]);
         }
         for column in 4..7 {
@@ -67,6 +75,36 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The runs in order of time, those of a sweep together where its first one stands, which
+/// brings the sweep's name and the number of its runs.
+fn grouped(runs: &[RunHeader]) -> Vec<(&RunHeader, Option<(&str, usize)>)> {
+    let mut listed = Vec::new();
+    let mut told = BTreeSet::new();
+    for run in runs {
+        let Some(name) = sweep_of(run) else {
+            listed.push((run, None));
+            continue;
+        };
+        if told.insert(name) {
+            let of: Vec<&RunHeader> =
+                runs.iter().filter(|other| sweep_of(other) == Some(name)).collect();
+            let count = of.len();
+            let head = |place| (place == 0).then_some((name, count));
+            listed.extend(of.into_iter().enumerate().map(|(place, run)| (run, head(place))));
+        }
+    }
+    listed
+}
+
+/// The person's own words in a label.
+fn own_label(run: &RunHeader) -> &str {
+    let label = run.label.as_deref().unwrap_or_default();
+    match sweep_of(run) {
+        Some(sweep) => label.strip_suffix(sweep).unwrap_or(label).trim_end(),
+        None => label,
+    }
+}
+
 /// A run as `runs --json` lists it.
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -74,17 +112,24 @@ struct Listed<'a> {
     run: &'a RunHeader,
     /// Transactions a second and latencies in seconds; null where nothing was measured.
     headline: Option<&'a Headline>,
+    /// The sweep it belongs to.
+    sweep: Option<&'a str>,
 }
 
-/// Prints the summary of one run.
+/// Prints the summary of one run, or a sweep.
 pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = store(lab)?;
+    if let Some((name, runs)) = sweep::find(&store, &name.run)? {
+        sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let record = load(lab, name)?;
     print_summary(lab, &record, None, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The records, for a command that needs one to be there.
-fn store(lab: &Lab) -> anyhow::Result<Store> {
+pub fn store(lab: &Lab) -> anyhow::Result<Store> {
     match lab.existing_store()? {
         Some(store) if !store.runs()?.is_empty() => Ok(store),
         _ => bail!(
@@ -127,6 +172,11 @@ pub fn print_summary(
         crate::show::terminal_width(),
         output.colour,
     );
+    if let Some(sweep) = sweep_of(&record.header) {
+        text.push_str(&format!(
+            "sweep: one of {sweep}; `walwright show {sweep}` shows the curve\n"
+        ));
+    }
     if let Some(report) = report {
         text.push_str(&format!("report: {}\n", report.display()));
     }

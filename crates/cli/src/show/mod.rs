@@ -11,6 +11,8 @@ use walwright_lab::{Observer, Silent, Stop};
 
 use crate::output::Output;
 
+pub use live::Guard;
+
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -23,11 +25,7 @@ pub enum Style {
 }
 
 /// The observer for a style, and the guard that gives the terminal back.
-pub fn observer(
-    style: Style,
-    stop: &Stop,
-    output: &Output,
-) -> (Arc<dyn Observer>, Option<live::Guard>) {
+pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<Guard>) {
     let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
     match style {
         Style::Quiet => (Arc::new(Silent), None),

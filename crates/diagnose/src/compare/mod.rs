@@ -27,6 +27,7 @@ pub use effect::{Basis, Effect};
 pub use figures::{Better, FigureUnit, Section};
 pub use statements::{ComparedStatement, StatementSide};
 pub use verdict::{Finding, Verdict};
+pub(crate) use windows::commit_rates;
 
 /// Runs that are taken for repeats of one thing.
 #[derive(Debug, Clone)]

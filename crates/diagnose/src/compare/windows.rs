@@ -85,7 +85,7 @@ pub(super) fn one_unit(groups: &mut [RunGroup], doubts: &mut Vec<String>) -> Wor
 }
 
 /// Commits a second between the samples inside a window, at seconds since its begin.
-pub(super) fn commit_rates(record: &Record, window: Window) -> Vec<(f64, f64)> {
+pub(crate) fn commit_rates(record: &Record, window: Window) -> Vec<(f64, f64)> {
     let inside: Vec<_> = record
         .samples(Source::Database)
         .iter()

@@ -1,23 +1,13 @@
-//! What bounds the load where it is not the server: the application, the load
-//! generator, other processes; and processors that are simply full.
-
-use walwright_record::Source;
+//! What bounds the load on the machine: processors that are full, other processes, the
+//! hypervisor.
 
 use super::threshold::{CERTAIN, worth};
 use crate::{
-    Action, DiagnosisId, Evidence, Finding, Gain, Kind, Reading, Relief, Value, WaitClass, WorkUnit,
+    Action, DiagnosisId, Evidence, Finding, Kind, ProcessRole, Reading, Relief, Value, WaitClass,
 };
 
-/// Share of a client's cycle outside the server from which the server cannot be
-/// what limits: were it free, throughput could not double.
-const OUTSIDE: f64 = 0.5;
 /// Processors are full from here on; the rest is scheduling.
 pub(super) const FULL: f64 = 0.9;
-/// A driver thread busier than this keeps clients waiting: requests that come at
-/// random queue before a server is fully busy.
-const BUSY_THREAD: f64 = 0.8;
-/// Share of its own ceiling from which the driver may shape the result.
-const NEAR_CEILING: f64 = 0.7;
 /// Part of a full machine that others keep busy from which its waits are not the load's own.
 const CROWDED: f64 = 0.3;
 /// Part of the machine that another process takes before it can matter.
@@ -26,191 +16,10 @@ const NEIGHBOUR: f64 = 0.05;
 const STEAL: f64 = 0.02;
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
-    let generator = generator(reading);
-    let application = if generator.is_none() { application(reading) } else { None };
-    let mut found: Vec<Finding> = [generator, application, saturated(reading), hypervisor(reading)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut found: Vec<Finding> =
+        [saturated(reading), hypervisor(reading)].into_iter().flatten().collect();
     found.extend(neighbours(reading));
     found
-}
-
-/// Seconds of a client's cycle in a closed loop, latency and think time.
-fn cycle(reading: &Reading) -> Option<f64> {
-    let load = reading.summary.load.as_ref()?;
-    let closed =
-        matches!(reading.summary.schedule, Some(walwright_record::Schedule::Closed { .. }));
-    let rate = load.throughput.as_ref()?.center;
-    (closed && rate > 0.0).then(|| f64::from(reading.summary.clients.unwrap_or(0)) / rate)
-}
-
-/// D54: the load generator cannot send more.
-fn generator(reading: &Reading) -> Option<Finding> {
-    let Some(instrument) = &reading.record.instrument else { return others_generator(reading) };
-    let rate = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
-    let busiest = instrument.busiest_thread.filter(|busy| *busy > BUSY_THREAD);
-    let near = instrument.ceiling.map(|ceiling| rate / ceiling).filter(|near| *near > NEAR_CEILING);
-    if busiest.is_none() && near.is_none() {
-        return None;
-    }
-    let latency = reading.latency()?;
-    let time = reading.summary.time.as_ref();
-    let inside = time.map_or(0.0, |t| t.on_server.center);
-    // The server's part is what was seen on it; the rest waits for the generator.
-    let outside = reading.counted((latency - inside).max(0.0));
-    let threads = reading.record.load.as_ref().map_or(1, |l| l.threads);
-    Some(
-        reading
-            .finding(
-                DiagnosisId::D54,
-                Kind::Problem,
-                match (busiest, near) {
-                    (Some(busy), _) => format!(
-                        "The busiest thread of the load generator uses {:.0} % of a processor: the \
-                         figures describe the generator, not the server.",
-                        busy * 100.0
-                    ),
-                    (None, near) => format!(
-                        "The load generator runs at {:.0} % of what it can do on this machine: the \
-                         figures may describe it, not the server.",
-                        near.unwrap_or(0.0) * 100.0
-                    ),
-                },
-            )
-            .seen(busiest.map(|b| Evidence::new("driver", "busiest thread", Value::Fraction(b))))
-            .seen(near.map(|n| Evidence::new("driver", "share of its ceiling", Value::Fraction(n))))
-            .costs(reading.impact(outside))
-            .advise(Action::client(
-                "Use more threads, on processors that the server does not need; the run is not \
-                 valid as a measure of the server.",
-                format!("--threads {}", threads * 2),
-            )),
-    )
-}
-
-/// D54 for a generator that is not walwright: a process of it that fills a processor.
-fn others_generator(reading: &Reading) -> Option<Finding> {
-    let cpu = reading.summary.cpu.as_ref()?;
-    let group = cpu.groups.iter().find(|g| g.group.starts_with("load generator: "))?;
-    let samples = reading.record.samples(Source::Neighbours).iter();
-    let processes = samples
-        .chain(reading.record.samples(Source::Processes))
-        .flat_map(|s| &s.rows)
-        .filter(|row| row.text("process_group") == Some(&group.group))
-        .filter_map(|row| row.number("count"))
-        .max_by(f64::total_cmp)
-        .unwrap_or(1.0)
-        .max(1.0);
-    let each = group.processors / processes;
-    if each < BUSY_THREAD {
-        return None;
-    }
-    let latency = reading.latency()?;
-    let inside = reading.summary.time.as_ref().map_or(0.0, |t| t.on_server.center);
-    let outside = reading.counted((latency - inside).max(0.0));
-    Some(
-        reading
-            .finding(
-                DiagnosisId::D54,
-                Kind::Problem,
-                format!(
-                    "The load generator uses {:.0} % of a processor in each of {processes:.0} \
-                     processes: one that runs on a single thread cannot send more.",
-                    each * 100.0
-                ),
-            )
-            .seen([Evidence::new(
-                "/proc",
-                "CPU of the load generator",
-                Value::Processors(group.processors),
-            )])
-            .costs(reading.impact(outside))
-            .blind_to("How many threads it runs: with several the limit is further out.")
-            .advise(Action::client(
-                "Start more processes of the generator and compare: throughput that rises was the \
-                 generator's.",
-                "more workers (locust --processes, k6 on several machines)",
-            )),
-    )
-}
-
-/// D53: clients do something else most of the time, and the server waits for them.
-fn application(reading: &Reading) -> Option<Finding> {
-    // Of a load that is not ours the think time is not known: the latency is the cycle.
-    let seen = reading.summary.load.as_ref().and_then(|l| l.latency.as_ref());
-    let latency = seen?.mean.as_secs_f64();
-    let cycle = match reading.summary.schedule {
-        Some(_) => cycle(reading)?,
-        None => latency,
-    };
-    let time = reading.summary.time.as_ref().filter(|t| t.unit == WorkUnit::Transaction)?;
-    let cpu = reading.summary.cpu.as_ref()?;
-    let application: f64 = cpu
-        .groups
-        .iter()
-        .filter(|g| g.group.starts_with("application: "))
-        .map(|g| g.processors)
-        .sum();
-    let server: f64 =
-        cpu.groups.iter().filter(|g| g.group.starts_with("server: ")).map(|g| g.processors).sum();
-    // On a machine without a free processor, time outside may be waiting for one, unless
-    // it is the application that fills it.
-    if cpu.busy.is_some_and(|busy| busy >= FULL) && application < 2.0 * server {
-        return None;
-    }
-    let queue = time.queue.unwrap_or_default().as_secs_f64();
-    let outside = cycle - queue - time.on_server.center;
-    let share = outside / cycle;
-    if share < OUTSIDE {
-        return None;
-    }
-    let think = (cycle - latency).max(0.0);
-    let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
-    let cause = format!(
-        "Not bound by the database: clients spend {:.0} % of their time outside it. If the server \
-         took no time at all, throughput would rise by {:.0} % at most.",
-        share * 100.0,
-        100.0 * (cycle / outside - 1.0)
-    );
-    let mut finding = reading
-        .finding(DiagnosisId::D53, Kind::Problem, cause)
-        .seen([
-            Evidence::new(
-                "driver and wait events",
-                "time outside the server",
-                Value::Seconds(outside),
-            )
-            .per(reading.per()),
-            Evidence::new("driver", "of it between two transactions", Value::Seconds(think))
-                .per(reading.per()),
-            Evidence::new(
-                "wait events",
-                "time on the server",
-                Value::Seconds(time.on_server.center),
-            )
-            .per(reading.per()),
-        ])
-        .seen(server.map(|s| {
-            Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
-        }))
-        .seen((application > 0.0).then(|| {
-            Evidence::new("/proc", "CPU of the application", Value::Processors(application))
-        }))
-        .seen(cpu.driver_per_transaction.filter(|d| !d.is_zero()).map(|d| {
-            Evidence::new("driver", "CPU of the clients", Value::Seconds(d.as_secs_f64()))
-                .per(reading.per())
-        }))
-        .advise(Action::advice(
-            "Look at the application: its CPU, its calls to other services, its pool. Nothing in \
-             the server's configuration changes this.",
-        ));
-    // The share is of the cycle: between transactions nobody waits for an answer.
-    let of_cycle = reading.counted(outside).map(|s| s / cycle);
-    finding.impact =
-        Some(crate::Impact { per_transaction: reading.counted(outside), share: of_cycle });
-    finding.gain = None::<Gain>;
-    Some(finding)
 }
 
 /// D59: the processors are full, and that is all.
@@ -220,10 +29,10 @@ fn saturated(reading: &Reading) -> Option<Finding> {
     let processors = reading.processors()?;
     let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
     let driver = cpu.driver_per_transaction.map(|c| c.as_secs_f64());
-    let of = |starts: &str| -> f64 {
-        cpu.groups.iter().filter(|g| g.group.starts_with(starts)).map(|g| g.processors).sum()
+    let of = |role: ProcessRole| -> f64 {
+        cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role).map(|g| g.processors).sum()
     };
-    let others = of("other: ");
+    let others = of(ProcessRole::Other);
     let mut finding = reading
         .finding(
             DiagnosisId::D59,
@@ -233,7 +42,7 @@ fn saturated(reading: &Reading) -> Option<Finding> {
                  processes {others:.2}. No wait that is removed gives more throughput than the \
                  processors left.",
                 busy * 100.0,
-                of("server: ")
+                of(ProcessRole::Server)
             ),
         )
         .seen([Evidence::new("/proc/stat", "processors busy", Value::Fraction(busy))])

@@ -1,8 +1,12 @@
 //! The course of a run: cliffs, and runs that are all warm-up.
 
-use walwright_record::{LoadInterval, Row, Source, Timestamp, Window};
+use std::time::Duration;
+
+use walwright_record::{Row, Source, Timestamp, Window};
 use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, mean};
 
+use super::course_waits::longer_wait;
+use crate::compare::commit_rates;
 use crate::window::{intervals_inside, transactions};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, difference};
 
@@ -14,6 +18,8 @@ const ALPHA: f64 = 0.01;
 const SHORTEST: usize = 8;
 /// Factor by which something must have changed to explain a cliff.
 const EXPLAINS: f64 = 1.5;
+/// Seconds around a cliff in which an event may have to do with it.
+const NEAR: f64 = 3.0;
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     [cliff(reading), warm_up(reading)].into_iter().flatten().collect()
@@ -21,18 +27,18 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 
 /// D35: throughput falls within the window and stays down.
 fn cliff(reading: &Reading) -> Option<Finding> {
-    let intervals: Vec<&LoadInterval> = intervals_inside(reading.record, reading.window).collect();
-    let rates: Vec<f64> = intervals
-        .iter()
-        .filter(|i| !i.length.is_zero())
-        .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
-        .collect();
+    let course = course(reading);
+    let source = match reading.record.intervals.is_empty() {
+        true => "pg_stat_database",
+        false => "driver",
+    };
+    let rates: Vec<f64> = course.iter().map(|(_, rate)| *rate).collect();
     let falls = |c: &Cliff| c.relative_change().filter(|change| *change <= -CLIFF);
     let worst = cliffs(&rates, ALPHA, SHORTEST)
         .into_iter()
         .filter(|c| falls(c).is_some())
         .min_by(|a, b| falls(a).unwrap_or(0.0).total_cmp(&falls(b).unwrap_or(0.0)))?;
-    let at = intervals.get(worst.at)?.start;
+    let at = course.get(worst.at)?.0;
     let change = worst.relative_change()?;
     // Had the level before held, the seconds after it would have cost as little.
     let after = (rates.len() - worst.at) as f64 / rates.len() as f64;
@@ -40,10 +46,15 @@ fn cliff(reading: &Reading) -> Option<Finding> {
     let time = reading.counted(reading.latency()? * lost);
     let seconds = at.seconds_from(reading.window.start);
     let suspects = suspects(reading, at);
-    let why = match suspects.first() {
+    let waits = longer_wait(reading, at);
+    let mut why = match suspects.first() {
         Some(first) => format!("With it changed: {}.", first.words()),
-        None => "Nothing that is sampled changed with it as much.".to_owned(),
+        None if waits.is_none() => "Nothing that is sampled changed with it as much.".to_owned(),
+        None => String::new(),
     };
+    if let Some(waits) = &waits {
+        why = format!("{why} {}", waits.words(reading.per())).trim_start().to_owned();
+    }
     let mut finding = reading
         .finding(
             DiagnosisId::D35,
@@ -54,9 +65,13 @@ fn cliff(reading: &Reading) -> Option<Finding> {
             ),
         )
         .seen([
-            Evidence::new("driver", "before", Value::Count(worst.before)).per(crate::Per::Second),
-            Evidence::new("driver", "after", Value::Count(worst.after)).per(crate::Per::Second),
+            Evidence::new(source, "before", Value::Count(worst.before)).per(crate::Per::Second),
+            Evidence::new(source, "after", Value::Count(worst.after)).per(crate::Per::Second),
         ])
+        .seen(waits.iter().flat_map(|waits| waits.evidence(reading.per())))
+        .seen(events(reading, at).map(|text| {
+            Evidence::new("events", "at that moment", Value::Text(text.to_owned()))
+        }))
         .seen(suspects.iter().take(4).map(|s| {
             Evidence::new(s.source.name(), format!("{}: {}", s.what, s.words()), Value::Fraction(s.after / s.before.max(1e-9)))
         }))
@@ -64,6 +79,10 @@ fn cliff(reading: &Reading) -> Option<Finding> {
         .gains(reading.gain(&Relief::new(time, [])))
         .advise(Action::advice(match suspects.first() {
             Some(suspect) => suspect.advice,
+            None if waits.is_some() => {
+                "See who makes them wait from that second on: the timeline of the report, and the \
+                 finding about these waits."
+            }
             None => "Run longer, and look at the timeline of the report around that second.",
         }));
     if reading.summary.checkpoints.as_ref().is_some_and(|c| c.completed == 0) {
@@ -72,6 +91,29 @@ fn cliff(reading: &Reading) -> Option<Finding> {
         );
     }
     Some(finding)
+}
+
+/// Work a second over the window, each with its moment: as the clients saw it or, where
+/// they are not in the record, by the server's commits.
+fn course(reading: &Reading) -> Vec<(Timestamp, f64)> {
+    let seen: Vec<(Timestamp, f64)> = intervals_inside(reading.record, reading.window)
+        .filter(|i| !i.length.is_zero())
+        .map(|i| (i.start, transactions(i) as f64 / i.length.as_secs_f64()))
+        .collect();
+    if !seen.is_empty() {
+        return seen;
+    }
+    commit_rates(reading.record, reading.window)
+        .into_iter()
+        .map(|(at, rate)| (reading.window.start.plus(Duration::from_secs_f64(at)), rate))
+        .collect()
+}
+
+/// What the record says happened around a moment.
+fn events<'r>(reading: &'r Reading, at: Timestamp) -> impl Iterator<Item = &'r str> {
+    let near = move |moment: Timestamp| moment.seconds_from(at).abs() <= NEAR;
+    let events = reading.record.events.iter().filter(move |event| near(event.at));
+    events.map(|event| event.text.as_str())
 }
 
 /// Something that changed where throughput did.

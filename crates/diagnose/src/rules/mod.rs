@@ -10,6 +10,7 @@ mod commit;
 mod commit_delay;
 mod control;
 mod course;
+mod course_waits;
 mod durability;
 mod errors;
 mod executor;
@@ -17,6 +18,7 @@ mod holding;
 mod kernel;
 mod locks;
 mod memory;
+mod outside;
 mod relations;
 mod schema;
 mod script;
@@ -54,6 +56,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     kernel::findings,
     locks::findings,
     memory::findings,
+    outside::findings,
     schema::findings,
     sessions::findings,
     wal::findings,

@@ -38,10 +38,18 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
     if reading.record.intervals.is_empty() {
         add(
             &mut blind,
-            "D11 to D14, D35, D49, D53, D54: the clients are not in the record, so neither their \
-             latency nor their errors are known"
+            "D11 to D14, D49: the clients are not in the record, so neither their latency nor \
+             their errors are known"
                 .to_owned(),
         );
+        if !reading.is_local() {
+            add(
+                &mut blind,
+                "D53, D54: neither the latency of the clients nor the machine of the server is \
+                 known, so clients that are the limit do not show"
+                    .to_owned(),
+            );
+        }
     }
     if reading.summary.checkpoints.as_ref().is_some_and(|c| c.completed == 0) {
         add(

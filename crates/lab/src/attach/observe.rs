@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use walwright_probe::{
-    Clock, Connector, HostScope, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
+    Clock, Connector, HostScope, Listening, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
     TablesOfInterest, TargetDescription,
 };
 use walwright_record::{PhaseName, Sample, Source, TargetKind, Timestamp, Warning, WarningCode};
@@ -40,6 +40,7 @@ pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
     let settings = walwright_probe::settings(&client).await?;
     let mut host = HostScope::of(&facts);
     host.parts = session.plan.parts.clone();
+    host.listening = Listening::of(settings.iter().map(|s| (s.name.as_str(), s.value.as_str())));
     notes.recorder.write(move |writer| writer.target(&facts));
     notes.recorder.write(move |writer| writer.settings(&settings));
     let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());

@@ -8,6 +8,7 @@ mod kept;
 mod load_data;
 mod observe;
 mod plan;
+mod prepared;
 mod scale;
 mod settle;
 mod side;
@@ -30,6 +31,7 @@ use walwright_workload::{Plan, Workload};
 pub use error::RunError;
 pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
+pub use prepared::{PreparedCluster, prepare};
 
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
@@ -221,11 +223,8 @@ impl Context {
         checks::enough_connections(self.clients(), &client, target).await?;
         checks::flushes_can_be_lengthened(&client, target).await?;
         if self.plan.initialises() {
-            self.phase(PhaseName::Load);
-            load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
-                .await?;
-            if target.kind == TargetKind::Embedded {
-                load_data::checkpoint(&client).await?;
+            if !matches!(self.plan.target, TargetPlan::Prepared(_)) {
+                self.fill(target, &client).await?;
             }
             load_data::before_run(&self.job, &client).await?;
         } else {
@@ -239,6 +238,17 @@ impl Context {
         let load = drive::load_plan(self, target);
         self.calibrate(&load).await?;
         Ok(Ready { client, seen, before, load })
+    }
+
+    /// Creates the workload's tables and fills them.
+    async fn fill(&self, target: &Target, client: &tokio_postgres::Client) -> Result<(), RunError> {
+        self.phase(PhaseName::Load);
+        load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
+            .await?;
+        match target.kind {
+            TargetKind::Embedded => load_data::checkpoint(client).await,
+            TargetKind::Attached => Ok(()),
+        }
     }
 
     async fn unless_stopped<T>(

@@ -7,7 +7,7 @@ use walwright_record::Schedule;
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
-use super::RunError;
+use super::{PreparedCluster, RunError};
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub enum TargetPlan {
         /// Whether the workload may create and fill its tables there.
         init: bool,
     },
+    /// A cluster that was filled before, restored for this run.
+    Prepared(PreparedCluster),
 }
 
 /// The workload to run.
@@ -155,11 +157,11 @@ impl RunPlan {
         self.workload.scale.is_none() && !self.initialises()
     }
 
-    /// Whether the workload creates and fills its tables.
+    /// Whether the workload's tables are its own to create and fill, by this run or before it.
     pub(super) fn initialises(&self) -> bool {
         match &self.target {
             TargetPlan::Attached { init, .. } => *init,
-            TargetPlan::Embedded { .. } => true,
+            TargetPlan::Embedded { .. } | TargetPlan::Prepared(_) => true,
         }
     }
 }
@@ -171,6 +173,7 @@ impl TargetPlan {
             TargetPlan::Attached { .. } => "attached".to_owned(),
             TargetPlan::Embedded { pg_bin: Some(directory), .. } => shown(directory),
             TargetPlan::Embedded { major, .. } => format!("embedded PostgreSQL {major}"),
+            TargetPlan::Prepared(cluster) => cluster.address().to_owned(),
         }
     }
 }

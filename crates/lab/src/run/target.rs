@@ -40,13 +40,13 @@ pub(super) struct Target {
     pub install: Option<String>,
     /// Least time of its flushes, where that was chosen.
     pub flush_latency: Option<Duration>,
-    embedded: Option<Embedded>,
+    pub(super) embedded: Option<Embedded>,
 }
 
 /// A cluster of ours; stops when dropped.
-struct Embedded {
-    server: RunningCluster,
-    keep: bool,
+pub(super) struct Embedded {
+    pub(super) server: RunningCluster,
+    pub(super) keep: bool,
 }
 
 impl Target {
@@ -58,6 +58,7 @@ impl Target {
     ) -> Result<Target, RunError> {
         match plan {
             TargetPlan::Attached { dsn, .. } => Target::attached(dsn),
+            TargetPlan::Prepared(cluster) => Target::restored(cluster, observer),
             TargetPlan::Embedded { major, pg_bin, settings, keep, tcp, flush_latency } => {
                 let places = Places::open(None)?;
                 let install = install(&places, major, pg_bin.as_deref(), observer)?;

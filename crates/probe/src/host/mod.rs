@@ -1,6 +1,7 @@
 //! The probe's side towards the machine: `/proc` and `/sys`, without root.
 
 pub(crate) mod cgroup;
+mod connected;
 pub(crate) mod disk;
 mod machine;
 mod neighbours;
@@ -9,6 +10,8 @@ pub(crate) mod processes;
 pub(crate) mod read;
 mod roles;
 mod sampler;
+mod threads;
+mod unix_peers;
 
 use std::path::PathBuf;
 
@@ -16,6 +19,7 @@ use walwright_record::TargetFacts;
 
 use crate::facts::wal_directory;
 
+pub use connected::Listening;
 pub use parts::{LoadParts, ProcessName};
 pub(crate) use sampler::{HostReport, HostSampler};
 
@@ -33,6 +37,9 @@ pub struct HostScope {
     pub wal_directory: Option<PathBuf>,
     /// Other processes that have a part in the load.
     pub parts: LoadParts,
+    /// Where the server listens, to find the processes that hold connections to it:
+    /// those that are nothing else are taken for the application. `None` finds none.
+    pub listening: Option<Listening>,
 }
 
 impl HostScope {
@@ -48,6 +55,7 @@ impl HostScope {
             wal_directory: data.as_deref().map(wal_directory),
             data_directory: data,
             parts: LoadParts::default(),
+            listening: None,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Other processes of the machine that take processor time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use walwright_record::Row;
 
-use super::parts::{Casting, LoadParts};
+use super::parts::{Casting, LoadParts, Part};
 use super::processes::{Reader, Stat, all_pids};
 use super::roles::Usage;
+use super::threads::Threads;
 
 /// A command is worth a row once it has used this share of one processor over
 /// the time watched.
@@ -29,6 +30,9 @@ pub(crate) struct Neighbours {
     last: HashMap<u32, Last>,
     totals: HashMap<String, Total>,
     casting: Casting,
+    threads: Threads,
+    /// Applications that were told from their connections, since the last question.
+    recognised: Vec<(u32, String)>,
     first: bool,
 }
 
@@ -44,6 +48,11 @@ struct Total {
     count: usize,
     /// Whether it has a row: it takes processor time, or has a part in the load.
     loud: bool,
+    /// Share of a processor that its busiest thread took since the last reading; of those
+    /// that have a part in the load.
+    busiest_thread: Option<f64>,
+    /// Processes of it that hold connections to the server.
+    connected: usize,
 }
 
 impl Neighbours {
@@ -53,18 +62,33 @@ impl Neighbours {
             began: Instant::now(),
             last: HashMap::new(),
             totals: HashMap::new(),
+            threads: Threads::default(),
+            recognised: Vec::new(),
             first: true,
         }
     }
 
-    /// Reads all of them; rows for those that take processor time.
+    /// Applications that were told from their connections and not told of yet, with
+    /// their PIDs.
+    pub(crate) fn recognised(&mut self) -> Vec<(u32, String)> {
+        std::mem::take(&mut self.recognised)
+    }
+
+    /// Reads all of them; rows for those that take processor time. `connected` are those
+    /// that hold connections to the server.
     pub(crate) fn sample(
         &mut self,
         reader: &mut Reader,
         is_ours: impl Fn(u32) -> bool,
+        connected: &HashSet<u32>,
     ) -> Vec<Row> {
         let before = std::mem::take(&mut self.last);
-        self.totals.values_mut().for_each(|total| total.count = 0);
+        self.threads.begin();
+        for total in self.totals.values_mut() {
+            total.count = 0;
+            total.busiest_thread = None;
+            total.connected = 0;
+        }
         let mut seen = Vec::new();
         let mut parents = HashMap::new();
         for pid in all_pids().into_iter().filter(|pid| !is_ours(*pid)) {
@@ -73,11 +97,19 @@ impl Neighbours {
             seen.push((pid, stat));
         }
         for (pid, stat) in seen {
-            let part = self.casting.part(pid, &stat, &parents);
+            let connected = connected.contains(&pid);
+            let part = self.casting.part(pid, &stat, &parents, connected);
             let group = part.map_or_else(|| group(&stat), |part| part.group(&stat.comm));
+            if connected && part == Some(Part::Application) && !self.totals.contains_key(&group) {
+                self.recognised.push((pid, stat.comm.clone()));
+            }
+            let busiest = part.and_then(|_| self.threads.busiest(pid));
             let total = self.totals.entry(group).or_default();
             total.count += 1;
             total.loud |= part.is_some();
+            total.connected += usize::from(connected && part.is_some());
+            total.busiest_thread =
+                [total.busiest_thread, busiest].into_iter().flatten().reduce(f64::max);
             let mut usage = Usage {
                 user_seconds: stat.user_seconds,
                 system_seconds: stat.system_seconds,
@@ -113,7 +145,14 @@ impl Neighbours {
         loud.into_iter()
             .map(|(name, total)| {
                 total.loud = true;
-                total.usage.row(name, Some(total.count), None)
+                let mut row = total.usage.row(name, Some(total.count), None);
+                if let Some(busiest) = total.busiest_thread {
+                    row.set("busiest_thread", busiest);
+                }
+                if total.connected > 0 {
+                    row.set("connected", total.connected as u64);
+                }
+                row
             })
             .collect()
     }
@@ -156,11 +195,31 @@ mod tests {
     fn a_process_with_a_part_has_a_row_from_the_beginning() {
         let me = std::process::id();
         let parts = LoadParts { applications: vec![ProcessName::Pid(me)], ..LoadParts::default() };
-        let rows = Neighbours::new(parts).sample(&mut Reader::new(), |_| false);
+        let rows = Neighbours::new(parts).sample(&mut Reader::new(), |_| false, &HashSet::new());
         let comm = Reader::new().stat(me).unwrap().comm;
         let group = format!("application: {comm}");
         let row = rows.iter().find(|row| row.text("process_group") == Some(&group)).unwrap();
         assert_eq!(row.number("user_seconds"), Some(0.0), "its past is not told");
+    }
+
+    #[test]
+    fn an_application_is_told_of_once() {
+        let parts = LoadParts { recognise: true, ..LoadParts::default() };
+        let mut neighbours = Neighbours::new(parts);
+        let mut reader = Reader::new();
+        // Somebody who is not this process itself.
+        let other = std::os::unix::process::parent_id();
+        let only = |pid: u32| pid != other;
+        let connected = HashSet::from([other]);
+        neighbours.sample(&mut reader, only, &HashSet::new());
+        assert!(neighbours.recognised().is_empty());
+        let rows = neighbours.sample(&mut reader, only, &connected);
+        let comm = reader.stat(other).unwrap().comm;
+        let group = format!("application: {comm}");
+        assert!(rows.iter().any(|row| row.text("process_group") == Some(&group)), "{rows:?}");
+        assert_eq!(neighbours.recognised(), [(other, comm)]);
+        neighbours.sample(&mut reader, only, &connected);
+        assert!(neighbours.recognised().is_empty());
     }
 
     #[test]
@@ -169,7 +228,8 @@ mod tests {
         let mut reader = Reader::new();
         let me = std::process::id();
         let only_me = |pid: u32| pid != me;
-        assert!(neighbours.sample(&mut reader, only_me).is_empty());
+        let nobody = HashSet::new();
+        assert!(neighbours.sample(&mut reader, only_me, &nobody).is_empty());
         let name = group(&reader.stat(me).unwrap());
         let deadline = Instant::now() + std::time::Duration::from_secs(30);
         let mut sum = 1_u64;
@@ -177,7 +237,7 @@ mod tests {
             for _ in 0..5_000_000 {
                 sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
             }
-            let rows = neighbours.sample(&mut reader, only_me);
+            let rows = neighbours.sample(&mut reader, only_me, &nobody);
             if let Some(row) = rows.first() {
                 assert_eq!(row.text("process_group"), Some(name.as_str()));
                 assert!(row.number("user_seconds").unwrap() <= 30.0);

@@ -17,7 +17,8 @@ pub struct LoadParts {
     pub generators: Vec<ProcessName>,
     /// What lends connections out.
     pub poolers: Vec<ProcessName>,
-    /// Whether well-known generators and poolers are recognised by their names.
+    /// Whether well-known generators and poolers are recognised by their names, and
+    /// applications by their connections to the server.
     pub recognise: bool,
     /// Whether processes that walwright started generate the load.
     pub children_generate: bool,
@@ -65,6 +66,24 @@ const GENERATORS: [&str; 20] = [
 /// Programs that are known to pool connections.
 const POOLERS: [&str; 7] =
     ["pgbouncer", "odyssey", "pgcat", "pgdog", "pgpool", "pgagroal", "supavisor"];
+/// Programs that connect to a server to look after it or to look at it. They are no
+/// application of the load, and are noise where they take processors.
+const KEEPERS: [&str; 14] = [
+    "pg_dump",
+    "pg_dumpall",
+    "pg_restore",
+    "pg_basebackup",
+    "pg_receivewal",
+    "pg_recvlogical",
+    "pgbackrest",
+    "vacuumdb",
+    "reindexdb",
+    "walwright",
+    "postgres_exporter",
+    "pgwatch",
+    "pg_activity",
+    "pgcenter",
+];
 /// Letters of its name that the kernel keeps (`TASK_COMM_LEN` less its end).
 const COMM: usize = 15;
 /// Words of a command line that may be its script: after the interpreter and its options.
@@ -115,22 +134,28 @@ impl Casting {
         self.parts == LoadParts::default()
     }
 
-    /// The part of a process; `parents` gives the parent of each.
+    /// The part of a process; `parents` gives the parent of each. One that is `connected`
+    /// to the server and is nothing else is the application.
     pub(crate) fn part(
         &mut self,
         pid: u32,
         stat: &Stat,
         parents: &HashMap<u32, u32>,
+        connected: bool,
     ) -> Option<Part> {
         if self.is_idle() || stat.kernel {
             return None;
         }
         let key = (pid, stat.started);
-        if let Some(known) = self.known.get(&key) {
+        let connected = connected && self.parts.recognise && pid != self.own;
+        if let Some(known) = self.known.get(&key).filter(|known| known.is_some() || !connected) {
             return *known;
         }
         let line = title(pid).unwrap_or_default();
-        let found = self.find(pid, &stat.comm, &line, parents);
+        let keeps = || KEEPERS.iter().any(|name| is_called(name, &stat.comm, &line));
+        let found = self
+            .find(pid, &stat.comm, &line, parents)
+            .or_else(|| (connected && !keeps()).then_some(Part::Application));
         // Right after the fork a process has its parent's name.
         if found.is_some() || self.known.len() > 100_000 {
             self.known.retain(|(pid, _), _| parents.contains_key(pid));
@@ -261,6 +286,28 @@ mod tests {
         assert_eq!(find(&recognising, "pgbouncer"), Some(Part::Pooler));
         assert_eq!(find(&recognising, "backup"), None);
         assert_eq!(find(&casting(LoadParts::default()), "pgbench"), None);
+    }
+
+    #[test]
+    fn who_is_connected_and_nothing_else_is_the_application() {
+        let mut casting =
+            casting(LoadParts { recognise: true, children_generate: true, ..LoadParts::default() });
+        let stat = |comm: &str, started: u64| {
+            let text = format!("9 ({comm}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {started} 0 0");
+            Stat::parse(&text, 100.0).unwrap()
+        };
+        // No such process lives, so its command alone tells.
+        let pid = u32::MAX;
+        let parents = HashMap::from([(pid, 1)]);
+        let mut part = |comm: &str, started, connected| {
+            casting.part(pid, &stat(comm, started), &parents, connected)
+        };
+        assert_eq!(part("shop", 1, false), None);
+        assert_eq!(part("shop", 1, true), Some(Part::Application));
+        assert_eq!(part("shop", 1, false), Some(Part::Application), "between two connections");
+        assert_eq!(part("pg_dump", 2, true), None);
+        assert_eq!(part("pgbench", 3, true), Some(Part::Generator));
+        assert_eq!(part("pgbouncer", 4, true), Some(Part::Pooler));
     }
 
     #[test]

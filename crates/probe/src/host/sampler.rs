@@ -1,5 +1,6 @@
 //! The thread that reads the host.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
@@ -8,15 +9,16 @@ use walwright_record::{Row, Source};
 
 use super::HostScope;
 use super::cgroup::Cgroup;
+use super::connected::Connections;
 use super::disk::{self, device_of};
 use super::machine;
 use super::neighbours::Neighbours;
 use super::parts::LoadParts;
-use super::processes::{OwnProcess, Reader, ServerProcesses};
+use super::processes::{OwnProcess, Reader, ServerProcesses, all_pids};
 use super::read::{processors_online, read_into, ticks_per_second};
 use crate::clock::Clock;
 use crate::cost::{Cost, ProbeThread, SlowedSource, thread_cpu};
-use crate::observation::{Sink, emit};
+use crate::observation::{Sink, emit, emit_event};
 use crate::pace::Pace;
 use crate::probe::Rates;
 use crate::sql::OwnBackends;
@@ -25,6 +27,7 @@ use crate::sql::OwnBackends;
 const MACHINE_BUDGET: f64 = 0.001;
 const PROCESSES_BUDGET: f64 = 0.0015;
 const NEIGHBOURS_BUDGET: f64 = 0.0005;
+const CONNECTIONS_BUDGET: f64 = 0.0005;
 
 /// What the host sampler has to say at its end.
 #[derive(Debug, Default)]
@@ -54,6 +57,9 @@ struct State {
     server: Option<ServerProcesses>,
     own: OwnProcess,
     neighbours: Neighbours,
+    /// Who holds connections to the server, where that is looked for.
+    connections: Option<Connections>,
+    connected: HashSet<u32>,
 }
 
 impl HostSampler {
@@ -69,6 +75,7 @@ impl HostSampler {
         let watched = self.scope.parts != LoadParts::default();
         let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
         let mut neighbours = pace(every, NEIGHBOURS_BUDGET);
+        let mut connections = pace(every, CONNECTIONS_BUDGET);
         let mut state = self.state();
         let mut stopping = false;
         loop {
@@ -79,6 +86,10 @@ impl HostSampler {
             if stopping || processes.due() <= now {
                 self.timed(&mut processes, |sampler| sampler.processes(&mut state));
             }
+            // Before the processes, whose parts in the load depend on it.
+            if state.connections.is_some() && (stopping || connections.due() <= now) {
+                self.timed(&mut connections, |sampler| sampler.connections(&mut state));
+            }
             if self.scope.local && (stopping || neighbours.due() <= now) {
                 self.timed(&mut neighbours, |sampler| sampler.neighbours(&mut state));
             }
@@ -87,15 +98,20 @@ impl HostSampler {
                 break;
             }
             let due = if self.scope.local {
-                machine.due().min(processes.due()).min(neighbours.due())
+                let due = machine.due().min(processes.due()).min(neighbours.due());
+                if state.connections.is_some() { due.min(connections.due()) } else { due }
             } else {
                 processes.due()
             };
             let wait = due.saturating_duration_since(Instant::now());
             stopping = !matches!(stop.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
         }
-        let paces =
-            [("machine", &machine), ("processes", &processes), ("other processes", &neighbours)];
+        let paces = [
+            ("machine", &machine),
+            ("processes", &processes),
+            ("other processes", &neighbours),
+            ("who is connected", &connections),
+        ];
         HostReport {
             slowed: paces.iter().filter_map(|(what, pace)| SlowedSource::of(what, pace)).collect(),
             not_observable: self.not_observable(&state),
@@ -122,6 +138,13 @@ impl HostSampler {
             server: self.scope.postmaster_pid.map(ServerProcesses::new),
             own: OwnProcess::default(),
             neighbours: Neighbours::new(self.scope.parts.clone()),
+            connections: self
+                .scope
+                .listening
+                .clone()
+                .filter(|_| self.scope.local && self.scope.parts.recognise)
+                .map(Connections::new),
+            connected: HashSet::new(),
         }
     }
 
@@ -184,8 +207,23 @@ impl HostSampler {
         let server = &state.server;
         let is_ours =
             |pid: u32| pid == me || server.as_ref().is_some_and(|server| server.contains(pid));
-        let rows = state.neighbours.sample(&mut state.reader, is_ours);
+        let rows = state.neighbours.sample(&mut state.reader, is_ours, &state.connected);
         self.store(Source::Neighbours, rows);
+        for (pid, name) in state.neighbours.recognised() {
+            let text = format!(
+                "{name} (PID {pid}) holds connections to the server: taken for the application"
+            );
+            emit_event(&self.sink, self.clock.now(), "process", text);
+        }
+    }
+
+    fn connections(&self, state: &mut State) {
+        let server = &state.server;
+        let is_server = |pid: u32| server.as_ref().is_some_and(|server| server.contains(pid));
+        let others = all_pids().into_iter().filter(|pid| !is_server(*pid));
+        if let Some(connections) = &mut state.connections {
+            state.connected = connections.holders(others);
+        }
     }
 
     fn not_observable(&self, state: &State) -> Vec<String> {
@@ -200,6 +238,11 @@ impl HostSampler {
                 sentences.push(sentence.to_owned());
             }
         };
+        let strangers = state.connections.as_ref().map_or(0, Connections::unattributed);
+        cannot(
+            strangers > 0,
+            "who holds connections to the server: the open files of other users' processes may not be read; --app names the application",
+        );
         cannot(state.server.is_none(), "the server's processes: the postmaster is not known");
         cannot(
             state.devices.is_empty(),

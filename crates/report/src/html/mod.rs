@@ -11,6 +11,7 @@ mod findings;
 mod headline;
 mod latency;
 mod page;
+mod scaling;
 mod statements;
 mod time;
 mod timeline;
@@ -25,6 +26,7 @@ use walwright_record::Record;
 use crate::{format, words};
 pub use compare::comparison;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
+pub use scaling::scaling;
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
 const STYLE: &str = include_str!("../../templates/report.css");

@@ -9,6 +9,7 @@ mod label;
 pub(crate) mod overlay;
 mod panel;
 mod scale;
+pub(crate) mod scaling;
 mod thin;
 mod timeline;
 mod unit;

@@ -163,6 +163,9 @@ fn ascii(text: &str) -> String {
             '…' => out.push_str("..."),
             '→' => out.push_str("->"),
             '×' => out.push('x'),
+            'λ' => out.push_str("lambda"),
+            'σ' => out.push_str("sigma"),
+            'κ' => out.push_str("kappa"),
             c if c.is_ascii() => out.push(c),
             _ => out.push('?'),
         }

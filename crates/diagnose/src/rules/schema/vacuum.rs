@@ -352,4 +352,72 @@ mod tests {
         few.build.setting("autovacuum", "off");
         assert_eq!(ids(&mut few), [], "nothing to vacuum yet");
     }
+
+    /// A bed whose vacuum takes buffers again from a ring of so many kB, and writes this share
+    /// of them, each second.
+    fn ring_of(kilobytes: &str, reuses: f64, written: f64) -> Bed {
+        let mut bed = bed(0.0, 100_000.0, 0.1);
+        for (name, value, unit) in
+            [("vacuum_buffer_usage_limit", kilobytes, "kB"), ("shared_buffers", "65536", "8kB")]
+        {
+            bed.build.setting(name, value);
+            if let Some(setting) = bed.build.record.settings.last_mut() {
+                setting.unit = Some(unit.into());
+            }
+        }
+        for s in 0..30 {
+            let t = f64::from(s);
+            let worker = |context: &str| {
+                crate::build::named(
+                    [
+                        ("backend_type", "autovacuum worker"),
+                        ("object", "relation"),
+                        ("context", context),
+                    ],
+                    [("reuses", reuses * t), ("writes", written * reuses * t)],
+                )
+            };
+            bed.build.sample(t, Source::Io, [worker("vacuum")]);
+        }
+        bed
+    }
+
+    #[test]
+    fn a_ring_that_vacuum_goes_round_all_the_time() {
+        let found = ring_of("256", 2_000.0, 0.6).findings();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].id, found[0].kind), (DiagnosisId::D41, Kind::Information));
+        assert!(found[0].cause.contains("a ring of 256 kB"), "{}", found[0].cause);
+        let rates: Vec<&Value> = found[0].evidence.iter().map(|e| &e.value).collect();
+        assert_eq!(rates, [&Value::Count(2_000.0), &Value::Count(1_200.0)]);
+        // An eighth of 512 MB is more than the 32 MB that are enough.
+        assert_eq!(
+            found[0].actions[0].command().unwrap(),
+            "ALTER SYSTEM SET vacuum_buffer_usage_limit = '32MB';"
+        );
+    }
+
+    #[test]
+    fn a_small_ring_counts_where_vacuum_is_behind() {
+        let mut behind = ring_of("256", 2_000.0, 0.6);
+        behind.facts.tables.clear();
+        let used = [
+            ("n_tup_ins", 1.0),
+            ("n_tup_del", 1.0),
+            ("n_dead_tup", 100_000.0),
+            ("n_live_tup", 500.0),
+        ];
+        behind.build.record.samples.remove(&Source::Tables);
+        behind.table(table(1, "t", &["id"]), used);
+        let found = ids(&mut behind);
+        assert!(found.contains(&(DiagnosisId::D41, Kind::Problem)), "{found:?}");
+    }
+
+    #[test]
+    fn a_ring_that_is_large_idle_or_left_clean_is_nothing_to_say() {
+        assert_eq!(ids(&mut ring_of("32768", 2_000.0, 0.6)), [], "large enough");
+        assert_eq!(ids(&mut ring_of("0", 2_000.0, 0.6)), [], "no ring at all");
+        assert_eq!(ids(&mut ring_of("256", 50.0, 0.6)), [], "hardly any vacuum");
+        assert_eq!(ids(&mut ring_of("256", 2_000.0, 0.05)), [], "others clean the pages");
+    }
 }

@@ -121,6 +121,86 @@ fn a_generator_at_its_limit_stands_first() {
     assert!(!problems(&of(0.3, 1e6)).contains(&D54));
 }
 
+/// A load that somebody else makes, at 1,000 commits a second: what the server's sessions do,
+/// process groups with processors, busiest thread, and how many hold connections.
+fn recorded(on_server: f64, busy: f64, groups: &[(&str, f64, f64, f64)]) -> Case {
+    let mut case = case(20, 1_000)
+        .waits(&[("active", "", "", on_server)])
+        .processes(Source::Processes, &[("server: client backends", on_server, 0.0)])
+        .busy(busy, 0.0)
+        .with(|record| {
+            record.intervals.clear();
+            record.load = None;
+        });
+    for s in 0..70 {
+        let t = f64::from(s);
+        let commits = crate::build::row([("xact_commit", 1_000.0 * t), ("xact_rollback", 0.0)]);
+        case.build.sample(t, Source::Database, [commits]);
+        let rows = groups.iter().map(|(name, processors, thread, connected)| {
+            crate::build::named(
+                [("process_group", *name)],
+                [
+                    ("user_seconds", processors * t),
+                    ("system_seconds", 0.0),
+                    ("count", 4.0),
+                    ("busiest_thread", *thread),
+                    ("connected", *connected),
+                ],
+            )
+        });
+        case.build.sample(t, Source::Neighbours, rows);
+    }
+    case
+}
+
+#[test]
+fn an_application_that_takes_the_cpu_is_said_without_a_log_of_its_clients() {
+    let app = |processors: f64| [("application: node", processors, 0.97, 4.0)];
+    let diagnosis = recorded(0.3, 0.35, &app(1.0)).diagnose();
+    assert_eq!(problems(&diagnosis), [D53]);
+    let finding = found(&diagnosis, D53);
+    assert_eq!(finding.subject.as_deref(), Some("node"));
+    assert!(
+        finding.cause.contains("the application (node) takes the CPU, 1.00 ms a commit")
+            && finding.cause.contains("rise by 30 % at most")
+            && finding.cause.contains("busiest thread uses 97 %"),
+        "{}",
+        finding.cause
+    );
+    let quiet = |case: Case| !case.diagnose().findings.iter().any(|f| f.id == D53 || f.id == D54);
+    // The server works longer; or the application hardly works at all.
+    assert!(quiet(recorded(2.5, 0.9, &app(1.0))));
+    assert!(quiet(recorded(0.05, 0.1, &app(0.2))));
+    // Somebody else takes the CPU.
+    assert!(quiet(recorded(0.3, 0.5, &[("other: backup", 1.0, 1.0, 0.0)])));
+}
+
+#[test]
+fn a_generator_of_others_is_the_limit_where_one_of_its_threads_is() {
+    let of = |name: &str, processors: f64, thread: f64, connected: f64| {
+        recorded(1.5, 0.6, &[(name, processors, thread, connected)]).diagnose()
+    };
+    let diagnosis = of("load generator: pgbench", 0.95, 0.95, 1.0);
+    assert_eq!(problems(&diagnosis)[0], D54);
+    assert!(found(&diagnosis, D54).cause.contains("the busiest thread of pgbench uses 95 %"));
+    assert!(diagnosis.verdict.contains("Nothing else here can be trusted"));
+    // Four threads that use half a processor each have room.
+    let threads = of("load generator: k6", 2.0, 0.5, 0.0);
+    assert!(!threads.findings.iter().any(|f| f.id == D54 || f.id == D53), "{:?}", threads.findings);
+    // A full thread of the application is not the generator's.
+    assert!(!of("application: node", 0.95, 0.95, 1.0).findings.iter().any(|f| f.id == D54));
+}
+
+#[test]
+fn a_client_that_works_more_than_the_server_is_told_from_a_generator_of_requests() {
+    let of = |connected: f64| {
+        recorded(0.3, 0.3, &[("load generator: python3", 0.7, 0.7, connected)]).diagnose()
+    };
+    let direct = of(1.0);
+    assert!(found(&direct, D53).cause.contains("the client (python3) takes the CPU"));
+    assert!(!of(0.0).findings.iter().any(|f| f.id == D53));
+}
+
 #[test]
 fn a_neighbour_costs_what_is_waited_for() {
     let of = |processors: f64, delay: f64| {

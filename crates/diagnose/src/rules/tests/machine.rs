@@ -245,6 +245,49 @@ fn a_cliff_is_explained_by_what_changed_with_it() {
 }
 
 #[test]
+fn a_cliff_of_waits_names_them_and_what_happened_then() {
+    let falls = |s: u32| if s < 30 { 1_000 } else { 500 } + (s % 3) as usize * 10;
+    let mut case = course(falls);
+    for tick in 0..700_u32 {
+        let sway = if tick % 2 == 0 { 0.9 } else { 1.1 };
+        let waiting = if tick < 300 { 0.1 } else { 6.0 };
+        let row = |kind, event, n: f64| crate::build::wait("active", kind, event, n * sway);
+        let rows = [row("", "", 1.0), row("Lock", "relation", waiting)];
+        case.build.sample(f64::from(tick) / 10.0, Source::Waits, rows);
+    }
+    case.build.record.events.push(walwright_record::Event {
+        at: crate::build::second(29.0),
+        kind: "log".to_owned(),
+        text: "ALTER TABLE began".to_owned(),
+    });
+    let diagnosis = case.diagnose();
+    let finding = found(&diagnosis, D35);
+    assert!(finding.cause.contains("in lock (Lock:relation) instead of"), "{}", finding.cause);
+    assert!(!finding.cause.contains("Nothing that is sampled"), "{}", finding.cause);
+    let told = |text: &str| {
+        finding.evidence.iter().any(|e| e.value == crate::Value::Text(text.to_owned()))
+    };
+    assert!(told("ALTER TABLE began"), "{:?}", finding.evidence);
+}
+
+#[test]
+fn a_cliff_shows_in_commits_where_the_clients_are_not_in_the_record() {
+    let mut case = plain().with(|record| record.intervals.clear());
+    let mut commits = 0.0;
+    for s in 0..70 {
+        commits += if s < 30 { 1_000.0 } else { 500.0 } + f64::from(s % 3) * 10.0;
+        let row = crate::build::row([("xact_commit", commits), ("xact_rollback", 0.0)]);
+        case.build.sample(f64::from(s), Source::Database, [row]);
+    }
+    for tick in 0..700_u32 {
+        let rows = [crate::build::wait("active", "", "", 2.0 + f64::from(tick % 2))];
+        case.build.sample(f64::from(tick) / 10.0, Source::Waits, rows);
+    }
+    let diagnosis = case.diagnose();
+    assert!(found(&diagnosis, D35).cause.contains("falls by 50 %"), "{:?}", found(&diagnosis, D35));
+}
+
+#[test]
 fn a_run_that_rises_to_its_end_is_warm_up() {
     let diagnosis = course(|s| 500 + s as usize * 10).diagnose();
     assert_eq!(problems(&diagnosis), [D49]);

@@ -1,0 +1,226 @@
+//! `walwright run` with several client counts: a sweep, fitted and told.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use serde_json::json;
+use walwright_diagnose::scaling::{Scaling, scaling};
+use walwright_lab::{Finished, Lab, Observer, Stop, SweepObserver, SweepPlan, SweepPoint, Swept};
+use walwright_record::{Record, RunHeader, RunState, Store, WarningCode};
+use walwright_report::format;
+
+use crate::args::{Cli, RunArgs};
+use crate::commands::report;
+use crate::commands::run::{FAREWELL, plan, stop_on_signal, style};
+use crate::output::{Output, exit, print};
+use crate::show::{self, Guard, Style};
+
+/// Does a run at each client count, prints the curve and writes its page.
+pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    refuse(&args);
+    let style = style(&args);
+    let clients: BTreeSet<u32> = args.clients.iter().copied().collect();
+    let sweep = SweepPlan {
+        clients: clients.into_iter().collect(),
+        repeats: args.repeats,
+        run: plan(args),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    let swept = {
+        let watcher = Watcher::new(lab, style, &stop, output)?;
+        runtime.block_on(async {
+            tokio::spawn(stop_on_signal(stop.clone()));
+            walwright_lab::sweep(lab, sweep, stop.clone(), &watcher).await
+        })
+    };
+    runtime.shutdown_timeout(FAREWELL);
+    match swept {
+        Ok(swept) => conclude(lab, swept, output),
+        Err(error) => {
+            let interrupted = error.is_interruption();
+            let code = output.fail(&error.into());
+            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
+        }
+    }
+}
+
+/// Leaves with a usage error where a sweep is asked for what only one run can do.
+fn refuse(args: &RunArgs) {
+    let why = if args.clients.len() < 2 {
+        "--repeats repeats the points of a sweep: name several client counts, such as --clients 1,2,4,8"
+    } else if args.rate.is_some() {
+        "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
+    } else if args.keep {
+        "a sweep restores its cluster before each run, so none is left as one run made it: leave --keep out"
+    } else {
+        return;
+    };
+    Cli::command().error(ErrorKind::ArgumentConflict, why).exit();
+}
+
+/// Writes the page, prints the curve, and says with the exit code how it went.
+fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = lab.store()?;
+    let records = swept.runs.iter().map(|id| store.load(id)).collect::<Result<Vec<Record>, _>>()?;
+    match scaling(&swept.name, &records) {
+        Some(found) => {
+            let written = records
+                .iter()
+                .try_for_each(|run| report::write_html(run, &lab.report_path(&run.header.id)))
+                .and_then(|()| write_page(&page_path(lab, &found.name), &found));
+            print_scaling(lab, &found, output)?;
+            written?;
+        }
+        None => print(&format!("No run of {} measured a throughput.\n", swept.name))?,
+    }
+    if let Some(error) = swept.error {
+        let what = format!("{} ended early; its runs are kept", swept.name);
+        let code = output.fail(&anyhow::Error::new(error).context(what));
+        return Ok(if swept.interrupted { ExitCode::from(exit::INTERRUPTED) } else { code });
+    }
+    if swept.interrupted {
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    let failed = |record: &Record| {
+        record.warnings.iter().any(|warning| warning.code == WarningCode::CheckFailed)
+    };
+    if records.iter().any(failed) {
+        return Ok(ExitCode::from(exit::CHECK_FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The runs of the sweep that a person means by its name or the beginning of it; `None`
+/// where it is not a sweep's name.
+pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
+    let runs = store.runs()?;
+    let names: BTreeSet<&str> = runs
+        .iter()
+        .filter_map(walwright_lab::sweep_of)
+        .filter(|sweep| *sweep == name || (name.starts_with("sweep-") && sweep.starts_with(name)))
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let sweep = match names[..] {
+        [] => return Ok(None),
+        [only] => only.to_owned(),
+        _ => bail!("'{name}' fits several sweeps: {}; give more of the name", names.join(", ")),
+    };
+    let of = |run: &RunHeader| walwright_lab::sweep_of(run) == Some(&sweep);
+    let found = runs.iter().filter(|run| of(run)).cloned().collect();
+    Ok(Some((sweep, found)))
+}
+
+/// A sweep read from its records.
+pub fn read(store: &Store, name: &str, runs: &[RunHeader]) -> anyhow::Result<Scaling> {
+    let ended = runs.iter().filter(|run| run.state != RunState::Running);
+    let records = ended.map(|run| store.load(&run.id)).collect::<Result<Vec<Record>, _>>()?;
+    scaling(name, &records).with_context(|| format!("no run of {name} measured a throughput"))
+}
+
+/// Prints a sweep and where its page is.
+pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Result<()> {
+    let page = page_path(lab, &found.name);
+    let page = page.exists().then_some(page);
+    if output.json {
+        return output.print_json(&json!({ "sweep": found, "report": page }));
+    }
+    let mut text =
+        walwright_report::terminal::scaling(found, show::terminal_width(), output.colour);
+    if let Some(page) = page {
+        text.push_str(&format!("\nreport: {}\n", page.display()));
+    }
+    print(&text)
+}
+
+/// Renders the page of a sweep to `path`.
+pub fn write_page(path: &Path, found: &Scaling) -> anyhow::Result<()> {
+    report::write_file(path, &walwright_report::html::scaling(found)?)
+}
+
+/// Where the page of a sweep is written unless told otherwise.
+pub fn page_path(lab: &Lab, name: &str) -> PathBuf {
+    lab.directory().join("reports").join(format!("{name}.html"))
+}
+
+/// Shows each run of a sweep as a run of its own, and a line when it has ended.
+struct Watcher<'a> {
+    store: Mutex<Store>,
+    style: Style,
+    stop: &'a Stop,
+    output: &'a Output,
+    /// The view of the run that goes on; it has the terminal.
+    view: Mutex<Option<Guard>>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(
+        lab: &Lab,
+        style: Style,
+        stop: &'a Stop,
+        output: &'a Output,
+    ) -> anyhow::Result<Watcher<'a>> {
+        let store = Mutex::new(lab.store()?);
+        Ok(Watcher { store, style, stop, output, view: Mutex::new(None) })
+    }
+
+    fn view(&self) -> Arc<dyn Observer> {
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        // The last one gives the terminal back before the next one takes it.
+        *view = None;
+        let (observer, guard) = show::observer(self.style, self.stop, self.output);
+        *view = guard;
+        observer
+    }
+
+    fn say(&self, line: &str) {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.style != Style::Quiet {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}
+
+impl SweepObserver for Watcher<'_> {
+    fn preparing(&self) -> Arc<dyn Observer> {
+        self.say("filling the cluster that every run starts from");
+        self.view()
+    }
+
+    fn begins(&self, point: SweepPoint) -> Arc<dyn Observer> {
+        self.say(&format!(
+            "run {} of {}: {}",
+            point.number,
+            point.of,
+            format::counted(point.clients.into(), "client")
+        ));
+        self.view()
+    }
+
+    fn ended(&self, point: SweepPoint, finished: &Finished) {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let headline =
+            store.headlines().ok().and_then(|headlines| headlines.get(&finished.id.0).copied());
+        let said = headline.map_or_else(
+            || "nothing measured".to_owned(),
+            |h| format!("{}, p99 {}", format::rate(h.throughput), format::seconds(h.p99)),
+        );
+        self.say(&format!(
+            "run {} of {}: {}: {said}  {}",
+            point.number,
+            point.of,
+            format::counted(point.clients.into(), "client"),
+            finished.id
+        ));
+    }
+}

@@ -1,0 +1,161 @@
+//! A sweep over clients: how throughput scales, where it peaks, and what bends it.
+//!
+//! [`scaling`] reads the runs of a sweep, one or several at each client count, fits the
+//! universal scalability law to their throughput, and looks in the books of each run for
+//! the resource whose share of the latency grows towards the bend. Pure, as all of this
+//! crate: the same runs give the same answer at any time.
+
+mod bend;
+mod point;
+mod words;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use walwright_record::{Record, RunId, RunState};
+use walwright_stats::{Estimate, Load, Resampling, ScalingFit, fit_scaling};
+
+pub use bend::{Bend, Growth};
+pub use point::{PointFinding, ResourceTime, ScalingLoad, ScalingPoint, ScalingResource};
+
+use crate::WorkUnit;
+
+/// Points lie further off the curve than runs of one configuration scatter: the law
+/// describes something else.
+const POOR_FIT: f64 = 0.1;
+
+/// What a sweep says. In JSON times are seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scaling {
+    /// The sweep's name.
+    pub name: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// The target's address.
+    pub target: String,
+    /// What throughput counts.
+    pub unit: WorkUnit,
+    /// Length of the shortest measured window.
+    #[serde(with = "crate::seconds")]
+    pub window: Duration,
+    /// Every run, by clients and then by time.
+    pub points: Vec<ScalingPoint>,
+    /// One entry a client count: its runs together.
+    pub loads: Vec<ScalingLoad>,
+    /// The law fitted; `None` where the runs do not allow it, and
+    /// [`Scaling::not_fitted`] says why.
+    pub fit: Option<ScalingFit>,
+    /// Why there is no fit.
+    pub not_fitted: Option<String>,
+    /// Clients at the peak; `None` where it was not found inside the measured range.
+    pub peak: Option<Estimate>,
+    /// What bends the curve; `None` where no share grows beyond its interval.
+    pub bend: Option<Bend>,
+    /// The whole in a few sentences.
+    pub verdict: Vec<String>,
+    /// Runs of the sweep that are left out, each with the reason.
+    pub left_out: Vec<String>,
+    /// Reasons to trust it less, each a sentence.
+    pub doubts: Vec<String>,
+}
+
+/// Reads the runs of a sweep; `None` where none of them measured a throughput.
+pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
+    let mut left_out = Vec::new();
+    let mut points: Vec<ScalingPoint> = Vec::new();
+    for record in records {
+        match (record.header.state, ScalingPoint::of(record)) {
+            (RunState::Complete, Some(point)) => points.push(point),
+            (RunState::Complete, None) => {
+                left_out.push(format!("run {} has no throughput", record.header.id));
+            }
+            (state, _) => left_out.push(format!("run {} is {}", record.header.id, state.name())),
+        }
+    }
+    points.sort_by(|a, b| a.clients.cmp(&b.clients).then_with(|| a.run.cmp(&b.run)));
+    let used = |run: &RunId| records.iter().find(|record| record.header.id == *run);
+    let first = used(&points.first()?.run)?;
+    let loads = ScalingLoad::all(&points);
+    let measured: Vec<Load> = points
+        .iter()
+        .map(|p| Load { clients: f64::from(p.clients), throughput: p.throughput.center })
+        .collect();
+    let fitted = fit_scaling(&measured, &Resampling::default());
+    let (fit, not_fitted) = match fitted {
+        Ok(fit) => (Some(fit), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let most = f64::from(loads.last()?.clients);
+    let least = f64::from(loads.first()?.clients);
+    // One that may lie anywhere in the range is not found.
+    let narrowed = |peak: &Estimate| {
+        peak.interval.is_some_and(|interval| interval.low > least || interval.high < most)
+    };
+    let peak = fit
+        .as_ref()
+        .and_then(|fit| fit.peak_clients.clone())
+        .filter(|peak| peak.center <= most && peak.center > least && narrowed(peak));
+    let bend = bend::bend(&loads, peak.as_ref());
+    let window = points.iter().map(|p| p.window).min()?;
+    let mut scaling = Scaling {
+        name: name.to_owned(),
+        workload: first.header.workload.clone(),
+        target: first.header.target.clone(),
+        unit: points.first()?.unit,
+        window,
+        fit,
+        not_fitted,
+        peak,
+        bend,
+        verdict: Vec::new(),
+        doubts: doubts(records, &points, &loads),
+        left_out,
+        points,
+        loads,
+    };
+    if let Some(fit) = scaling.fit.as_ref().filter(|fit| fit.relative_error > POOR_FIT) {
+        let off = format!(
+            "the runs lie {:.0} % off the fitted curve: they scatter, or the law does not describe this load",
+            fit.relative_error * 100.0
+        );
+        scaling.doubts.insert(0, off);
+    }
+    scaling.verdict = words::verdict(&scaling);
+    Some(scaling)
+}
+
+/// Doubts of the runs, each told once with the number of runs that have it.
+fn doubts(records: &[Record], points: &[ScalingPoint], loads: &[ScalingLoad]) -> Vec<String> {
+    let used: Vec<&Record> = points
+        .iter()
+        .filter_map(|point| records.iter().find(|record| record.header.id == point.run))
+        .collect();
+    let mut doubts = Vec::new();
+    if loads.iter().all(|load| load.runs.len() == 1) {
+        doubts.push(
+            "one run a client count: how much runs differ is known only from their scatter \
+             around the curve; --repeats measures it"
+                .to_owned(),
+        );
+    }
+    let mut told = Vec::new();
+    for warning in used.iter().flat_map(|record| &record.warnings) {
+        if told.contains(&warning.code) {
+            continue;
+        }
+        told.push(warning.code);
+        let with: Vec<&&Record> = used
+            .iter()
+            .filter(|record| record.warnings.iter().any(|other| other.code == warning.code))
+            .collect();
+        doubts.push(match with.len() {
+            1 => format!("run {}: {}", with[0].header.id, warning.text),
+            some if some == used.len() => format!("every run, such as: {}", warning.text),
+            some => format!("{some} of {} runs, such as: {}", used.len(), warning.text),
+        });
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests;

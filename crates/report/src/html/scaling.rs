@@ -1,0 +1,139 @@
+//! A sweep over clients as one HTML page.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use serde::Serialize;
+use walwright_diagnose::scaling::{Scaling, ScalingLoad};
+
+use super::{ReportError, STYLE};
+use crate::scaled::{self, Parameter};
+use crate::svg::scaling as plots;
+use crate::{format, words};
+
+const TEMPLATE: &str = include_str!("../../templates/scaling.html");
+
+#[derive(Debug, Serialize)]
+struct Page {
+    title: String,
+    deck: String,
+    name: String,
+    renderer: &'static str,
+    verdict: Vec<String>,
+    doubts: Vec<String>,
+    throughput: Option<String>,
+    books: Option<String>,
+    resources: Vec<Key>,
+    parameters: Vec<Parameter>,
+    loads: Vec<Row>,
+    growths: Vec<Grown>,
+    growth_title: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Key {
+    name: &'static str,
+    ink: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    clients: String,
+    runs: Vec<String>,
+    throughput: String,
+    latency: String,
+    p99: String,
+    shares: Vec<String>,
+    busy: String,
+    generator: String,
+    finding: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Grown {
+    name: &'static str,
+    ink: &'static str,
+    before: String,
+    after: String,
+    points: String,
+    interval: String,
+    seconds: String,
+    part: String,
+}
+
+/// The sweep as a whole HTML page without outside resources: the curve with its band, every
+/// run, the books of each load, and what grows towards the bend.
+///
+/// # Errors
+/// Only when the template itself is wrong, which the tests would show.
+pub fn scaling(of: &Scaling) -> Result<String, ReportError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_template("scaling.html", TEMPLATE)?;
+    let template = environment.get_template("scaling.html")?;
+    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+}
+
+fn page(of: &Scaling) -> Page {
+    let resources = scaled::resources(of);
+    let doubts = of.left_out.iter().map(|run| format!("left out: {run}"));
+    Page {
+        title: scaled::title(of),
+        deck: scaled::deck(of),
+        name: of.name.clone(),
+        renderer: env!("CARGO_PKG_VERSION"),
+        verdict: of.verdict.clone(),
+        doubts: doubts.chain(of.doubts.iter().cloned()).map(|d| words::sentence(&d)).collect(),
+        throughput: plots::throughput(of),
+        books: plots::books(of),
+        parameters: scaled::parameters(of),
+        loads: of
+            .loads
+            .iter()
+            .map(|load| Row {
+                clients: load.clients.to_string(),
+                runs: load.runs.iter().map(|run| run.0.clone()).collect(),
+                throughput: format::estimate(&load.throughput, "/s"),
+                latency: load.latency.map_or_else(String::new, format::seconds),
+                p99: load.p99.map_or_else(String::new, format::seconds),
+                shares: resources.iter().map(|r| scaled::share(load, *r)).collect(),
+                busy: load.busy.map_or_else(String::new, format::percent),
+                generator: load.generator.map_or_else(String::new, format::percent),
+                finding: finding(load),
+            })
+            .collect(),
+        resources: resources
+            .iter()
+            .map(|r| Key { name: r.label(), ink: plots::ink(*r).class() })
+            .collect(),
+        growths: of.bend.iter().flat_map(|bend| &bend.growths).map(grown).collect(),
+        growth_title: of.bend.as_ref().map_or_else(String::new, |bend| {
+            format!(
+                "What grows from {} to {}",
+                bend.from,
+                format::counted(bend.to.into(), "client")
+            )
+        }),
+    }
+}
+
+fn finding(load: &ScalingLoad) -> String {
+    load.finding.as_ref().map_or_else(String::new, |f| format!("{}: {}", f.id, f.cause))
+}
+
+fn grown(growth: &walwright_diagnose::scaling::Growth) -> Grown {
+    let points = |share: f64| format!("{:+.1}", share * 100.0).replace('-', "−");
+    Grown {
+        name: growth.resource.label(),
+        ink: plots::ink(growth.resource).class(),
+        before: format::percent(growth.before),
+        after: format::percent(growth.after),
+        points: points(growth.share.center),
+        interval: growth
+            .share
+            .interval
+            .map_or_else(String::new, |i| format!("{} to {}", points(i.low), points(i.high))),
+        seconds: format::seconds(growth.seconds),
+        part: growth.part_of_increase.map_or_else(String::new, format::percent),
+    }
+}
