@@ -6,11 +6,17 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Value, ValueError};
+use crate::{Disk, KernelRange, KernelVersion, Place, Value, ValueError};
 
 /// One file a layer.
-const FILES: [&str; 11] = [
+const FILES: [&str; 21] = [
     include_str!("../data/os_memory.toml"),
+    include_str!("../data/os_limits.toml"),
+    include_str!("../data/os_network.toml"),
+    include_str!("../data/os_scheduler.toml"),
+    include_str!("../data/arrays.toml"),
+    include_str!("../data/file_system.toml"),
+    include_str!("../data/block_devices.toml"),
     include_str!("../data/pg_memory.toml"),
     include_str!("../data/pg_io.toml"),
     include_str!("../data/pg_wal.toml"),
@@ -21,6 +27,10 @@ const FILES: [&str; 11] = [
     include_str!("../data/pg_parallel.toml"),
     include_str!("../data/pg_observation.toml"),
     include_str!("../data/pg_other.toml"),
+    include_str!("../data/pg_cluster.toml"),
+    include_str!("../data/schema.toml"),
+    include_str!("../data/benchmark.toml"),
+    include_str!("../data/machine.toml"),
 ];
 
 /// What a change can lose. A setting of class X is never advised.
@@ -117,6 +127,8 @@ pub enum Kind {
     Enum,
     /// Text.
     String,
+    /// Whole numbers with blanks between them, as some values of `sysctl` are.
+    List,
 }
 
 /// Where a search may look. Bounds are values as a person writes them; a value in
@@ -156,12 +168,26 @@ struct OlderApply {
 
 /// One parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// Name, as the server or the kernel calls it.
     pub name: String,
     /// The layer it belongs to.
     #[serde(skip)]
     pub layer: String,
+    /// Where it lives. Files of one place say it once, for the layer.
+    #[serde(default = "in_settings")]
+    pub place: Place,
+    /// Whether it is set for the data and for the WAL each.
+    #[serde(default)]
+    pub per_disk: bool,
+    /// Its key in config.env where no rule makes it from name and place; `{disk}`
+    /// stands for `DATA` or `WAL`.
+    #[serde(default)]
+    key: Option<String>,
+    /// Other keys it is known by in configurations of others.
+    #[serde(default)]
+    aliases: Vec<String>,
     /// One sentence of what it does.
     pub what: String,
     /// Type.
@@ -190,6 +216,9 @@ pub struct Parameter {
     /// Last major version that has it; `None` for 18 or later.
     #[serde(default)]
     pub until: Option<u32>,
+    /// Kernels that have it in its place.
+    #[serde(default)]
+    pub kernel: KernelRange,
     /// Where a search may look; `None` where it is not to be searched.
     #[serde(default)]
     pub search: Option<SearchRange>,
@@ -227,6 +256,50 @@ impl Parameter {
             && self.until.is_none_or(|until| major <= until)
     }
 
+    /// Whether it is a setting of the server, a row of `pg_settings`.
+    pub fn is_setting(&self) -> bool {
+        self.place == Place::Setting
+    }
+
+    /// Whether a kernel has it in its place.
+    pub fn is_in_kernel(&self, kernel: KernelVersion) -> bool {
+        self.kernel.holds(kernel)
+    }
+
+    /// Its key in config.env: sysctls in capitals with dots as underscores, `PG_` before
+    /// a setting, `DATA_` or `WAL_` where it is set for each.
+    pub fn config_key(&self, disk: Option<Disk>) -> String {
+        let capitals = || self.name.replace(['.', '-'], "_").to_ascii_uppercase();
+        match (&self.key, &self.place) {
+            (Some(key), _) => with_disk(key, disk),
+            (None, Place::Setting) => format!("PG_{}", capitals()),
+            (None, _) => capitals(),
+        }
+    }
+
+    /// The other keys it is known by.
+    pub fn alias_keys(&self, disk: Option<Disk>) -> impl Iterator<Item = String> {
+        self.aliases.iter().map(move |alias| with_disk(alias, disk))
+    }
+
+    /// What is lost with a value of it that lowers durability, however it is spelled.
+    pub fn weakness(&self, text: &str) -> Option<&str> {
+        let value = self.read(text).ok()?;
+        let found = self.weaker.iter().find(|(weak, _)| self.read(weak).as_ref() == Ok(&value));
+        found.map(|(_, loss)| loss.as_str())
+    }
+
+    /// What setting it to a value can lose. A value that keeps durability is safe,
+    /// also of a parameter that could lower it.
+    pub fn class_of(&self, text: &str) -> DurabilityClass {
+        match self.class {
+            DurabilityClass::D | DurabilityClass::X if self.weakness(text).is_none() => {
+                if self.is_setting() { DurabilityClass::S } else { DurabilityClass::E }
+            }
+            class => class,
+        }
+    }
+
     /// Reads a value of it as the server would.
     ///
     /// # Errors
@@ -236,10 +309,21 @@ impl Parameter {
     }
 }
 
+fn in_settings() -> Place {
+    Place::Setting
+}
+
+fn with_disk(key: &str, disk: Option<Disk>) -> String {
+    key.replace("{disk}", disk.map_or("", Disk::key))
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layer {
     layer: String,
+    /// The place of all its parameters, where they have one.
+    #[serde(default)]
+    place: Option<Place>,
     parameter: Vec<Parameter>,
 }
 
@@ -252,11 +336,15 @@ pub fn parameters() -> &'static [Parameter] {
             .flat_map(|text| {
                 let layer: Layer =
                     toml::from_str(text).expect("the files are part of the binary and tested");
-                let name = layer.layer;
-                layer
-                    .parameter
-                    .into_iter()
-                    .map(move |parameter| Parameter { layer: name.clone(), ..parameter })
+                let (name, place) = (layer.layer, layer.place);
+                layer.parameter.into_iter().map(move |parameter| Parameter {
+                    layer: name.clone(),
+                    place: match (&parameter.place, &place) {
+                        (Place::Setting, Some(place)) => place.clone(),
+                        (own, _) => own.clone(),
+                    },
+                    ..parameter
+                })
             })
             .collect()
     })
@@ -272,54 +360,4 @@ pub fn parameter(name: &str) -> Option<&'static Parameter> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_entry_is_whole_and_its_defaults_are_values_of_it() {
-        assert_eq!(
-            parameters().iter().map(|p| &p.name).collect::<std::collections::BTreeSet<_>>().len(),
-            parameters().len(),
-            "no name twice"
-        );
-        for p in parameters() {
-            assert!(p.what.ends_with('.') && !p.layer.is_empty(), "{}", p.name);
-            for major in 14..=18 {
-                if let Some(default) = p.default(major) {
-                    p.read(default).unwrap_or_else(|error| panic!("{} {major}: {error}", p.name));
-                }
-            }
-            for weaker in p.weaker.keys() {
-                p.read(weaker).unwrap_or_else(|error| panic!("{}: {error}", p.name));
-            }
-            if let Some(search) = &p.search {
-                for bound in [&search.from, &search.to].into_iter().chain(&search.special) {
-                    let share = bound.ends_with("% ram");
-                    assert!(share || p.read(bound).is_ok(), "{}: {bound}", p.name);
-                }
-                assert!(["log", "linear"].contains(&search.scale.as_str()), "{}", p.name);
-                assert_ne!(p.class, DurabilityClass::X, "{} is never searched", p.name);
-            }
-        }
-    }
-
-    #[test]
-    fn what_can_corrupt_is_locked() {
-        for name in ["fsync", "full_page_writes"] {
-            let parameter = parameter(name).unwrap();
-            assert_eq!(parameter.class, DurabilityClass::X);
-            assert!(parameter.weaker.contains_key("off"));
-        }
-        assert_eq!(parameter("Synchronous_Commit").unwrap().class, DurabilityClass::D);
-    }
-
-    #[test]
-    fn versions_differ() {
-        let workers = parameter("autovacuum_max_workers").unwrap();
-        assert_eq!((workers.apply(17), workers.apply(18)), (Apply::Restart, Apply::Reload));
-        let ring = parameter("vacuum_buffer_usage_limit").unwrap();
-        assert_eq!((ring.default(16), ring.default(17)), (Some("256"), Some("2048")));
-        assert!(!ring.is_in(15) && ring.is_in(16));
-        assert_eq!(parameter("log_checkpoints").unwrap().default(14), Some("off"));
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! Parameters of every layer that bears on a write path: what each does, when a
-//! change takes effect, and what it can lose.
+//! Parameters of every layer that bears on a write path: what each does, where it
+//! lives, when a change takes effect, and what it can lose.
 //!
 //! - [`parameter`] and [`parameters`] are the catalogue. Its facts are data: one TOML
 //!   file a layer in `data/`, part of the binary.
@@ -7,16 +7,29 @@
 //!   in range.
 //! - [`Configuration`] reads `postgresql.conf` with its includes, and
 //!   `postgresql.auto.conf`.
+//! - [`Profile`] is a configuration of all layers, kept as `config.env`; [`export()`]
+//!   writes it in the forms that other tools take.
 //!
 //! Nothing here judges whether a value is a good one (that is the review in
 //! `diagnose`), nothing talks to a server or to the kernel.
 
+mod config_env;
 mod configuration;
 mod entry;
+mod export;
+mod place;
+mod profile;
+mod shell;
 mod syntax;
 mod value;
 
+pub use config_env::{ConfigEnvError, Problem};
 pub use configuration::{Assignment, Configuration, ConfigurationError};
 pub use entry::{Apply, DurabilityClass, Kind, Parameter, SearchRange, parameter, parameters};
+pub use export::{
+    Devices, Exported, Format, MountNote, export, is_secret, mount_notes, sql_literal,
+};
+pub use place::{Disk, KernelRange, KernelVersion, Place};
+pub use profile::{Effect, Entry, EntryError, Origin, Profile, Proof, Scope};
 pub use syntax::{Line, SyntaxError, parse_line};
 pub use value::{Unit, Value, ValueError};

@@ -91,6 +91,7 @@ impl Value {
                 .ok_or_else(|| wrong(text, "a truth value: on or off")),
             Kind::Enum => word(parameter, text),
             Kind::String => Ok(Value::Text(text.to_owned())),
+            Kind::List => list(text),
             Kind::Integer | Kind::Real => number(parameter, text),
         }
     }
@@ -200,6 +201,30 @@ fn word(parameter: &Parameter, text: &str) -> Result<Value, ValueError> {
         .ok_or_else(|| wrong(text, format!("one of {}", parameter.values.join(", "))))
 }
 
+/// Whole numbers, kept with one blank between them.
+fn list(text: &str) -> Result<Value, ValueError> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole = |word: &&str| word.bytes().all(|b| b.is_ascii_digit()) && word.len() < 20;
+    match words.iter().all(whole) && !words.is_empty() {
+        true => Ok(Value::Text(words.join(" "))),
+        false => Err(wrong(text, "whole numbers with blanks between them")),
+    }
+}
+
+/// A unit as tools other than PostgreSQL spell it (`mdadm`, `mkfs.xfs`, `fio`): a letter,
+/// in either case. `b` is a block of the file system, whose usual size is 4 kB.
+fn tool_unit(text: &str) -> Option<Unit> {
+    let bytes = match text.to_ascii_lowercase().as_str() {
+        "b" => 4096.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1_048_576.0,
+        "g" | "gb" | "gib" => 1_073_741_824.0,
+        "t" | "tb" | "tib" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    Some(Unit::Bytes(bytes))
+}
+
 fn number(parameter: &Parameter, text: &str) -> Result<Value, ValueError> {
     let base = parameter.unit.as_deref().and_then(Unit::named);
     let trimmed = text.trim();
@@ -215,7 +240,11 @@ fn number(parameter: &Parameter, text: &str) -> Result<Value, ValueError> {
         };
         let refused = || ValueError::Unit { unit: unit.to_owned(), expected };
         // Here a unit has no count before it.
-        let given = Unit::named(unit).ok_or_else(refused)?;
+        let given = match parameter.is_setting() {
+            true => Unit::named(unit),
+            false => tool_unit(unit).or_else(|| Unit::named(unit)),
+        };
+        let given = given.ok_or_else(refused)?;
         match (base, given) {
             (Some(Unit::Bytes(base)), Unit::Bytes(given))
             | (Some(Unit::Micros(base)), Unit::Micros(given)) => parsed * given / base,
@@ -305,6 +334,21 @@ mod tests {
         assert!(matches!(read("shared_buffers", "5s"), Err(ValueError::Unit { .. })));
         assert!(matches!(read("max_connections", "5MB"), Err(ValueError::Unit { .. })));
         assert!(matches!(read("checkpoint_timeout", "1s"), Err(ValueError::Range { .. })));
+    }
+
+    #[test]
+    fn units_of_other_places_are_those_of_their_tools() {
+        assert_eq!(read("array.chunk", "64K").unwrap().to_string(), "64kB");
+        assert_eq!(read("array.chunk", "64").unwrap().to_string(), "64kB");
+        assert_eq!(read("xfs.log_sunit", "1b").unwrap().to_string(), "4kB");
+        assert_eq!(read("probe.size", "10G").unwrap().bytes(), Some(10_737_418_240.0));
+        assert!(matches!(read("array.chunk", "64ms"), Err(ValueError::Unit { .. })));
+        assert!(matches!(read("vm.swappiness", "500"), Err(ValueError::Range { .. })));
+        assert_eq!(
+            read("kernel.sem", "250\t32000  100 128").unwrap().text(),
+            Some("250 32000 100 128")
+        );
+        assert!(read("net.ipv4.tcp_rmem", "4096 many").is_err());
     }
 
     #[test]

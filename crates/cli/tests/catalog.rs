@@ -78,9 +78,7 @@ fn agrees_with(major: Major, number: u32) {
             assert_eq!(parameter.bounds, Some([least, most]), "{name}");
         }
     }
-    let expected = parameters()
-        .iter()
-        .filter(|p| p.is_in(number) && !p.name.starts_with("vm.") && !p.name.starts_with('/'));
+    let expected = parameters().iter().filter(|p| p.is_setting() && p.is_in(number));
     assert_eq!(seen, expected.count(), "every entry of this version is a setting of the server");
 
     let read = Configuration::read(&server.data_dir().join("postgresql.conf")).expect("read");

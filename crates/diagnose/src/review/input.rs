@@ -128,7 +128,7 @@ impl<'a> Subject<'a> {
             values: BTreeMap::new(),
             places: BTreeMap::new(),
         };
-        for parameter in parameters().iter().filter(|p| p.is_in(input.major)) {
+        for parameter in parameters().iter().filter(|p| p.is_setting() && p.is_in(input.major)) {
             let default = parameter.default(input.major).and_then(|d| parameter.read(d).ok());
             let given = input.settings.get(&parameter.name.to_lowercase());
             let value = match given.map(|given| (given, parameter.read(&given.value))) {

@@ -1,0 +1,96 @@
+//! Forms that the operating system reads: `sysctl.d`, udev rules, systemd units.
+
+use std::fmt::Write;
+
+use super::{Devices, Exported, proof};
+use crate::{Disk, DurabilityClass, Entry, Place, Profile, Scope};
+
+pub(super) fn sysctl(profile: &Profile, out: &mut Exported) {
+    for entry in &profile.entries {
+        match &entry.parameter.place {
+            Place::Sysctl => {
+                if let Some(proof) = proof(entry) {
+                    let _ = writeln!(out.text, "# {proof}");
+                }
+                let _ = writeln!(out.text, "{} = {}", entry.parameter.name, entry.bare());
+            }
+            Place::File(path) => out.left_out.push(format!(
+                "{}: no sysctl; a line for tmpfiles.d is: w {path} - - - - {}",
+                entry.title(),
+                entry.bare()
+            )),
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
+    let wanted = |entry: &&Entry| {
+        matches!(entry.parameter.place, Place::Queue(_) | Place::Md(_))
+            && entry.parameter.class != DurabilityClass::X
+    };
+    let entries: Vec<&Entry> = profile.entries.iter().filter(wanted).collect();
+    for entry in profile.entries.iter().filter(|e| matches!(e.parameter.place, Place::Queue(_))) {
+        if entry.parameter.class == DurabilityClass::X {
+            out.left_out
+                .push(format!("{}: it tells what the disk is and is not set", entry.title()));
+        }
+    }
+    for disk in Disk::ALL {
+        let mut devices: Vec<String> = array(profile, disk).into_iter().collect();
+        devices.extend(given.of(disk).iter().cloned());
+        devices.dedup();
+        for device in &devices {
+            if !is_device_name(device) {
+                out.left_out.push(format!("'{device}' is no name of a block device"));
+                continue;
+            }
+            for entry in &entries {
+                let attribute = match (&entry.parameter.place, &entry.scope) {
+                    (Place::Queue(name), Some(Scope::Disk(of))) if *of == disk => {
+                        format!("queue/{name}")
+                    }
+                    // Attributes of arrays are the same for both.
+                    (Place::Md(name), _) if device.starts_with("md") => format!("md/{name}"),
+                    _ => continue,
+                };
+                let _ = writeln!(
+                    out.text,
+                    "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"{device}\", \
+                     ATTR{{{attribute}}}=\"{}\"",
+                    entry.bare()
+                );
+            }
+        }
+        let of_disk = |e: &&&Entry| e.scope == Some(Scope::Disk(disk));
+        if devices.is_empty() && entries.iter().any(|e| of_disk(&e)) {
+            let option = disk.key().to_ascii_lowercase();
+            out.left_out.push(format!(
+                "queues of the {disk} disks: their devices are not known; name them with --{option}-device"
+            ));
+        }
+    }
+}
+
+/// The array that the profile names for a disk.
+pub(super) fn array(profile: &Profile, disk: Disk) -> Option<String> {
+    let entry = profile.get("array.device", Some(&Scope::Disk(disk)))?;
+    Some(entry.value.strip_prefix("/dev/").unwrap_or(&entry.value).to_owned())
+}
+
+fn is_device_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.!-".contains(c);
+    !name.is_empty() && name.len() < 64 && name.chars().all(plain)
+}
+
+pub(super) fn systemd(profile: &Profile, out: &mut Exported) {
+    let mut lines = String::new();
+    for entry in &profile.entries {
+        if let Place::Limit(directive) = &entry.parameter.place {
+            let _ = writeln!(lines, "{directive}={}", entry.bare());
+        }
+    }
+    if !lines.is_empty() {
+        out.text = format!("[Service]\n{lines}");
+    }
+}

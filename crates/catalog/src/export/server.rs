@@ -1,0 +1,129 @@
+//! Forms the server itself reads: `postgresql.conf` and SQL.
+
+use std::fmt::Write;
+
+use super::{Exported, proof};
+use crate::{Apply, Entry, Place, Profile, Scope};
+
+/// Settings that may hold a password, or a command with one. They are never exported,
+/// shown or stored.
+pub fn is_secret(name: &str) -> bool {
+    const SECRET: [&str; 7] = [
+        "primary_conninfo",
+        "ssl_passphrase_command",
+        "archive_command",
+        "restore_command",
+        "archive_cleanup_command",
+        "recovery_end_command",
+        "pg_failover_slots.primary_dsn",
+    ];
+    const PARTS: [&str; 5] = ["password", "passphrase", "secret", "token", "dsn"];
+    let name = name.to_ascii_lowercase();
+    let harmless = name == "password_encryption";
+    SECRET.contains(&name.as_str()) || (!harmless && PARTS.iter().any(|part| name.contains(part)))
+}
+
+/// The settings that a configuration file can hold; others are told.
+pub(super) fn settings<'a>(profile: &'a Profile, out: &mut Exported) -> Vec<&'a Entry> {
+    let (set, fixed): (Vec<&Entry>, Vec<&Entry>) =
+        profile.settings().partition(|entry| entry.parameter.apply(u32::MAX) != Apply::Recreate);
+    for entry in fixed {
+        out.left_out.push(format!(
+            "{} = {}: decided when the cluster is made (initdb)",
+            entry.parameter.name, entry.value
+        ));
+    }
+    set
+}
+
+pub(super) fn postgresql_conf(profile: &Profile, out: &mut Exported) {
+    for entry in settings(profile, out) {
+        if let Some(proof) = proof(entry) {
+            let _ = writeln!(out.text, "# {proof}");
+        }
+        let quoted = entry.value.replace('\\', "\\\\").replace('\'', "''");
+        let _ = writeln!(out.text, "{} = '{quoted}'", entry.parameter.name);
+    }
+}
+
+pub(super) fn alter_system(profile: &Profile, out: &mut Exported) {
+    let set = settings(profile, out);
+    let restart: Vec<&str> = set
+        .iter()
+        .filter(|entry| entry.parameter.apply(u32::MAX) == Apply::Restart)
+        .map(|entry| entry.parameter.name.as_str())
+        .collect();
+    for entry in &set {
+        if let Some(proof) = proof(entry) {
+            let _ = writeln!(out.text, "-- {proof}");
+        }
+        let (name, value) = (&entry.parameter.name, sql_literal(&entry.value));
+        let _ = writeln!(out.text, "ALTER SYSTEM SET {name} = {value};");
+    }
+    if !set.is_empty() {
+        out.text.push_str("SELECT pg_reload_conf();\n");
+    }
+    if !restart.is_empty() {
+        let _ = writeln!(out.text, "-- These take a restart of the server: {}", restart.join(", "));
+    }
+    for entry in profile.entries.iter().filter(|entry| entry.parameter.is_of_objects()) {
+        match ddl(entry) {
+            Ok(statement) => {
+                let _ = writeln!(out.text, "{statement}");
+            }
+            Err(why) => out.left_out.push(format!("{} = {}: {why}", entry.title(), entry.value)),
+        }
+    }
+}
+
+/// A string literal of SQL, right whatever standard_conforming_strings says.
+pub fn sql_literal(value: &str) -> String {
+    let doubled = value.replace('\'', "''");
+    match doubled.contains('\\') {
+        true => format!("E'{}'", doubled.replace('\\', "\\\\")),
+        false => format!("'{doubled}'"),
+    }
+}
+
+/// The statement that sets what belongs to a table, index or column.
+fn ddl(entry: &Entry) -> Result<String, &'static str> {
+    let Some(Scope::Object(object)) = &entry.scope else {
+        return Err("it does not name its table, index or column");
+    };
+    let value = entry.value.to_ascii_lowercase();
+    Ok(match (&entry.parameter.place, entry.parameter.name.as_str()) {
+        (Place::Table(option), _) => {
+            format!("ALTER TABLE {} SET ({option} = {});", name(object), sql_literal(&entry.value))
+        }
+        (Place::Index(option), _) => {
+            format!("ALTER INDEX {} SET ({option} = {});", name(object), sql_literal(&entry.value))
+        }
+        (_, "table.persistence") => {
+            format!("ALTER TABLE {} SET {};", name(object), value.to_ascii_uppercase())
+        }
+        (_, "table.replica_identity") if value != "index" => {
+            let value = value.to_ascii_uppercase();
+            format!("ALTER TABLE {} REPLICA IDENTITY {value};", name(object))
+        }
+        (_, "column.compression") => {
+            let (table, column) =
+                object.rsplit_once('.').ok_or("write the column as table.column")?;
+            format!(
+                "ALTER TABLE {} ALTER COLUMN {} SET COMPRESSION {value};",
+                name(table),
+                identifier(column)
+            )
+        }
+        _ => return Err("it is a change of the schema that a person writes"),
+    })
+}
+
+/// A name with its schema, where it has one.
+fn name(text: &str) -> String {
+    text.split('.').map(identifier).collect::<Vec<_>>().join(".")
+}
+
+/// In quotes always: so key words and capitals need no thought.
+fn identifier(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}

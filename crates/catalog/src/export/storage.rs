@@ -1,0 +1,156 @@
+//! Arrays and file systems as commands for a person to read and run.
+
+use std::fmt::Write;
+
+use super::Exported;
+use crate::shell::quote;
+use crate::{Disk, Entry, Profile, Scope};
+
+/// What is to be said of one mount option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountNote {
+    /// Why it changes nothing, or is refused.
+    pub why: &'static str,
+    /// Whether a mount with it fails.
+    pub refused: bool,
+}
+
+/// What is to be said of a mount option beside the others, on a file system.
+pub fn mount_notes(option: &str, all: &[&str], file_system: &str) -> Option<MountNote> {
+    let note = |why, refused| Some(MountNote { why, refused });
+    match option {
+        "nodiratime" if all.contains(&"noatime") => note("noatime implies it", false),
+        "inode64" if file_system == "xfs" => note("it is the default since Linux 3.7", false),
+        "barrier" | "nobarrier" if file_system == "xfs" => {
+            note("XFS refuses it since Linux 4.19", true)
+        }
+        "nobarrier" | "barrier=0" => {
+            note("flushes would not reach the disk: commits would not be durable", true)
+        }
+        "defaults" if all.len() > 1 => note("it means nothing beside others", false),
+        _ => None,
+    }
+}
+
+pub(super) fn commands(profile: &Profile, out: &mut Exported) {
+    let mut body = String::new();
+    for disk in Disk::ALL {
+        let made = disk_commands(profile, disk, out);
+        if !made.is_empty() {
+            let _ = write!(body, "\n# {disk}\n{made}");
+        }
+    }
+    if body.is_empty() {
+        return;
+    }
+    out.text.push_str(
+        "#!/bin/sh\n# Read before you run it: mdadm --create and mkfs destroy what is on the disks.\nset -eu\n",
+    );
+    out.text.push_str(&body);
+}
+
+fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
+    let scope = Scope::Disk(disk);
+    let entry = |name: &str| profile.get(name, Some(&scope));
+    let mut made = String::new();
+    let device = entry("array.device").map_or_else(
+        || format!("\"${{{}_DEVICE:?name the device}}\"", disk.key()),
+        |entry| quote(&entry.value),
+    );
+    if let (Some(level), Some(members)) = (entry("array.level"), entry("array.members")) {
+        let count = members.bare();
+        let _ = write!(
+            made,
+            "mdadm --create {device} --level={} --raid-devices={count}",
+            quote(&level.bare())
+        );
+        if let Some(chunk) = entry("array.chunk") {
+            let _ = write!(made, " --chunk={}K", chunk.bare());
+        }
+        if let Some(bitmap) = entry("array.bitmap") {
+            let _ = write!(made, " --bitmap={}", bitmap.bare());
+        }
+        let size = entry("array.member_size")
+            .map_or_else(String::new, |size| format!(" of {} GB", size.bare()));
+        let _ = writeln!(made, " ${{{}_MEMBERS:?name the {count} disks{size}}}", disk.key());
+    }
+    let system = profile.get("fs.type", None).map(|entry| entry.value.to_ascii_lowercase());
+    match system.as_deref() {
+        Some("xfs") => made.push_str(&mkfs_xfs(profile, &entry, &device)),
+        Some("ext4") => made.push_str(&mkfs_ext4(&entry, &device)),
+        Some(other) => out.left_out.push(format!("a {other} file system is made by other tools")),
+        None => {}
+    }
+    if let Some(mount) = entry("array.mount_point") {
+        let options = entry("mount.options").map(|entry| entry.value.as_str());
+        made.push_str(&mount_command(
+            &device,
+            &mount.value,
+            options,
+            system.as_deref().unwrap_or("auto"),
+        ));
+    }
+    made
+}
+
+fn mkfs_xfs<'a>(
+    profile: &'a Profile,
+    entry: &impl Fn(&str) -> Option<&'a Entry>,
+    device: &str,
+) -> String {
+    let mut data = Vec::new();
+    if let Some(unit) = entry("xfs.sunit").map(Entry::bare).filter(|unit| unit != "0") {
+        data.push(format!("su={unit}k"));
+        // Without a width the unit is refused.
+        let width = entry("array.stripe_width").map_or_else(|| "1".to_owned(), Entry::bare);
+        data.push(format!("sw={width}"));
+    }
+    if let Some(count) = entry("xfs.agcount") {
+        data.push(format!("agcount={}", count.bare()));
+    }
+    let mut command = "mkfs.xfs".to_owned();
+    if !data.is_empty() {
+        let _ = write!(command, " -d {}", data.join(","));
+    }
+    if let Some(unit) =
+        profile.get("xfs.log_sunit", None).map(Entry::bare).filter(|unit| unit != "0")
+    {
+        let _ = write!(command, " -l su={unit}k");
+    }
+    format!("{command} {device}\n")
+}
+
+fn mkfs_ext4<'a>(entry: &impl Fn(&str) -> Option<&'a Entry>, device: &str) -> String {
+    /// What ext4 takes on disks of this size.
+    const BLOCK: f64 = 4096.0;
+    let stride = entry("array.chunk")
+        .and_then(|entry| entry.read()?.bytes())
+        .map(|bytes| (bytes / BLOCK).max(1.0));
+    let width = entry("array.stripe_width").and_then(|entry| entry.read()?.number());
+    match (stride, width) {
+        (Some(stride), Some(width)) => format!(
+            "mkfs.ext4 -b 4096 -E stride={stride},stripe_width={} {device}\n",
+            stride * width
+        ),
+        _ => format!("mkfs.ext4 {device}\n"),
+    }
+}
+
+fn mount_command(device: &str, mount: &str, options: Option<&str>, system: &str) -> String {
+    let all: Vec<&str> = options.into_iter().flat_map(|text| text.split(',')).collect();
+    let mut made = String::new();
+    let mut kept = Vec::new();
+    for option in all.iter().map(|option| option.trim()).filter(|option| !option.is_empty()) {
+        match mount_notes(option, &all, system) {
+            Some(note) => {
+                let _ = writeln!(made, "# left out {option}: {}", note.why);
+            }
+            None => kept.push(option),
+        }
+    }
+    let options =
+        if kept.is_empty() { String::new() } else { format!(" -o {}", quote(&kept.join(","))) };
+    let mount = quote(mount);
+    let _ = writeln!(made, "mkdir -p {mount}\nmount{options} {device} {mount}");
+    made
+}

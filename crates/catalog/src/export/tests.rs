@@ -1,0 +1,181 @@
+//! What each form holds, and that no value leaves its quotes.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Disk, Line, Scope, parse_line};
+
+const OF_ANOTHER_TEAM: &str = include_str!("../config_env/another_team.env");
+
+fn whole() -> Profile {
+    Profile::from_config_env(OF_ANOTHER_TEAM.as_bytes()).unwrap()
+}
+
+fn of(entries: &[(&str, &str, Option<Scope>)]) -> Profile {
+    let mut profile = Profile::default();
+    for (name, value, scope) in entries {
+        profile.set(Entry::new(name, value, scope.clone()).unwrap());
+    }
+    profile
+}
+
+fn written(profile: &Profile, format: Format) -> Exported {
+    export(profile, format, &Devices::default())
+}
+
+#[test]
+fn names_of_forms_come_back() {
+    for format in Format::ALL {
+        assert_eq!(format.name().parse(), Ok(format));
+    }
+    assert!("yaml".parse::<Format>().unwrap_err().contains("postgresql-conf"));
+}
+
+#[test]
+fn files_of_the_server_hold_its_settings() {
+    let conf = written(&whole(), Format::PostgresqlConf);
+    assert!(conf.text.contains("shared_buffers = '20GB'\n"));
+    assert!(!conf.text.contains("swappiness") && conf.left_out.is_empty());
+    let sql = written(&whole(), Format::AlterSystem).text;
+    assert!(sql.contains("ALTER SYSTEM SET max_wal_size = '100GB';\n"));
+    assert!(sql.contains("SELECT pg_reload_conf();\n"));
+    let restart = sql.lines().last().unwrap();
+    assert!(restart.contains("shared_buffers") && !restart.contains("max_wal_size"), "{restart}");
+
+    let table = Some(Scope::Object("app.Orders".to_owned()));
+    let column = Some(Scope::Object("orders.note".to_owned()));
+    let profile = of(&[
+        ("wal_segment_size", "64MB", None),
+        ("table.fillfactor", "70", table.clone()),
+        ("table.persistence", "unlogged", table),
+        ("column.compression", "lz4", column),
+        ("table.fillfactor", "80", None),
+    ]);
+    let sql = written(&profile, Format::AlterSystem);
+    assert_eq!(
+        sql.text,
+        "ALTER TABLE \"app\".\"Orders\" SET (fillfactor = '70');\n\
+         ALTER TABLE \"app\".\"Orders\" SET UNLOGGED;\n\
+         ALTER TABLE \"orders\" ALTER COLUMN \"note\" SET COMPRESSION lz4;\n"
+    );
+    assert_eq!(sql.left_out.len(), 2, "{:?}", sql.left_out);
+    assert!(sql.left_out[0].contains("initdb"));
+}
+
+#[test]
+fn files_of_the_kernel_hold_bare_numbers() {
+    let mut profile = whole();
+    profile.set(Entry::new("vm.dirty_bytes", "256MB", None).unwrap());
+    let thp = "/sys/kernel/mm/transparent_hugepage/enabled";
+    profile.set(Entry::new(thp, "never", None).unwrap());
+    let sysctl = written(&profile, Format::Sysctl);
+    for line in [
+        "vm.swappiness = 1\n",
+        "net.ipv4.tcp_rmem = 4096 87380 16777216\n",
+        "kernel.sem = 250 32000 100 128\n",
+        "vm.dirty_bytes = 268435456\n",
+    ] {
+        assert!(sysctl.text.contains(line), "{line}{}", sysctl.text);
+    }
+    assert!(
+        sysctl.left_out[0].contains("w /sys/kernel/mm/transparent_hugepage/enabled - - - - never")
+    );
+    let limits = written(&profile, Format::Systemd).text;
+    assert_eq!(limits, "[Service]\nLimitNOFILE=65535\nLimitNPROC=65535\n");
+}
+
+#[test]
+fn rules_name_the_devices() {
+    let given = Devices { data: vec!["nvme1n1".to_owned()], wal: vec!["a\"b".to_owned()] };
+    let rules = export(&whole(), Format::Udev, &given);
+    let line = |device: &str, what: &str| {
+        format!(
+            "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"{device}\", ATTR{{{what}}}"
+        )
+    };
+    assert!(rules.text.contains(&format!("{}=\"64\"\n", line("md0", "queue/read_ahead_kb"))));
+    assert!(rules.text.contains(&format!("{}=\"4096\"\n", line("md1", "queue/read_ahead_kb"))));
+    assert!(rules.text.contains(&format!("{}=\"8192\"\n", line("md0", "md/stripe_cache_size"))));
+    assert!(rules.text.contains(&format!("{}=\"none\"\n", line("nvme1n1", "queue/scheduler"))));
+    assert!(!rules.text.contains("a\"b") && rules.left_out[0].contains("no name"));
+    let profile = of(&[
+        ("queue/scheduler", "none", Some(Scope::Disk(Disk::Wal))),
+        ("queue/write_cache", "write back", Some(Scope::Disk(Disk::Wal))),
+    ]);
+    let rules = written(&profile, Format::Udev);
+    assert!(rules.text.is_empty());
+    assert!(rules.left_out.iter().any(|said| said.contains("--wal-device")));
+    assert!(rules.left_out.iter().any(|said| said.contains("not set")));
+}
+
+#[test]
+fn arrays_and_file_systems_are_commands() {
+    let script = written(&whole(), Format::Storage).text;
+    for line in [
+        "mdadm --create /dev/md0 --level=10 --raid-devices=8 --chunk=64K \
+         ${DATA_MEMBERS:?name the 8 disks of 50 GB}\n",
+        "mkfs.xfs -d su=256k,sw=4,agcount=8 -l su=4k /dev/md1\n",
+        "# left out nodiratime: noatime implies it\n",
+        "mount -o noatime,logbufs=8,logbsize=256k /dev/md1 /wal\n",
+    ] {
+        assert!(script.contains(line), "{line}\n{script}");
+    }
+    assert!(written(&of(&[("work_mem", "8MB", None)]), Format::Storage).text.is_empty());
+    let mount = Some(Scope::Disk(Disk::Data));
+    let script =
+        written(&of(&[("array.mount_point", "/my data; rm", mount)]), Format::Storage).text;
+    assert!(script.contains("mkdir -p \"/my data; rm\"\n"), "{script}");
+}
+
+#[test]
+fn yaml_holds_text_and_leaves_out_what_others_decide() {
+    let cnpg = written(&whole(), Format::CloudNativePg);
+    assert!(cnpg.text.starts_with("spec:\n  postgresql:\n    parameters:\n"));
+    assert!(cnpg.text.contains("\n      jit: \"off\"\n"));
+    assert!(!cnpg.text.contains("port") && cnpg.left_out.len() == 2, "{:?}", cnpg.left_out);
+    let patroni = written(&whole(), Format::Patroni).text;
+    assert!(patroni.contains("postgresql:\n  parameters:\n    "));
+    let ansible = written(&whole(), Format::Ansible).text;
+    for line in [
+        "postgresql_settings:\n",
+        "  \"shared_buffers\": \"20GB\"\n",
+        "sysctl_settings:\n",
+        "  \"vm.swappiness\": \"1\"\n",
+        "wal_block_queue:\n",
+        "systemd_limits:\n  \"LimitNOFILE\": \"65535\"\n",
+    ] {
+        assert!(ansible.contains(line), "{line}\n{ansible}");
+    }
+    let template = of(&[("synchronous_standby_names", "{{ lookup }}", None)]);
+    let ansible = written(&template, Format::Ansible).text;
+    assert!(ansible.contains(": !unsafe \"{{ lookup }}\""), "{ansible}");
+}
+
+#[test]
+fn secrets_are_known() {
+    for name in ["primary_conninfo", "Restore_Command", "myext.api_token", "ldap.bind_password"] {
+        assert!(is_secret(name), "{name}");
+    }
+    for name in ["password_encryption", "work_mem", "synchronous_commit"] {
+        assert!(!is_secret(name), "{name}");
+    }
+}
+
+proptest! {
+    /// What is written for the server reads back as the same value.
+    #[test]
+    fn no_value_leaves_its_quotes(value in "[^\\p{Cc}]{0,30}|['\\\\\"{}$` ]{0,10}") {
+        let profile = of(&[("synchronous_standby_names", &value, None)]);
+        let conf = written(&profile, Format::PostgresqlConf).text;
+        let line = conf.strip_suffix('\n').unwrap();
+        let name = "synchronous_standby_names".to_owned();
+        prop_assert_eq!(parse_line(line), Ok(Line::Setting { name, value: value.clone() }));
+        for format in Format::ALL {
+            let _ = written(&profile, format);
+        }
+        // Quotes inside a literal stand in pairs.
+        let sql = written(&profile, Format::AlterSystem).text;
+        let sql = sql.lines().next().unwrap();
+        prop_assert_eq!(sql.matches('\'').count() % 2, 0, "{}", sql);
+    }
+}
