@@ -3,7 +3,7 @@
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
-use crate::{Books, DiagnosisId, Finding, Kind, Reading, rules};
+use crate::{Books, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,6 +15,8 @@ pub struct Diagnosis {
     pub verdict: String,
     /// The findings, by kind and then by what they cost.
     pub findings: Vec<Finding>,
+    /// Flushes against what the disk was measured to do; `None` where flushes are not known.
+    pub storage: Option<StorageUse>,
     /// The client's latency line by line; `None` without samples of wait events.
     pub books: Option<Books>,
     /// What could not be looked for and why, each a sentence. None of it is passed.
@@ -35,6 +37,7 @@ pub fn findings(record: &Record) -> Diagnosis {
             run: record.header.clone(),
             verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
             findings: Vec::new(),
+            storage: None,
             books: None,
             not_observable: Vec::new(),
         };
@@ -52,6 +55,7 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
         run: reading.record.header.clone(),
         verdict: rules::verdict(reading, &findings),
         findings,
+        storage: reading.summary.storage.clone(),
         books: reading.books.clone(),
         not_observable: rules::not_observable(reading),
     }

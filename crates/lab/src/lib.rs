@@ -8,12 +8,14 @@
 
 mod attach;
 mod ceiling;
+pub mod journal;
 mod lab_dir;
 mod notes;
 mod progress;
 mod recorder;
 mod run;
 mod stop;
+mod storage;
 
 pub use attach::{
     CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,
@@ -26,6 +28,11 @@ pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, RunError, RunPlan, TargetPlan, WorkloadPlan, run,
 };
 pub use stop::Stop;
+pub use storage::{
+    StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
+};
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};
+/// What [`measure_storage`] is told and tells.
+pub use walwright_probe::{StoragePlan, StorageStep};

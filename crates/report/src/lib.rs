@@ -5,6 +5,8 @@
 //! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
 //!   ticket or a chat.
 //! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other.
+//! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
+//!   history of experiments and decisions.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
@@ -15,8 +17,10 @@ mod compared;
 mod diagnosis;
 pub mod format;
 pub mod html;
+pub mod journal;
 pub mod markdown;
 mod settings;
+mod storage;
 mod svg;
 pub mod terminal;
 mod words;

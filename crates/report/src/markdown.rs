@@ -183,7 +183,7 @@ fn warnings(summary: &Summary) -> String {
 }
 
 /// Text that Markdown shows as it is, also inside a table.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

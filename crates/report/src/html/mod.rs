@@ -12,6 +12,7 @@ mod headline;
 mod latency;
 mod page;
 mod statements;
+mod storage;
 mod time;
 mod timeline;
 mod wal;
@@ -25,9 +26,10 @@ use walwright_record::Record;
 use crate::{format, words};
 pub use compare::comparison;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
+pub use storage::storage;
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
-const STYLE: &str = include_str!("../../templates/report.css");
+pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// The page could not be made from its template.

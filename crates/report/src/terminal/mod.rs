@@ -5,7 +5,8 @@ mod commit;
 mod compare;
 mod diagnosis;
 mod server;
-mod style;
+mod storage;
+pub(crate) mod style;
 
 use walwright_diagnose::{Diagnosis, LoadSummary, Summary};
 use walwright_record::Record;
@@ -14,6 +15,7 @@ use crate::{format, words};
 pub use commit::commit;
 pub use compare::comparison;
 pub use diagnosis::{diagnosis, explanation};
+pub use storage::{storage, storage_list};
 use style::Ansi;
 pub use style::Style;
 
