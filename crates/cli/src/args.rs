@@ -1,6 +1,8 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod journal;
 mod observe;
+mod storage;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +10,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
+pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -97,6 +101,12 @@ pub enum Command {
     /// Delete runs and their reports.
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
+    /// Measure what the disks under WAL and data can do: flushes, group commit, rates.
+    ///
+    /// Later runs on the same file system are told how near they came to it.
+    Storage(StorageArgs),
+    /// The journal: experiments and decisions with their results, in order.
+    Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.
     #[command(subcommand)]
     Pg(PgCommand),

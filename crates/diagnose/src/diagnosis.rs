@@ -1,5 +1,7 @@
 //! All findings of a record, ranked, with the books they rest on and a verdict.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
@@ -10,6 +12,9 @@ use crate::{Books, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
 pub struct Diagnosis {
     /// The first page of the record.
     pub run: RunHeader,
+    /// Length of the measured window; `None` where the run did not get to it.
+    #[serde(with = "crate::seconds::option")]
+    pub window: Option<Duration>,
     /// The whole in one or two sentences. "Nothing to fix here" and "not bound by
     /// the database" are verdicts.
     pub verdict: String,
@@ -35,6 +40,7 @@ pub fn findings(record: &Record) -> Diagnosis {
     let Some(reading) = Reading::new(record) else {
         return Diagnosis {
             run: record.header.clone(),
+            window: None,
             verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
             findings: Vec::new(),
             storage: None,
@@ -53,6 +59,7 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
     rank(&mut findings);
     Diagnosis {
         run: reading.record.header.clone(),
+        window: reading.summary.window,
         verdict: rules::verdict(reading, &findings),
         findings,
         storage: reading.summary.storage.clone(),

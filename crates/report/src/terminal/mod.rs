@@ -214,6 +214,9 @@ impl Page<'_> {
         if let Some(probe) = &record.storage {
             lists.push(("Storage", server::storage(probe)));
         }
+        if let Some(used) = &summary.storage {
+            lists.push(("Disk", vec![words::storage_figure(used)]));
+        }
         if !lists.is_empty() {
             self.gap();
         }
