@@ -1,7 +1,9 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod journal;
 mod observe;
 mod run;
+mod storage;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,8 +11,10 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
+pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -99,6 +103,12 @@ pub enum Command {
     /// Delete runs and their reports.
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
+    /// Measure what the disks under WAL and data can do: flushes, group commit, rates.
+    ///
+    /// Later runs on the same file system are told how near they came to it.
+    Storage(StorageArgs),
+    /// The journal: experiments and decisions with their results, in order.
+    Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.
     #[command(subcommand)]
     Pg(PgCommand),

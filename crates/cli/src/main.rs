@@ -39,6 +39,8 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Review(args)) => commands::review::show(&lab, &args, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),
+        Some(Command::Storage(args)) => commands::storage::execute(&lab, args, output),
+        Some(Command::Journal(args)) => commands::journal::execute(&lab, args, output),
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),
         Some(Command::Workload(command)) => commands::workload::execute(command, output),
         Some(Command::Calibrate(args)) => commands::calibrate::execute(&lab, &args, output),

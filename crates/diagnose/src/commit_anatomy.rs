@@ -7,7 +7,7 @@ use serde::Serialize;
 use walwright_record::Record;
 use walwright_stats::Estimate;
 
-use crate::{Reading, WaitClass, WorkUnit};
+use crate::{Reading, StorageUse, WaitClass, WorkUnit};
 
 /// Statements listed.
 const STATEMENTS: usize = 8;
@@ -32,6 +32,8 @@ pub struct CommitAnatomy {
     /// Median flush of the storage before the run.
     #[serde(with = "crate::seconds::option")]
     pub storage_flush: Option<Duration>,
+    /// Flushes against what the disk was measured to do.
+    pub storage: Option<StorageUse>,
     /// Share of the time in which a flush was under way, 0 to 1.
     pub flushing: Option<f64>,
     /// The stations of a commit and the time a transaction spends in each.
@@ -115,6 +117,7 @@ fn of(reading: &Reading) -> CommitAnatomy {
         transactions_per_flush: wal.and_then(|w| w.transactions_per_flush),
         mean_flush,
         storage_flush: reading.record.storage.as_ref().map(|s| s.p50),
+        storage: summary.storage.clone(),
         flushing: flushes.zip(mean_flush).map(|(n, each)| n * each.as_secs_f64()),
         stations: stations(reading),
         wal_bytes: wal.and_then(|w| w.bytes_per_transaction),

@@ -1,20 +1,27 @@
 //! All findings of a record, ranked, with the books they rest on and a verdict.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
-use crate::{Books, DiagnosisId, Finding, Kind, Reading, rules};
+use crate::{Books, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// The first page of the record.
     pub run: RunHeader,
+    /// Length of the measured window; `None` where the run did not get to it.
+    #[serde(with = "crate::seconds::option")]
+    pub window: Option<Duration>,
     /// The whole in one or two sentences. "Nothing to fix here" and "not bound by
     /// the database" are verdicts.
     pub verdict: String,
     /// The findings, by kind and then by what they cost.
     pub findings: Vec<Finding>,
+    /// Flushes against what the disk was measured to do; `None` where flushes are not known.
+    pub storage: Option<StorageUse>,
     /// The client's latency line by line; `None` without samples of wait events.
     pub books: Option<Books>,
     /// What could not be looked for and why, each a sentence. None of it is passed.
@@ -33,8 +40,10 @@ pub fn findings(record: &Record) -> Diagnosis {
     let Some(reading) = Reading::new(record) else {
         return Diagnosis {
             run: record.header.clone(),
+            window: None,
             verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
             findings: Vec::new(),
+            storage: None,
             books: None,
             not_observable: Vec::new(),
         };
@@ -50,8 +59,10 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
     rank(&mut findings);
     Diagnosis {
         run: reading.record.header.clone(),
+        window: reading.summary.window,
         verdict: rules::verdict(reading, &findings),
         findings,
+        storage: reading.summary.storage.clone(),
         books: reading.books.clone(),
         not_observable: rules::not_observable(reading),
     }

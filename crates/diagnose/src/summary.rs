@@ -6,10 +6,11 @@ use serde::Serialize;
 use walwright_record::{ClientFacts, Record, RunHeader, Schedule, Warning};
 
 use crate::not_observable::Gaps;
+use crate::storage_use::storage_use;
 use crate::{
     Blind, Checkpoints, CpuUse, LoadSummary, NotObservable, RowChanges, ServerLoad, Statements,
-    TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes, server_load, statements,
-    time_split, wal,
+    StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes, server_load,
+    statements, time_split, wal,
 };
 
 /// Statements listed by time and by WAL.
@@ -44,6 +45,8 @@ pub struct Summary {
     pub time: Option<TimeSplit>,
     /// WAL and flushes.
     pub wal: Option<WalSummary>,
+    /// Flushes against what the disk was measured to do.
+    pub storage: Option<StorageUse>,
     /// Checkpoints inside the window.
     pub checkpoints: Option<Checkpoints>,
     /// Row changes and the HOT ratio.
@@ -75,6 +78,7 @@ pub fn summary(record: &Record) -> Summary {
         client: record.client.clone(),
         time: None,
         wal: None,
+        storage: None,
         checkpoints: None,
         rows: None,
         cpu: None,
@@ -87,6 +91,7 @@ pub fn summary(record: &Record) -> Summary {
         summary.load = load_summary(record, window);
         summary.server_load = gaps.note("commits a second", server_load(record, window));
         summary.wal = wal::wal_summary(record, window, &mut gaps);
+        summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
         let cpu = cpu::cpu_use_noting(record, window, &mut gaps);
         summary.time = gaps.note("time of a transaction", time_split(record, window));
         if let Some(time) = &mut summary.time {

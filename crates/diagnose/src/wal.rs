@@ -26,6 +26,8 @@ pub struct WalSummary {
     pub bytes_per_second: Option<f64>,
     /// Times that WAL had to be written because its buffers were full, a transaction.
     pub buffers_full_per_transaction: Option<f64>,
+    /// Flushes a second.
+    pub flushes_per_second: Option<f64>,
     /// Flushes a transaction.
     pub flushes_per_transaction: Option<f64>,
     /// Transactions a flush: what group commit merges.
@@ -43,6 +45,8 @@ struct Flushes {
     count: f64,
     time: Result<Duration, Blind>,
     work: Work,
+    /// Between the two samples that were differenced.
+    length: Duration,
 }
 
 /// WAL figures over the window; `None` (with the reason noted) when no WAL view is there.
@@ -62,6 +66,7 @@ pub(crate) fn wal_summary(record: &Record, window: Window, gaps: &mut Gaps) -> O
         records_per_transaction: gaps.note("WAL records", per("wal_records")),
         fpi_per_transaction: gaps.note("full-page images", per("wal_fpi")),
         buffers_full_per_transaction: gaps.note("WAL buffers full", per("wal_buffers_full")),
+        flushes_per_second: flushes.as_ref().map(|f| f.count / f.length.as_secs_f64()),
         flushes_per_transaction: flushes.as_ref().map(|f| f.count / f.work.count),
         transactions_per_flush: counted.map(|f| f.work.count / f.count),
         mean_flush: counted.zip(time).and_then(|(f, time)| duration(time.as_secs_f64() / f.count)),
@@ -89,14 +94,15 @@ fn flushes(
     }
     if let Ok(count) = wal.sum("wal_sync") {
         let time = flush_time(record, wal.sum("wal_sync_time"), count);
-        return Ok(Flushes { count, time, work });
+        return Ok(Flushes { count, time, work, length: wal.length() });
     }
     let io = difference(record, Source::Io, window)?;
     let of_wal =
         |row: &Row| row.text("object") == Some("wal") && row.text("context") == Some("normal");
     let count = io.sum_where("fsyncs", of_wal)?;
     let time = flush_time(record, io.sum_where("fsync_time", of_wal), count);
-    Ok(Flushes { count, time, work: work_between(record, io.from, io.to)? })
+    let work = work_between(record, io.from, io.to)?;
+    Ok(Flushes { count, time, work, length: io.length() })
 }
 
 /// Milliseconds counted as a duration. Where timing is off the columns read 0 or
@@ -166,6 +172,7 @@ mod tests {
             assert!((wal.records_per_transaction.unwrap() - 9.0).abs() < 1e-9);
             assert!((wal.flushes_per_transaction.unwrap() - 0.5).abs() < 1e-9);
             assert!((wal.transactions_per_flush.unwrap() - 2.0).abs() < 1e-9);
+            assert!((wal.flushes_per_second.unwrap() - 250.0).abs() < 1e-9);
             assert_eq!(wal.mean_flush.unwrap(), Duration::from_micros(400));
             assert_eq!(wal.flush_time_per_transaction.unwrap(), Duration::from_micros(200));
             assert_eq!(wal.buffers_full_per_transaction, Some(0.0));

@@ -8,12 +8,14 @@
 
 mod attach;
 mod ceiling;
+pub mod journal;
 mod lab_dir;
 mod notes;
 mod progress;
 mod recorder;
 mod run;
 mod stop;
+mod storage;
 mod sweep;
 
 pub use attach::{
@@ -28,7 +30,12 @@ pub use run::{
     WorkloadPlan, prepare, run,
 };
 pub use stop::Stop;
+pub use storage::{
+    StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
+};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};
+/// What [`measure_storage`] is told and tells.
+pub use walwright_probe::{StoragePlan, StorageStep};

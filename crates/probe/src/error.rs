@@ -40,6 +40,26 @@ pub enum ProbeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A disk could not be measured.
+    #[error("cannot measure the disk under {path}: {source}; check that walwright may write there")]
+    Measure {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not enough room.
+    #[error(
+        "{path} has {free_mb} MB free and the measurement needs {needed_mb} MB; --size chooses a smaller data file"
+    )]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+        /// Needed, in megabytes.
+        needed_mb: u64,
+        /// Free, in megabytes.
+        free_mb: u64,
+    },
     /// A `wal_sync_method` that this platform does not have.
     #[error(
         "cannot imitate wal_sync_method '{0}' on this platform; known are fdatasync, fsync, open_datasync and open_sync"

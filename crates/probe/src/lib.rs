@@ -9,7 +9,7 @@
 //! - [`schema_facts`] reads tables, indexes and foreign keys from the catalog, bounded in
 //!   rows and time; [`partition_plans`] looks at plans over partitioned tables.
 //! - [`storage_probe`] measures flush latency where the WAL lies, [`cpu_probe`] the
-//!   speed of one processor.
+//!   speed of one processor; [`measure_storage`] what disks can do, by itself.
 //!
 //! Nothing here judges what is seen (that is the diagnosis), nothing writes to the
 //! server, resets a statistic or changes a setting outside the probe's own sessions.
@@ -60,7 +60,7 @@ pub use facts::{
 pub use host::{HostScope, Listening, LoadParts, ProcessName};
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec, Rates};
-pub use storage::storage_probe;
+pub use storage::{StoragePlan, StorageStep, file_system_of, measure_storage, storage_probe};
 
 /// The name the probe's sessions carry in `pg_stat_activity`.
 pub const APPLICATION_NAME: &str = "walwright probe";

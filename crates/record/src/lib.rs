@@ -13,11 +13,14 @@ mod client;
 mod facts;
 mod histogram;
 mod interval;
+pub mod journal;
 mod name;
 mod record;
 mod run;
 mod sample;
 mod schema;
+mod seconds;
+mod storage;
 mod store;
 mod time;
 mod warning;
@@ -37,6 +40,10 @@ pub use schema::{
     ColumnStatistics, ForeignKey, ForeignKeyAction, PartitionPlan, Partitioning, Publication,
     ReplicaIdentity, ReplicationSlot, SchemaColumn, SchemaFacts, SchemaIndex, SchemaTable,
     TableGauges, TableKind, qualified_identifier, quoted_identifier,
+};
+pub use storage::{
+    Access, DataLoad, FileState, FileSystemId, FlushMethod, Latencies, StorageCell,
+    StorageMeasurement, StoragePattern, StoragePlace,
 };
 pub use store::{RunWriter, Store, StoreError};
 pub use time::{Timestamp, Window};

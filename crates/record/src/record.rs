@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     ClientFacts, CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts,
-    LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source, StorageProbe,
-    TargetFacts, Timestamp, Warning, Window, WorkloadFacts,
+    LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source,
+    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, Warning, Window, WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.
@@ -33,6 +33,9 @@ pub struct Record {
     pub instrument: Option<InstrumentFacts>,
     /// Flush latency before the run.
     pub storage: Option<StorageProbe>,
+    /// What the disk under the WAL was known to be able to do when the run began: the
+    /// lab's newest measurement of that file system.
+    pub storage_measured: Option<StorageMeasurement>,
     /// Processor speed before the run.
     pub cpu: Option<CpuProbe>,
     /// Figures of measurements beside the load, in seconds, under the name the
@@ -68,6 +71,7 @@ impl Record {
             client: None,
             instrument: None,
             storage: None,
+            storage_measured: None,
             cpu: None,
             side_measures: BTreeMap::new(),
             phases: Vec::new(),

@@ -18,6 +18,8 @@ pub enum WarningCode {
     NoCheckpoint,
     /// Data or WAL lie on a memory file system: flushes are free there.
     MemoryFileSystem,
+    /// The disk answers flushes faster than it can store, or differs from one minute to the next.
+    Storage,
     /// Flushes of the server were made longer than the disk's.
     LengthenedFlushes,
     /// Statistics were reset inside the window.

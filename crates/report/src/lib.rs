@@ -6,6 +6,8 @@
 //!   ticket or a chat.
 //! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other,
 //!   [`html::scaling`] and [`terminal::scaling`] those of a sweep over clients.
+//! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
+//!   history of experiments and decisions.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
@@ -16,9 +18,11 @@ mod compared;
 mod diagnosis;
 pub mod format;
 pub mod html;
+pub mod journal;
 pub mod markdown;
 mod scaled;
 mod settings;
+mod storage;
 mod svg;
 pub mod terminal;
 mod words;

@@ -117,6 +117,9 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
         wal.and_then(|w| w.transactions_per_flush).map(format::number),
     );
     push("Mean time of a flush", wal.and_then(|w| w.mean_flush).map(format::latency));
+    if let Some(used) = &summary.storage {
+        push("The WAL's disk", Some(words::storage_use(used, summary.window)));
+    }
     push("Checkpoints completed", summary.checkpoints.as_ref().map(|c| format::count(c.completed)));
     for (name, seconds) in &record.side_measures {
         let name = format!("{}, {}", words::side_measure(name), words::SIDE_MEASURE);
@@ -183,7 +186,7 @@ fn warnings(summary: &Summary) -> String {
 }
 
 /// Text that Markdown shows as it is, also inside a table.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

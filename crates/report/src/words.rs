@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::{Latency, LoadSummary, PassMark, ServerLoad, WaitClass};
+use walwright_diagnose::{
+    FlushCeiling, Latency, LoadSummary, PassMark, ServerLoad, StorageUse, WaitClass,
+};
 use walwright_record::{ClientDetail, ClientFacts, PhaseName, Record, RunState, Schedule};
 
 use crate::format;
@@ -47,6 +49,80 @@ pub(crate) fn deck(record: &Record) -> String {
         (None, Some(measured)) => format!("A load that walwright did not drive, {measured}."),
         (None, None) => "Ended before the load began.".to_owned(),
     }
+}
+
+/// Share of the ceiling from which on flushes are said to be at it.
+const AT_CEILING: f64 = 0.9;
+
+/// Flushes against the disk's ceiling, for a line of the summary.
+pub(crate) fn storage_figure(of: &StorageUse) -> String {
+    match &of.ceiling {
+        Some(ceiling) => format!(
+            "{} flushes, {} of the {} it was measured to do",
+            format::rate(of.flushes_per_second),
+            whole_percent(ceiling.share),
+            format::rate(ceiling.per_second)
+        ),
+        None => format!("{} flushes, ceiling unknown", format::rate(of.flushes_per_second)),
+    }
+}
+
+/// The same as sentences: what was seen over the window, against what, how sure, and
+/// what follows.
+pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
+    let over = window.map(|w| format!(" over the window of {}", format::length(w)));
+    let over = over.unwrap_or_default();
+    let rate = format::rate(of.flushes_per_second);
+    let Some(ceiling) = &of.ceiling else {
+        let why = of.absent.as_deref().map(sentence).unwrap_or_default();
+        return format!("{rate} WAL flushes{over}. {why}");
+    };
+    format!(
+        "{rate} WAL flushes{over}: {} of the {} that this disk did with one at a time, {} of {} \
+         each ({} to {} over the repeats of that measurement, {}, {}). {}",
+        whole_percent(ceiling.share),
+        format::rate(ceiling.per_second),
+        ceiling.method.name(),
+        format::bytes(ceiling.bytes),
+        whole_percent(ceiling.share_between[0]),
+        whole_percent(ceiling.share_between[1]),
+        ceiling.measurement,
+        format::moment(ceiling.measured),
+        at_ceiling(ceiling)
+    )
+}
+
+fn at_ceiling(of: &FlushCeiling) -> String {
+    let doubt = match of.doubts.len() {
+        0 => String::new(),
+        n => format!(
+            " That measurement has {}: `walwright storage show`.",
+            format::counted(n as u64, "doubt")
+        ),
+    };
+    let grouped = match (of.commits_per_second, of.committers) {
+        (Some(rate), Some(sessions)) => {
+            let sessions = format::counted(sessions.into(), "session");
+            format!(
+                " With {sessions} that share its flushes it did {} commits.",
+                format::rate(rate)
+            )
+        }
+        _ => String::new(),
+    };
+    let place = match of.share {
+        share if share > 1.1 => "The disk did more than when it was measured: measure it again.",
+        share if share >= AT_CEILING => {
+            "The disk is at its ceiling: more commits need fewer or shared flushes, or another disk."
+        }
+        _ => "The disk was not at its ceiling.",
+    };
+    format!("{place}{grouped}{doubt}")
+}
+
+/// A share to the whole percent: more digits than that no disk repeats.
+fn whole_percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// What stands beside the commits a second of someone else's load.

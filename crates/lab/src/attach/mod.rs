@@ -14,6 +14,7 @@ mod observe;
 mod plan;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use walwright_record::{
@@ -65,7 +66,8 @@ pub async fn record(
     let store = lab.store()?;
     let (recorder, thread) = Recorder::start(store.begin(&header)?);
     let notes = Notes { recorder, observer };
-    let session = Session { plan, params, notes, stop };
+    let lab = lab.directory().to_owned();
+    let session = Session { lab, plan, params, notes, stop };
 
     let ended = session.go(&header.id).await;
     let (state, why) = match &ended {
@@ -135,6 +137,7 @@ struct Ended {
 
 /// What every stage needs.
 struct Session {
+    lab: PathBuf,
     plan: RecordPlan,
     params: ConnectParams,
     notes: Notes,

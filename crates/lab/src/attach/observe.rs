@@ -1,5 +1,6 @@
 //! What is seen of server and host: facts before sampling, and sampling itself.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,7 +47,12 @@ pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
     let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());
     let facts = blocking(move || walwright_probe::host_facts(data.as_deref(), wal.as_deref()));
     let facts = facts.await?;
+    let mount = facts.wal_disk.as_ref().map(|disk| PathBuf::from(&disk.mount));
     notes.recorder.write(move |writer| writer.host(&facts));
+    let mount = mount.filter(|_| host.local);
+    if let Some(known) = mount.and_then(|m| crate::storage::known_at(&session.lab, &m)) {
+        notes.recorder.write(move |writer| writer.storage_measured(&known));
+    }
     // Under load a processor's speed says how busy the machine is, not how fast.
     if host.local && matches!(session.plan.until, Until::CommandEnds(_)) {
         notes.observer.notice(Progress::Step("processor speed"));

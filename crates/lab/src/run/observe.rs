@@ -87,9 +87,14 @@ async fn describe_host(
     let (data, wal) = (host.data_directory.clone(), host.wal_directory.clone());
     let facts =
         blocking(move || walwright_probe::host_facts(data.as_deref(), wal.as_deref())).await?;
+    let mount = facts.wal_disk.as_ref().map(|disk| PathBuf::from(&disk.mount));
     context.recorder.write(move |writer| writer.host(&facts));
     if !host.local {
         return Ok(());
+    }
+    let known = mount.and_then(|mount| crate::storage::known_at(&context.lab, &mount));
+    if let Some(known) = known {
+        context.recorder.write(move |writer| writer.storage_measured(&known));
     }
     context.observer.notice(Progress::Step("processor speed"));
     let cpu = blocking(walwright_probe::cpu_probe).await?;

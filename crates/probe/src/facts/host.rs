@@ -137,7 +137,8 @@ pub fn host_facts(data_directory: Option<&Path>, wal_directory: Option<&Path>) -
     }
 }
 
-fn disk_facts(directory: &Path) -> Option<DiskFacts> {
+/// The file system and device under a directory; `None` where it cannot be entered.
+pub(crate) fn disk_facts(directory: &Path) -> Option<DiskFacts> {
     let mount = mount_of(directory)?;
     let device = device_of(directory);
     let free_bytes = nix::sys::statvfs::statvfs(directory)

@@ -10,6 +10,7 @@ mod virtualisation;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use host::disk_facts;
 pub use host::host_facts;
 pub use schema_audit::{partition_plans, schema_facts};
 pub use settings::settings;

@@ -102,6 +102,7 @@ impl Reader<'_> {
                 "client" => record.client = Some(self.json(name, body)?),
                 "instrument" => record.instrument = Some(self.json(name, body)?),
                 "storage" => record.storage = Some(self.json(name, body)?),
+                "storage_measured" => record.storage_measured = Some(self.json(name, body)?),
                 "cpu" => record.cpu = Some(self.json(name, body)?),
                 other => {
                     if let Some(measure) = other.strip_prefix("side:") {

@@ -9,7 +9,7 @@ use super::{StoreError, connect};
 use crate::{
     ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
     PhaseName, RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram,
-    StorageProbe, TargetFacts, Timestamp, Warning, WorkloadFacts,
+    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, Warning, WorkloadFacts,
 };
 
 /// Writes one run; each call is durable against the death of this process.
@@ -123,6 +123,11 @@ impl RunWriter {
     /// Stores the flush latency measured before the run.
     pub fn storage(&mut self, probe: &StorageProbe) -> Result<(), StoreError> {
         self.fact("storage", probe)
+    }
+
+    /// Stores what the disk under the WAL is known to be able to do.
+    pub fn storage_measured(&mut self, of: &StorageMeasurement) -> Result<(), StoreError> {
+        self.fact("storage_measured", of)
     }
 
     /// Stores the processor speed measured before the run.

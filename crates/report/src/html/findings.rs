@@ -3,7 +3,7 @@
 use walwright_diagnose::{Diagnosis, Finding};
 
 use super::page::{ActionView, FindingView, Findings};
-use crate::diagnosis as say;
+use crate::{diagnosis as say, words};
 
 /// The section; `None` for a record without a measured window.
 pub(super) fn section(of: &Diagnosis) -> Option<Findings> {
@@ -12,6 +12,7 @@ pub(super) fn section(of: &Diagnosis) -> Option<Findings> {
     }
     Some(Findings {
         verdict: of.verdict.clone(),
+        storage: of.storage.as_ref().map(|used| words::storage_use(used, of.window)),
         told: of.findings.iter().map(view).collect(),
         not_observable: of.not_observable.clone(),
     })

@@ -13,6 +13,7 @@ mod latency;
 mod page;
 mod scaling;
 mod statements;
+mod storage;
 mod time;
 mod timeline;
 mod wal;
@@ -27,9 +28,10 @@ use crate::{format, words};
 pub use compare::comparison;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
 pub use scaling::scaling;
+pub use storage::storage;
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
-const STYLE: &str = include_str!("../../templates/report.css");
+pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// The page could not be made from its template.

@@ -86,6 +86,8 @@ pub(super) struct Doubt {
 /// What is diagnosed.
 #[derive(Debug, Serialize)]
 pub(super) struct Findings {
+    /// Flushes against the disk's ceiling.
+    pub(super) storage: Option<String>,
     pub(super) verdict: String,
     pub(super) told: Vec<FindingView>,
     pub(super) not_observable: Vec<String>,

@@ -4,7 +4,7 @@ use walwright_diagnose::Summary;
 use walwright_record::Record;
 
 use super::page::Fact;
-use crate::format;
+use crate::{format, words};
 
 /// The write-ahead log.
 pub(super) fn wal(summary: &Summary) -> Vec<Fact> {
@@ -74,6 +74,12 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
             facts.push(Fact::new("Storage flush before the run", value).note(how));
         }
         None => facts.push(Fact::new("Storage flush before the run", "not measured")),
+    }
+    if let Some(used) = &summary.storage {
+        facts.push(
+            Fact::new("Flushes against the disk's ceiling", words::storage_figure(used))
+                .note(words::storage_use(used, summary.window)),
+        );
     }
     if let Some(rows) = &summary.rows {
         let unit = rows.unit.name();

@@ -4,6 +4,7 @@
 //! paper. Everything from outside is escaped here, by [`escape`].
 
 mod axis;
+pub(crate) mod curves;
 mod distribution;
 mod label;
 pub(crate) mod overlay;
@@ -17,6 +18,7 @@ mod unit;
 use std::fmt::Write;
 
 pub(crate) use distribution::{Mark, histogram, percentile_curve};
+pub(crate) use label::shortened;
 pub(crate) use panel::{Marks, Panel, Rule, Track};
 pub(crate) use thin::{Point, mean};
 pub(crate) use timeline::{Checkpoint, HoverSheet, Span, SpanKind, TimeFrame, Timeline};

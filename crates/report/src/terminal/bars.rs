@@ -77,7 +77,7 @@ fn line(row: &Row, largest: f64, room: usize, style: &Style) -> String {
 }
 
 /// A bar of `length` columns; Unicode has eighths of a column.
-fn bar(length: f64, unicode: bool) -> String {
+pub(super) fn bar(length: f64, unicode: bool) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if !unicode {
         return "#".repeat(length.round() as usize);

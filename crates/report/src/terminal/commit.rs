@@ -34,6 +34,9 @@ pub fn commit(record: &Record, of: &CommitAnatomy, style: &Style) -> String {
             known(of.flushing.map(format::percent))
         ),
     );
+    if let Some(used) = &of.storage {
+        page.field("The disk", &words::storage_use(used, record.window().map(|w| w.length())));
+    }
     let times = of.mean_flush.zip(of.storage_flush).map(|(mean, storage)| {
         let factor = mean.as_secs_f64() / storage.as_secs_f64();
         format!("; {} times the storage's own {}", format::number(factor), format::latency(storage))

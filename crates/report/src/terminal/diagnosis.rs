@@ -4,7 +4,7 @@
 use walwright_diagnose::{Books, Diagnosis, DiagnosisId, Finding, Kind};
 
 use super::style::{Ansi, Style};
-use crate::{diagnosis as say, format};
+use crate::{diagnosis as say, format, words};
 
 /// Columns of the names at the left of a finding.
 const NAMES: usize = 10;
@@ -22,6 +22,10 @@ pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
     ));
     page.gap();
     page.text(&of.verdict, "", Some(Ansi::Bold));
+    if let Some(used) = &of.storage {
+        page.gap();
+        page.text(&words::storage_use(used, of.window), "", None);
+    }
     for finding in of.findings.iter().filter(|f| f.kind != Kind::Information) {
         page.finding(finding);
     }

@@ -6,7 +6,8 @@ mod compare;
 mod diagnosis;
 mod scaling;
 mod server;
-mod style;
+mod storage;
+pub(crate) mod style;
 
 use walwright_diagnose::{Diagnosis, LoadSummary, Summary};
 use walwright_record::Record;
@@ -16,6 +17,7 @@ pub use commit::commit;
 pub use compare::comparison;
 pub use diagnosis::{diagnosis, explanation};
 pub use scaling::{scaling, scaling_styled};
+pub use storage::{storage, storage_list};
 use style::Ansi;
 pub use style::Style;
 
@@ -213,6 +215,9 @@ impl Page<'_> {
         }
         if let Some(probe) = &record.storage {
             lists.push(("Storage", server::storage(probe)));
+        }
+        if let Some(used) = &summary.storage {
+            lists.push(("Disk", vec![words::storage_figure(used)]));
         }
         if !lists.is_empty() {
             self.gap();

@@ -18,7 +18,7 @@ const WIDEST: usize = 100;
 
 /// ANSI attributes; the terminal's own palette decides what they look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ansi {
+pub(crate) enum Ansi {
     Bold,
     Faint,
     Red,
@@ -58,11 +58,11 @@ impl Style {
         Style { width: width.clamp(NARROWEST, WIDEST), colour, unicode }
     }
 
-    pub(super) fn paint(&self, ansi: Ansi, text: &str) -> String {
+    pub(crate) fn paint(&self, ansi: Ansi, text: &str) -> String {
         self.sequence(ansi.code(), text)
     }
 
-    pub(super) fn paint_bold(&self, ansi: Ansi, text: &str) -> String {
+    pub(crate) fn paint_bold(&self, ansi: Ansi, text: &str) -> String {
         self.sequence(&format!("1;{}", ansi.code()), text)
     }
 
@@ -76,7 +76,7 @@ impl Style {
 
     /// Breaks text between words into lines that fit after `indent` columns.
     /// At least one line, also of nothing.
-    pub(super) fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
+    pub(crate) fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
         let text = printable(text);
         self.fill(words(&text).into_iter(), " ", indent)
     }
@@ -113,7 +113,7 @@ impl Style {
     }
 
     /// The lines as one text, in letters the terminal has.
-    pub(super) fn finish(&self, lines: &[String]) -> String {
+    pub(crate) fn finish(&self, lines: &[String]) -> String {
         let mut text = lines.join("\n");
         text.push('\n');
         if self.unicode { text } else { ascii(&text) }
@@ -148,7 +148,7 @@ fn columns(text: &str) -> usize {
 }
 
 /// Text from outside must not move the cursor or colour the screen.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

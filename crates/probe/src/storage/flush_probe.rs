@@ -1,68 +1,19 @@
 //! Flush latency where the WAL lies.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use walwright_record::StorageProbe;
+use walwright_record::{FlushMethod, StorageProbe};
 
+use super::flush::{flush, open_flags};
+use super::scratch::{self, Scratch};
+use super::{PAGE, SEGMENT};
 use crate::ProbeError;
 
-/// Size of a WAL page (`XLOG_BLCKSZ` as built by default), and of one write.
-const BLOCK: usize = 8192;
-/// Size of a WAL segment as built by default; the file is written whole first,
-/// as PostgreSQL does, so that flushes do not wait for the allocation of space.
-const FILE_BYTES: usize = 16 << 20;
 /// Flushes that are not counted: the first ones still write the file's own metadata.
 const WARM_UP: u64 = 8;
-
-/// How `wal_sync_method` makes a write durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Fdatasync,
-    Fsync,
-    OpenDatasync,
-    OpenSync,
-}
-
-impl Method {
-    fn parse(name: &str) -> Option<Method> {
-        match name {
-            "fdatasync" => Some(Method::Fdatasync),
-            "fsync" => Some(Method::Fsync),
-            "open_datasync" => Some(Method::OpenDatasync),
-            "open_sync" => Some(Method::OpenSync),
-            _ => None,
-        }
-    }
-
-    fn open_flags(self) -> i32 {
-        match self {
-            Method::Fdatasync | Method::Fsync => 0,
-            Method::OpenDatasync => libc::O_DSYNC,
-            Method::OpenSync => libc::O_SYNC,
-        }
-    }
-
-    fn flush(self, file: &File) -> io::Result<()> {
-        match self {
-            Method::Fdatasync => file.sync_data(),
-            Method::Fsync => file.sync_all(),
-            Method::OpenDatasync | Method::OpenSync => Ok(()),
-        }
-    }
-}
-
-/// Removes the file however the measurement ends.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// Writes 8 kB and flushes, again and again for about `budget`, in a file of its
 /// own in `directory`, and removes the file.
@@ -82,7 +33,8 @@ pub fn storage_probe(
     least: Duration,
     budget: Duration,
 ) -> Result<StorageProbe, ProbeError> {
-    let kind = Method::parse(method).ok_or_else(|| ProbeError::SyncMethod(method.to_owned()))?;
+    let kind =
+        FlushMethod::from_name(method).ok_or_else(|| ProbeError::SyncMethod(method.to_owned()))?;
     let times = measure(directory, kind, least, budget)
         .map_err(|source| ProbeError::Storage { path: directory.to_owned(), source })?;
     let lengthened = format!("{method} lengthened to {:.3} ms", least.as_secs_f64() * 1e3);
@@ -92,27 +44,22 @@ pub fn storage_probe(
 
 fn measure(
     directory: &Path,
-    method: Method,
+    method: FlushMethod,
     least: Duration,
     budget: Duration,
 ) -> io::Result<Vec<Duration>> {
-    let path = directory.join(format!(".walwright-flush-{}", std::process::id()));
-    let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-    let _removed = Removed(path.clone());
-    let block = vec![0x57_u8; BLOCK];
-    for offset in (0..FILE_BYTES).step_by(BLOCK) {
-        file.write_all_at(&block, offset as u64)?;
-    }
-    file.sync_all()?;
-    let file = OpenOptions::new().write(true).custom_flags(method.open_flags()).open(&path)?;
+    scratch::sweep(directory);
+    let scratch = Scratch::written(directory, SEGMENT)?;
+    let file = scratch.reopen(open_flags(method))?;
+    let block = [0x57_u8; PAGE];
     let mut times = Vec::new();
     let started = Instant::now();
     let mut number = 0_u64;
     while started.elapsed() < budget || times.is_empty() {
-        let offset = (number * BLOCK as u64) % FILE_BYTES as u64;
+        let offset = (number * PAGE as u64) % SEGMENT;
         let before = Instant::now();
         file.write_all_at(&block, offset)?;
-        method.flush(&file)?;
+        flush(method, &file)?;
         std::thread::sleep(least.saturating_sub(before.elapsed()));
         let took = before.elapsed();
         if number >= WARM_UP {
@@ -132,7 +79,7 @@ fn summary(directory: &Path, method: &str, mut times: Vec<Duration>) -> StorageP
     StorageProbe {
         path: directory.display().to_string(),
         method: method.to_owned(),
-        block_bytes: BLOCK as u32,
+        block_bytes: PAGE as u32,
         flushes: times.len() as u64,
         p50: quantile(0.5),
         p99: quantile(0.99),

@@ -1,0 +1,134 @@
+//! `walwright storage`: what disks can do.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::json;
+use walwright_lab::{
+    Lab, Stop, StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
+};
+use walwright_record::StorageMeasurement;
+use walwright_report::terminal::{self, Style};
+use walwright_report::{format, html};
+
+use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
+use crate::commands::report::write_file;
+use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::output::{Output, exit, print};
+
+/// Time between lines of progress where they cannot be written over.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Measures, lists or shows.
+pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    match args.command {
+        None => measure(lab, args.measure, output),
+        Some(StorageCommand::List) => {
+            let all = storage_measurements(lab)?;
+            output.result(&all, || terminal::storage_list(&all, &style(output)))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(StorageCommand::Show { name, html }) => {
+            let found = find_storage(lab, &name)?;
+            if let Some(path) = &html {
+                write_page(&found, path)?;
+            }
+            show(&found, html.as_deref(), output)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn style(output: &Output) -> Style {
+    Style::for_terminal(crate::show::terminal_width(), output.colour)
+}
+
+fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let quiet = args.quiet;
+    let choice =
+        StorageChoice { wal: args.wal_dir, data: args.data_dir, each: args.each, size: args.size };
+    let plan = choice.plan()?;
+    if !quiet {
+        eprintln!("measuring {} for about {}", plan.wal.display(), format::length(plan.estimate()));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    runtime.spawn(stop_on_signal(stop.clone()));
+    let progress = Progress::new(quiet);
+    let measured = measure_storage(lab, &plan, &stop, &|step| progress.show(&step));
+    progress.end();
+    runtime.shutdown_timeout(FAREWELL);
+    let measured = measured?;
+    if !measured.complete {
+        show(&measured, None, output)?;
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    let page = lab.directory().join("reports").join(format!("storage-{}.html", measured.id));
+    // The figures are worth more than the page: a full disk must not take them away.
+    let written = write_page(&measured, &page);
+    show(&measured, written.is_ok().then_some(page.as_path()), output)?;
+    written?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_page(of: &StorageMeasurement, path: &Path) -> anyhow::Result<()> {
+    write_file(path, &html::storage(of)?)
+}
+
+fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow::Result<()> {
+    if output.json {
+        return output.print_json(&json!({ "storage": of, "page": page }));
+    }
+    let mut text = terminal::storage(of, &style(output));
+    if let Some(page) = page {
+        text.push_str(&format!("\nplots: {}\n", page.display()));
+    }
+    print(&text)
+}
+
+/// Progress on standard error: one line that is written over on a terminal, else a line
+/// every few seconds.
+struct Progress {
+    quiet: bool,
+    terminal: bool,
+    last: Cell<Option<Instant>>,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Progress {
+        Progress { quiet, terminal: std::io::stderr().is_terminal(), last: Cell::new(None) }
+    }
+
+    fn show(&self, step: &StorageStep) {
+        if self.quiet {
+            return;
+        }
+        let line = format!("{:>3} of {}  {}", step.done + 1, step.of, step.what);
+        let mut to = std::io::stderr().lock();
+        // Nobody to show it to is no reason to stop measuring.
+        let _ = if self.terminal {
+            let width = crate::show::terminal_width().saturating_sub(1);
+            let line: String = line.chars().take(width).collect();
+            write!(to, "\r\x1b[K{line}").and_then(|()| to.flush())
+        } else if self.last.get().is_none_or(|last| last.elapsed() >= EVERY) {
+            self.last.set(Some(Instant::now()));
+            writeln!(to, "{line}")
+        } else {
+            Ok(())
+        };
+    }
+
+    fn end(&self) {
+        if self.terminal && !self.quiet {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
