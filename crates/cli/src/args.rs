@@ -1,6 +1,8 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod experiment;
 mod observe;
+mod prove;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +10,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use experiment::{ExperimentArgs, ExperimentCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
+pub use prove::ProveArgs;
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -76,6 +80,10 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),
+    /// Do an experiment: arms against a baseline, in blocks of runs from the same data.
+    Experiment(Box<ExperimentArgs>),
+    /// Prove a finding: try what it advises beside the run as it was.
+    Prove(Box<ProveArgs>),
     /// List the runs of the lab.
     #[command(visible_alias = "list")]
     Runs,

@@ -9,6 +9,7 @@
 //!   fixing it can gain, what to type ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`compare::compare`] lays runs beside each other.
+//! - [`experiment`] judges arms of an experiment against its baseline.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
 //!
@@ -28,6 +29,7 @@ pub mod compare;
 mod counters;
 mod cpu;
 mod diagnosis;
+pub mod experiment;
 mod explain;
 mod finding;
 mod gain;

@@ -5,6 +5,7 @@
 //! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
 //!   ticket or a chat.
 //! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other.
+//! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
@@ -13,6 +14,7 @@
 
 mod compared;
 mod diagnosis;
+mod experimented;
 pub mod format;
 pub mod html;
 pub mod markdown;
@@ -20,3 +22,8 @@ mod settings;
 mod svg;
 pub mod terminal;
 mod words;
+
+/// The value of a compared figure with its unit, as tables write it.
+pub fn metric_value(unit: walwright_diagnose::compare::FigureUnit, value: f64) -> String {
+    compared::value(unit, Some(value))
+}

@@ -106,7 +106,8 @@ pub async fn stop_on_signal(stop: Stop) {
     }
 }
 
-fn plan(args: RunArgs) -> RunPlan {
+/// What is asked for on the command line.
+pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
         Some(dsn) => TargetPlan::Attached { dsn, init: args.init },
         None => TargetPlan::Embedded {
@@ -116,6 +117,7 @@ fn plan(args: RunArgs) -> RunPlan {
             keep: args.keep,
             tcp: args.tcp,
             flush_latency: args.flush_latency,
+            restored: None,
         },
     };
     let schedule = match args.rate {

@@ -6,7 +6,9 @@ use thiserror::Error;
 use walwright_driver::LoadError;
 use walwright_probe::ProbeError;
 use walwright_record::StoreError;
-use walwright_server::{ClusterError, ConnectError, InstallError, PlacesError, TargetError};
+use walwright_server::{
+    ClusterError, ConnectError, InstallError, PlacesError, SnapshotError, TargetError,
+};
 use walwright_workload::WorkloadError;
 
 /// A run that could not be begun, or not be ended.
@@ -31,6 +33,9 @@ pub enum RunError {
     /// The cluster could not be made or started.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Data could not be put at rest or restored.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// The connection string is not right.
     #[error(transparent)]
     Target(#[from] TargetError),

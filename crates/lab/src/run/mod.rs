@@ -11,6 +11,7 @@ mod plan;
 mod scale;
 mod settle;
 mod side;
+mod snapshot;
 mod target;
 mod wire_options;
 
@@ -29,7 +30,8 @@ use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
 pub use kept::Kept;
-pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
+pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, WorkloadPlan};
+pub(crate) use snapshot::snapshot;
 
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
@@ -222,8 +224,13 @@ impl Context {
         checks::flushes_can_be_lengthened(&client, target).await?;
         if self.plan.initialises() {
             self.phase(PhaseName::Load);
-            load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
-                .await?;
+            match self.plan.restored() {
+                Some(restored) => load_data::change(&restored.changes, &client).await?,
+                None => {
+                    let (params, jobs) = (&target.params, self.plan.load_jobs);
+                    load_data::load(&self.job, params, jobs, self.observer.as_ref()).await?;
+                }
+            }
             if target.kind == TargetKind::Embedded {
                 load_data::checkpoint(&client).await?;
             }

@@ -6,6 +6,7 @@
 
 mod compare;
 mod cpu_panel;
+mod experiment;
 mod facts;
 mod findings;
 mod headline;
@@ -24,6 +25,7 @@ use walwright_record::Record;
 
 use crate::{format, words};
 pub use compare::comparison;
+pub use experiment::experiment;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");

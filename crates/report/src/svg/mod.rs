@@ -5,6 +5,7 @@
 
 mod axis;
 mod distribution;
+pub(crate) mod forest;
 mod label;
 pub(crate) mod overlay;
 mod panel;

@@ -4,6 +4,7 @@ mod bars;
 mod commit;
 mod compare;
 mod diagnosis;
+mod experiment;
 mod server;
 mod style;
 
@@ -14,6 +15,7 @@ use crate::{format, words};
 pub use commit::commit;
 pub use compare::comparison;
 pub use diagnosis::{diagnosis, explanation};
+pub use experiment::experiment;
 use style::Ansi;
 pub use style::Style;
 
