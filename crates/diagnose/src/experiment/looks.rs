@@ -144,6 +144,6 @@ mod tests {
         assert_eq!(look(|_| 1.0), Some(Look::Clear), "certainly no change that matters");
         let scatter = [1.3, 0.75, 1.2, 0.8, 1.1, 0.9];
         assert_eq!(look(|b| scatter[b % 6]), Some(Look::Hopeless));
-        assert_eq!(look(|b| 1.0 + 0.1 * (b % 3) as f64 - 0.05), Some(Look::Open));
+        assert_eq!(look(|b| 0.98 + 0.07 * (b % 3) as f64), Some(Look::Open));
     }
 }

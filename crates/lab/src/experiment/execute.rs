@@ -255,7 +255,9 @@ impl Session<'_> {
             }
             // What was looked at before it was killed is looked at again: the same runs
             // give the same answer.
-            let judged = whole.judged(cells, &whole.metrics[0]);
+            let so_far: Vec<Cell> =
+                cells.iter().filter(|cell| cell.block <= block).cloned().collect();
+            let judged = whole.judged(&so_far, &whole.metrics[0]);
             if left(whole, cells) != before {
                 let names = judged.arms.iter().map(|arm| arm.name.clone());
                 let arms: Vec<_> = names.zip(whole.outlooks(&judged)).collect();
