@@ -1,7 +1,9 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod experiment;
 mod journal;
 mod observe;
+mod prove;
 mod run;
 mod storage;
 
@@ -11,8 +13,10 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use experiment::{ExperimentArgs, ExperimentCommand};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
+pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 
@@ -82,6 +86,10 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),
+    /// Do an experiment: arms against a baseline, in blocks of runs from the same data.
+    Experiment(Box<ExperimentArgs>),
+    /// Prove a finding: try what it advises beside the run as it was.
+    Prove(Box<ProveArgs>),
     /// List the runs of the lab.
     #[command(visible_alias = "list")]
     Runs,

@@ -30,6 +30,8 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
         Some(Command::Record(args)) => commands::record::execute(&lab, *args, output),
         Some(Command::Compare(args)) => commands::compare::execute(&lab, &args, output),
+        Some(Command::Experiment(args)) => commands::experiment::execute(&lab, *args, output),
+        Some(Command::Prove(args)) => commands::prove::execute(&lab, *args, output),
         Some(Command::Guard(args)) => commands::record::guard(&args),
         Some(Command::Runs) => commands::runs::list(&lab, output),
         Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),

@@ -12,6 +12,8 @@ use crate::args::Colour;
 pub mod exit {
     /// Something failed.
     pub const FAILED: u8 = 1;
+    /// What was typed, or a plan, is not right; clap exits so too.
+    pub const USAGE: u8 = 2;
     /// The run was interrupted or lost its server; its record is kept.
     pub const INTERRUPTED: u8 = 3;
     /// Left by a second signal: 128 + SIGINT, as shells report it.

@@ -10,6 +10,7 @@
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`compare::compare`] lays runs beside each other.
 //! - [`scaling::scaling`] reads a sweep over clients.
+//! - [`experiment`] judges arms of an experiment against its baseline.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
 //!
@@ -29,6 +30,7 @@ pub mod compare;
 mod counters;
 mod cpu;
 mod diagnosis;
+pub mod experiment;
 mod explain;
 mod finding;
 mod gain;

@@ -3,11 +3,13 @@
 //! [`run`] is the main job: prepare a target, load data, warm up, measure,
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
+//! [`experiment`] compares arms with a baseline, run by run from the same data.
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record. [`sweep`] does a run at each of several client counts, from the same data.
 
 mod attach;
 mod ceiling;
+pub mod experiment;
 pub mod journal;
 mod lab_dir;
 mod notes;
@@ -26,8 +28,8 @@ pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
 pub use run::{
-    Finished, Kept, LoadChoice, PreparedCluster, ProbePlan, RunError, RunPlan, TargetPlan,
-    WorkloadPlan, prepare, run,
+    Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, WorkloadPlan,
+    run,
 };
 pub use stop::Stop;
 pub use storage::{

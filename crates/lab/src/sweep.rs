@@ -11,11 +11,17 @@ use std::sync::Arc;
 use rand::seq::SliceRandom;
 use walwright_record::{RunHeader, RunId, RunState, Timestamp};
 
-use crate::run::{Finished, RunError, RunPlan, TargetPlan, prepare, run};
-use crate::{Lab, Observer, Stop};
+use walwright_server::Snapshot;
+
+use crate::run::{Finished, Restored, RunError, RunPlan, TargetPlan, blocking, filled, run};
+use crate::{Lab, Observer, Progress, Stop};
 
 /// What the name of every sweep begins with.
 const PREFIX: &str = "sweep-";
+
+/// Name of the data at rest inside the directory of the cluster that they were loaded into:
+/// they go with it, also when walwright is killed.
+const DATA: &str = "prepared";
 
 /// What a sweep is asked to do.
 #[derive(Debug, Clone)]
@@ -81,11 +87,23 @@ pub async fn sweep(
         Some(label) => format!("{label} {name}"),
         None => name.clone(),
     });
-    if let TargetPlan::Embedded { .. } = template.target {
-        let most = plan.clients.iter().copied().max().unwrap_or(1);
-        let watcher = observer.preparing();
-        template.target = TargetPlan::Prepared(prepare(&template, most, &stop, watcher).await?);
-    }
+    // It goes with its directory, in which the data are kept, when the sweep ends.
+    let _filled = match &template.target {
+        TargetPlan::Embedded { .. } => {
+            let watcher = observer.preparing();
+            template.check()?;
+            let cluster = filled(&template, &stop, &watcher).await?;
+            watcher.notice(Progress::Step("keeping a copy of the data that every run starts from"));
+            let kept = cluster.clone();
+            let taken = blocking(move || Snapshot::take(&kept, &kept.dir().join(DATA)));
+            let (snapshot, _) = taken.await??;
+            if let TargetPlan::Embedded { restored, .. } = &mut template.target {
+                *restored = Some(Restored { snapshot, changes: Vec::new() });
+            }
+            Some(cluster)
+        }
+        TargetPlan::Attached { .. } => None,
+    };
     let order = order(&plan.clients, plan.repeats);
     let mut swept = Swept { name, runs: Vec::new(), interrupted: false, error: None };
     for (place, clients) in order.iter().enumerate() {

@@ -8,6 +8,7 @@
 //!   [`html::scaling`] and [`terminal::scaling`] those of a sweep over clients.
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
 //!   history of experiments and decisions.
+//! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
 //! - [`format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
@@ -16,6 +17,7 @@
 
 mod compared;
 mod diagnosis;
+mod experimented;
 pub mod format;
 pub mod html;
 pub mod journal;
@@ -26,3 +28,8 @@ mod storage;
 mod svg;
 pub mod terminal;
 mod words;
+
+/// The value of a compared figure with its unit, as tables write it.
+pub fn metric_value(unit: walwright_diagnose::compare::FigureUnit, value: f64) -> String {
+    compared::value(unit, Some(value))
+}

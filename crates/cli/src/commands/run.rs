@@ -125,6 +125,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
             keep: args.keep,
             tcp: args.tcp,
             flush_latency: args.flush_latency,
+            restored: None,
         },
     };
     let schedule = match args.rate {

@@ -1,7 +1,9 @@
 //! The figures of a run that are compared, and their changes.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use walwright_record::{Record, Source};
+use walwright_record::{Record, RunHeader, RunId, RunState, Source, Timestamp};
 use walwright_stats::{Estimate, Interval, holm};
 
 use super::effect::{Basis, effect};
@@ -53,6 +55,51 @@ pub enum Better {
     Higher,
     /// Less.
     Lower,
+}
+
+/// What a figure is, whatever run it is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FigureKind {
+    /// A short stable name.
+    pub key: String,
+    /// What a person calls it.
+    pub name: String,
+    /// Where it belongs.
+    pub section: Section,
+    /// Its unit.
+    pub unit: FigureUnit,
+    /// Which way is better, where one is.
+    pub better: Option<Better>,
+}
+
+/// Every figure that runs are compared by, in the order they are shown.
+pub fn figure_kinds() -> Vec<FigureKind> {
+    let record = Record::new(RunHeader {
+        id: RunId(String::new()),
+        started: Timestamp(0),
+        ended: None,
+        state: RunState::Complete,
+        walwright_version: String::new(),
+        command: String::new(),
+        label: None,
+        workload: String::new(),
+        target: String::new(),
+        error: None,
+    });
+    let kind = |figure: Figure| FigureKind {
+        key: figure.key,
+        name: figure.name,
+        section: figure.section,
+        unit: figure.unit,
+        better: figure.better,
+    };
+    figures(&record, &crate::summary(&record)).0.into_iter().map(kind).collect()
+}
+
+/// The figures of one run by their keys; what is not known of it is absent.
+pub fn run_figures(record: &Record, summary: &Summary) -> BTreeMap<String, f64> {
+    let known = figures(record, summary).0.into_iter();
+    known.filter_map(|figure| Some((figure.key, figure.value.filter(|v| v.is_finite())?))).collect()
 }
 
 /// A figure of one run.

@@ -24,8 +24,8 @@ use crate::{Summary, WorkUnit, latency, transactions};
 
 pub use differences::{Divergence, DivergenceKind};
 pub use effect::{Basis, Effect};
-pub use figures::{Better, FigureUnit, Section};
-pub use statements::{ComparedStatement, StatementSide};
+pub use figures::{Better, FigureKind, FigureUnit, Section, figure_kinds, run_figures};
+pub use statements::{ComparedStatement, StatementSide, compared as compared_statements};
 pub use verdict::{Finding, Verdict};
 pub(crate) use windows::commit_rates;
 

@@ -68,7 +68,7 @@ fn normalised(text: &str) -> String {
 }
 
 /// The statements of all groups, those with the largest change of time first.
-pub(super) fn compared(groups: &[RunGroup]) -> Vec<ComparedStatement> {
+pub fn compared(groups: &[RunGroup]) -> Vec<ComparedStatement> {
     let sides: Vec<Option<BTreeMap<String, StatementSide>>> = groups.iter().map(of_group).collect();
     let mut texts: Vec<&String> = sides.iter().flatten().flat_map(BTreeMap::keys).collect();
     texts.sort();

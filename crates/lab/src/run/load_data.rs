@@ -67,6 +67,14 @@ fn default_jobs() -> usize {
     (processors / 2).clamp(1, MOST_JOBS)
 }
 
+/// Changes data that were restored, statement by statement.
+pub(super) async fn change(changes: &[String], client: &Client) -> Result<(), RunError> {
+    for sql in changes {
+        client.batch_execute(sql).await.map_err(failed(sql))?;
+    }
+    Ok(())
+}
+
 /// What the workload wants done before every run.
 pub(super) async fn before_run(plan: &Plan, client: &Client) -> Result<(), RunError> {
     steps(client, &plan.before_run).await

@@ -8,10 +8,10 @@ mod kept;
 mod load_data;
 mod observe;
 mod plan;
-mod prepared;
 mod scale;
 mod settle;
 mod side;
+mod snapshot;
 mod target;
 mod wire_options;
 
@@ -30,8 +30,8 @@ use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
 pub use kept::Kept;
-pub use plan::{LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
-pub use prepared::{PreparedCluster, prepare};
+pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, WorkloadPlan};
+pub(crate) use snapshot::{filled, snapshot};
 
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
@@ -223,8 +223,16 @@ impl Context {
         checks::enough_connections(self.clients(), &client, target).await?;
         checks::flushes_can_be_lengthened(&client, target).await?;
         if self.plan.initialises() {
-            if !matches!(self.plan.target, TargetPlan::Prepared(_)) {
-                self.fill(target, &client).await?;
+            self.phase(PhaseName::Load);
+            match self.plan.restored() {
+                Some(restored) => load_data::change(&restored.changes, &client).await?,
+                None => {
+                    let (params, jobs) = (&target.params, self.plan.load_jobs);
+                    load_data::load(&self.job, params, jobs, self.observer.as_ref()).await?;
+                }
+            }
+            if target.kind == TargetKind::Embedded {
+                load_data::checkpoint(&client).await?;
             }
             load_data::before_run(&self.job, &client).await?;
         } else {
@@ -238,17 +246,6 @@ impl Context {
         let load = drive::load_plan(self, target);
         self.calibrate(&load).await?;
         Ok(Ready { client, seen, before, load })
-    }
-
-    /// Creates the workload's tables and fills them.
-    async fn fill(&self, target: &Target, client: &tokio_postgres::Client) -> Result<(), RunError> {
-        self.phase(PhaseName::Load);
-        load_data::load(&self.job, &target.params, self.plan.load_jobs, self.observer.as_ref())
-            .await?;
-        match target.kind {
-            TargetKind::Embedded => load_data::checkpoint(client).await,
-            TargetKind::Attached => Ok(()),
-        }
     }
 
     async fn unless_stopped<T>(
@@ -387,7 +384,7 @@ struct Ready {
 }
 
 /// Runs blocking work off the asynchronous threads.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RunError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| RunError::Internal("a blocking stage"))

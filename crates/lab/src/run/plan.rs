@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walwright_record::Schedule;
+use walwright_server::Snapshot;
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
-use super::{PreparedCluster, RunError};
+use super::RunError;
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -47,6 +48,8 @@ pub enum TargetPlan {
         tcp: bool,
         /// Least time of every flush of the server.
         flush_latency: Option<Duration>,
+        /// Data to begin with instead of loading the workload's.
+        restored: Option<Restored>,
     },
     /// Someone's server.
     Attached {
@@ -55,8 +58,16 @@ pub enum TargetPlan {
         /// Whether the workload may create and fill its tables there.
         init: bool,
     },
-    /// A cluster that was filled before, restored for this run.
-    Prepared(PreparedCluster),
+}
+
+/// A data directory at rest with the workload's data in it, and what is changed in it
+/// before the load.
+#[derive(Debug, Clone)]
+pub struct Restored {
+    /// The data directory.
+    pub snapshot: Snapshot,
+    /// Statements, each sent alone.
+    pub changes: Vec<String>,
 }
 
 /// The workload to run.
@@ -108,7 +119,7 @@ pub struct ProbePlan {
 
 impl RunPlan {
     /// The workload, read.
-    pub(super) fn workload(&self) -> Result<Workload, RunError> {
+    pub(crate) fn workload(&self) -> Result<Workload, RunError> {
         let files = self
             .workload
             .files
@@ -126,7 +137,7 @@ impl RunPlan {
     }
 
     /// What is to be done with the workload.
-    pub(super) fn job(&self, workload: &Workload) -> Result<Plan, RunError> {
+    pub(crate) fn job(&self, workload: &Workload) -> Result<Plan, RunError> {
         let mut settings = Settings::of(workload);
         if let Some(scale) = self.workload.scale {
             settings.scale = scale;
@@ -142,7 +153,7 @@ impl RunPlan {
     }
 
     /// What no part of the plan shows alone.
-    pub(super) fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         use walwright_driver::{Mode, Protocol};
         match (self.load.mode, self.load.protocol) {
             (Mode::Lean, Some(Protocol::Simple | Protocol::Extended)) => {
@@ -157,11 +168,19 @@ impl RunPlan {
         self.workload.scale.is_none() && !self.initialises()
     }
 
+    /// What stands in place of loading the workload's data.
+    pub(super) fn restored(&self) -> Option<&Restored> {
+        match &self.target {
+            TargetPlan::Embedded { restored, .. } => restored.as_ref(),
+            TargetPlan::Attached { .. } => None,
+        }
+    }
+
     /// Whether the workload's tables are its own to create and fill, by this run or before it.
     pub(super) fn initialises(&self) -> bool {
         match &self.target {
             TargetPlan::Attached { init, .. } => *init,
-            TargetPlan::Embedded { .. } | TargetPlan::Prepared(_) => true,
+            TargetPlan::Embedded { .. } => true,
         }
     }
 }
@@ -173,7 +192,6 @@ impl TargetPlan {
             TargetPlan::Attached { .. } => "attached".to_owned(),
             TargetPlan::Embedded { pg_bin: Some(directory), .. } => shown(directory),
             TargetPlan::Embedded { major, .. } => format!("embedded PostgreSQL {major}"),
-            TargetPlan::Prepared(cluster) => cluster.address().to_owned(),
         }
     }
 }

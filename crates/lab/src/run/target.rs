@@ -8,7 +8,7 @@ use std::time::Duration;
 use walwright_record::{TargetKind, Warning, WarningCode};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectParams, FetchEvent, FileSystem, Install, Installs, Major, Places,
-    RunningCluster, Secret, Swept, TcpAccess,
+    RunningCluster, Secret, Snapshot, Swept, TcpAccess,
 };
 
 use super::RunError;
@@ -58,8 +58,15 @@ impl Target {
     ) -> Result<Target, RunError> {
         match plan {
             TargetPlan::Attached { dsn, .. } => Target::attached(dsn),
-            TargetPlan::Prepared(cluster) => Target::restored(cluster, observer),
-            TargetPlan::Embedded { major, pg_bin, settings, keep, tcp, flush_latency } => {
+            TargetPlan::Embedded {
+                major,
+                pg_bin,
+                settings,
+                keep,
+                tcp,
+                flush_latency,
+                restored,
+            } => {
                 let places = Places::open(None)?;
                 let install = install(&places, major, pg_bin.as_deref(), observer)?;
                 let mut spec = ClusterSpec::new(&places, install);
@@ -67,7 +74,8 @@ impl Target {
                 spec.dir = keep.then(|| kept_directory(&places));
                 spec.flush_latency = *flush_latency;
                 spec.tcp = tcp.then(tcp_access).transpose()?;
-                Target::embedded(&places, spec, observer)
+                let snapshot = restored.as_ref().map(|restored| &restored.snapshot);
+                Target::embedded(&places, spec, snapshot, observer)
             }
         }
     }
@@ -93,6 +101,7 @@ impl Target {
     fn embedded(
         places: &Places,
         spec: ClusterSpec,
+        snapshot: Option<&Snapshot>,
         observer: &dyn Observer,
     ) -> Result<Target, RunError> {
         let install = spec.install.clone();
@@ -109,11 +118,15 @@ impl Target {
         }
         let from = format!("{install}");
         let address = format!("embedded PostgreSQL {}", install.version());
-        observer.notice(Progress::Step(&format!("making a cluster with {from}")));
+        let making = if snapshot.is_some() { "restoring" } else { "making" };
+        observer.notice(Progress::Step(&format!("{making} a cluster with {from}")));
         let keep = spec.dir.is_some();
         let flush_latency = spec.flush_latency;
         warnings.extend(flush_latency.map(lengthened_flushes));
-        let cluster = Cluster::create(spec)?;
+        let cluster = match snapshot {
+            None => Cluster::create(spec)?,
+            Some(snapshot) => snapshot.create_cluster(spec)?.0,
+        };
         if let Ok(file_system) = cluster.file_system() {
             warnings.extend(memory_warning(&file_system, cluster.dir()));
         }
@@ -157,6 +170,15 @@ impl Target {
             format!("; its log says: {}", last.join(" | "))
         };
         Some(format!("the server {exit}{said}"))
+    }
+
+    /// Stops the embedded server in order and gives its cluster, whose data are then at
+    /// rest; `None` where the server is not ours. Blocks.
+    pub fn rest(self) -> Result<Option<Cluster>, RunError> {
+        let Some(Embedded { server, .. }) = self.embedded else { return Ok(None) };
+        let cluster = server.cluster().clone();
+        server.stop()?;
+        Ok(Some(cluster))
     }
 
     /// Stops the embedded server. Says what is kept, if something is: only what is

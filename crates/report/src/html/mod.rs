@@ -6,6 +6,7 @@
 
 mod compare;
 mod cpu_panel;
+mod experiment;
 mod facts;
 mod findings;
 mod headline;
@@ -26,6 +27,7 @@ use walwright_record::Record;
 
 use crate::{format, words};
 pub use compare::comparison;
+pub use experiment::experiment;
 use page::{Doubt, EventRow, Failure, Page, Script, State};
 pub use scaling::scaling;
 pub use storage::storage;

@@ -6,6 +6,7 @@
 mod axis;
 pub(crate) mod curves;
 mod distribution;
+pub(crate) mod forest;
 mod label;
 pub(crate) mod overlay;
 mod panel;

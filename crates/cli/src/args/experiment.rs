@@ -1,0 +1,79 @@
+//! Arguments of `walwright experiment`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `walwright experiment`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  walwright experiment --example > plan.toml         a plan to edit
+  walwright experiment plan.toml --estimate          check it and say what it will take
+  walwright experiment plan.toml                     do it
+  walwright experiment plan.toml --stop-when-clear   end at a planned look when all is clear
+  walwright experiment --resume latest               go on with one that was stopped or killed
+  walwright experiment show latest                   the result again
+Each block runs the baseline twice and every arm once, in random order, each from the same restored
+data. Three blocks screen, six and more prove."
+)]
+pub struct ExperimentArgs {
+    /// What else to do with experiments.
+    #[command(subcommand)]
+    pub command: Option<ExperimentCommand>,
+    /// The plan, a TOML file; see --example.
+    #[arg(value_name = "PLAN.toml", required_unless_present_any = ["resume", "example"])]
+    pub plan: Option<PathBuf>,
+    /// Print a plan that can be edited and run.
+    #[arg(long, conflicts_with_all = ["plan", "resume"])]
+    pub example: bool,
+    /// Go on with an experiment: its name, the beginning or end of it, or `latest`.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["plan", "estimate", "new", "blocks", "consent", "stop_when_clear"])]
+    pub resume: Option<String>,
+    /// Check the plan and say what it will take, then end.
+    #[arg(long)]
+    pub estimate: bool,
+    /// Blocks instead of the plan's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub blocks: Option<u32>,
+    /// Allow a setting that may lose committed data, by name. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub consent: Vec<String>,
+    /// End at a planned look when every arm is clear, or will not become clear.
+    ///
+    /// Looks are at half and three quarters of the blocks; each, also the last, is then
+    /// taken at a stricter level, so that looking early does not make noise an effect.
+    #[arg(long)]
+    pub stop_when_clear: bool,
+    /// Begin anew though the same plan has an unfinished experiment.
+    #[arg(long)]
+    pub new: bool,
+    /// Only the result.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What else there is to do with experiments.
+#[derive(Debug, Subcommand)]
+pub enum ExperimentCommand {
+    /// List the experiments of the lab.
+    List,
+    /// Show the result of an experiment, finished or not.
+    Show {
+        /// Its name, the beginning or end of it, or `latest`.
+        #[arg(default_value = "latest")]
+        experiment: String,
+        /// Write the page with the forest plot here instead of beside the experiment.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Delete an experiment and the data it restores from. The records of its runs stay.
+    #[command(visible_alias = "rm")]
+    Delete {
+        /// Its name, or the beginning or end of it.
+        experiment: String,
+    },
+}

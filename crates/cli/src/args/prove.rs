@@ -1,0 +1,48 @@
+//! Arguments of `walwright prove`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::some_time;
+
+/// `walwright prove`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright diagnose latest                  the findings of a run and what they advise
+  walwright prove latest D34                 try what D34 advises, beside the run as it was
+  walwright prove latest D34 --plan          print the plan of that experiment instead
+  walwright prove latest D3 --blocks 3       a first look: three blocks screen
+The run is repeated as its command line says, so it must have been made by `walwright run` on an
+embedded cluster.")]
+pub struct ProveArgs {
+    /// A run: `latest`, its name, or the beginning or end of the name.
+    pub run: String,
+    /// The finding: D1 to D59.
+    pub finding: walwright_diagnose::DiagnosisId,
+    /// Which one where there are several: part of what it is about (a table, a statement).
+    #[arg(long, value_name = "TEXT")]
+    pub subject: Option<String>,
+    /// The action by its number. The default is the first that can be executed.
+    #[arg(long, value_name = "N")]
+    pub action: Option<usize>,
+    /// Blocks. The default is the fewest that can prove.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub blocks: Option<u32>,
+    /// Length of the measured windows. The default is that of the run.
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = some_time)]
+    pub duration: Option<Duration>,
+    /// Allow a setting that may lose committed data, by name. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub consent: Vec<String>,
+    /// End at a planned look when it is clear.
+    #[arg(long)]
+    pub stop_when_clear: bool,
+    /// Print the plan instead of doing it.
+    #[arg(long)]
+    pub plan: bool,
+    /// Only the result.
+    #[arg(short, long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,187 @@
+//! `walwright experiment`.
+
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use comfy_table::{Table, presets};
+use serde_json::json;
+use walwright_diagnose::experiment::{Ending, Outcome};
+use walwright_lab::experiment::{
+    self, Choices, Conducted, EXAMPLE, ExperimentError, Unwatched, Watcher,
+};
+use walwright_lab::{Lab, Stop};
+use walwright_report::format;
+
+use crate::args::{ExperimentArgs, ExperimentCommand};
+use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::commands::{command_line, report};
+use crate::output::{Output, exit, print};
+
+/// Does an experiment, or tells of those there are.
+pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Some(ExperimentCommand::List) => return list(lab, output),
+        Some(ExperimentCommand::Show { experiment, html }) => {
+            let outcome = experiment::outcome(lab, &experiment)?;
+            show(lab, &outcome, html, output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(ExperimentCommand::Delete { experiment }) => {
+            let id = experiment::delete(lab, &experiment)?;
+            output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        None => {}
+    }
+    if args.example {
+        output.result(&json!({ "plan": EXAMPLE }), || EXAMPLE.to_owned())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(id) = &args.resume {
+        return conducted(lab, args.quiet, output, async |stop, watcher| {
+            experiment::resume(lab, id, &stop, &watcher).await
+        });
+    }
+    // clap requires a plan where nothing else is asked for.
+    let plan = args.plan.unwrap_or_default();
+    let text = std::fs::read_to_string(&plan)
+        .with_context(|| format!("cannot read the plan {}", plan.display()))?;
+    let origin = plan.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let choices = Choices {
+        new: args.new,
+        stop_when_clear: args.stop_when_clear,
+        blocks: args.blocks.map(|blocks| blocks as usize),
+        consent: args.consent,
+        command: command_line::command_line(),
+    };
+    if args.estimate {
+        return match experiment::estimate(lab, &text, origin, &choices) {
+            Ok(estimate) => {
+                output.result(&estimate, || watch::estimate_text(&estimate))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => Ok(failed(error, output)),
+        };
+    }
+    begin(lab, &text, origin, &choices, args.quiet, output)
+}
+
+/// Begins the experiment of a plan and shows its result.
+pub fn begin(
+    lab: &Lab,
+    text: &str,
+    origin: &Path,
+    choices: &Choices,
+    quiet: bool,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
+    conducted(lab, quiet, output, async |stop, watcher| {
+        experiment::begin(lab, text, origin, choices, &stop, &watcher).await
+    })
+}
+
+/// Works until the experiment has ended or is stopped, and shows what it came to.
+fn conducted(
+    lab: &Lab,
+    quiet: bool,
+    output: &Output,
+    work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    let watcher: Arc<dyn Watcher> =
+        if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
+    let done = runtime.block_on(async {
+        tokio::spawn(stop_on_signal(stop.clone()));
+        work(stop, watcher).await
+    });
+    runtime.shutdown_timeout(FAREWELL);
+    let Conducted { outcome, stopped } = match done {
+        Ok(done) => done,
+        Err(error) => return Ok(failed(error, output)),
+    };
+    show(lab, &outcome, None, output)?;
+    if stopped {
+        let id = &outcome.id;
+        eprintln!("stopped; `walwright experiment --resume {id}` goes on where it was");
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints why it could not be done; a plan that is not right is wrong usage.
+pub fn failed(error: ExperimentError, output: &Output) -> ExitCode {
+    let code = match &error {
+        ExperimentError::Plan(_) | ExperimentError::Unfinished { .. } => {
+            Some(ExitCode::from(exit::USAGE))
+        }
+        error if error.is_interruption() => Some(ExitCode::from(exit::INTERRUPTED)),
+        _ => None,
+    };
+    let printed = output.fail(&error.into());
+    code.unwrap_or(printed)
+}
+
+/// Prints a result and writes its page.
+fn show(
+    lab: &Lab,
+    outcome: &Outcome,
+    html: Option<PathBuf>,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let path = html.unwrap_or_else(|| experiment::page_path(lab, &outcome.id));
+    let written = walwright_report::html::experiment(outcome)
+        .map_err(anyhow::Error::from)
+        .and_then(|page| report::write_file(&path, &page));
+    if output.json {
+        output.print_json(outcome)?;
+    } else {
+        let width = crate::show::terminal_width();
+        let mut text = walwright_report::terminal::experiment(outcome, width, output.colour);
+        if written.is_ok() {
+            text.push_str(&format!("\npage: {}\n", path.display()));
+        }
+        print(&text)?;
+    }
+    written
+}
+
+fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
+    let all = experiment::list(lab)?;
+    output.result(&all, || {
+        if all.is_empty() {
+            return format!(
+                "No experiments in {}. `walwright experiment --example` prints a plan to begin with.\n",
+                lab.directory().display()
+            );
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["experiment", "begun", "state", "runs", "name"]);
+        for one in &all {
+            let state = match one.header.ending {
+                Ending::Unfinished => "unfinished",
+                Ending::AllBlocks => "complete",
+                Ending::Clear => "ended early: clear",
+                Ending::Hopeless => "ended early: will stay open",
+            };
+            table.add_row([
+                one.header.id.clone(),
+                format::moment(one.header.begun),
+                state.to_owned(),
+                format!("{} of {}", one.done, one.planned),
+                one.header.name.clone(),
+            ]);
+        }
+        format!("{}\n", table.trim_fmt())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

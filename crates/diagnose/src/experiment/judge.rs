@@ -1,0 +1,250 @@
+//! Effects of arms, and what may be said of them.
+
+use serde::Serialize;
+use walwright_stats::{
+    Confidence, NoiseFloor, PairedEffect, Verdict, holm, noise_floor, paired_effect,
+    smallest_sign_flip_p,
+};
+
+use crate::compare::{Better, FigureUnit};
+
+/// What is measured of each run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricKind {
+    /// A short stable name: the key of a figure, or `cost`.
+    pub key: String,
+    /// What a person calls it.
+    pub name: String,
+    /// Its unit.
+    pub unit: FigureUnit,
+    /// Which way is better.
+    pub better: Better,
+    /// The expression it is computed by, where it is no plain figure.
+    pub expression: Option<String>,
+}
+
+/// A figure of one arm in every block, in their order; `None` where the run of a block
+/// is not there or does not know it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    /// What a person calls it.
+    pub name: String,
+    /// Its value in each block.
+    pub values: Vec<Option<f64>>,
+}
+
+/// One metric, judged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// What was measured.
+    pub metric: MetricKind,
+    /// How often the intervals cover the truth.
+    pub confidence: Confidence,
+    /// Geometric mean of the baseline, in the metric's unit.
+    pub baseline: Option<f64>,
+    /// The baseline against itself; `None` before a block is complete.
+    pub floor: Option<NoiseFloor>,
+    /// Every arm, in the order of the plan.
+    pub arms: Vec<JudgedArm>,
+    /// Fewest blocks in which so many arms can be proven at all.
+    pub blocks_to_prove: usize,
+}
+
+/// One arm, judged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedArm {
+    /// What a person calls it.
+    pub name: String,
+    /// Geometric mean over the blocks it shares with the baseline.
+    pub value: Option<f64>,
+    /// Its effect; `None` without a block in which both it and the baseline have a value
+    /// above zero.
+    pub effect: Option<PairedEffect>,
+    /// The p-value of the sign-flip test, corrected for the number of arms (Holm).
+    pub corrected_p: Option<f64>,
+    /// What may be said; `None` without an effect.
+    pub verdict: Option<Verdict>,
+    /// Whether the change is to the better, where its interval leaves out zero.
+    pub better: Option<bool>,
+}
+
+/// Judges arms against the baseline of the same blocks. `again` is the baseline's
+/// second run in each block, the A/A arm. `seed` is for sign-flip tests of more than
+/// 20 blocks.
+///
+/// The family that Holm's correction is over is all `arms`.
+pub fn judge(
+    metric: MetricKind,
+    baseline: &[Option<f64>],
+    again: &[Option<f64>],
+    arms: &[Arm],
+    confidence: Confidence,
+    seed: u64,
+) -> Judged {
+    let (a, b) = pairs(baseline, again);
+    let floor = noise_floor(&a, &b, confidence).ok();
+    let blocks_to_prove = blocks_to_prove(arms.len(), confidence);
+    let effects: Vec<(Option<f64>, Option<PairedEffect>)> = arms
+        .iter()
+        .map(|arm| {
+            let (base, values) = pairs(baseline, &arm.values);
+            (geometric_mean(&values), paired_effect(&base, &values, confidence, seed).ok())
+        })
+        .collect();
+    let tested: Vec<f64> =
+        effects.iter().filter_map(|(_, effect)| Some(effect.as_ref()?.test.p_value)).collect();
+    let mut corrected = holm(&tested).into_iter();
+    let arms = arms
+        .iter()
+        .zip(effects)
+        .map(|(arm, (value, effect))| {
+            let corrected_p = effect.as_ref().and_then(|_| corrected.next());
+            let verdict = effect
+                .as_ref()
+                .zip(corrected_p)
+                .map(|(effect, p)| verdict(effect, p, floor.as_ref(), tested.len()));
+            let better =
+                effect.as_ref().filter(|effect| effect.change.excludes(0.0)).map(|effect| {
+                    match metric.better {
+                        Better::Higher => effect.change.center > 0.0,
+                        Better::Lower => effect.change.center < 0.0,
+                    }
+                });
+            JudgedArm { name: arm.name.clone(), value, effect, corrected_p, verdict, better }
+        })
+        .collect();
+    let baseline = geometric_mean(&baseline.iter().copied().flatten().collect::<Vec<_>>());
+    Judged { metric, confidence, baseline, floor, arms, blocks_to_prove }
+}
+
+/// The verdict of `stats`, with one addition: where several arms are tested, Holm's
+/// correction makes even the smallest p-value of so many blocks too large, and a
+/// clear effect is then screened, not open.
+fn verdict(
+    effect: &PairedEffect,
+    corrected_p: f64,
+    floor: Option<&NoiseFloor>,
+    family: usize,
+) -> Verdict {
+    let Some(floor) = floor else { return Verdict::Undecided };
+    match walwright_stats::judge(effect, corrected_p, floor) {
+        Verdict::Undecided
+            if floor.relative.is_some()
+                && effect.change.excludes(0.0)
+                && effect.test.smallest_p * family as f64 > effect.change.confidence.alpha() =>
+        {
+            Verdict::Screened
+        }
+        verdict => verdict,
+    }
+}
+
+/// Fewest blocks in which the sign-flip test of each of `arms` can be below the level
+/// after Holm's correction: 6 for one arm at 95 %, 8 for four, 9 for eight.
+pub fn blocks_to_prove(arms: usize, confidence: Confidence) -> usize {
+    let reaches =
+        |blocks: &usize| smallest_sign_flip_p(*blocks) * arms.max(1) as f64 <= confidence.alpha();
+    // 2^-62 is below any level there is.
+    (1..64).find(reaches).unwrap_or(64)
+}
+
+/// The values of the blocks in which both are known.
+pub(super) fn pairs(base: &[Option<f64>], other: &[Option<f64>]) -> (Vec<f64>, Vec<f64>) {
+    base.iter().zip(other).filter_map(|(base, other)| Some(((*base)?, (*other)?))).unzip()
+}
+
+pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let positive = !values.is_empty() && values.iter().all(|value| *value > 0.0);
+    positive
+        .then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) fn throughput() -> MetricKind {
+        MetricKind {
+            key: "throughput".to_owned(),
+            name: "throughput".to_owned(),
+            unit: FigureUnit::PerSecond,
+            better: Better::Higher,
+            expression: None,
+        }
+    }
+
+    fn known(values: &[f64]) -> Vec<Option<f64>> {
+        values.iter().copied().map(Some).collect()
+    }
+
+    /// A baseline that wobbles by 1 %, and `factor` of it with a little wobble of its own.
+    fn wobbling(blocks: usize, factor: f64, phase: usize) -> Vec<Option<f64>> {
+        let wobble = [0.4, -0.7, 1.0, -0.2, 0.6, -1.0, 0.1];
+        let value = |block: usize| 1_000.0 * factor * (1.0 + 0.01 * wobble[(block + phase) % 7]);
+        (0..blocks).map(|block| Some(value(block))).collect()
+    }
+
+    fn arms(blocks: usize, factors: &[f64]) -> Judged {
+        let arms: Vec<Arm> = factors
+            .iter()
+            .enumerate()
+            .map(|(place, factor)| Arm {
+                name: format!("arm {place}"),
+                values: wobbling(blocks, *factor, place + 3),
+            })
+            .collect();
+        let (baseline, again) = (wobbling(blocks, 1.0, 0), wobbling(blocks, 1.0, 1));
+        judge(throughput(), &baseline, &again, &arms, Confidence::P95, 1)
+    }
+
+    #[test]
+    fn a_clear_effect_is_proven_and_none_is_noise() {
+        let judged = arms(8, &[1.2, 1.001, 0.8]);
+        let verdicts: Vec<_> = judged.arms.iter().map(|arm| arm.verdict.unwrap()).collect();
+        assert_eq!(verdicts, [Verdict::Proven, Verdict::WithinNoise, Verdict::Proven]);
+        assert_eq!([judged.arms[0].better, judged.arms[2].better], [Some(true), Some(false)]);
+        assert!((judged.arms[0].value.unwrap() / judged.baseline.unwrap() - 1.2).abs() < 0.02);
+    }
+
+    #[test]
+    fn six_blocks_prove_one_arm_but_only_screen_four() {
+        assert_eq!(arms(6, &[1.2]).arms[0].verdict, Some(Verdict::Proven));
+        let four = arms(6, &[1.2; 4]);
+        assert_eq!(four.arms[3].verdict, Some(Verdict::Screened));
+        assert_eq!(four.blocks_to_prove, 8);
+        assert_eq!(arms(3, &[1.2]).arms[0].verdict, Some(Verdict::Screened));
+    }
+
+    #[test]
+    fn the_blocks_that_prove_grow_with_the_arms() {
+        let blocks = |arms| blocks_to_prove(arms, Confidence::P95);
+        assert_eq!([1, 2, 3, 4, 8, 25].map(blocks), [6, 7, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn blocks_that_lack_a_run_are_left_out_for_that_arm_alone() {
+        let mut arm = wobbling(8, 1.2, 3);
+        arm[2] = None;
+        let other = Arm { name: "other".to_owned(), values: wobbling(8, 1.2, 3) };
+        let judged = judge(
+            throughput(),
+            &wobbling(8, 1.0, 0),
+            &wobbling(8, 1.0, 1),
+            &[Arm { name: "arm".to_owned(), values: arm }, other],
+            Confidence::P95,
+            1,
+        );
+        let blocks = |arm: usize| judged.arms[arm].effect.as_ref().unwrap().log_ratios.len();
+        assert_eq!((blocks(0), blocks(1)), (7, 8));
+    }
+
+    #[test]
+    fn what_has_no_ratio_has_no_verdict() {
+        let base = known(&[1.0, 2.0]);
+        let arm = Arm { name: "zero".to_owned(), values: known(&[0.0, 0.0]) };
+        let judged = judge(throughput(), &base, &base, &[arm], Confidence::P95, 1);
+        assert_eq!((judged.arms[0].verdict, judged.arms[0].value), (None, None));
+        let nothing = judge(throughput(), &[], &[], &[], Confidence::P95, 1);
+        assert_eq!((nothing.floor, nothing.baseline), (None, None));
+    }
+}

@@ -1,0 +1,271 @@
+//! From the arms of a plan and its design to the configurations that are run.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{found_from, postgres};
+use super::plan_tables::{ArmTable, Values};
+use super::{Configuration, PlanError, PlanFile, profile};
+
+/// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
+const MOST_FACTORS: usize = 4;
+
+/// How the arms of a plan are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// Each arm alone against the baseline.
+    #[default]
+    OneAtATime,
+    /// Each arm alone and all of them together. A profile is taken apart, one arm for each change.
+    Addition,
+    /// All together are the baseline; each is left out once, and all of them. A profile is taken
+    /// apart, too.
+    Ablation,
+    /// Every combination.
+    Factorial,
+}
+
+impl Design {
+    /// As a plan writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Design::OneAtATime => "one-at-a-time",
+            Design::Addition => "addition",
+            Design::Ablation => "ablation",
+            Design::Factorial => "factorial",
+        }
+    }
+}
+
+/// What is run: the baseline (twice in each block) and the arms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arms {
+    /// What the baseline has on top of the bench.
+    pub baseline: Configuration,
+    /// The arms, in the order they are shown.
+    pub arms: Vec<ArmPlan>,
+    /// Names of the factors of a factorial design. The arms then are all combinations
+    /// but the empty one: bit `i` of an arm's place plus one says whether factor `i` is on.
+    pub factors: Vec<String>,
+}
+
+/// One arm that is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArmPlan {
+    /// What a person calls it.
+    pub name: String,
+    /// What it has on top of the bench.
+    pub configuration: Configuration,
+    /// What is different from the baseline, in words.
+    pub changes: Vec<String>,
+}
+
+/// A change that a design switches on or off.
+struct Part {
+    name: String,
+    configuration: Configuration,
+}
+
+/// The configurations of a plan. Relative paths are seen from `origin`.
+///
+/// # Errors
+/// When a profile cannot be read, an arm changes nothing, or a design does not fit the number of arms.
+pub fn arms(plan: &PlanFile, origin: &Path) -> Result<Arms, PlanError> {
+    let take_apart = matches!(plan.design, Design::Addition | Design::Ablation);
+    let mut parts = Vec::new();
+    for arm in &plan.arms {
+        let configuration = configuration(arm, origin)?;
+        if configuration.is_empty() {
+            return Err(PlanError::value(
+                &arm.name,
+                "name",
+                "the arm changes nothing; give it settings, ddl, load, workload, postgres or profile",
+            ));
+        }
+        // A profile is many changes under one name.
+        match arm.profile {
+            Some(_) if take_apart => parts.extend(
+                configuration
+                    .parts()
+                    .into_iter()
+                    .map(|part| Part { name: part.words().join(", "), configuration: part }),
+            ),
+            _ => parts.push(Part { name: arm.name.clone(), configuration }),
+        }
+    }
+    match plan.design {
+        Design::OneAtATime => Ok(one_at_a_time(&parts)),
+        Design::Addition => Ok(addition(&parts)),
+        Design::Ablation => ablation(&parts),
+        Design::Factorial => factorial(&parts),
+    }
+}
+
+fn all<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Configuration {
+    parts.into_iter().fold(Configuration::default(), |all, part| all.with(&part.configuration))
+}
+
+fn alone(part: &Part) -> ArmPlan {
+    ArmPlan {
+        name: part.name.clone(),
+        changes: part.configuration.words(),
+        configuration: part.configuration.clone(),
+    }
+}
+
+fn one_at_a_time(parts: &[Part]) -> Arms {
+    let arms = parts.iter().map(alone).collect();
+    Arms { baseline: Configuration::default(), arms, factors: Vec::new() }
+}
+
+fn addition(parts: &[Part]) -> Arms {
+    let mut arms = one_at_a_time(parts);
+    if parts.len() > 1 {
+        let configuration = all(parts);
+        let changes = configuration.words();
+        arms.arms.push(ArmPlan { name: "all together".to_owned(), configuration, changes });
+    }
+    arms
+}
+
+fn ablation(parts: &[Part]) -> Result<Arms, PlanError> {
+    if parts.len() < 2 {
+        let what = "an ablation leaves out one of several changes; there is only one";
+        return Err(PlanError::value("", "design", what));
+    }
+    let mut arms: Vec<ArmPlan> = (0..parts.len())
+        .map(|out| ArmPlan {
+            name: format!("without {}", parts[out].name),
+            configuration: all(parts
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| *place != out)
+                .map(|(_, part)| part)),
+            changes: left_out(parts[out].configuration.words()),
+        })
+        .collect();
+    arms.push(ArmPlan {
+        name: "without all".to_owned(),
+        configuration: Configuration::default(),
+        changes: left_out(all(parts).words()),
+    });
+    Ok(Arms { baseline: all(parts), arms, factors: Vec::new() })
+}
+
+fn left_out(words: Vec<String>) -> Vec<String> {
+    words.into_iter().map(|word| format!("not {word}")).collect()
+}
+
+fn factorial(parts: &[Part]) -> Result<Arms, PlanError> {
+    if !(2..=MOST_FACTORS).contains(&parts.len()) {
+        let what = format!(
+            "a factorial design takes 2 to {MOST_FACTORS} arms as its factors, not {}",
+            parts.len()
+        );
+        return Err(PlanError::value("", "design", what));
+    }
+    let arms = (1_usize..1 << parts.len())
+        .map(|on| {
+            let chosen: Vec<&Part> = parts
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| on >> place & 1 == 1)
+                .map(|(_, part)| part)
+                .collect();
+            let names: Vec<&str> = chosen.iter().map(|part| part.name.as_str()).collect();
+            let name = names.join(" + ");
+            let configuration = all(chosen);
+            ArmPlan { name, changes: configuration.words(), configuration }
+        })
+        .collect();
+    let factors = parts.iter().map(|part| part.name.clone()).collect();
+    Ok(Arms { baseline: Configuration::default(), arms, factors })
+}
+
+/// What an arm's table says.
+fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanError> {
+    let text =
+        |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
+    let mut settings = match &arm.profile {
+        Some(profile) => profile::settings(&origin.join(profile))
+            .map_err(|what| PlanError::value(&arm.name, "profile", what))?,
+        None => Default::default(),
+    };
+    settings.extend::<std::collections::BTreeMap<String, String>>(text(&arm.settings));
+    let files: Vec<String> =
+        arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
+    Ok(Configuration {
+        settings,
+        ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+        load: arm.load.clone(),
+        options: text(&arm.workload.options),
+        define: text(&arm.workload.define),
+        files: (!files.is_empty()).then_some(files),
+        postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
+        flush_latency: arm.flush_latency,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(design: &str) -> Result<Arms, PlanError> {
+        let text = format!(
+            "design = \"{design}\"\n\
+             [[arm]]\nname = \"a\"\nsettings = {{ jit = \"off\" }}\n\
+             [[arm]]\nname = \"b\"\nload = {{ clients = 4 }}\n"
+        );
+        arms(&PlanFile::parse(&text)?, Path::new("."))
+    }
+
+    fn names(arms: &Arms) -> Vec<&str> {
+        arms.arms.iter().map(|arm| arm.name.as_str()).collect()
+    }
+
+    #[test]
+    fn designs_combine_the_same_changes() {
+        let one = planned("one-at-a-time").unwrap();
+        assert_eq!(names(&one), ["a", "b"]);
+        let addition = planned("addition").unwrap();
+        assert_eq!(names(&addition), ["a", "b", "all together"]);
+        let ablation = planned("ablation").unwrap();
+        assert_eq!(names(&ablation), ["without a", "without b", "without all"]);
+        assert_eq!(ablation.baseline, addition.arms[2].configuration);
+        assert_eq!(ablation.arms[0].configuration, one.arms[1].configuration);
+        assert!(ablation.arms[2].configuration.is_empty());
+        let factorial = planned("factorial").unwrap();
+        assert_eq!(names(&factorial), ["a", "b", "a + b"]);
+        assert_eq!(factorial.factors, ["a", "b"]);
+        assert_eq!(factorial.arms[2].configuration, ablation.baseline);
+    }
+
+    #[test]
+    fn an_arm_must_change_something() {
+        let plan = PlanFile::parse("[[arm]]\nname = \"same\"\n").unwrap();
+        let error = arms(&plan, Path::new(".")).unwrap_err().to_string();
+        assert!(error.contains("same") && error.contains("changes nothing"), "{error}");
+        let one = PlanFile::parse(
+            "design = \"ablation\"\n[[arm]]\nname = \"a\"\nsettings = { jit = false }\n",
+        );
+        assert!(arms(&one.unwrap(), Path::new(".")).is_err());
+    }
+
+    #[test]
+    fn a_profile_is_one_arm_or_taken_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("my.conf"), "jit = off\nmax_wal_size = 8GB\n").unwrap();
+        let plan = |design: &str| {
+            let text =
+                format!("design = \"{design}\"\n[[arm]]\nname = \"mine\"\nprofile = \"my.conf\"\n");
+            arms(&PlanFile::parse(&text).unwrap(), dir.path()).unwrap()
+        };
+        assert_eq!(names(&plan("one-at-a-time")), ["mine"]);
+        assert_eq!(
+            names(&plan("ablation")),
+            ["without jit = off", "without max_wal_size = 8GB", "without all"]
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! The bench: one configuration at a time, each from the same data.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use walwright_diagnose::compare::run_figures;
+use walwright_record::{RunId, RunState, Warning};
+use walwright_server::{Places, Snapshot};
+use walwright_workload::Workload;
+
+use super::{Configuration, ExperimentError, Postgres};
+use crate::run::snapshot;
+use crate::{
+    Finished, Lab, LoadChoice, Observer, ProbePlan, Restored, RunError, RunPlan, Stop, TargetPlan,
+    WorkloadPlan,
+};
+
+/// The major version where nothing else is asked for.
+const DEFAULT_MAJOR: &str = "18";
+/// Where data at rest lie below the cache, so that they share a file system with the
+/// clusters they are copied to.
+const SNAPSHOTS: &str = "snapshots";
+
+/// What all runs of a bench have in common.
+#[derive(Debug, Clone)]
+pub struct BenchPlan {
+    /// The workload.
+    pub workload: WorkloadPlan,
+    /// The load; its seed is given with each measurement.
+    pub load: LoadChoice,
+    /// Settings, schema and the rest that every run has, below its own configuration.
+    pub base: Configuration,
+    /// What is sampled.
+    pub probe: Option<ProbePlan>,
+    /// Connections that copy the initial data.
+    pub load_jobs: Option<usize>,
+    /// The command line that records keep.
+    pub command: String,
+}
+
+/// Runs configurations on embedded clusters, each restored from the same snapshot.
+///
+/// Data are loaded once for each PostgreSQL version and each choice of workload options
+/// that is measured, and kept until [`Bench::discard`].
+#[derive(Debug)]
+pub struct Bench {
+    lab: Lab,
+    plan: BenchPlan,
+    snapshots: PathBuf,
+    taken: Mutex<BTreeMap<String, Snapshot>>,
+}
+
+/// What one run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Its record.
+    pub run: RunId,
+    /// Its figures by key (see [`walwright_diagnose::compare::figure_kinds`]), what is
+    /// not known being absent. [`super::Metric::value`] reads a metric from them.
+    pub figures: BTreeMap<String, f64>,
+    /// The doubts of its record.
+    pub doubts: Vec<Warning>,
+    /// How long it took, restoring and all.
+    pub elapsed: Duration,
+}
+
+impl Bench {
+    /// A bench whose data at rest lie under `name`, which is its own in this cache: the
+    /// name of an experiment or of a search.
+    ///
+    /// # Errors
+    /// When there is no place for clusters.
+    pub fn new(lab: &Lab, plan: BenchPlan, name: &str) -> Result<Bench, ExperimentError> {
+        let snapshots = Places::open(None)?.root().join(SNAPSHOTS).join(name);
+        Ok(Bench { lab: lab.clone(), plan, snapshots, taken: Mutex::default() })
+    }
+
+    /// What all runs have in common.
+    pub fn plan(&self) -> &BenchPlan {
+        &self.plan
+    }
+
+    /// Checks that a configuration can be run as far as that shows without a server,
+    /// and loads its data unless they are there.
+    ///
+    /// # Errors
+    /// When its workload, options or load are wrong, or its data cannot be loaded.
+    pub async fn prepare(
+        &self,
+        configuration: &Configuration,
+        stop: &Stop,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<(), ExperimentError> {
+        let plan = self.run_plan(configuration, 0, None);
+        plan.check()?;
+        self.snapshot(&plan, stop, observer).await.map(drop)
+    }
+
+    /// Does one run of a configuration, from restored data, with this seed, and keeps
+    /// its record under `label`.
+    ///
+    /// # Errors
+    /// When it cannot be run, fails or is stopped. The record of a run that was stopped is
+    /// deleted, that of one that failed stays.
+    pub async fn measure(
+        &self,
+        configuration: &Configuration,
+        seed: u64,
+        label: Option<String>,
+        stop: &Stop,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<Measured, ExperimentError> {
+        let begun = Instant::now();
+        let mut plan = self.run_plan(configuration, seed, label);
+        let taken = self.snapshot(&plan, stop, observer).await?;
+        if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
+            let changes = self.plan.base.with(configuration).ddl;
+            *restored = Some(Restored { snapshot: taken, changes });
+        }
+        let finished = crate::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await?;
+        let measured = self.read(&finished, stop)?;
+        Ok(Measured { elapsed: begun.elapsed(), ..measured })
+    }
+
+    fn read(&self, finished: &Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
+        let store = self.lab.store()?;
+        if finished.state != RunState::Complete {
+            if stop.is_requested() {
+                store.delete(&finished.id)?;
+                return Err(ExperimentError::Stopped);
+            }
+            let reason =
+                finished.error.as_ref().map_or_else(String::new, |error| error.to_string());
+            return Err(ExperimentError::RunFailed { run: finished.id.clone(), reason });
+        }
+        let record = store.load(&finished.id)?;
+        let summary = walwright_diagnose::summary(&record);
+        Ok(Measured {
+            run: finished.id.clone(),
+            figures: run_figures(&record, &summary),
+            doubts: record.warnings,
+            elapsed: Duration::ZERO,
+        })
+    }
+
+    /// Removes the data at rest. Measuring again loads them again.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    pub async fn discard(&self) -> Result<(), ExperimentError> {
+        self.taken.lock().await.clear();
+        discard(&self.snapshots)
+    }
+
+    /// What the workload of a configuration is made of: names and texts of its files.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn texts(
+        &self,
+        configuration: &Configuration,
+    ) -> Result<Vec<(String, String)>, ExperimentError> {
+        Ok(texts(&self.run_plan(configuration, 0, None).workload()?))
+    }
+
+    /// The run of a configuration, its data still to be restored.
+    fn run_plan(&self, configuration: &Configuration, seed: u64, label: Option<String>) -> RunPlan {
+        let whole = self.plan.base.with(configuration);
+        let mut workload = self.plan.workload.clone();
+        workload.options.extend(whole.options);
+        workload.define.extend(whole.define);
+        workload.files = whole.files.unwrap_or(workload.files);
+        let mut load = self.plan.load.clone();
+        whole.load.apply(&mut load);
+        load.seed = Some(seed);
+        let (major, pg_bin) = match whole.postgres {
+            Some(Postgres::BinDir(directory)) => (DEFAULT_MAJOR.to_owned(), Some(directory)),
+            Some(Postgres::Major(major)) => (major, None),
+            None => (DEFAULT_MAJOR.to_owned(), None),
+        };
+        RunPlan {
+            target: TargetPlan::Embedded {
+                major,
+                pg_bin,
+                settings: whole.settings.into_iter().collect(),
+                keep: false,
+                tcp: false,
+                flush_latency: whole.flush_latency.map(|least| least.0),
+                restored: None,
+            },
+            workload,
+            load,
+            load_jobs: self.plan.load_jobs,
+            storage_dir: None,
+            probe: self.plan.probe,
+            label,
+            command: self.plan.command.clone(),
+        }
+    }
+
+    /// The data that a run begins with, loaded now if they are not there.
+    async fn snapshot(
+        &self,
+        plan: &RunPlan,
+        stop: &Stop,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<Snapshot, ExperimentError> {
+        let workload = plan.workload()?;
+        let job = plan.job(&workload)?;
+        let name = data_name(plan, &workload, &job);
+        let mut taken = self.taken.lock().await;
+        if let Some(snapshot) = taken.get(&name) {
+            return Ok(snapshot.clone());
+        }
+        let directory = self.snapshots.join(&name);
+        let found = match Snapshot::open(&directory) {
+            Ok(found) => found,
+            Err(_) => {
+                // What cannot be opened was damaged from outside: taking one is all or nothing.
+                discard(&directory)?;
+                snapshot(plan, directory, stop, observer).await?
+            }
+        };
+        taken.insert(name, found.clone());
+        Ok(found)
+    }
+}
+
+/// A name that changes with all that shapes the data.
+fn data_name(plan: &RunPlan, workload: &Workload, job: &walwright_workload::Plan) -> String {
+    let mut hash = Fnv::default();
+    let postgres = match &plan.target {
+        TargetPlan::Embedded { major, pg_bin, .. } => {
+            hash.text(&pg_bin.as_ref().map_or_else(String::new, |bin| bin.display().to_string()));
+            if pg_bin.is_some() { "own".to_owned() } else { major.clone() }
+        }
+        TargetPlan::Attached { .. } => "attached".to_owned(),
+    };
+    for (name, text) in workload.files() {
+        hash.text(name);
+        hash.text(text);
+    }
+    for (name, value) in job.options.iter().chain(plan.workload.define.iter().map(|(n, v)| (n, v)))
+    {
+        hash.text(name);
+        hash.text(value);
+    }
+    format!("pg{postgres}-{}-{}-{:016x}", workload.name.replace(['/', ' '], "_"), job.scale, hash.0)
+}
+
+fn texts(workload: &Workload) -> Vec<(String, String)> {
+    workload.files().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
+fn discard(directory: &std::path::Path) -> Result<(), ExperimentError> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(ExperimentError::file("remove", directory)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// FNV-1a, 64 bits: the same on every platform and in every version, which the
+/// hashes of the standard library do not promise.
+pub(super) struct Fnv(pub u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    /// Takes a text in, and that it ends here.
+    pub(super) fn text(&mut self, text: &str) {
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// Removes what a bench of this name left, for an experiment that is deleted.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(super) fn discard_named(name: &str) -> Result<(), ExperimentError> {
+    discard(&Places::open(None)?.root().join(SNAPSHOTS).join(name))
+}
+
+impl From<walwright_workload::WorkloadError> for ExperimentError {
+    fn from(error: walwright_workload::WorkloadError) -> Self {
+        ExperimentError::Run(RunError::from(error))
+    }
+}

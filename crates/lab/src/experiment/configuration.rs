@@ -1,0 +1,158 @@
+//! One configuration of server, schema and client, as a run of a bench has it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Length, LoadChange};
+
+/// Which PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Postgres {
+    /// A fetched install of this major version.
+    Major(String),
+    /// Binaries in this directory.
+    BinDir(PathBuf),
+}
+
+/// What a run of a bench has different from PostgreSQL's, the workload's and the
+/// bench's own defaults. Empty is the bench as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Configuration {
+    /// Server settings by name.
+    pub settings: BTreeMap<String, String>,
+    /// Statements on the restored data before the load, each sent alone.
+    pub ddl: Vec<String>,
+    /// Options of the load.
+    pub load: LoadChange,
+    /// Options of the workload by name.
+    pub options: BTreeMap<String, String>,
+    /// Script variables by name.
+    pub define: BTreeMap<String, String>,
+    /// Scripts in place of the workload's.
+    pub files: Option<Vec<String>>,
+    /// PostgreSQL to run on.
+    pub postgres: Option<Postgres>,
+    /// Least time of every flush.
+    pub flush_latency: Option<Length>,
+}
+
+impl Configuration {
+    /// Only these settings.
+    pub fn of_settings<N: Into<String>, V: Into<String>>(
+        settings: impl IntoIterator<Item = (N, V)>,
+    ) -> Configuration {
+        let settings = settings.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Configuration { settings: settings.collect(), ..Configuration::default() }
+    }
+
+    /// This configuration with the changes of another on top: its values win, its
+    /// statements come after.
+    #[must_use]
+    pub fn with(&self, changes: &Configuration) -> Configuration {
+        let over = |below: &BTreeMap<String, String>, above: &BTreeMap<String, String>| {
+            let mut all = below.clone();
+            all.extend(above.clone());
+            all
+        };
+        Configuration {
+            settings: over(&self.settings, &changes.settings),
+            ddl: self.ddl.iter().chain(&changes.ddl).cloned().collect(),
+            load: changes.load.over(&self.load),
+            options: over(&self.options, &changes.options),
+            define: over(&self.define, &changes.define),
+            files: changes.files.clone().or_else(|| self.files.clone()),
+            postgres: changes.postgres.clone().or_else(|| self.postgres.clone()),
+            flush_latency: changes.flush_latency.or(self.flush_latency),
+        }
+    }
+
+    /// Every change alone, for a design that takes a profile apart.
+    pub fn parts(&self) -> Vec<Configuration> {
+        let mut parts = Vec::new();
+        let none = Configuration::default;
+        for (name, value) in &self.settings {
+            parts.push(Configuration::of_settings([(name, value)]));
+        }
+        for sql in &self.ddl {
+            parts.push(Configuration { ddl: vec![sql.clone()], ..none() });
+        }
+        if self.load != LoadChange::default() {
+            parts.push(Configuration { load: self.load.clone(), ..none() });
+        }
+        for (name, value) in &self.options {
+            let options = BTreeMap::from([(name.clone(), value.clone())]);
+            parts.push(Configuration { options, ..none() });
+        }
+        for (name, value) in &self.define {
+            let define = BTreeMap::from([(name.clone(), value.clone())]);
+            parts.push(Configuration { define, ..none() });
+        }
+        if self.files.is_some() {
+            parts.push(Configuration { files: self.files.clone(), ..none() });
+        }
+        if self.postgres.is_some() {
+            parts.push(Configuration { postgres: self.postgres.clone(), ..none() });
+        }
+        if self.flush_latency.is_some() {
+            parts.push(Configuration { flush_latency: self.flush_latency, ..none() });
+        }
+        parts
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Configuration::default()
+    }
+
+    /// What is changed, each in words.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.postgres.iter().map(|postgres| match postgres {
+            Postgres::Major(major) => format!("PostgreSQL {major}"),
+            Postgres::BinDir(directory) => format!("PostgreSQL of {}", directory.display()),
+        }));
+        words.extend(self.settings.iter().map(|(name, value)| format!("{name} = {value}")));
+        words.extend(self.ddl.iter().map(|sql| sql.trim().trim_end_matches(';').to_owned()));
+        words.extend(self.load.words());
+        words.extend(self.options.iter().map(|(name, value)| format!("option {name} = {value}")));
+        words.extend(self.define.iter().map(|(name, value)| format!("variable {name} = {value}")));
+        words.extend(self.files.iter().map(|files| format!("scripts {}", files.join(", "))));
+        words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_win_and_parts_make_the_whole() {
+        let base = Configuration {
+            ddl: vec!["CREATE INDEX".to_owned()],
+            ..Configuration::of_settings([("max_wal_size", "1GB"), ("jit", "off")])
+        };
+        let changes = Configuration {
+            ddl: vec!["DROP INDEX".to_owned()],
+            load: LoadChange { clients: Some(8), ..LoadChange::default() },
+            postgres: Some(Postgres::Major("17".to_owned())),
+            ..Configuration::of_settings([("max_wal_size", "64MB")])
+        };
+        let both = base.with(&changes);
+        assert_eq!(both.settings["max_wal_size"], "64MB");
+        assert_eq!(both.settings["jit"], "off");
+        assert_eq!(both.ddl, ["CREATE INDEX", "DROP INDEX"]);
+        let parts = changes.parts();
+        assert_eq!(parts.len(), 4);
+        let whole = parts.iter().fold(Configuration::default(), |all, part| all.with(part));
+        assert_eq!(whole, changes);
+        assert!(Configuration::default().is_empty() && !changes.is_empty());
+        assert_eq!(
+            changes.words(),
+            ["PostgreSQL 17", "max_wal_size = 64MB", "DROP INDEX", "clients = 8"]
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Why a plan cannot be run, or an experiment not go on.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use walwright_record::{RunId, StoreError};
+use walwright_server::{PlacesError, SnapshotError};
+
+use crate::RunError;
+
+/// A plan that cannot be run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Not TOML, or not of the shape of a plan. The parser names line and column.
+    #[error("the plan cannot be read: {0}")]
+    Toml(String),
+    /// A value makes no sense.
+    #[error("{}{}{key}: {what}", line.map(|line| format!("line {line}: ")).unwrap_or_default(), if arm.is_empty() { String::new() } else { format!("arm '{arm}': ") })]
+    Value {
+        /// Line in the plan, from 1, where it is known.
+        line: Option<usize>,
+        /// The arm; empty outside of one.
+        arm: String,
+        /// The key.
+        key: String,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// Someone's server.
+    #[error(
+        "an experiment restores its data before every run, so it runs on embedded clusters only; leave dsn out, and take the server's settings with profile = \"postgresql.conf\""
+    )]
+    Attached,
+    /// An arm that may lose committed data.
+    #[error(
+        "arm '{arm}': {name} needs your consent: {what} If that is meant, write consent = [\"{name}\"] in the plan or --consent {name}"
+    )]
+    NoConsent {
+        /// The arm.
+        arm: String,
+        /// The setting.
+        name: String,
+        /// What can be lost.
+        what: String,
+    },
+    /// An arm that can corrupt.
+    #[error(
+        "arm '{arm}': {name} is never lowered in an experiment: {what} Take it out of the plan"
+    )]
+    Corrupts {
+        /// The arm.
+        arm: String,
+        /// The setting.
+        name: String,
+        /// What can happen.
+        what: String,
+    },
+}
+
+impl PlanError {
+    /// A value that makes no sense.
+    pub(super) fn value(arm: &str, key: &str, what: impl Into<String>) -> PlanError {
+        let (arm, key) = (arm.to_owned(), key.to_owned());
+        PlanError::Value { line: None, arm, key, what: what.into() }
+    }
+
+    /// The same error with its line in the plan's text: that of the key or, in an arm, of the
+    /// first such key from the arm's name on.
+    #[must_use]
+    pub(super) fn with_line(self, text: &str) -> PlanError {
+        let PlanError::Value { line: None, arm, key, what } = self else { return self };
+        let assigns = |line: &str, key: &str| {
+            line.trim_start()
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        let named = |line: &str| assigns(line, "name") && line.contains(&format!("\"{arm}\""));
+        let from = match arm.as_str() {
+            "" => 0,
+            _ => text.lines().position(named).unwrap_or(0),
+        };
+        let line = text.lines().skip(from).position(|line| assigns(line, &key));
+        PlanError::Value { line: line.map(|line| from + line + 1), arm, key, what }
+    }
+}
+
+/// An experiment that cannot begin or go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// The plan is not right.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A run could not be done.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A run failed after it began; its record tells more.
+    #[error("run {run} {reason}")]
+    RunFailed {
+        /// Its record.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// The baseline cannot be run, so there is nothing to compare with.
+    #[error("the baseline could not be run: {reason}; nothing can be compared with it")]
+    Baseline {
+        /// Why.
+        reason: String,
+    },
+    /// Records cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No place for clusters.
+    #[error(transparent)]
+    Places(#[from] PlacesError),
+    /// Data cannot be put at rest.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A file of the experiment cannot be used.
+    #[error("could not {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file of the experiment cannot be understood.
+    #[error("{} cannot be understood: {what}; `walwright experiment` begins another", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// No such experiment.
+    #[error("there is no experiment '{name}' in {}; `walwright experiment list` lists them", lab.display())]
+    NoSuch {
+        /// What was asked for.
+        name: String,
+        /// The lab.
+        lab: PathBuf,
+    },
+    /// Several fit.
+    #[error("'{name}' fits several experiments: {candidates}; give more of the name")]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// Those that fit.
+        candidates: String,
+    },
+    /// Another process works on it.
+    #[error("experiment {0} is being run by another process; wait for it or stop it")]
+    InUse(String),
+    /// An unfinished experiment of the same plan.
+    #[error(
+        "experiment {id} of this very plan is not finished ({done} of {of} runs are done): --resume {id} goes on with it, --new begins another"
+    )]
+    Unfinished {
+        /// Its name.
+        id: String,
+        /// Runs done.
+        done: usize,
+        /// Runs planned.
+        of: usize,
+    },
+    /// The workload is not what it was.
+    #[error(
+        "the workload of experiment {0} has changed since it began, so its runs would not be of one thing; begin another with --new, or bring the files back"
+    )]
+    WorkloadChanged(String),
+    /// Stopped by its user.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl ExperimentError {
+    pub(super) fn file(
+        action: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(std::io::Error) -> ExperimentError + use<> {
+        let path = path.to_owned();
+        move |source| ExperimentError::File { action, path, source }
+    }
+
+    /// Whether it was cut short from outside.
+    pub fn is_interruption(&self) -> bool {
+        match self {
+            ExperimentError::Stopped => true,
+            ExperimentError::Run(error) => matches!(error, RunError::Stopped),
+            _ => false,
+        }
+    }
+}

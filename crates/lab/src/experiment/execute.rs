@@ -1,0 +1,386 @@
+//! Doing an experiment: block by block, run by run, and going on where it was.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use walwright_diagnose::experiment::{Ending, Look, Outcome, blocks_to_prove};
+use walwright_stats::Confidence;
+
+use super::bench::Fnv;
+use super::folder::{self, Cell, Folder, Header};
+use super::notice::Passed;
+use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
+use super::outcome::Whole;
+use super::{Bench, Configuration, Estimate, ExperimentError, Notice, PlanFile, Watcher, arms};
+use crate::{Lab, Observer, Stop};
+
+/// What restoring, starting, probing and summing up take beside warm-up and window,
+/// before a run has told.
+const OVERHEAD: Duration = Duration::from_secs(7);
+/// A warm-up that is found on the series, before one has told.
+const FOUND_WARM_UP: Duration = Duration::from_secs(5);
+/// Tries an arm's run has: a machine hiccups, but an arm that cannot start never will.
+const TRIES: usize = 2;
+
+/// What is chosen beside the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Choices {
+    /// Begin anew though the same plan has an unfinished experiment.
+    pub new: bool,
+    /// End at a planned look when it is clear.
+    pub stop_when_clear: bool,
+    /// Blocks instead of the plan's.
+    pub blocks: Option<usize>,
+    /// More settings that may lower durability.
+    pub consent: Vec<String>,
+    /// The command line, without secrets.
+    pub command: String,
+}
+
+/// An experiment that has ended or was stopped.
+#[derive(Debug)]
+pub struct Conducted {
+    /// The result so far.
+    pub outcome: Outcome,
+    /// Whether it was stopped and can go on.
+    pub stopped: bool,
+}
+
+/// Checks a plan and says what it will take. Nothing is begun.
+///
+/// # Errors
+/// When the plan is not right.
+pub fn estimate(
+    lab: &Lab,
+    text: &str,
+    origin: &Path,
+    choices: &Choices,
+) -> Result<Estimate, ExperimentError> {
+    let whole = Whole::new(lab, new_header(text, origin, choices)?, text)?;
+    let mut estimate = estimated(&whole, &[]);
+    estimate.id.clear();
+    Ok(estimate)
+}
+
+/// Begins the experiment of a plan. Relative paths in it are seen from `origin`.
+///
+/// # Errors
+/// When the plan is not right, the same plan has an unfinished experiment, the
+/// baseline cannot be run, or files cannot be written.
+pub async fn begin(
+    lab: &Lab,
+    text: &str,
+    origin: &Path,
+    choices: &Choices,
+    stop: &Stop,
+    watcher: &Arc<dyn Watcher>,
+) -> Result<Conducted, ExperimentError> {
+    if !choices.new {
+        unfinished(lab, text)?;
+    }
+    let mut whole = Whole::new(lab, new_header(text, origin, choices)?, text)?;
+    whole.header.workload = workload_hash(&whole)?;
+    let folder = Folder::create(lab, &whole.header, text)?;
+    conduct(lab, whole, folder, stop, watcher).await
+}
+
+/// Goes on with an experiment that was stopped or killed.
+///
+/// # Errors
+/// As [`begin`], and when there is none of this name, another process runs it, or its
+/// workload has changed.
+pub async fn resume(
+    lab: &Lab,
+    name: &str,
+    stop: &Stop,
+    watcher: &Arc<dyn Watcher>,
+) -> Result<Conducted, ExperimentError> {
+    let header = folder::find(lab, name)?;
+    let folder = Folder::open(lab, &header.id)?;
+    // The process that held it until now may have ended it.
+    let header = folder::header(lab, &header.id)?;
+    let text = folder::plan(lab, &header.id)?;
+    let whole = Whole::new(lab, header, &text)?;
+    if workload_hash(&whole)? != whole.header.workload {
+        return Err(ExperimentError::WorkloadChanged(whole.header.id));
+    }
+    conduct(lab, whole, folder, stop, watcher).await
+}
+
+fn new_header(text: &str, origin: &Path, choices: &Choices) -> Result<Header, ExperimentError> {
+    let plan = PlanFile::parse(text)?;
+    let arms = arms(&plan, origin)?;
+    let names: Vec<String> = arms.arms.iter().map(|arm| arm.name.clone()).collect();
+    let blocks = choices.blocks.unwrap_or_else(|| plan.blocks(names.len()));
+    let entropy = (walwright_record::Timestamp::now().0 as u32).rotate_left(9) ^ std::process::id();
+    Ok(Header {
+        command: choices.command.clone(),
+        origin: std::path::absolute(origin).map_err(ExperimentError::file("find", origin))?,
+        consent: choices.consent.clone(),
+        stop_when_clear: choices.stop_when_clear,
+        ..Header::new(plan.title(), names, blocks, entropy)
+    })
+}
+
+/// An unfinished experiment of the same plan is rather gone on with.
+fn unfinished(lab: &Lab, text: &str) -> Result<(), ExperimentError> {
+    for listed in folder::list(lab)? {
+        let id = &listed.header.id;
+        if listed.header.ending == Ending::Unfinished && folder::plan(lab, id)? == text {
+            let (done, of) = (listed.done, listed.planned);
+            return Err(ExperimentError::Unfinished { id: id.clone(), done, of });
+        }
+    }
+    Ok(())
+}
+
+/// What the workloads of all arms are made of.
+fn workload_hash(whole: &Whole) -> Result<String, ExperimentError> {
+    let mut hash = Fnv::default();
+    for configuration in configurations(whole) {
+        for (name, text) in whole.bench.texts(configuration)? {
+            hash.text(&name);
+            hash.text(&text);
+        }
+    }
+    Ok(format!("{:016x}", hash.0))
+}
+
+/// The baseline's configuration and those of the arms.
+fn configurations(whole: &Whole) -> impl Iterator<Item = &Configuration> {
+    let arms = whole.arms.arms.iter().map(|arm| &arm.configuration);
+    std::iter::once(&whole.arms.baseline).chain(arms)
+}
+
+fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
+    let header = &whole.header;
+    let load = &whole.bench.plan().load;
+    let expected = load.warm_up.unwrap_or(FOUND_WARM_UP) + load.duration + OVERHEAD;
+    let taken: Vec<f64> = cells.iter().map(|cell| cell.seconds).collect();
+    let per_run = match walwright_stats::mean(&taken) {
+        Some(mean) => Duration::try_from_secs_f64(mean).unwrap_or(expected),
+        None => expected,
+    };
+    let given_up = cells.iter().filter(|cell| cell.failed.is_some()).count();
+    let runs = header.planned();
+    let left = left(whole, cells);
+    Estimate {
+        id: header.id.clone(),
+        name: header.name.clone(),
+        blocks: header.blocks,
+        arms: header.arms.len(),
+        runs,
+        done: cells.len() - given_up,
+        per_run,
+        left: per_run * u32::try_from(left).unwrap_or(u32::MAX),
+        blocks_to_prove: blocks_to_prove(header.arms.len(), Confidence::P95),
+        looks: whole.looks.after.clone(),
+    }
+}
+
+/// Runs that are still to be made.
+fn left(whole: &Whole, cells: &[Cell]) -> usize {
+    let given_up = |place: usize| cells.iter().any(|c| c.place == place && c.failed.is_some());
+    let done = |block, place| cells.iter().any(|c| (c.block, c.place) == (block, place));
+    let places = FIRST_ARM + whole.arms.arms.len();
+    (0..whole.header.blocks)
+        .flat_map(|block| (0..places).map(move |place| (block, place)))
+        .filter(|(block, place)| !given_up(*place) && !done(*block, *place))
+        .count()
+}
+
+/// Does what is left, and sums up.
+async fn conduct(
+    lab: &Lab,
+    mut whole: Whole,
+    folder: Folder,
+    stop: &Stop,
+    watcher: &Arc<dyn Watcher>,
+) -> Result<Conducted, ExperimentError> {
+    let mut cells = folder::cells(lab, &whole.header.id)?;
+    let mut stopped = false;
+    if whole.header.ending == Ending::Unfinished {
+        let passed: Arc<dyn Observer> = Arc::new(Passed(Arc::clone(watcher)));
+        let session = Session { whole: &whole, folder: &folder, stop, watcher, passed };
+        match session.blocks(&mut cells).await {
+            Ok(ending) => {
+                whole.header.ending = ending;
+                whole.bench.discard().await?;
+                folder.end(&whole.header)?;
+            }
+            Err(error) if error.is_interruption() => stopped = true,
+            Err(error) => return Err(error),
+        }
+    }
+    let store = lab.existing_store()?;
+    // Whoever stopped it does not wait for records to be read.
+    let outcome = whole.outcome(&cells, store.as_ref().filter(|_| !stopped))?;
+    if !stopped {
+        folder.write_outcome(&outcome)?;
+    }
+    Ok(Conducted { outcome, stopped })
+}
+
+/// One process's work on an experiment.
+struct Session<'a> {
+    whole: &'a Whole,
+    folder: &'a Folder,
+    stop: &'a Stop,
+    watcher: &'a Arc<dyn Watcher>,
+    passed: Arc<dyn Observer>,
+}
+
+impl Session<'_> {
+    async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
+        let whole = self.whole;
+        self.watcher.notice(Notice::Estimate(&estimated(whole, cells)));
+        self.load_data().await?;
+        for block in 0..whole.header.blocks {
+            let before = left(whole, cells);
+            for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len()) {
+                let given_up = cells.iter().any(|c| c.place == place && c.failed.is_some());
+                let done = cells.iter().any(|c| (c.block, c.place) == (block, place));
+                if given_up || done {
+                    continue;
+                }
+                if self.stop.is_requested() {
+                    return Err(ExperimentError::Stopped);
+                }
+                self.announce(cells, block, place);
+                let cell = self.cell(block, place).await?;
+                self.folder.append(&cell)?;
+                cells.push(cell);
+                self.tell(cells);
+            }
+            // What was looked at before it was killed is looked at again: the same runs
+            // give the same answer.
+            let so_far: Vec<Cell> =
+                cells.iter().filter(|cell| cell.block <= block).cloned().collect();
+            let judged = whole.judged(&so_far, &whole.metrics[0]);
+            if left(whole, cells) != before {
+                let names = judged.arms.iter().map(|arm| arm.name.clone());
+                let arms: Vec<_> = names.zip(whole.outlooks(&judged)).collect();
+                let (done, of) = (block + 1, whole.header.blocks);
+                self.watcher.notice(Notice::Block { done, of, arms: &arms });
+            }
+            if block + 1 == whole.header.blocks {
+                break;
+            }
+            let look = whole.looks.look(block + 1, &judged, whole.plan.negligible());
+            if let Some(look) = look {
+                self.watcher.notice(Notice::Look(look));
+                match look {
+                    Look::Clear => return Ok(Ending::Clear),
+                    Look::Hopeless => return Ok(Ending::Hopeless),
+                    Look::Open => {}
+                }
+            }
+        }
+        Ok(Ending::AllBlocks)
+    }
+
+    /// Loads all data before the first run, so that a mistake in an arm's workload shows
+    /// before hours are spent.
+    async fn load_data(&self) -> Result<(), ExperimentError> {
+        let names = std::iter::once("baseline").chain(self.whole.header.arms.iter().map(|a| &**a));
+        for (arm, configuration) in names.zip(configurations(self.whole)) {
+            self.watcher.notice(Notice::Loading { arm });
+            self.bench().prepare(configuration, self.stop, &self.passed).await?;
+        }
+        Ok(())
+    }
+
+    fn bench(&self) -> &Bench {
+        &self.whole.bench
+    }
+
+    fn name(&self, place: usize) -> &str {
+        match place {
+            BASELINE => "baseline",
+            AGAIN => "baseline again (A/A)",
+            _ => &self.whole.arms.arms[place - FIRST_ARM].name,
+        }
+    }
+
+    fn announce(&self, cells: &[Cell], block: usize, place: usize) {
+        let of = self.whole.header.planned();
+        self.watcher.notice(Notice::Begins {
+            run: of - left(self.whole, cells) + 1,
+            of,
+            block: block + 1,
+            blocks: self.whole.header.blocks,
+            arm: self.name(place),
+        });
+    }
+
+    /// Tells how the last run went.
+    fn tell(&self, cells: &[Cell]) {
+        let Some(cell) = cells.last() else { return };
+        let arm = self.name(cell.place);
+        if let Some(why) = &cell.failed {
+            self.watcher.notice(Notice::GivenUp { arm, why });
+            return;
+        }
+        let metric = &self.whole.metrics[0];
+        self.watcher.notice(Notice::Done {
+            arm,
+            metric: &metric.kind(),
+            value: metric.value(&cell.figures),
+            left: estimated(self.whole, cells).left,
+        });
+    }
+
+    /// One run. An arm that cannot be run is given up; a baseline that cannot ends the
+    /// experiment.
+    async fn cell(&self, block: usize, place: usize) -> Result<Cell, ExperimentError> {
+        let whole = self.whole;
+        let configuration = match place.checked_sub(FIRST_ARM) {
+            None => &whole.arms.baseline,
+            Some(arm) => &whole.arms.arms[arm].configuration,
+        };
+        let name = self.name(place);
+        let label = format!("{} block {} {name}", whole.header.id, block + 1);
+        let seed = order::load_seed(whole.plan.seed, block);
+        let mut failed = String::new();
+        for attempt in 1..=TRIES {
+            let label = Some(label.clone());
+            let measured =
+                self.bench().measure(configuration, seed, label, self.stop, &self.passed).await;
+            let why = match measured {
+                Ok(measured) => {
+                    return Ok(Cell {
+                        block,
+                        place,
+                        run: Some(measured.run),
+                        figures: measured.figures,
+                        doubts: measured.doubts,
+                        failed: None,
+                        seconds: measured.elapsed.as_secs_f64(),
+                    });
+                }
+                Err(error) if self.stop.is_requested() || error.is_interruption() => {
+                    return Err(ExperimentError::Stopped);
+                }
+                Err(error @ ExperimentError::Store(_)) => return Err(error),
+                Err(error) => error.to_string(),
+            };
+            if attempt < TRIES {
+                self.watcher.notice(Notice::Again { arm: name, why: &why });
+            }
+            failed = why;
+        }
+        if place < FIRST_ARM {
+            return Err(ExperimentError::Baseline { reason: failed });
+        }
+        Ok(Cell {
+            block,
+            place,
+            run: None,
+            figures: Default::default(),
+            doubts: Vec::new(),
+            failed: Some(failed),
+            seconds: 0.0,
+        })
+    }
+}

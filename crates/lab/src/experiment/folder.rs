@@ -1,0 +1,396 @@
+//! An experiment on disk: a directory of the lab from which a killed one goes on.
+//!
+//! ```text
+//! LAB/experiments/ID/
+//!   plan.toml      the plan as it was given
+//!   header.json    what it was begun with, and how it ended; replaced whole
+//!   cells.jsonl    one line a run that is done; only ever appended to
+//!   outcome.json   the result, written at the end
+//!   lock           held by the process that runs it
+//! ```
+//!
+//! A process that is killed while it appends leaves a last line without its end, which
+//! the next one cuts off: that run is done again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use walwright_diagnose::experiment::Ending;
+use walwright_record::{RunId, Timestamp, Warning};
+
+use super::ExperimentError;
+use crate::Lab;
+
+/// The layout; another one is refused.
+const FORMAT: u32 = 1;
+const DIRECTORY: &str = "experiments";
+const PLAN: &str = "plan.toml";
+const HEADER: &str = "header.json";
+const CELLS: &str = "cells.jsonl";
+const OUTCOME: &str = "outcome.json";
+const LOCK: &str = "lock";
+
+/// What an experiment was begun with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Layout of the directory.
+    pub format: u32,
+    /// Its name in the lab.
+    pub id: String,
+    /// What the plan calls it.
+    pub name: String,
+    /// When it began.
+    pub begun: Timestamp,
+    /// How it ended; `Unfinished` until then.
+    pub ending: Ending,
+    /// Version of walwright that began it.
+    pub walwright_version: String,
+    /// The command line.
+    pub command: String,
+    /// Where the plan's relative paths are seen from.
+    pub origin: PathBuf,
+    /// Blocks planned.
+    pub blocks: usize,
+    /// Names of the arms.
+    pub arms: Vec<String>,
+    /// Settings consented to beside those in the plan.
+    pub consent: Vec<String>,
+    /// Whether it may end at a look before the last block.
+    pub stop_when_clear: bool,
+    /// What its workloads are made of, as a hash.
+    pub workload: String,
+}
+
+/// One run that is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Its block, from 0.
+    pub block: usize,
+    /// Its place: 0 the baseline, 1 the baseline again, 2 the first arm.
+    pub place: usize,
+    /// Its record; `None` where the run could not begin.
+    pub run: Option<RunId>,
+    /// Its figures by key.
+    pub figures: BTreeMap<String, f64>,
+    /// The doubts of its record.
+    pub doubts: Vec<Warning>,
+    /// Why it failed, if it did.
+    pub failed: Option<String>,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// An experiment in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Listed {
+    /// What it was begun with.
+    #[serde(flatten)]
+    pub header: Header,
+    /// Runs done.
+    pub done: usize,
+    /// Runs planned.
+    pub planned: usize,
+}
+
+/// An experiment's directory, held by this process.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Unlocked when it is closed, however this process ends.
+    _lock: File,
+}
+
+impl Header {
+    /// A new one. `entropy` makes its name differ from others of the same second.
+    pub(super) fn new(name: String, arms: Vec<String>, blocks: usize, entropy: u32) -> Header {
+        let begun = Timestamp::now();
+        Header {
+            format: FORMAT,
+            id: RunId::new(begun, entropy).0,
+            name,
+            begun,
+            ending: Ending::Unfinished,
+            walwright_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: String::new(),
+            origin: PathBuf::new(),
+            blocks,
+            arms,
+            consent: Vec::new(),
+            stop_when_clear: false,
+            workload: String::new(),
+        }
+    }
+
+    /// Runs planned: the baseline twice and every arm, in each block.
+    pub fn planned(&self) -> usize {
+        self.blocks * (self.arms.len() + super::order::FIRST_ARM)
+    }
+}
+
+impl Folder {
+    /// Makes the directory of a new experiment; it appears whole.
+    pub(super) fn create(
+        lab: &Lab,
+        header: &Header,
+        plan: &str,
+    ) -> Result<Folder, ExperimentError> {
+        let all = lab.directory().join(DIRECTORY);
+        let growing = all.join(format!(".{}", header.id));
+        fs::create_dir_all(&growing).map_err(ExperimentError::file("create", &growing))?;
+        write_whole(&growing.join(PLAN), plan.as_bytes())?;
+        write_header(&growing, header)?;
+        let path = all.join(&header.id);
+        fs::rename(&growing, &path).map_err(ExperimentError::file("create", &path))?;
+        sync_directory(&all)?;
+        Folder::lock(path, &header.id)
+    }
+
+    /// Takes an experiment's directory for this process.
+    pub(super) fn open(lab: &Lab, id: &str) -> Result<Folder, ExperimentError> {
+        let folder = Folder::lock(lab.directory().join(DIRECTORY).join(id), id)?;
+        folder.cut_torn_line()?;
+        Ok(folder)
+    }
+
+    fn lock(path: PathBuf, id: &str) -> Result<Folder, ExperimentError> {
+        let file = path.join(LOCK);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&file)
+            .map_err(ExperimentError::file("open", &file))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Folder { path, _lock: lock }),
+            Err(fs::TryLockError::WouldBlock) => Err(ExperimentError::InUse(id.to_owned())),
+            Err(fs::TryLockError::Error(error)) => Err(ExperimentError::file("lock", &file)(error)),
+        }
+    }
+
+    /// Appends a run that is done; it is on disk when this returns.
+    pub(super) fn append(&self, cell: &Cell) -> Result<(), ExperimentError> {
+        let path = self.path.join(CELLS);
+        let mut line = serde_json::to_vec(cell).map_err(|error| ExperimentError::Damaged {
+            path: path.clone(),
+            what: error.to_string(),
+        })?;
+        line.push(b'\n');
+        let appended = || {
+            let mut file = File::options().create(true).append(true).open(&path)?;
+            file.write_all(&line)?;
+            file.sync_data()
+        };
+        appended().map_err(ExperimentError::file("append to", &path))
+    }
+
+    fn cut_torn_line(&self) -> Result<(), ExperimentError> {
+        let path = self.path.join(CELLS);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            read => read.map_err(ExperimentError::file("read", &path))?,
+        };
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole == text.len() {
+            return Ok(());
+        }
+        let cut = || File::options().write(true).open(&path)?.set_len(whole as u64);
+        cut().map_err(ExperimentError::file("repair", &path))
+    }
+
+    /// Writes how it ended.
+    pub(super) fn end(&self, header: &Header) -> Result<(), ExperimentError> {
+        write_header(&self.path, header)
+    }
+
+    /// Writes the result.
+    pub(super) fn write_outcome<T: Serialize>(&self, outcome: &T) -> Result<(), ExperimentError> {
+        let path = self.path.join(OUTCOME);
+        let text = serde_json::to_vec_pretty(outcome).map_err(|error| {
+            ExperimentError::Damaged { path: path.clone(), what: error.to_string() }
+        })?;
+        write_whole(&path, &text)
+    }
+}
+
+/// Where an experiment keeps its files.
+pub(super) fn path(lab: &Lab, id: &str) -> PathBuf {
+    lab.directory().join(DIRECTORY).join(id)
+}
+
+/// What an experiment was begun with.
+pub(super) fn header(lab: &Lab, id: &str) -> Result<Header, ExperimentError> {
+    let path = path(lab, id).join(HEADER);
+    let text = fs::read(&path).map_err(ExperimentError::file("read", &path))?;
+    let damaged = |what: String| ExperimentError::Damaged { path: path.clone(), what };
+    let header: Header =
+        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    if header.format != FORMAT {
+        return Err(damaged(format!("its format is {}", header.format)));
+    }
+    Ok(header)
+}
+
+/// The plan of an experiment as it was given.
+pub(super) fn plan(lab: &Lab, id: &str) -> Result<String, ExperimentError> {
+    let path = path(lab, id).join(PLAN);
+    fs::read_to_string(&path).map_err(ExperimentError::file("read", &path))
+}
+
+/// The runs that are done, in the order they were made. A last line without its end is
+/// left out.
+pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
+    let path = path(lab, id).join(CELLS);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(ExperimentError::file("read", &path))?,
+    };
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| {
+            serde_json::from_str(line).map_err(|error| ExperimentError::Damaged {
+                path: path.clone(),
+                what: error.to_string(),
+            })
+        })
+        .collect()
+}
+
+/// All experiments of a lab, oldest first. Directories that hold none are left out.
+///
+/// # Errors
+/// When an experiment cannot be read.
+pub fn list(lab: &Lab) -> Result<Vec<Listed>, ExperimentError> {
+    let all = lab.directory().join(DIRECTORY);
+    let entries = match fs::read_dir(&all) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(ExperimentError::file("read", &all))?,
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.') && all.join(name).join(HEADER).exists())
+        .collect();
+    names.sort();
+    names
+        .iter()
+        .map(|name| {
+            let header = header(lab, name)?;
+            let done = cells(lab, name)?.len();
+            Ok(Listed { planned: header.planned(), header, done })
+        })
+        .collect()
+}
+
+/// The experiment a person means: `latest`, a name, or the beginning or end of one.
+pub(super) fn find(lab: &Lab, name: &str) -> Result<Header, ExperimentError> {
+    let mut all: Vec<Header> = list(lab)?.into_iter().map(|listed| listed.header).collect();
+    let none =
+        || ExperimentError::NoSuch { name: name.to_owned(), lab: lab.directory().to_owned() };
+    if matches!(name, "latest" | "last") {
+        return all.pop().ok_or_else(none);
+    }
+    all.retain(|one| {
+        !name.is_empty() && (one.id.starts_with(name) || one.id.ends_with(name) || one.name == name)
+    });
+    match all.len() {
+        0 => Err(none()),
+        1 => Ok(all.remove(0)),
+        _ => Err(ExperimentError::Ambiguous {
+            name: name.to_owned(),
+            candidates: all.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError> {
+    let path = directory.join(HEADER);
+    let text = serde_json::to_vec_pretty(header).map_err(|error| ExperimentError::Damaged {
+        path: path.clone(),
+        what: error.to_string(),
+    })?;
+    write_whole(&path, &text)
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
+    let growing = path.with_extension("partial");
+    let written = || {
+        let mut file = File::create(&growing)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&growing, path)
+    };
+    written().map_err(ExperimentError::file("write", path))?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+fn sync_directory(path: &Path) -> Result<(), ExperimentError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(ExperimentError::file("flush", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(block: usize, place: usize) -> Cell {
+        Cell {
+            block,
+            place,
+            run: None,
+            figures: BTreeMap::from([("throughput".to_owned(), 0.1 + 0.2)]),
+            doubts: Vec::new(),
+            failed: None,
+            seconds: 1.0,
+        }
+    }
+
+    fn header(name: &str, entropy: u32) -> Header {
+        Header::new(name.to_owned(), vec!["a".to_owned()], 3, entropy)
+    }
+
+    #[test]
+    fn what_was_appended_is_there_and_a_torn_line_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(dir.path().to_owned()));
+        let header = header("first", 1);
+        let folder = Folder::create(&lab, &header, "the plan").unwrap();
+        folder.append(&cell(0, 1)).unwrap();
+        folder.append(&cell(0, 0)).unwrap();
+        assert!(matches!(Folder::open(&lab, &header.id), Err(ExperimentError::InUse(_))));
+        drop(folder);
+        let file = path(&lab, &header.id).join(CELLS);
+        let mut torn = fs::read(&file).unwrap();
+        torn.extend(b"{\"block\":0,\"pla");
+        fs::write(&file, &torn).unwrap();
+        assert_eq!(cells(&lab, &header.id).unwrap(), [cell(0, 1), cell(0, 0)]);
+        let folder = Folder::open(&lab, &header.id).unwrap();
+        folder.append(&cell(1, 0)).unwrap();
+        assert_eq!(cells(&lab, &header.id).unwrap(), [cell(0, 1), cell(0, 0), cell(1, 0)]);
+        assert_eq!(plan(&lab, &header.id).unwrap(), "the plan");
+        let listed = list(&lab).unwrap();
+        assert_eq!((listed[0].done, listed[0].planned), (3, 9));
+    }
+
+    #[test]
+    fn an_experiment_is_found_by_part_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(dir.path().to_owned()));
+        assert!(matches!(find(&lab, "latest"), Err(ExperimentError::NoSuch { .. })));
+        let one = header("one", 1);
+        let two = header("two", 2);
+        for header in [&one, &two] {
+            drop(Folder::create(&lab, header, "").unwrap());
+        }
+        // What a killed creation leaves is no experiment.
+        fs::create_dir(lab.directory().join(DIRECTORY).join(".half")).unwrap();
+        assert_eq!(find(&lab, &one.id).unwrap(), one);
+        assert_eq!(find(&lab, "two").unwrap(), two);
+        assert_eq!(find(&lab, &one.id[one.id.len() - 3..]).unwrap(), one);
+        assert!(matches!(find(&lab, "20"), Err(ExperimentError::Ambiguous { .. })));
+    }
+}

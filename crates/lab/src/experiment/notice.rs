@@ -1,0 +1,126 @@
+//! What an experiment tells while it goes on, for whoever shows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use walwright_diagnose::experiment::{Look, MetricKind, Outlook};
+
+use crate::{Observer, Progress};
+
+/// What an experiment will take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Its name in the lab; empty before it is begun.
+    pub id: String,
+    /// What the plan calls it.
+    pub name: String,
+    /// Blocks.
+    pub blocks: usize,
+    /// Arms, the baseline and its repeat not counted.
+    pub arms: usize,
+    /// Runs in all.
+    pub runs: usize,
+    /// Runs done already.
+    pub done: usize,
+    /// One run, restoring and all.
+    #[serde(serialize_with = "seconds")]
+    pub per_run: Duration,
+    /// All runs that are left.
+    #[serde(serialize_with = "seconds")]
+    pub left: Duration,
+    /// Fewest blocks in which every arm can be proven.
+    pub blocks_to_prove: usize,
+    /// Blocks after which it may end early.
+    pub looks: Vec<usize>,
+}
+
+fn seconds<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(of.as_secs_f64())
+}
+
+/// One thing worth showing.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// What it will take, before the first run.
+    Estimate(&'a Estimate),
+    /// Data are loaded for an arm.
+    Loading {
+        /// For which.
+        arm: &'a str,
+    },
+    /// A run begins.
+    Begins {
+        /// Its number, from 1.
+        run: usize,
+        /// Of how many.
+        of: usize,
+        /// Its block, from 1.
+        block: usize,
+        /// Of how many.
+        blocks: usize,
+        /// Its arm.
+        arm: &'a str,
+    },
+    /// Progress of a run, or of loading.
+    Run(&'a Progress<'a>),
+    /// A run is done.
+    Done {
+        /// Its arm.
+        arm: &'a str,
+        /// What was measured.
+        metric: &'a MetricKind,
+        /// Its value, where it is known.
+        value: Option<f64>,
+        /// Time that is left, by the runs so far.
+        left: Duration,
+    },
+    /// A run failed and is tried once more.
+    Again {
+        /// Its arm.
+        arm: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// An arm cannot be run and is given up.
+    GivenUp {
+        /// Which.
+        arm: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// A block is complete.
+    Block {
+        /// Blocks done.
+        done: usize,
+        /// Blocks planned.
+        of: usize,
+        /// How every arm stands and will stand, where that can be told.
+        arms: &'a [(String, Option<Outlook>)],
+    },
+    /// It was looked at, as planned.
+    Look(Look),
+}
+
+/// Shows an experiment. Called from several threads.
+pub trait Watcher: Send + Sync {
+    /// Takes one notice. Must return quickly.
+    fn notice(&self, notice: Notice<'_>);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn notice(&self, _: Notice<'_>) {}
+}
+
+/// Passes the progress of runs on.
+pub(super) struct Passed(pub Arc<dyn Watcher>);
+
+impl Observer for Passed {
+    fn notice(&self, progress: Progress<'_>) {
+        self.0.notice(Notice::Run(&progress));
+    }
+}

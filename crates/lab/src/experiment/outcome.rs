@@ -1,0 +1,344 @@
+//! From the runs of an experiment to its result.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use walwright_catalog::{DurabilityClass, parameter};
+use walwright_diagnose::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
+use walwright_diagnose::experiment::{
+    Arm, ArmOutcome, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet, contrasts, judge,
+    outlook, reasons,
+};
+use walwright_record::{Record, RunId, Store, WarningCode};
+use walwright_stats::{Confidence, Interval};
+
+use super::folder::{self, Cell, Header};
+use super::order::{AGAIN, BASELINE, FIRST_ARM};
+use super::{Arms, Bench, Consent, ExperimentError, Metric, PlanFile, arms, words};
+use crate::Lab;
+
+/// Blocks whose records are read for their statements.
+const STATEMENT_BLOCKS: usize = 6;
+/// Statements that are kept.
+const STATEMENTS: usize = 5;
+
+/// Everything that makes an experiment, read and checked.
+pub(super) struct Whole {
+    pub(super) header: Header,
+    pub(super) plan: PlanFile,
+    pub(super) arms: Arms,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) looks: Looks,
+    pub(super) bench: Bench,
+}
+
+impl Whole {
+    /// Checks a plan under a header.
+    pub(super) fn new(lab: &Lab, header: Header, text: &str) -> Result<Whole, ExperimentError> {
+        let plan = PlanFile::parse(text)?;
+        let origin: &Path = &header.origin;
+        let mut arms = arms(&plan, origin)?;
+        let consent: Consent = plan.consent.iter().chain(&header.consent).collect();
+        let bench = Bench::new(lab, plan.bench(origin, &header.command)?, &header.id)?;
+        let base = &bench.plan().base;
+        // In an ablation the baseline is what lowers durability.
+        let none = super::Configuration::default();
+        consent.check("baseline", &arms.baseline, &base.with(&none))?;
+        for arm in &arms.arms {
+            let before = base.with(&arms.baseline);
+            consent.check(&arm.name, &arm.configuration, &before)?;
+        }
+        for arm in &mut arms.arms {
+            arm.changes.dedup();
+        }
+        let looks = if header.stop_when_clear {
+            Looks::spending(header.blocks, arms.arms.len(), Confidence::P95)
+        } else {
+            Looks::at_end(header.blocks, Confidence::P95)
+        };
+        let metrics = plan.metrics()?;
+        Ok(Whole { header, plan, arms, metrics, looks, bench })
+    }
+
+    /// The value of a metric at one place in every block up to the last one begun.
+    fn values(&self, cells: &[Cell], metric: &Metric, place: usize) -> Vec<Option<f64>> {
+        let blocks = cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0);
+        let mut values = vec![None; blocks];
+        for cell in cells.iter().filter(|cell| cell.place == place && cell.failed.is_none()) {
+            values[cell.block] = metric.value(&cell.figures);
+        }
+        values
+    }
+
+    /// A metric of all arms, judged by the runs so far.
+    pub(super) fn judged(&self, cells: &[Cell], metric: &Metric) -> Judged {
+        let values = |place| self.values(cells, metric, place);
+        let arms: Vec<Arm> = self
+            .arms
+            .arms
+            .iter()
+            .enumerate()
+            .map(|(place, arm)| Arm { name: arm.name.clone(), values: values(FIRST_ARM + place) })
+            .collect();
+        let confidence = self.looks.confidence;
+        let (base, again) = (values(BASELINE), values(AGAIN));
+        judge(metric.kind(), &base, &again, &arms, confidence, self.plan.seed)
+    }
+
+    /// Main effects and interactions, judged as one family.
+    fn contrasts(&self, cells: &[Cell], metric: &Metric) -> Option<Judged> {
+        if self.arms.factors.is_empty() {
+            return None;
+        }
+        let places = [BASELINE].into_iter().chain((0..self.arms.arms.len()).map(|a| FIRST_ARM + a));
+        let values: Vec<Vec<Option<f64>>> =
+            places.map(|place| self.values(cells, metric, place)).collect();
+        let found = contrasts(&self.arms.factors, &values);
+        // Each contrast has a baseline of its own; laid over the first's values, the
+        // ratios stay what they are.
+        let over: Vec<Arm> = found
+            .into_iter()
+            .map(|(arm, base)| {
+                let on_one =
+                    |((value, base), first): ((&Option<f64>, &Option<f64>), &Option<f64>)| {
+                        Some((*value)? / (*base)? * (*first)?)
+                    };
+                let all = arm.values.iter().zip(&base).zip(&values[0]);
+                Arm { name: arm.name, values: all.map(on_one).collect() }
+            })
+            .collect();
+        let again = self.values(cells, metric, AGAIN);
+        let confidence = self.looks.confidence;
+        Some(judge(metric.kind(), &values[0], &again, &over, confidence, self.plan.seed))
+    }
+
+    /// How every arm stands and will stand.
+    pub(super) fn outlooks(&self, judged: &Judged) -> Vec<Option<Outlook>> {
+        let of = |effect| outlook(effect, self.header.blocks, self.looks.confidence);
+        judged.arms.iter().map(|arm| of(arm.effect.as_ref()?)).collect()
+    }
+
+    /// Blocks in which every run that is not given up is done.
+    pub(super) fn complete_blocks(&self, cells: &[Cell]) -> usize {
+        let given_up = |place: usize| cells.iter().any(|c| c.place == place && c.failed.is_some());
+        let wanted: Vec<usize> =
+            (0..FIRST_ARM + self.arms.arms.len()).filter(|place| !given_up(*place)).collect();
+        let done = |block: usize, place: usize| {
+            cells.iter().any(|cell| (cell.block, cell.place) == (block, place))
+        };
+        (0..self.header.blocks)
+            .take_while(|block| wanted.iter().all(|place| done(*block, *place)))
+            .count()
+    }
+
+    /// The result. `store` is read for statements; without one they are left out.
+    pub(super) fn outcome(
+        &self,
+        cells: &[Cell],
+        store: Option<&Store>,
+    ) -> Result<Outcome, ExperimentError> {
+        let mut judged = self.metrics.iter().map(|metric| self.judged(cells, metric));
+        // A plan has at least one metric, which reading it checks.
+        let first = judged.next().expect("a plan has at least one metric");
+        let others: Vec<Judged> = judged.collect();
+        let run_of = |block: usize, place: usize| -> Option<RunId> {
+            cells.iter().find(|c| (c.block, c.place) == (block, place))?.run.clone()
+        };
+        let blocks = cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0);
+        let statements = self.statements(cells, store)?;
+        let arms = self
+            .arms
+            .arms
+            .iter()
+            .zip(statements)
+            .enumerate()
+            .map(|(place, (arm, statements))| {
+                let place = FIRST_ARM + place;
+                let failed = cells.iter().find(|c| c.place == place && c.failed.is_some());
+                ArmOutcome {
+                    name: arm.name.clone(),
+                    changes: arm.changes.clone(),
+                    runs: (0..blocks).map(|block| run_of(block, place)).collect(),
+                    failed: failed.and_then(|cell| cell.failed.clone()),
+                    reasons: reasons(
+                        &figure_kinds(),
+                        &figures(cells, blocks, BASELINE),
+                        &figures(cells, blocks, place),
+                    ),
+                    statements,
+                }
+            })
+            .collect();
+        let prediction = self.plan.prediction.as_ref().map(|of| {
+            let prediction = Prediction {
+                run: RunId(of.run.clone()),
+                finding: of.finding.clone(),
+                action: of.action.clone(),
+                metric: first.metric.key.clone(),
+                change: Interval::between(of.low, of.high),
+            };
+            let effect = first.arms.first().and_then(|arm| arm.effect.as_ref());
+            PredictionMet::of(prediction, effect.map(|effect| effect.change.clone()))
+        });
+        Ok(Outcome {
+            id: self.header.id.clone(),
+            name: self.header.name.clone(),
+            question: self.plan.question.clone(),
+            design: self.plan.design.name().to_owned(),
+            baseline: words::baseline(&self.bench, &self.arms.baseline),
+            ending: self.header.ending,
+            planned: self.header.blocks,
+            blocks: self.complete_blocks(cells),
+            runs: cells.iter().filter(|cell| cell.run.is_some()).count(),
+            looks: self.looks.clone(),
+            negligible: self.plan.negligible(),
+            contrasts: self.contrasts(cells, &self.metrics[0]),
+            outlooks: self.outlooks(&first),
+            judged: first,
+            others,
+            arms,
+            baseline_runs: (0..blocks)
+                .map(|block| [run_of(block, BASELINE), run_of(block, AGAIN)])
+                .collect(),
+            prediction,
+            doubts: self.doubts(cells),
+        })
+    }
+
+    /// For every arm the statements whose time changed most.
+    fn statements(
+        &self,
+        cells: &[Cell],
+        store: Option<&Store>,
+    ) -> Result<Vec<Vec<ComparedStatement>>, ExperimentError> {
+        let arms = self.arms.arms.len();
+        let Some(store) = store else { return Ok(vec![Vec::new(); arms]) };
+        let base = records(store, cells, BASELINE)?;
+        if base.is_empty() {
+            return Ok(vec![Vec::new(); arms]);
+        }
+        let mut groups = vec![RunGroup { name: "baseline".to_owned(), runs: base }];
+        let mut all = Vec::with_capacity(arms);
+        for place in 0..arms {
+            let runs = records(store, cells, FIRST_ARM + place)?;
+            if runs.is_empty() {
+                all.push(Vec::new());
+                continue;
+            }
+            groups.push(RunGroup { name: self.arms.arms[place].name.clone(), runs });
+            let mut compared = compared_statements(&groups);
+            compared.truncate(STATEMENTS);
+            all.push(compared);
+            groups.pop();
+        }
+        Ok(all)
+    }
+
+    /// Reasons to trust the figures less: what the records doubt, each kind once, and
+    /// what only the whole shows.
+    fn doubts(&self, cells: &[Cell]) -> Vec<String> {
+        let mut kinds: BTreeMap<WarningCode, (usize, String)> = BTreeMap::new();
+        for cell in cells {
+            let mut seen = Vec::new();
+            for doubt in &cell.doubts {
+                // What cannot be seen is the same in all runs, and told by each record.
+                if doubt.code == WarningCode::NotObservable || seen.contains(&doubt.code) {
+                    continue;
+                }
+                seen.push(doubt.code);
+                let kind = kinds.entry(doubt.code).or_insert_with(|| (0, doubt.text.clone()));
+                kind.0 += 1;
+            }
+        }
+        let mut doubts: Vec<String> = kinds
+            .into_values()
+            .map(|(count, text)| match count {
+                all if all == cells.len() => format!("in every run: {text}"),
+                1 => format!("in 1 of {} runs: {text}", cells.len()),
+                some => format!("in {some} of {} runs, for example: {text}", cells.len()),
+            })
+            .collect();
+        doubts.extend(self.moved_cost(cells));
+        doubts
+    }
+
+    /// An arm that moves cost in time, judged over windows in which that cost need not
+    /// have fallen.
+    fn moved_cost(&self, cells: &[Cell]) -> Option<String> {
+        let baseline = &self.arms.baseline.settings;
+        let all = self.arms.arms.iter().flat_map(|arm| &arm.configuration.settings).chain(baseline);
+        let mut names: Vec<&String> = all
+            .filter(|(name, _)| parameter(name).is_some_and(|p| p.class == DurabilityClass::T))
+            .map(|(name, _)| name)
+            .collect();
+        names.sort();
+        names.dedup();
+        let known = cells.iter().filter_map(|cell| cell.figures.get("checkpoints"));
+        let without = known.clone().filter(|completed| **completed == 0.0).count();
+        if names.is_empty() || without == 0 {
+            return None;
+        }
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        Some(format!(
+            "{} moves cost in time (class T), and in {without} of {} windows no checkpoint completed: what it saves may be paid later; measure longer windows",
+            names.join(", "),
+            known.count()
+        ))
+    }
+}
+
+/// The figures of the run at one place in every block.
+fn figures(cells: &[Cell], blocks: usize, place: usize) -> Vec<Option<&BTreeMap<String, f64>>> {
+    (0..blocks)
+        .map(|block| {
+            let cell = cells.iter().find(|c| (c.block, c.place) == (block, place))?;
+            cell.failed.is_none().then_some(&cell.figures)
+        })
+        .collect()
+}
+
+/// The records of the last runs at one place, as far as they are still there.
+fn records(store: &Store, cells: &[Cell], place: usize) -> Result<Vec<Record>, ExperimentError> {
+    let runs = cells.iter().rev().filter(|cell| cell.place == place && cell.failed.is_none());
+    let mut records = Vec::new();
+    for run in runs.filter_map(|cell| cell.run.as_ref()).take(STATEMENT_BLOCKS) {
+        match store.load(run) {
+            Ok(record) => records.push(record),
+            Err(walwright_record::StoreError::NoSuchRun { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(records)
+}
+
+/// The result of an experiment by its name, finished or not.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn outcome(lab: &Lab, name: &str) -> Result<Outcome, ExperimentError> {
+    let header = folder::find(lab, name)?;
+    let id = header.id.clone();
+    let whole = Whole::new(lab, header, &folder::plan(lab, &id)?)?;
+    let store = lab.existing_store()?;
+    whole.outcome(&folder::cells(lab, &id)?, store.as_ref())
+}
+
+/// Where the page of an experiment is written.
+pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
+    folder::path(lab, id).join("report.html")
+}
+
+/// Deletes an experiment and its data at rest. The records of its runs stay. Gives its
+/// name.
+///
+/// # Errors
+/// When there is none, another process runs it, or it cannot be deleted.
+pub fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
+    let header = folder::find(lab, name)?;
+    let held = folder::Folder::open(lab, &header.id)?;
+    super::bench::discard_named(&header.id)?;
+    let path = folder::path(lab, &header.id);
+    std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;
+    drop(held);
+    Ok(header.id)
+}

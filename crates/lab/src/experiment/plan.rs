@@ -1,0 +1,319 @@
+//! A plan file: read, checked, written.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use walwright_diagnose::experiment::blocks_to_prove;
+use walwright_stats::Confidence;
+
+use super::plan_tables::{
+    ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
+};
+use super::{BenchPlan, Configuration, Design, Metric, PlanError, Postgres};
+use crate::{LoadChoice, ProbePlan, WorkloadPlan};
+
+/// A plan that can be edited and run, as `walwright experiment --example` prints it.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Changes up to this do not matter unless the plan says otherwise.
+const NEGLIGIBLE: f64 = 0.02;
+/// Ticks of wait events a second.
+const WAITS_HZ: u32 = 10;
+/// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
+const MOST_BLOCKS: usize = 200;
+
+/// What a person writes to have an experiment done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// A few words, for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// How arms are combined.
+    #[serde(default)]
+    pub design: Design,
+    /// Blocks; where not given, the fewest that can prove every arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
+    /// Seed of the order of runs and of the load.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// What is measured; the first is judged.
+    #[serde(default)]
+    pub metric: Metrics,
+    /// The expression of the metric `cost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// Relative changes up to this do not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_effect: Option<f64>,
+    /// Settings that may lower durability, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consent: Vec<String>,
+    /// What is run.
+    #[serde(default)]
+    pub workload: WorkloadTable,
+    /// How it is driven.
+    #[serde(default)]
+    pub load: LoadTable,
+    /// What the baseline runs on.
+    #[serde(default)]
+    pub server: ServerTable,
+    /// What was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionTable>,
+    /// What is compared with the baseline.
+    #[serde(rename = "arm")]
+    pub arms: Vec<ArmTable>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One metric or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Metrics {
+    /// One.
+    One(String),
+    /// Several; the first is judged.
+    Several(Vec<String>),
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::One("throughput".to_owned())
+    }
+}
+
+impl PlanFile {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// When it is no TOML, a key is unknown or of the wrong type (with line and column),
+    /// or what no key shows alone is wrong.
+    pub fn parse(text: &str) -> Result<PlanFile, PlanError> {
+        let plan: PlanFile =
+            toml::from_str(text).map_err(|error| PlanError::Toml(error.to_string()))?;
+        plan.check().map_err(|error| error.with_line(text))?;
+        Ok(plan)
+    }
+
+    /// The plan as a file.
+    ///
+    /// # Errors
+    /// When it cannot be written as TOML, which no plan that was read can't.
+    pub fn to_toml(&self) -> Result<String, PlanError> {
+        toml::to_string(self).map_err(|error| PlanError::Toml(error.to_string()))
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        if self.server.dsn.is_some() {
+            return Err(PlanError::Attached);
+        }
+        if self.arms.is_empty() {
+            return Err(PlanError::value("", "arm", "there is no arm; add one with [[arm]]"));
+        }
+        for (place, arm) in self.arms.iter().enumerate() {
+            if arm.name.trim().is_empty() || ["baseline", "A/A"].contains(&arm.name.as_str()) {
+                let what = "an arm needs a name of its own; baseline and A/A are taken";
+                return Err(PlanError::value(&arm.name, "name", what));
+            }
+            if self.arms[..place].iter().any(|other| other.name == arm.name) {
+                return Err(PlanError::value(&arm.name, "name", "two arms have this name"));
+            }
+        }
+        let blocks = self.blocks.unwrap_or(1);
+        if blocks == 0 || blocks > MOST_BLOCKS {
+            let what = format!("{blocks} blocks cannot be run; write 1 to {MOST_BLOCKS}");
+            return Err(PlanError::value("", "blocks", what));
+        }
+        if !self.negligible().is_finite() || !(0.0..1.0).contains(&self.negligible()) {
+            let what = "a relative change from 0 to 1: 0.02 is 2 %";
+            return Err(PlanError::value("", "smallest_effect", what));
+        }
+        if self.load.duration.0.is_zero() {
+            return Err(PlanError::value("", "duration", "nothing can be measured in no time"));
+        }
+        self.metrics().map(drop)
+    }
+
+    /// What is measured; the first is judged.
+    ///
+    /// # Errors
+    /// When a metric is not known or the cost expression is wrong.
+    pub fn metrics(&self) -> Result<Vec<Metric>, PlanError> {
+        let names = match &self.metric {
+            Metrics::One(name) => std::slice::from_ref(name),
+            Metrics::Several(names) => names,
+        };
+        if names.is_empty() {
+            return Err(PlanError::value("", "metric", "at least one metric is needed"));
+        }
+        let named = |name: &String| Metric::named(name, self.cost.as_deref());
+        let metrics = names.iter().map(named).collect::<Result<Vec<_>, _>>();
+        metrics.map_err(|error| PlanError::value("", "metric", error.to_string()))
+    }
+
+    /// Relative changes up to this do not matter.
+    pub fn negligible(&self) -> f64 {
+        self.smallest_effect.unwrap_or(NEGLIGIBLE)
+    }
+
+    /// Blocks for `arms` arms.
+    pub fn blocks(&self, arms: usize) -> usize {
+        self.blocks.unwrap_or_else(|| blocks_to_prove(arms, Confidence::P95))
+    }
+
+    /// What lists call it.
+    pub fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+            arms.join(", ")
+        })
+    }
+
+    /// What all runs have in common. Relative paths are seen from `origin`, the
+    /// plan's own directory.
+    ///
+    /// # Errors
+    /// When the baseline's profile cannot be read.
+    pub fn bench(&self, origin: &Path, command: &str) -> Result<BenchPlan, PlanError> {
+        let workload = &self.workload;
+        let no_files = workload.files.is_empty();
+        let named = workload.name.clone().or_else(|| no_files.then(|| "tpcb".to_owned()));
+        let text = |values: &super::plan_tables::Values| {
+            values.iter().map(|(name, value)| (name.clone(), value.text())).collect()
+        };
+        let mut load = LoadChoice {
+            clients: None,
+            threads: None,
+            protocol: None,
+            mode: walwright_driver::Mode::Faithful,
+            schedule: walwright_record::Schedule::Closed { think: None },
+            ramp: std::time::Duration::ZERO,
+            max_tries: 1,
+            seed: None,
+            duration: self.load.duration.0,
+            warm_up: match self.load.warmup {
+                WarmUp::Auto => None,
+                WarmUp::Fixed(length) => Some(length.0),
+            },
+        };
+        self.load.options().apply(&mut load);
+        Ok(BenchPlan {
+            workload: WorkloadPlan {
+                name: named.map(|name| found_from(origin, name)),
+                files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
+                scale: workload.scale,
+                options: text(&workload.options),
+                define: text(&workload.define),
+            },
+            load,
+            base: self.baseline(origin)?,
+            probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
+            load_jobs: None,
+            command: command.to_owned(),
+        })
+    }
+
+    /// The baseline's own settings and schema.
+    fn baseline(&self, origin: &Path) -> Result<Configuration, PlanError> {
+        let server = &self.server;
+        let mut settings = match &server.profile {
+            Some(profile) => super::profile::settings(&origin.join(profile))
+                .map_err(|what| PlanError::value("", "profile", what))?,
+            None => Default::default(),
+        };
+        settings.extend(server.settings.iter().map(|(name, value)| (name.clone(), value.text())));
+        Ok(Configuration {
+            settings,
+            ddl: server.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+            postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
+            flush_latency: server.flush_latency,
+            ..Configuration::default()
+        })
+    }
+}
+
+/// The binaries that a plan or arm names.
+pub(super) fn postgres(
+    origin: &Path,
+    major: Option<&SettingValue>,
+    pg_bin: Option<&PathBuf>,
+) -> Option<Postgres> {
+    match (pg_bin, major) {
+        (Some(directory), _) => Some(Postgres::BinDir(origin.join(directory))),
+        (None, Some(major)) => Some(Postgres::Major(major.text())),
+        (None, None) => None,
+    }
+}
+
+/// A path as seen from the plan's directory, where there is something by this name; else
+/// as it stands: the name of a built-in workload, or a path to be complained about.
+pub(super) fn found_from(origin: &Path, name: String) -> String {
+    let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
+    let exists = origin.join(path).exists() || origin.join(&name).exists();
+    if exists { origin.join(&name).display().to_string() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "[[arm]]\nname = \"small\"\nsettings = { max_wal_size = \"64MB\" }\n";
+
+    fn error(text: &str) -> String {
+        PlanFile::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn little_needs_to_be_said() {
+        let plan = PlanFile::parse(LEAST).unwrap();
+        assert_eq!(plan.blocks(1), 6);
+        assert_eq!(plan.title(), "small");
+        let bench = plan.bench(Path::new("/nowhere"), "").unwrap();
+        assert_eq!(bench.workload.name.as_deref(), Some("tpcb"));
+        assert_eq!(bench.load.duration.as_secs(), 60);
+        assert!(bench.base.is_empty());
+    }
+
+    #[test]
+    fn the_example_is_a_plan_and_what_is_written_reads_as_the_same() {
+        let plan = PlanFile::parse(EXAMPLE).unwrap();
+        assert!(plan.arms.len() >= 3);
+        let again = PlanFile::parse(&plan.to_toml().unwrap()).unwrap();
+        assert_eq!(again, plan);
+    }
+
+    #[test]
+    fn errors_name_line_and_remedy() {
+        let unknown = error("blocks = 3\nblokcs = 4\n[[arm]]\nname = \"a\"\n");
+        assert!(unknown.contains("line 2") && unknown.contains("blokcs"), "{unknown}");
+        let twice = error(&format!("{LEAST}\n{LEAST}"));
+        assert!(twice.contains("line 2") && twice.contains("two arms"), "{twice}");
+        let metric = error(&format!("seed = 3\nmetric = \"p99\"\n{LEAST}"));
+        assert!(metric.contains("line 2") && metric.contains("latency_p99"), "{metric}");
+        assert!(error("arm = []").contains("[[arm]]"));
+        let blocks = error(&format!("\n\nblocks = 0\n{LEAST}"));
+        assert!(blocks.contains("line 3"), "{blocks}");
+        let attached = error(&format!("[server]\ndsn = \"host=db\"\n{LEAST}"));
+        assert!(attached.contains("embedded"), "{attached}");
+        let time = error(&format!("[load]\nduration = \"5\"\n{LEAST}"));
+        assert!(time.contains("line 2") && time.contains("30s"), "{time}");
+    }
+
+    #[test]
+    fn paths_are_seen_from_the_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.sql"), "SELECT 1;").unwrap();
+        let text = format!("[workload]\nfiles = [\"a.sql@3\"]\n{LEAST}");
+        let bench = PlanFile::parse(&text).unwrap().bench(dir.path(), "").unwrap();
+        assert_eq!(bench.workload.files, [dir.path().join("a.sql@3").display().to_string()]);
+        assert_eq!(bench.workload.name, None);
+    }
+}

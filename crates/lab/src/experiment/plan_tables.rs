@@ -1,0 +1,282 @@
+//! The tables of a plan file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Length, LoadChange};
+
+/// A value of a setting or option: text, or a bare number or truth value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// `on` or `off`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A fraction.
+    Float(f64),
+    /// Text, with its unit.
+    Text(String),
+}
+
+impl SettingValue {
+    /// As a configuration file has it.
+    pub fn text(&self) -> String {
+        match self {
+            SettingValue::Bool(true) => "on".to_owned(),
+            SettingValue::Bool(false) => "off".to_owned(),
+            SettingValue::Integer(number) => number.to_string(),
+            SettingValue::Float(number) => number.to_string(),
+            SettingValue::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// Values by name.
+pub type Values = BTreeMap<String, SettingValue>;
+
+/// A change of the schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Ddl {
+    /// The statement alone: restoring the data undoes it.
+    Statement(String),
+    /// The statement and what undoes it where data are not restored.
+    Undoable {
+        /// The statement.
+        sql: String,
+        /// What undoes it.
+        undo: String,
+    },
+}
+
+impl Ddl {
+    /// The statement.
+    pub fn sql(&self) -> &str {
+        match self {
+            Ddl::Statement(sql) | Ddl::Undoable { sql, .. } => sql,
+        }
+    }
+}
+
+/// `[workload]`: what is run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkloadTable {
+    /// A built-in workload or a directory; `tpcb` where no scripts are given either.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Scale factor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<u32>,
+    /// pgbench scripts, each `path` or `path@weight`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Options of the workload.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: Values,
+    /// Script variables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub define: Values,
+}
+
+/// `[load]`: how it is driven.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadTable {
+    /// Client connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// Driver threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Wire protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<super::Protocol>,
+    /// One round trip a transaction, binary parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lean: Option<bool>,
+    /// Open loop: transactions due a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Open loop: gaps between due times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<super::Gaps>,
+    /// Open loop: transactions later than this are skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_limit: Option<Length>,
+    /// Closed loop: mean think time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Length>,
+    /// Time over which clients start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<Length>,
+    /// Tries a transaction has; 0 is without limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tries: Option<u32>,
+    /// Length of the measured window of every run.
+    pub duration: Length,
+    /// Load before it: a time, or `auto` to find it on the throughput series.
+    pub warmup: WarmUp,
+}
+
+impl Default for LoadTable {
+    fn default() -> LoadTable {
+        let seconds = |s| Length(std::time::Duration::from_secs(s));
+        LoadTable {
+            clients: None,
+            threads: None,
+            protocol: None,
+            lean: None,
+            rate: None,
+            gaps: None,
+            latency_limit: None,
+            think: None,
+            ramp: None,
+            max_tries: None,
+            duration: seconds(60),
+            warmup: WarmUp::Fixed(seconds(10)),
+        }
+    }
+}
+
+impl LoadTable {
+    /// The options that an arm may change too.
+    pub fn options(&self) -> LoadChange {
+        LoadChange {
+            clients: self.clients,
+            threads: self.threads,
+            protocol: self.protocol,
+            lean: self.lean,
+            rate: self.rate,
+            gaps: self.gaps,
+            latency_limit: self.latency_limit,
+            think: self.think,
+            ramp: self.ramp,
+            max_tries: self.max_tries,
+        }
+    }
+}
+
+/// How the warm-up ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum WarmUp {
+    /// Found on the series.
+    Auto,
+    /// After this time.
+    Fixed(Length),
+}
+
+impl TryFrom<String> for WarmUp {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<WarmUp, String> {
+        if text == "auto" { Ok(WarmUp::Auto) } else { text.parse().map(WarmUp::Fixed) }
+    }
+}
+
+impl From<WarmUp> for String {
+    fn from(warm_up: WarmUp) -> String {
+        match warm_up {
+            WarmUp::Auto => "auto".to_owned(),
+            WarmUp::Fixed(length) => length.to_string(),
+        }
+    }
+}
+
+/// `[server]`: what the baseline runs on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerTable {
+    /// Major version: 14 to 18.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<SettingValue>,
+    /// Directory of binaries to use instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pg_bin: Option<PathBuf>,
+    /// Connection string of an attached server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dsn: Option<String>,
+    /// Least time of every flush.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush_latency: Option<Length>,
+    /// A file with the baseline's settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<PathBuf>,
+    /// Settings of the baseline.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: Values,
+    /// Changes of the schema that the baseline has too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ddl: Vec<Ddl>,
+}
+
+/// `[[arm]]`: what is different from the baseline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArmTable {
+    /// Its name, in tables and plots.
+    pub name: String,
+    /// Server settings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: Values,
+    /// Changes of the schema.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ddl: Vec<Ddl>,
+    /// Options of the load.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub load: LoadChange,
+    /// Options of the workload.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub workload: ArmWorkload,
+    /// Major version of PostgreSQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<SettingValue>,
+    /// Directory of PostgreSQL binaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pg_bin: Option<PathBuf>,
+    /// Least time of every flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_latency: Option<Length>,
+    /// A file whose settings are all applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<PathBuf>,
+}
+
+/// What an arm changes of the workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArmWorkload {
+    /// Options of the workload.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: Values,
+    /// Script variables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub define: Values,
+    /// Scripts in place of the baseline's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// `[prediction]`: what was derived before, to be laid beside what is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictionTable {
+    /// The run it was derived from.
+    pub run: String,
+    /// The finding.
+    pub finding: String,
+    /// The action, in words.
+    pub action: String,
+    /// Relative change that is expected at least.
+    pub low: f64,
+    /// And at most.
+    pub high: f64,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

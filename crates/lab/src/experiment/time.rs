@@ -1,0 +1,78 @@
+//! Lengths of time as a plan writes them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time: `500us`, `20ms`, `30s`, `2m`, `1h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Length(pub Duration);
+
+/// Units, the smallest first, in nanoseconds.
+const UNITS: [(&str, u128); 5] = [
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Length, String> {
+        let wrong = || format!("'{text}' is not a length of time: write 30s, 20ms or 2m");
+        let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(split);
+        let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+        let unit = if unit == "min" { "m" } else { unit };
+        let (_, nanos) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        Duration::try_from_secs_f64(number * nanos as f64 / 1e9).map(Length).map_err(|_| wrong())
+    }
+}
+
+impl fmt::Display for Length {
+    /// In the largest unit that leaves a whole number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let whole = |(_, unit): &(&str, u128)| nanos % unit == 0 && nanos >= *unit;
+        match UNITS.into_iter().rev().find(whole) {
+            Some((name, unit)) => write!(f, "{}{name}", nanos / unit),
+            None => write!(f, "{}us", nanos as f64 / 1e3),
+        }
+    }
+}
+
+impl TryFrom<String> for Length {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Length, String> {
+        text.parse()
+    }
+}
+
+impl From<Length> for String {
+    fn from(length: Length) -> String {
+        length.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_units_and_are_written_as_they_are_read() {
+        for text in ["500us", "20ms", "30s", "2m", "1h", "1500ms", "90s"] {
+            assert_eq!(text.parse::<Length>().unwrap().to_string(), text);
+        }
+        assert_eq!("0.5 ms".parse::<Length>().unwrap().to_string(), "500us");
+        assert_eq!("0s".parse::<Length>().unwrap().to_string(), "0us");
+        for wrong in ["", "30", "s", "-1s", "5 weeks", "1e999s"] {
+            assert!(wrong.parse::<Length>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A baseline in words.
+
+use walwright_record::Schedule;
+
+use super::time::Length;
+use super::{Bench, Configuration};
+
+/// The workload, load and server of the baseline.
+pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
+    let plan = bench.plan();
+    let mut words = Vec::new();
+    let name = plan.workload.name.clone().unwrap_or_else(|| plan.workload.files.join(", "));
+    let scale = plan.workload.scale.map_or_else(String::new, |scale| format!(", scale {scale}"));
+    words.push(format!("workload {name}{scale}"));
+    let load = &plan.load;
+    let mut driven = Vec::new();
+    driven.extend(load.clients.map(|clients| format!("{clients} clients")));
+    driven.push(match load.schedule {
+        Schedule::Closed { .. } => "closed loop".to_owned(),
+        Schedule::Open { rate, .. } => format!("open loop, {rate} transactions a second"),
+    });
+    driven.push(format!("{} measured", Length(load.duration)));
+    driven.push(load.warm_up.map_or_else(
+        || "warm-up found on the series".to_owned(),
+        |warm_up| format!("{} warm-up", Length(warm_up)),
+    ));
+    words.push(driven.join(", "));
+    let whole = plan.base.with(configuration);
+    let own = whole.words();
+    if whole.postgres.is_none() {
+        words.push("PostgreSQL 18".to_owned());
+    }
+    words.extend(own);
+    words
+}

@@ -1,0 +1,202 @@
+//! The words of experiments: one place for every rendering.
+
+use walwright_diagnose::compare::{Better, Section};
+use walwright_diagnose::experiment::{
+    Ending, Held, Judged, JudgedArm, Outcome, Outlook, PredictionMet, Prospect, Reason,
+};
+use walwright_stats::{Estimate, Interval, Verdict};
+
+use crate::compared::{percent, value};
+use crate::format;
+
+/// Both ends of a relative change: `+4.1 to +6.7 %`.
+pub(crate) fn range(of: Interval) -> String {
+    let low = percent(of.low);
+    format!("{} to {}", low.strip_suffix(" %").unwrap_or(&low), percent(of.high))
+}
+
+/// The interval of a change; empty where there is none.
+pub(crate) fn interval(of: &Estimate) -> String {
+    of.interval.map(range).unwrap_or_default()
+}
+
+/// A p-value.
+pub(crate) fn p_value(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// What may be said of an arm, in a word or two.
+pub(crate) fn verdict(arm: &JudgedArm) -> &'static str {
+    match (arm.verdict, arm.better) {
+        (Some(Verdict::Proven), Some(true)) => "proven, better",
+        (Some(Verdict::Proven), _) => "proven, worse",
+        (Some(Verdict::Screened), Some(true)) => "better, screening only",
+        (Some(Verdict::Screened), _) => "worse, screening only",
+        (Some(Verdict::WithinNoise), _) => "within noise",
+        (Some(Verdict::Undecided), _) => "open",
+        (None, _) => "not measured",
+    }
+}
+
+/// The noise floor of a metric in words.
+pub(crate) fn floor(of: &Judged) -> String {
+    match of.floor.as_ref().and_then(|floor| floor.relative) {
+        Some(floor) => format!(
+            "The baseline against itself differs by up to {}: no effect below that is claimed.",
+            format::percent(floor)
+        ),
+        None => "The noise floor is not known before two blocks are done: nothing is claimed."
+            .to_owned(),
+    }
+}
+
+/// What may be said of an arm, in a sentence.
+pub(crate) fn sentence(arm: &JudgedArm, of: &Judged) -> String {
+    let name = &arm.name;
+    let (Some(effect), Some(verdict)) = (&arm.effect, arm.verdict) else {
+        return format!("{name} was not measured beside the baseline in any block.");
+    };
+    let change = &effect.change;
+    let way = if arm.better == Some(true) { "better" } else { "worse" };
+    let seen = match change.interval {
+        Some(interval) => {
+            format!("{} {} ({})", of.metric.name, percent(change.center), range(interval))
+        }
+        None => format!("{} {}", of.metric.name, percent(change.center)),
+    };
+    let blocks = effect.log_ratios.len();
+    match verdict {
+        Verdict::Proven => format!(
+            "{name} is {way}: {seen}, p = {} corrected for {} over {blocks} blocks.",
+            p_value(arm.corrected_p.unwrap_or(1.0)),
+            arms(of.arms.len())
+        ),
+        Verdict::Screened => format!(
+            "{name} looks {way}: {seen}. Screening only: {} cannot prove it, {} can.",
+            counted_blocks(blocks),
+            of.blocks_to_prove.max(blocks + 1)
+        ),
+        Verdict::WithinNoise => format!("{name} is not told from noise: {seen}."),
+        Verdict::Undecided => {
+            format!("{name} is left open: {seen} after {}.", counted_blocks(blocks))
+        }
+    }
+}
+
+fn arms(count: usize) -> String {
+    if count == 1 { "1 arm".to_owned() } else { format!("{count} arms") }
+}
+
+/// `1 block`, `6 blocks`.
+pub(crate) fn counted_blocks(count: usize) -> String {
+    format::counted(count as u64, "block")
+}
+
+/// How far it is, and how it was looked at.
+pub(crate) fn progress(of: &Outcome) -> String {
+    let level = format::percent(of.looks.confidence.level());
+    let done = format!(
+        "{} of {} done, {}",
+        of.blocks,
+        counted_blocks(of.planned),
+        format::counted(of.runs as u64, "run")
+    );
+    let ending = match of.ending {
+        Ending::Unfinished => ", not finished",
+        Ending::AllBlocks => "",
+        Ending::Clear => ", ended early: every arm is clear",
+        Ending::Hopeless => ", ended early: what is open would stay open",
+    };
+    let looks = match of.looks.after.len() {
+        1 => String::new(),
+        _ => format!(
+            " Looks were planned after {} blocks, so each is taken at {level}.",
+            of.looks.after.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    format!("{done}{ending}; design {}.{looks}", of.design)
+}
+
+/// What the remaining blocks will buy an arm; `None` where none remain.
+pub(crate) fn prospect(of: &Outlook, negligible: f64) -> Option<String> {
+    if of.blocks >= of.planned {
+        return None;
+    }
+    let then = match of.prospect(negligible) {
+        Prospect::WillShow => "an effect of this size will show",
+        Prospect::WillBeNegligible => "that will show that it does not matter",
+        Prospect::WillStayOpen => "that will not make it clear",
+    };
+    Some(format!(
+        "{} now, {} after {}: {then}",
+        range(of.now),
+        range(of.then),
+        counted_blocks(of.planned)
+    ))
+}
+
+/// A figure that changed with an arm: `WAL 6.1 kB to 2.3 kB (−62.0 %)`.
+pub(crate) fn reason(of: &Reason) -> String {
+    let unit = of.figure.unit;
+    let change = of.change.as_ref().map(|change| format!(" ({})", percent(change.center)));
+    format!(
+        "{} {} to {}{}",
+        of.figure.name,
+        value(unit, Some(of.baseline)),
+        value(unit, Some(of.arm)),
+        change.unwrap_or_default()
+    )
+}
+
+/// The reasons of one section.
+pub(crate) fn reasons_of(of: &[Reason], section: Section) -> Vec<&Reason> {
+    of.iter().filter(|reason| reason.figure.section == section).collect()
+}
+
+/// Whether a figure moved to the better, where one way is.
+pub(crate) fn moved_better(of: &Reason) -> Option<bool> {
+    let up = of.arm > of.baseline;
+    Some(match of.figure.better? {
+        Better::Higher => up,
+        Better::Lower => !up,
+    })
+}
+
+/// Predicted beside measured, in a sentence.
+pub(crate) fn prediction(of: &PredictionMet) -> String {
+    let predicted = &of.prediction;
+    let measured = match &of.measured {
+        Some(change) => match change.interval {
+            Some(interval) => {
+                format!("measured {} ({})", percent(change.center), range(interval))
+            }
+            None => format!("measured {}", percent(change.center)),
+        },
+        None => "not measured".to_owned(),
+    };
+    let held = match of.held {
+        Held::Yes => "the prediction held",
+        Held::Above => "more than predicted: the prediction did not hold",
+        Held::Below => "less than predicted: the prediction did not hold",
+        Held::Open => "whether it held is open",
+    };
+    format!(
+        "{} of run {} predicted {} of {} from {}; {measured}: {held}.",
+        predicted.finding,
+        predicted.run,
+        range(predicted.change),
+        predicted.metric,
+        predicted.action
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_carry_their_unit_once() {
+        assert_eq!(range(Interval::between(0.041, 0.067)), "+4.1 to +6.7 %");
+        assert_eq!(range(Interval::between(-0.2, 0.1)), "−20.0 to +10.0 %");
+    }
+}

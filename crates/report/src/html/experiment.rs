@@ -1,0 +1,276 @@
+//! An experiment as one HTML page.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use serde::Serialize;
+use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome};
+use walwright_stats::Verdict;
+
+use super::{ReportError, STYLE};
+use crate::compared::{percent, statement, value};
+use crate::svg::forest::{self, Row};
+use crate::{experimented as say, format, words};
+
+const TEMPLATE: &str = include_str!("../../templates/experiment.html");
+
+#[derive(Debug, Serialize)]
+struct Page {
+    title: String,
+    question: Option<String>,
+    id: String,
+    baseline: Vec<String>,
+    progress: String,
+    renderer: &'static str,
+    findings: Vec<Finding>,
+    prediction: Option<String>,
+    doubts: Vec<String>,
+    metrics: Vec<Metric>,
+    arms: Vec<Arm>,
+    blocks: Vec<Block>,
+    columns: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    text: String,
+    class: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Metric {
+    title: String,
+    lede: String,
+    level: String,
+    forest: Option<String>,
+    rows: Vec<Effect>,
+}
+
+#[derive(Debug, Serialize)]
+struct Effect {
+    name: String,
+    value: String,
+    change: String,
+    interval: String,
+    p: String,
+    verdict: &'static str,
+    class: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Arm {
+    name: String,
+    changes: Vec<String>,
+    failed: Option<String>,
+    outlook: Option<String>,
+    reasons: Vec<Cause>,
+    statements: Vec<Statement>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cause {
+    name: String,
+    baseline: String,
+    arm: String,
+    change: String,
+    interval: String,
+    class: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Statement {
+    query: String,
+    sides: Vec<[String; 4]>,
+}
+
+#[derive(Debug, Serialize)]
+struct Block {
+    number: usize,
+    runs: Vec<String>,
+}
+
+/// The experiment as a whole HTML page without outside resources.
+///
+/// # Errors
+/// Only when the template itself is wrong, which the tests would show.
+pub fn experiment(of: &Outcome) -> Result<String, ReportError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_template("experiment.html", TEMPLATE)?;
+    let template = environment.get_template("experiment.html")?;
+    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+}
+
+fn page(of: &Outcome) -> Page {
+    let judged = [(&of.judged, Role::Judged)];
+    let contrasts = of.contrasts.iter().map(|c| (c, Role::Contrasts));
+    let others = of.others.iter().map(|o| (o, Role::Beside));
+    let metrics = judged.into_iter().chain(contrasts).chain(others);
+    Page {
+        title: of.name.clone(),
+        question: of.question.clone(),
+        id: of.id.clone(),
+        baseline: of.baseline.clone(),
+        progress: say::progress(of),
+        renderer: env!("CARGO_PKG_VERSION"),
+        findings: of
+            .judged
+            .arms
+            .iter()
+            .map(|arm| Finding { text: say::sentence(arm, &of.judged), class: class(arm) })
+            .collect(),
+        prediction: of.prediction.as_ref().map(say::prediction),
+        doubts: of.doubts.iter().map(|doubt| words::sentence(doubt)).collect(),
+        metrics: metrics.map(|(metric, role)| section(metric, role)).collect(),
+        arms: of
+            .arms
+            .iter()
+            .enumerate()
+            .map(|(place, arm)| {
+                let outlook = of.outlooks.get(place).and_then(Option::as_ref);
+                story(arm, outlook.and_then(|o| say::prospect(o, of.negligible)))
+            })
+            .collect(),
+        blocks: blocks(of),
+        columns: ["baseline", "baseline again"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(of.arms.iter().map(|arm| arm.name.clone()))
+            .collect(),
+    }
+}
+
+/// What a table of effects is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Judged,
+    Contrasts,
+    Beside,
+}
+
+fn section(of: &Judged, role: Role) -> Metric {
+    let name = capital(&of.metric.name);
+    let baseline = value(of.metric.unit, of.baseline);
+    let (title, lede) = match role {
+        Role::Judged => {
+            let expression = of.metric.expression.as_ref();
+            let cost = expression.map(|e| format!(" Cost is {e}; less is better."));
+            (
+                format!("{name}: baseline {baseline}"),
+                format!("{}{}", say::floor(of), cost.unwrap_or_default()),
+            )
+        }
+        Role::Contrasts => (
+            "Main effects and interactions".to_owned(),
+            "A main effect is over all combinations of the other factors. An interaction is what two factors give together beyond the product of both.".to_owned(),
+        ),
+        Role::Beside => (
+            format!("{name}: baseline {baseline}"),
+            "Told beside the metric that is judged: nothing is claimed of it.".to_owned(),
+        ),
+    };
+    Metric {
+        title,
+        lede,
+        level: format::percent(of.confidence.level()).replace(".0", ""),
+        forest: forest::forest(
+            &of.arms.iter().filter_map(row).collect::<Vec<_>>(),
+            of.floor.as_ref().and_then(|floor| floor.relative),
+            &format!("Effect of every arm on {}", of.metric.name),
+        ),
+        rows: of.arms.iter().map(|arm| effect(arm, of)).collect(),
+    }
+}
+
+fn row(arm: &JudgedArm) -> Option<Row> {
+    let effect = arm.effect.as_ref()?;
+    Some(Row {
+        name: arm.name.clone(),
+        center: effect.change.center,
+        interval: effect.change.interval.map(|interval| (interval.low, interval.high)),
+        blocks: effect.log_ratios.iter().map(|ratio| ratio.exp_m1()).collect(),
+        class: class(arm),
+        note: format!("{}, {}", percent(effect.change.center), say::verdict(arm)),
+    })
+}
+
+fn effect(arm: &JudgedArm, of: &Judged) -> Effect {
+    let change = arm.effect.as_ref().map(|effect| &effect.change);
+    Effect {
+        name: arm.name.clone(),
+        value: value(of.metric.unit, arm.value),
+        change: change.map_or_else(|| "–".to_owned(), |change| percent(change.center)),
+        interval: change.map(say::interval).unwrap_or_default(),
+        p: arm.corrected_p.map(say::p_value).unwrap_or_default(),
+        verdict: say::verdict(arm),
+        class: class(arm),
+    }
+}
+
+/// A colour where something is claimed.
+fn class(arm: &JudgedArm) -> &'static str {
+    let claimed = matches!(arm.verdict, Some(Verdict::Proven | Verdict::Screened));
+    match arm.better.filter(|_| claimed) {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None => "",
+    }
+}
+
+fn story(of: &ArmOutcome, outlook: Option<String>) -> Arm {
+    Arm {
+        name: of.name.clone(),
+        changes: of.changes.clone(),
+        failed: of.failed.clone(),
+        outlook,
+        reasons: of
+            .reasons
+            .iter()
+            .map(|reason| Cause {
+                name: reason.figure.name.clone(),
+                baseline: value(reason.figure.unit, Some(reason.baseline)),
+                arm: value(reason.figure.unit, Some(reason.arm)),
+                change: reason
+                    .change
+                    .as_ref()
+                    .map_or_else(|| "appears or goes".to_owned(), |change| percent(change.center)),
+                interval: reason.change.as_ref().map(say::interval).unwrap_or_default(),
+                class: match say::moved_better(reason) {
+                    Some(true) => "good",
+                    Some(false) => "bad",
+                    None => "",
+                },
+            })
+            .collect(),
+        statements: of
+            .statements
+            .iter()
+            .map(|one| Statement {
+                query: one.query.clone(),
+                sides: one.groups.iter().map(|side| statement(side.as_ref())).collect(),
+            })
+            .collect(),
+    }
+}
+
+fn blocks(of: &Outcome) -> Vec<Block> {
+    let name = |run: Option<&walwright_record::RunId>| {
+        run.map_or_else(|| "–".to_owned(), |run| run.0.clone())
+    };
+    of.baseline_runs
+        .iter()
+        .enumerate()
+        .map(|(block, [base, again])| Block {
+            number: block + 1,
+            runs: [name(base.as_ref()), name(again.as_ref())]
+                .into_iter()
+                .chain(of.arms.iter().map(|arm| name(arm.runs.get(block).and_then(Option::as_ref))))
+                .collect(),
+        })
+        .collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
