@@ -246,6 +246,11 @@ impl Host {
         self.server.port()
     }
 
+    /// The directory of its unix socket.
+    pub fn socket_dir(&self) -> PathBuf {
+        self.server.socket_dir().to_owned()
+    }
+
     /// The connection string of a role, with its password.
     pub fn dsn(&self, role: &str, password: &str, database: &str) -> String {
         format!("postgres://{role}:{password}@127.0.0.1:{}/{database}", self.port())

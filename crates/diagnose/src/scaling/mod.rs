@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use walwright_record::{Record, RunId, RunState};
-use walwright_stats::{Estimate, Load, Resampling, ScalingFit, fit_scaling};
+use walwright_stats::{Doubt, Estimate, Load, Resampling, ScalingFit, fit_scaling};
 
 pub use bend::{Bend, Growth};
 pub use point::{PointFinding, ResourceTime, ScalingLoad, ScalingPoint, ScalingResource};
@@ -89,7 +89,8 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
     let least = f64::from(loads.first()?.clients);
     // One that may lie anywhere in the range is not found.
     let narrowed = |peak: &Estimate| {
-        peak.interval.is_some_and(|interval| interval.low > least || interval.high < most)
+        let high = peak.high().filter(|_| !is_open(peak));
+        peak.low() > Some(least) || high.is_some_and(|high| high < most)
     };
     let peak = fit
         .as_ref()
@@ -122,6 +123,16 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
     }
     scaling.verdict = words::verdict(&scaling);
     Some(scaling)
+}
+
+/// Whether the interval of a peak has no upper end: more resamples had no peak at all than
+/// lie beyond an interval.
+fn is_open(peak: &Estimate) -> bool {
+    let beyond = peak.confidence.alpha() / 2.0;
+    peak.doubts.iter().any(|doubt| match doubt {
+        Doubt::ResamplesLost { lost, of } => *lost as f64 > beyond * *of as f64,
+        _ => false,
+    })
 }
 
 /// Doubts of the runs, each told once with the number of runs that have it.

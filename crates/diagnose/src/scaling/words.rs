@@ -66,7 +66,7 @@ fn peak(of: &Scaling) -> String {
 fn open_end(of: &Scaling) -> Option<String> {
     let most = of.loads.last()?.clients;
     let high = of.peak.as_ref()?.high()?;
-    (high > f64::from(most)).then(|| {
+    (high > f64::from(most) || super::is_open(of.peak.as_ref()?)).then(|| {
         format!("Its interval reaches beyond {most} clients: a sweep over more would narrow it.")
     })
 }
@@ -164,6 +164,11 @@ fn clients(count: u32) -> String {
 }
 
 fn ends(of: &Estimate, decimals: usize) -> String {
+    if super::is_open(of) {
+        return of.interval.map_or_else(String::new, |i| {
+            format!(" (95 % interval from {:.decimals$} on, without an end)", i.low)
+        });
+    }
     of.interval.map_or_else(String::new, |i| {
         format!(" (95 % interval {:.decimals$} to {:.decimals$})", i.low, i.high)
     })
