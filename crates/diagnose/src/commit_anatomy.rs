@@ -107,7 +107,7 @@ fn of(reading: &Reading) -> CommitAnatomy {
     let load = summary.load.as_ref();
     let wal = summary.wal.as_ref();
     let rate = load.and_then(|l| l.throughput.as_ref()).map(|t| t.center);
-    let flushes = wal.and_then(|w| w.flushes_per_transaction).zip(rate).map(|(f, rate)| f * rate);
+    let flushes = wal.and_then(|w| w.flushes_per_second);
     let mean_flush = wal.and_then(|w| w.mean_flush);
     CommitAnatomy {
         unit: wal.map_or(WorkUnit::Transaction, |w| w.unit),

@@ -142,7 +142,7 @@ fn how_to_measure(record: &Record) -> String {
     )
 }
 
-/// Seconds of a flush of `bytes` into a written file, from the mean rates of the sizes
+/// Seconds of a flush of `bytes` into a written file, from the rates of the sizes
 /// that were measured. Between two sizes time grows evenly with bytes: a fixed part for
 /// the command and its answer, and one for each byte. Beyond the largest, time grows
 /// as bytes.
@@ -156,7 +156,7 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
         };
         let size = f64::from(bytes);
         if of == method && sizes.iter().all(|(known, _)| *known != size) {
-            sizes.push((size, 1.0 / mean_rate(measured.of(cell.pattern))?));
+            sizes.push((size, 1.0 / usual_rate(measured.of(cell.pattern))?));
         }
     }
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -174,13 +174,13 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
     })
 }
 
-/// Operations a second over all repeats: each had the same time.
-fn mean_rate<'a>(cells: impl Iterator<Item = &'a StorageCell>) -> Option<f64> {
+/// Operations a second of the middle repeat, which one disturbed moment does not move.
+fn usual_rate<'a>(cells: impl Iterator<Item = &'a StorageCell>) -> Option<f64> {
     let rates: Vec<f64> = cells.map(|cell| cell.per_second).collect();
-    walwright_stats::mean(&rates).filter(|rate| *rate > 0.0)
+    walwright_stats::median(&rates).filter(|rate| *rate > 0.0)
 }
 
-/// The slowest and the fastest repeat against their mean.
+/// The slowest and the fastest repeat against the middle one.
 fn repeats(measured: &StorageMeasurement) -> (f64, f64) {
     let base = StoragePattern::Flush {
         method: FlushMethod::Fdatasync,
@@ -188,8 +188,8 @@ fn repeats(measured: &StorageMeasurement) -> (f64, f64) {
         bytes: PAGE as u32,
         files: 1,
     };
-    let Some(mean) = mean_rate(measured.of(base)) else { return (1.0, 1.0) };
-    let rates = measured.of(base).map(|cell| cell.per_second / mean);
+    let Some(usual) = usual_rate(measured.of(base)) else { return (1.0, 1.0) };
+    let rates = measured.of(base).map(|cell| cell.per_second / usual);
     rates.fold((1.0, 1.0), |(low, high), rate| (rate.min(low), rate.max(high)))
 }
 
@@ -285,7 +285,7 @@ pub(crate) mod tests {
         let seen = summary(&build.record).storage.unwrap();
         assert!((seen.flushes_per_second - 2_000.0).abs() < 1e-6);
         let ceiling = seen.ceiling.unwrap();
-        // The mean of both repeats, and how far they lie apart.
+        // The middle of both repeats, and how far they lie apart.
         assert!((ceiling.per_second - 2_500.0).abs() < 1e-6, "{ceiling:?}");
         assert!((ceiling.share - 0.8).abs() < 1e-9);
         let [low, high] = ceiling.share_between;

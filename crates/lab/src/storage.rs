@@ -103,7 +103,7 @@ fn keep(lab: &Lab, measured: &StorageMeasurement) -> Result<(), StorageError> {
     let directory = lab.directory().join(DIRECTORY);
     let path = directory.join(format!("{}.json", measured.id));
     let cannot = |source| StorageError::Keep { path: path.clone(), source };
-    let text = serde_json::to_vec_pretty(measured).map_err(|e| cannot(e.into()))?;
+    let text = serde_json::to_vec(measured).map_err(|e| cannot(e.into()))?;
     let partial = directory.join(format!("{}.partial", measured.id));
     let write = || {
         std::fs::create_dir_all(&directory)?;

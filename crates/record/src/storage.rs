@@ -93,7 +93,7 @@ impl FileState {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            FileState::Written => "written before",
+            FileState::Written => "written",
             FileState::Sized => "only sized",
             FileState::Growing => "growing",
         }

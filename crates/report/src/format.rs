@@ -75,6 +75,11 @@ pub fn rate(per_second: f64) -> String {
     format!("{}/s", about(per_second))
 }
 
+/// Things a second: `5,312 commits/s`.
+pub fn rate_of(per_second: f64, what: &str) -> String {
+    format!("{} {what}/s", about(per_second))
+}
+
 /// A latency: `85 µs`, `0.43 ms`, `12.3 ms`, `1.2 s`.
 pub fn latency(value: Duration) -> String {
     seconds(value.as_secs_f64())

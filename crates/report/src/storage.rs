@@ -219,8 +219,8 @@ pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
         best.map(|cell| (cell, cell.pattern))
     {
         said.push(format!(
-            "Sessions that share flushes: {} commits at most, with {}.",
-            format::rate(cell.per_second),
+            "Sessions that share flushes: {} at most, with {}.",
+            format::rate_of(cell.per_second, "commits"),
             format::counted(committers.into(), "session")
         ));
     }
@@ -254,7 +254,9 @@ pub(crate) fn place(of: &StoragePlace) -> String {
             text.push_str(&format!(", write cache {cache}"));
         }
         if let Some(scheduler) = disk.queue.get("scheduler") {
-            text.push_str(&format!(", scheduler {scheduler}"));
+            // All there are, with the one in force in brackets.
+            let chosen = scheduler.split(['[', ']']).nth(1).unwrap_or(scheduler);
+            text.push_str(&format!(", scheduler {chosen}"));
         }
     }
     text

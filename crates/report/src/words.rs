@@ -58,12 +58,15 @@ const AT_CEILING: f64 = 0.9;
 pub(crate) fn storage_figure(of: &StorageUse) -> String {
     match &of.ceiling {
         Some(ceiling) => format!(
-            "{} flushes, {} of the {} it was measured to do",
-            format::rate(of.flushes_per_second),
+            "{}, {} of the {} measured one at a time",
+            format::rate_of(of.flushes_per_second, "flushes"),
             whole_percent(ceiling.share),
             format::rate(ceiling.per_second)
         ),
-        None => format!("{} flushes, ceiling unknown", format::rate(of.flushes_per_second)),
+        None => {
+            let rate = format::rate_of(of.flushes_per_second, "flushes");
+            format!("{rate}; its ceiling is unknown: `walwright diagnose` says why")
+        }
     }
 }
 
@@ -72,13 +75,13 @@ pub(crate) fn storage_figure(of: &StorageUse) -> String {
 pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
     let over = window.map(|w| format!(" over the window of {}", format::length(w)));
     let over = over.unwrap_or_default();
-    let rate = format::rate(of.flushes_per_second);
+    let rate = format::rate_of(of.flushes_per_second, "WAL flushes");
     let Some(ceiling) = &of.ceiling else {
         let why = of.absent.as_deref().map(sentence).unwrap_or_default();
-        return format!("{rate} WAL flushes{over}. {why}");
+        return format!("{rate}{over}. {why}");
     };
     format!(
-        "{rate} WAL flushes{over}: {} of the {} that this disk did with one at a time, {} of {} \
+        "{rate}{over}: {} of the {} that this disk did with one at a time, {} of {} \
          each ({} to {} over the repeats of that measurement, {}, {}). {}",
         whole_percent(ceiling.share),
         format::rate(ceiling.per_second),
@@ -103,10 +106,8 @@ fn at_ceiling(of: &FlushCeiling) -> String {
     let grouped = match (of.commits_per_second, of.committers) {
         (Some(rate), Some(sessions)) => {
             let sessions = format::counted(sessions.into(), "session");
-            format!(
-                " With {sessions} that share its flushes it did {} commits.",
-                format::rate(rate)
-            )
+            let rate = format::rate_of(rate, "commits");
+            format!(" With {sessions} that share its flushes it did {rate}.")
         }
         _ => String::new(),
     };

@@ -6,7 +6,7 @@ mod schema_audit;
 mod settings;
 mod tables;
 mod target;
-mod virtualisation;
+pub(crate) mod virtualisation;
 
 use std::path::{Path, PathBuf};
 

@@ -143,7 +143,8 @@ pub(super) fn words(pattern: StoragePattern) -> String {
             format!("{} of {} kB, file {}{side}", method.name(), bytes / KB, file.words())
         }
         StoragePattern::GroupCommit { committers, .. } => {
-            format!("group commit of {committers} sessions")
+            let plural = if committers == 1 { "" } else { "s" };
+            format!("group commit of {committers} session{plural}")
         }
         StoragePattern::UnflushedWrite { bytes } => {
             format!("writes of {} kB without a flush", bytes / KB)

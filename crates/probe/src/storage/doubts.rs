@@ -16,7 +16,8 @@ const NOTHING: f64 = 0.15;
 /// Repeats of the same pattern on a steady disk are less than this part apart.
 const STEADY: f64 = 0.2;
 
-pub(super) fn of(measured: &StorageMeasurement) -> Vec<Warning> {
+/// The doubts; `on_metal` where the machine is not virtual.
+pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> {
     let mut doubts = Vec::new();
     let wal_in_memory = in_memory(&measured.wal);
     if wal_in_memory {
@@ -28,7 +29,7 @@ pub(super) fn of(measured: &StorageMeasurement) -> Vec<Warning> {
     let bases: Vec<_> = measured.of(BASE).collect();
     let Some(p50) = bases.iter().map(|cell| cell.latency.p50).min() else { return doubts };
     if !wal_in_memory {
-        doubts.extend(implausible(measured, p50));
+        doubts.extend(implausible(measured, on_metal, p50));
     }
     let rates = bases.iter().map(|cell| cell.per_second);
     let (low, high) = rates.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
@@ -64,7 +65,9 @@ fn memory(place: &StoragePlace, what: &str) -> Warning {
 }
 
 /// Signs that a flush does not reach what keeps data without power.
-fn implausible(measured: &StorageMeasurement, p50: Duration) -> Option<Warning> {
+///
+/// Virtual disks often say that they turn, which means nothing.
+fn implausible(measured: &StorageMeasurement, on_metal: bool, p50: Duration) -> Option<Warning> {
     let queue = |name: &str| measured.wal.disk.as_ref()?.queue.get(name).map(String::as_str);
     let micros = p50.as_secs_f64() * 1e6;
     let text = if p50 < FASTEST {
@@ -72,7 +75,7 @@ fn implausible(measured: &StorageMeasurement, p50: Duration) -> Option<Warning> 
             "a flush of 8 kB takes {micros:.1} µs, less than a command to any drive: something \
              answers that does not store it"
         )
-    } else if queue("rotational") == Some("1") && p50 < FASTEST_TURN {
+    } else if queue("rotational") == Some("1") && on_metal && p50 < FASTEST_TURN {
         format!(
             "a flush of 8 kB takes {micros:.0} µs on a device that says it turns, less than half \
              a turn: a cache answers"
@@ -145,7 +148,7 @@ mod tests {
         };
         let mut cells: Vec<StorageCell> = flushes.iter().map(|us| cell(BASE, *us)).collect();
         cells.push(cell(StoragePattern::UnflushedWrite { bytes: 8192 }, alone));
-        of(&StorageMeasurement {
+        let measured = StorageMeasurement {
             id: String::new(),
             measured: Timestamp(0),
             took: Duration::ZERO,
@@ -158,7 +161,8 @@ mod tests {
             cells,
             doubts: Vec::new(),
             complete: true,
-        })
+        };
+        of(&measured, true)
     }
 
     #[test]

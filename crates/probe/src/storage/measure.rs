@@ -10,6 +10,7 @@ use super::data_file::DataFile;
 use super::watch::Watch;
 use super::{SEGMENT, cells, doubts, place, scratch};
 use crate::ProbeError;
+use crate::facts::virtualisation;
 
 /// Room that files of the WAL patterns need at a time: the segment that is written and
 /// those that are flushed side by side.
@@ -117,7 +118,7 @@ pub fn measure_storage(
         doubts,
         complete: !stop(),
     };
-    measurement.doubts.extend(doubts::of(&measurement));
+    measurement.doubts.extend(doubts::of(&measurement, virtualisation::detect().is_none()));
     Ok(measurement)
 }
 

@@ -36,25 +36,25 @@ fn one(entry: &Entry, all: &[Entry], plots: Option<&str>, files: &mut Vec<PlotFi
     ];
     about.extend(entry.machine.as_ref().map(|m| escape(&machine(m))));
     about.extend(entry.workload.as_ref().map(|w| format!("workload {}", escape(w))));
-    let mut section = |heading: &str, text: &str| {
-        if !text.trim().is_empty() {
-            out.push_str(&format!("\n**{heading}.** {}\n", text.trim()));
-        }
-    };
-    section("About", &about.join(" · "));
+    section(&mut out, "About", &about.join(" · "));
     if let Some(corrected) = &entry.corrects {
-        section("Corrects", &format!("`{corrected}`"));
+        section(&mut out, "Corrects", &format!("`{corrected}`"));
     }
     let corrections: Vec<String> = all
         .iter()
         .filter(|other| entry.id.is_some() && other.corrects == entry.id)
         .map(|other| format!("`{}`", other.name()))
         .collect();
-    section("Corrected by", &corrections.join(", "));
-    let baseline = entry.baseline.iter().map(|b| format!("Against {}.\n", escape(b)));
-    let changes = entry.changes.iter().map(|c| format!("\n- {}", escape(&change(c))));
-    section("Change", &baseline.chain(changes).collect::<String>());
-    section("Result", &paragraphs(entry.result.as_deref()));
+    section(&mut out, "Corrected by", &corrections.join(", "));
+    let mut change_text = String::new();
+    if let Some(baseline) = &entry.baseline {
+        change_text.push_str(&format!("Against {}.\n", escape(baseline)));
+    }
+    for of in &entry.changes {
+        change_text.push_str(&format!("\n- {}", escape(&change(of))));
+    }
+    section(&mut out, "Change", &change_text);
+    section(&mut out, "Result", &paragraphs(entry.result.as_deref()));
     if !entry.effects.is_empty() {
         out.push_str("\n| What | Figure | Change | Interval | Verdict | Rests on |\n");
         out.push_str("|---|---|---:|---:|---|---|\n");
@@ -89,18 +89,23 @@ fn one(entry: &Entry, all: &[Entry], plots: Option<&str>, files: &mut Vec<PlotFi
             None => out.push_str(&format!("\n*Plot: {title}.*\n")),
         }
     }
-    let mut section = |heading: &str, text: &str| {
-        if !text.trim().is_empty() {
-            out.push_str(&format!("\n**{heading}.** {}\n", text.trim()));
-        }
-    };
-    section("Decision", &paragraphs(entry.decision.as_deref()));
+    section(&mut out, "Decision", &paragraphs(entry.decision.as_deref()));
     let class = entry.durability.map(|class| format!("class {class:?}: {}", class.words()));
-    section("Durability", &class.unwrap_or_default());
-    section("Next question", &paragraphs(entry.next_question.as_deref()));
-    section("Notes", &paragraphs(entry.notes.as_deref()));
-    section("Rests on", &escape(&grounds_of_entry(entry).unwrap_or_default()));
+    section(&mut out, "Durability", &class.unwrap_or_default());
+    section(&mut out, "Next question", &paragraphs(entry.next_question.as_deref()));
+    section(&mut out, "Notes", &paragraphs(entry.notes.as_deref()));
+    section(&mut out, "Rests on", &escape(&grounds_of_entry(entry).unwrap_or_default()));
     out
+}
+
+/// A part of an entry under its name; one that says nothing is left out.
+fn section(out: &mut String, heading: &str, text: &str) {
+    let text = text.trim();
+    if !text.is_empty() {
+        // A list needs an empty line above it.
+        let between = if text.starts_with("- ") { "\n\n" } else { " " };
+        out.push_str(&format!("\n**{heading}.**{between}{text}\n"));
+    }
 }
 
 /// Text of a person, line by line, so that its lines stay lines.
@@ -146,7 +151,7 @@ mod tests {
         let order = [
             "## Does a larger max\\_wal\\_size",
             "**Corrected by.** `20261122-000000-zzz`",
-            "max\\_wal\\_size: 1GB → 8GB",
+            "**Change.**\n\n- max\\_wal\\_size: 1GB → 8GB",
             "| +12.3 % | +10.1 % to +14.5 % (95.0 %) | proven |",
             "![Effects](<j-plots/20261121-070000-abc-1.svg>)",
             "**Decision.** Keep it.",

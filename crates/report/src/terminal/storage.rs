@@ -82,12 +82,12 @@ pub fn storage_list(all: &[StorageMeasurement], style: &Style) -> String {
         let rate = base.map_or_else(|| "–".to_owned(), |cell| format::rate(cell.per_second));
         let p99 = base.and_then(|cell| cell.latency.p99).map(format::latency);
         lines.push(format!(
-            "{}  {:>10} flushes  p99 {:>8}  {}",
+            "{}  {rate} flushes one at a time, p99 {}",
             style.paint(Ansi::Bold, &of.id),
-            rate,
             p99.unwrap_or_else(|| "–".to_owned()),
-            printable(&say::place(&of.wal)),
         ));
+        let place = style.wrap(&say::place(&of.wal), 2);
+        lines.extend(place.iter().map(|line| format!("  {}", style.paint(Ansi::Faint, line))));
     }
     if all.is_empty() {
         lines.push("No disk was measured yet: `walwright storage` does.".to_owned());
