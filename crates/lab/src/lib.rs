@@ -3,13 +3,17 @@
 //! [`run`] is the main job: prepare a target, load data, warm up, measure,
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
+//! [`profile`] compares and applies configurations of every layer; [`ledger`] notes what
+//! is changed outside clusters of our own, so that it can be undone.
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record.
 
 mod attach;
 mod ceiling;
 mod lab_dir;
+pub mod ledger;
 mod notes;
+pub mod profile;
 mod progress;
 mod recorder;
 mod run;
