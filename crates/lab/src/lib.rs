@@ -4,6 +4,8 @@
 //! collect. It ties the rooms together (server, workload, driver, probe, record)
 //! and shows nothing itself: whoever calls it passes an [`Observer`].
 //! [`experiment`] compares arms with a baseline, run by run from the same data.
+//! [`profile`] compares and applies configurations of every layer; [`ledger`] notes what
+//! is changed outside clusters of our own, so that it can be undone.
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record. [`sweep`] does a run at each of several client counts, from the same data.
 
@@ -12,7 +14,9 @@ mod ceiling;
 pub mod experiment;
 pub mod journal;
 mod lab_dir;
+pub mod ledger;
 mod notes;
+pub mod profile;
 mod progress;
 mod recorder;
 mod run;

@@ -1,0 +1,305 @@
+//! Making a set of changes: noted first, made, read back; undone when anything fails.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use walwright_catalog::{parameter, sql_literal};
+use walwright_server::{ConnectError, ConnectParams};
+
+use super::auto_conf::AutoConf;
+use super::check::same;
+use super::restart::{Restart, restarted};
+use super::server::text;
+use super::undo::{self, Undone};
+use crate::Stop;
+use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome};
+
+/// How long the server may take to read its configuration again.
+const RELOAD: Duration = Duration::from_secs(20);
+/// How often it is asked.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What a set of changes came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The set in the ledger.
+    pub id: u64,
+    /// Names that were set and wait for a restart.
+    pub waiting: Vec<String>,
+}
+
+/// Why a set of changes was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// No connection; nothing was changed.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// An earlier set on the same server or machine has no end.
+    #[error(
+        "change set {id} ({purpose}) {state}: undo it first with walwright config rollback {id}"
+    )]
+    Unfinished {
+        /// Its number.
+        id: u64,
+        /// What it was for.
+        purpose: String,
+        /// Whether it was cut short or is being made.
+        state: &'static str,
+    },
+    /// Something failed, and what was before is there again.
+    #[error("{what}; all changes were undone (change set {id})")]
+    Undone {
+        /// The set.
+        id: u64,
+        /// What failed.
+        what: String,
+        /// What to know of the undoing.
+        notes: Vec<String>,
+    },
+    /// Something failed, and undoing it failed too.
+    #[error(
+        "{what}; undoing it failed too: {why}. Run walwright config rollback {id} when that is mended"
+    )]
+    Stuck {
+        /// The set.
+        id: u64,
+        /// What failed.
+        what: String,
+        /// Why it could not be undone.
+        why: String,
+    },
+}
+
+/// Makes changes. They are noted in the ledger before the first, and read back after the
+/// last. When one fails, or `stop` asks, all are undone.
+///
+/// # Errors
+/// When nothing was changed, or what was changed has been undone, or could not be.
+pub async fn make_changes(
+    ledger: &Ledger,
+    params: Option<&ConnectParams>,
+    intent: Intent,
+    restart: &mut Restart,
+    stop: &Stop,
+) -> Result<Made, ApplyError> {
+    unfinished(ledger, &intent)?;
+    // Reaching the server is tried before anything is noted.
+    let client = match params.filter(|_| needs_server(&intent)) {
+        Some(params) => Some(walwright_server::connect(params).await?),
+        None => None,
+    };
+    let set = ledger.begin(intent)?;
+    match execute(&set, client, params, restart, stop).await {
+        Ok(waiting) => {
+            ledger.end(set.id, Outcome::Done)?;
+            Ok(Made { id: set.id, waiting })
+        }
+        Err(what) => {
+            let id = set.id;
+            match undo::restore(&set, params, restart).await {
+                Ok(Undone { notes, .. }) => {
+                    ledger.end(id, Outcome::Undone { why: what.clone() })?;
+                    Err(ApplyError::Undone { id, what, notes })
+                }
+                Err(why) => Err(ApplyError::Stuck { id, what, why }),
+            }
+        }
+    }
+}
+
+fn needs_server(intent: &Intent) -> bool {
+    intent.changes.iter().any(|change| matches!(change, Change::Setting { .. }))
+}
+
+/// Refuses to build on changes of which nobody knows how far they went.
+fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyError> {
+    for set in ledger.sets()? {
+        let state = match (set.is_in_progress(), set.is_cut_short()) {
+            (true, _) => "is being made by another process",
+            (_, true) => "was cut short",
+            _ => continue,
+        };
+        let touches = |name: &str| intent.changes.iter().any(|change| change.name() == name);
+        let shared = match (&set.intent.server, &intent.server) {
+            (Some(one), Some(other)) => undo::is_same_server(one, other),
+            _ => set.intent.changes.iter().any(|change| touches(change.name())),
+        };
+        if shared {
+            let purpose = set.intent.purpose;
+            return Err(ApplyError::Unfinished { id: set.id, purpose, state });
+        }
+    }
+    Ok(())
+}
+
+async fn execute(
+    set: &ChangeSet,
+    client: Option<Client>,
+    params: Option<&ConnectParams>,
+    restart: &mut Restart,
+    stop: &Stop,
+) -> Result<Vec<String>, String> {
+    let go_on = || if stop.is_requested() { Err("it was interrupted".to_owned()) } else { Ok(()) };
+    for change in &set.intent.changes {
+        if let Change::Kernel { name, path, after, .. } = change {
+            go_on()?;
+            write_kernel(name, path, after)?;
+        }
+    }
+    let settings: Vec<&Change> =
+        set.intent.changes.iter().filter(|c| matches!(c, Change::Setting { .. })).collect();
+    if settings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (Some(client), Some(params)) = (client, params) else {
+        return Err("settings are to be changed, and no server is named".to_owned());
+    };
+    for change in &settings {
+        go_on()?;
+        if let Change::Setting { name, after, .. } = change {
+            alter_system(&client, name, after.as_deref()).await?;
+        }
+    }
+    go_on()?;
+    reload(&client).await?;
+    let written = auto_conf(&client).await.ok_or("postgresql.auto.conf cannot be read back")?;
+    for change in &settings {
+        if let Change::Setting { name, after, .. } = change
+            && written.get(name) != after.as_deref()
+        {
+            return Err(format!("postgresql.auto.conf does not hold {name} as it was set"));
+        }
+    }
+    in_force(&client, &settings, false).await?;
+    let waits = |change: &&&Change| matches!(change, Change::Setting { restart: true, .. });
+    let waiting: Vec<String> =
+        settings.iter().filter(waits).map(|change| change.name().to_owned()).collect();
+    if waiting.is_empty() || !restart.can() {
+        return Ok(waiting);
+    }
+    go_on()?;
+    let client = restarted(client, params, restart).await?;
+    in_force(&client, &settings, true).await?;
+    Ok(Vec::new())
+}
+
+/// Reads settings back from the server itself: those of a restart, or the others.
+async fn in_force(client: &Client, settings: &[&Change], restarts: bool) -> Result<(), String> {
+    for change in settings {
+        let Change::Setting { name, after: Some(after), restart, .. } = change else { continue };
+        if *restart != restarts {
+            continue;
+        }
+        let query = "SELECT setting FROM pg_catalog.pg_settings WHERE lower(name) = lower($1)";
+        let row = client.query_opt(query, &[name]).await.map_err(|error| told(&error))?;
+        let found: Option<String> = row.and_then(|row| row.get(0));
+        let Some(found) = found else { return Err(format!("the server does not show {name}")) };
+        let is_it = match parameter(name) {
+            Some(parameter) => same(parameter, after, &found),
+            // The file holds it; what the server makes of it is its own affair.
+            None => true,
+        };
+        if !is_it {
+            return Err(format!("{name} was set to {after}, and the server says {found}"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file of the kernel and reads it back.
+pub(super) fn write_kernel(name: &str, path: &Path, value: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => " (only root may write it)",
+            _ => "",
+        };
+        format!("{name}: cannot write {value} to {}: {error}{hint}", path.display())
+    };
+    // Never made: a kernel's file that is not there is no place for a value.
+    let mut file = fs::File::options().write(true).truncate(true).open(path).map_err(failed)?;
+    std::io::Write::write_all(&mut file, value.as_bytes()).map_err(failed)?;
+    drop(file);
+    let found = read_kernel(path).map_err(failed)?;
+    let is_it = match parameter(name) {
+        Some(parameter) => same(parameter, value, &found),
+        None => found == value,
+    };
+    match is_it {
+        true => Ok(()),
+        false => Err(format!("{name} was set to {value}, and the kernel keeps {found}")),
+    }
+}
+
+/// What a file of the kernel holds: the choice in brackets where it lists all.
+pub(super) fn read_kernel(path: &Path) -> std::io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let chosen = text.split_once('[').and_then(|(_, rest)| Some(rest.split_once(']')?.0));
+    let text = chosen.unwrap_or(&text);
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// `ALTER SYSTEM SET`, or `RESET` where there is no value.
+pub(super) async fn alter_system(
+    client: &Client,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err(format!("'{name}' is no name of a setting"));
+    }
+    let quoted = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
+    let statement = match value {
+        Some(value) => format!("ALTER SYSTEM SET {quoted} = {}", sql_literal(value)),
+        None => format!("ALTER SYSTEM RESET {quoted}"),
+    };
+    client.batch_execute(&statement).await.map_err(|error| format!("{name}: {}", told(&error)))
+}
+
+/// Has the server read its files again, and waits until this session has seen it.
+pub(super) async fn reload(client: &Client) -> Result<(), String> {
+    let loaded = "SELECT pg_catalog.pg_conf_load_time()::pg_catalog.text";
+    let before = text(client, loaded).await;
+    client
+        .query_one("SELECT pg_catalog.pg_reload_conf()", &[])
+        .await
+        .map_err(|error| format!("reload: {}", told(&error)))?;
+    let deadline = tokio::time::Instant::now() + RELOAD;
+    loop {
+        match text(client, loaded).await {
+            now @ Some(_) if now != before => return Ok(()),
+            None => return Err("the server went away while it read its files".to_owned()),
+            _ => {}
+        }
+        if tokio::time::Instant::now() > deadline {
+            let query = "SELECT sourcefile || ':' || sourceline || ': ' || error
+                         FROM pg_catalog.pg_file_settings
+                         WHERE error IS NOT NULL AND error <> 'setting could not be applied' LIMIT 1";
+            let why = text(client, query).await.map_or_else(String::new, |why| format!(": {why}"));
+            return Err(format!("the server did not take its configuration{why}"));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// `postgresql.auto.conf` as it lies there.
+pub(super) async fn auto_conf(client: &Client) -> Option<AutoConf> {
+    let query = "SELECT pg_catalog.pg_read_file('postgresql.auto.conf')";
+    text(client, query).await.map(|text| AutoConf::parse(&text))
+}
+
+/// What the server says is wrong.
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => match said.hint() {
+            Some(hint) => format!("{} ({hint})", said.message()),
+            None => said.message().to_owned(),
+        },
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,123 @@
+//! Profiles made of configurations that are there: files, and what a server shows.
+
+use serde::Serialize;
+use walwright_catalog::{Configuration, Entry, Profile, is_secret, parameter};
+
+use super::ServerView;
+
+/// A setting that is no part of the profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Name.
+    pub name: String,
+    /// Value; `None` of one that may hold a password.
+    pub value: Option<String>,
+    /// Why it is left out.
+    pub why: String,
+}
+
+/// A profile made of something else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The profile.
+    pub profile: Profile,
+    /// What is no part of it.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Sources of `pg_settings` whose values somebody has chosen for the server as a whole.
+const CHOSEN: [&str; 3] = ["configuration file", "command line", "environment variable"];
+
+impl Imported {
+    /// The settings in force of a `postgresql.conf` with what it includes, or of a
+    /// `postgresql.auto.conf`.
+    pub fn of_configuration(configuration: &Configuration) -> Imported {
+        let mut imported = Imported { profile: Profile::default(), left_out: Vec::new() };
+        for (name, assignment) in &configuration.settings {
+            let file = assignment.file.file_name().unwrap_or_default().to_string_lossy();
+            let remark = format!("# {file}:{}", assignment.line);
+            imported.add(name, &assignment.value, &remark);
+        }
+        imported
+    }
+
+    /// The settings of a server that are not its defaults, as far as its files, its
+    /// command line and its environment set them.
+    pub fn of_server(server: &ServerView) -> Imported {
+        let mut imported = Imported { profile: Profile::default(), left_out: Vec::new() };
+        for setting in server.settings.iter().filter(|s| CHOSEN.contains(&s.source.as_str())) {
+            let remark = match &setting.source_file {
+                Some(file) => {
+                    let name = file.rsplit('/').next().unwrap_or(file);
+                    format!("# {name}")
+                }
+                None => format!("# {}", setting.source),
+            };
+            imported.add(&setting.name, &setting.shown, &remark);
+        }
+        imported
+    }
+
+    fn add(&mut self, name: &str, value: &str, remark: &str) {
+        let mut leave = |value: Option<&str>, why: &str| {
+            let value = value.map(str::to_owned);
+            self.left_out.push(LeftOut { name: name.to_owned(), value, why: why.to_owned() });
+        };
+        if is_secret(name) {
+            return leave(None, "it may hold a password");
+        }
+        let Some(parameter) = parameter(name).filter(|parameter| parameter.is_setting()) else {
+            return leave(Some(value), "the catalogue does not have it");
+        };
+        match Entry::of(parameter, value, None) {
+            Ok(mut entry) => {
+                entry.remark = Some(remark.chars().filter(|c| !c.is_control()).collect());
+                self.profile.set(entry);
+            }
+            Err(error) => leave(Some(value), &error.to_string()),
+        }
+    }
+
+    /// The profile with what was left out as comments at its end, so that nothing is
+    /// dropped in silence.
+    pub fn with_comments(mut self) -> Profile {
+        for left in &self.left_out {
+            let value = match &left.value {
+                Some(value) => format!(" = {value}"),
+                None => String::new(),
+            };
+            let line = format!("# left out: {}{value} ({})", left.name, left.why);
+            self.profile.trailer.push(line.chars().filter(|c| !c.is_control()).collect());
+        }
+        if !self.left_out.is_empty() {
+            self.profile.trailer.insert(0, String::new());
+        }
+        self.profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_becomes_a_profile_and_nothing_is_dropped_in_silence() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("postgresql.conf");
+        let text = "shared_buffers = 4GB\nPrimary_ConnInfo = 'host=a password=hush'\n\
+                    datestyle = 'iso, mdy'\nwork_mem = 1kB\nmax_wal_size = '16GB'\n";
+        std::fs::write(&path, text).unwrap();
+        let imported = Imported::of_configuration(&Configuration::read(&path).unwrap());
+        let names: Vec<&str> = imported.left_out.iter().map(|l| l.name.as_str()).collect();
+        assert_eq!(names, ["datestyle", "primary_conninfo", "work_mem"]);
+        let env = imported.with_comments().to_config_env();
+        assert!(env.contains("PG_SHARED_BUFFERS=4GB # postgresql.conf:1\n"), "{env}");
+        assert!(env.contains("# left out: datestyle = iso, mdy (the catalogue does not have it)"));
+        assert!(
+            env.contains("# left out: work_mem = 1kB (work_mem: 1kB is outside 64 .."),
+            "{env}"
+        );
+        assert!(env.contains("primary_conninfo") && !env.contains("hush"), "{env}");
+        assert!(Profile::from_config_env(env.as_bytes()).is_ok());
+    }
+}

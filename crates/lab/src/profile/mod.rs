@@ -1,0 +1,32 @@
+//! Profiles against the world: read from servers and files, compared with a machine,
+//! applied, undone.
+//!
+//! - [`Imported`] makes a profile of a configuration that is there.
+//! - [`MachineView`] and [`ServerView`] are what can be seen of both sides; [`check`]
+//!   compares them with a profile or with good practice.
+//! - [`ApplyPlan`] says what applying would change and lose. [`make_changes`] makes it:
+//!   noted in the [ledger](crate::ledger) first, read back, undone when it fails.
+//!   [`undo_changes`] brings back what was, also after a crash.
+//!
+//! What a profile is and how its file is written belongs to the catalogue.
+
+mod apply;
+mod auto_conf;
+mod check;
+mod import;
+mod machine;
+mod plan;
+mod restart;
+mod server;
+#[cfg(test)]
+mod tree;
+mod undo;
+
+pub use apply::{ApplyError, Made, make_changes};
+pub use check::{Check, CheckInput, CheckItem, Contradiction, Standing, Weight, check};
+pub use import::{Imported, LeftOut};
+pub use machine::{BlockDevice, DiskView, Found, MachineView, Mount, Reading};
+pub use plan::{ApplyPlan, Consent, NotApplied, PlannedChange};
+pub use restart::Restart;
+pub use server::ServerView;
+pub use undo::{UndoError, Undone, undo_changes};

@@ -1,0 +1,109 @@
+//! Restarting a server that is somebody else's: by their command, or by whoever owns it.
+
+use std::fmt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_postgres::Client;
+use walwright_server::ConnectParams;
+
+use super::server::text;
+
+/// How long a restart command may run.
+const COMMAND: Duration = Duration::from_secs(600);
+/// How long the server may take to accept connections after it.
+const READY: Duration = Duration::from_secs(120);
+/// How often it is asked.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What restarts the server.
+pub enum Restart {
+    /// Nothing: what takes a restart waits for one.
+    Never,
+    /// A shell command that returns when the server has restarted.
+    Command(String),
+    /// Its owner in this process. Blocks; says what failed.
+    With(Box<dyn FnMut() -> Result<(), String> + Send>),
+}
+
+impl fmt::Debug for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Restart::Never => "Never",
+            // It may hold a password.
+            Restart::Command(_) => "Command",
+            Restart::With(_) => "With",
+        })
+    }
+}
+
+impl Restart {
+    /// Whether there is a way.
+    pub fn can(&self) -> bool {
+        !matches!(self, Restart::Never)
+    }
+
+    /// Restarts.
+    ///
+    /// # Errors
+    /// With what failed.
+    pub(super) async fn now(&mut self) -> Result<(), String> {
+        match self {
+            Restart::Never => Err("there is no way to restart the server".to_owned()),
+            Restart::Command(command) => run(command).await,
+            Restart::With(restart) => tokio::task::block_in_place(restart),
+        }
+    }
+}
+
+async fn run(command: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the restart command cannot be run: {error}");
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        // Results alone go to standard output.
+        .stdout(std::io::stderr())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    match tokio::time::timeout(COMMAND, child.wait()).await {
+        Err(_) => Err(format!("the restart command did not end within {} s", COMMAND.as_secs())),
+        Ok(status) => match status.map_err(failed)? {
+            status if status.success() => Ok(()),
+            status => Err(format!("the restart command failed ({status})")),
+        },
+    }
+}
+
+/// Restarts the server and gives a connection to the new one.
+pub(super) async fn restarted(
+    client: Client,
+    params: &ConnectParams,
+    restart: &mut Restart,
+) -> Result<Client, String> {
+    let started = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text";
+    let before = text(&client, started).await;
+    // A session held open would keep a smart shutdown waiting.
+    drop(client);
+    restart.now().await?;
+    let client = reconnect(params).await?;
+    match text(&client, started).await {
+        after if after.is_some() && after != before => Ok(client),
+        _ => Err("the restart command ended well, but the server was not restarted".to_owned()),
+    }
+}
+
+/// Connects once the server accepts connections.
+pub(super) async fn reconnect(params: &ConnectParams) -> Result<Client, String> {
+    let deadline = Instant::now() + READY;
+    loop {
+        match walwright_server::connect(params).await {
+            Ok(client) => return Ok(client),
+            Err(error) if Instant::now() > deadline => return Err(error.to_string()),
+            Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A server as a profile sees it: its settings, what `ALTER SYSTEM` has set, and where it
+//! lies.
+
+use std::path::PathBuf;
+
+use tokio_postgres::Client;
+use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
+use walwright_record::{Setting, TargetKind};
+use walwright_server::{ConnectParams, Host};
+
+use super::auto_conf::AutoConf;
+use crate::ledger::ServerIdentity;
+
+/// What a server shows.
+#[derive(Clone)]
+pub struct ServerView {
+    /// Major version.
+    pub major: u32,
+    /// Who and where it is.
+    pub identity: ServerIdentity,
+    /// Its settings, as the session sees them.
+    pub settings: Vec<Setting>,
+    /// Whether it runs on this machine, and where.
+    pub scope: HostScope,
+    /// Whether the session came by a unix socket.
+    pub unix_socket: bool,
+    /// Bytes of the WAL that lie on its disk; `None` where this role may not see it.
+    pub wal_bytes: Option<f64>,
+    /// What `ALTER SYSTEM` has set; `None` where this role may not read it.
+    pub(crate) auto: Option<AutoConf>,
+}
+
+impl ServerView {
+    /// Asks a server. Changes nothing there.
+    ///
+    /// # Errors
+    /// When its version or settings cannot be read.
+    pub async fn of(client: &Client, params: &ConnectParams) -> Result<ServerView, ProbeError> {
+        let description = TargetDescription {
+            kind: TargetKind::Attached,
+            address: params.address(),
+            install: None,
+            tables: TablesOfInterest::Largest(0),
+        };
+        let facts = walwright_probe::target_facts(client, &description).await?;
+        let settings = walwright_probe::settings(client).await?;
+        let scope = HostScope::of(&facts);
+        let auto = text(client, "SELECT pg_catalog.pg_read_file('postgresql.auto.conf')").await;
+        let identifier =
+            "SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()";
+        let wal = "SELECT pg_catalog.sum(size)::pg_catalog.text FROM pg_catalog.pg_ls_waldir()";
+        Ok(ServerView {
+            major: facts.version_num / 10_000,
+            identity: ServerIdentity {
+                address: params.address(),
+                system_identifier: text(client, identifier).await,
+                data_directory: scope.data_directory.clone(),
+            },
+            settings,
+            unix_socket: matches!(params.host(), Host::Unix(_)),
+            wal_bytes: text(client, wal).await.and_then(|bytes| bytes.parse().ok()),
+            auto: auto.map(|text| AutoConf::parse(&text)),
+            scope,
+        })
+    }
+
+    /// A row of `pg_settings`.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    }
+
+    /// A setting as a number, in the unit of `pg_settings`.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.setting(name)?.value.parse().ok()
+    }
+
+    /// A setting in bytes, where it has a unit of bytes.
+    pub fn bytes(&self, name: &str) -> Option<f64> {
+        walwright_catalog::parameter(name)?.read(&self.setting(name)?.value).ok()?.bytes()
+    }
+
+    /// Where the WAL lies, on this machine.
+    pub fn wal_directory(&self) -> Option<&PathBuf> {
+        self.scope.wal_directory.as_ref()
+    }
+}
+
+/// The text that a query of one value gives; `None` where it is refused.
+pub(super) async fn text(client: &Client, query: &str) -> Option<String> {
+    client.query_one(query, &[]).await.ok()?.get(0)
+}

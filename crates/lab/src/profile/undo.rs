@@ -1,0 +1,327 @@
+//! Undoing a set of changes, however far it went.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use tokio_postgres::Client;
+use walwright_catalog::is_secret;
+use walwright_server::ConnectParams;
+
+use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_kernel};
+use super::auto_conf::{AutoConf, edited};
+use super::restart::{Restart, reconnect, restarted};
+use super::server::text;
+use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity};
+
+const AUTO: &str = "postgresql.auto.conf";
+
+/// Settings whose values are lists of quoted names. A literal of the whole would be
+/// taken for one name (`GUC_LIST_QUOTE`).
+const LISTS: [&str; 7] = [
+    "local_preload_libraries",
+    "search_path",
+    "session_preload_libraries",
+    "shared_preload_libraries",
+    "temp_tablespaces",
+    "unix_socket_directories",
+    "oauth_validator_libraries",
+];
+
+/// What undoing came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Undone {
+    /// Names whose old value is there again.
+    pub restored: Vec<String>,
+    /// What to know: values somebody else has changed since, and the like.
+    pub notes: Vec<String>,
+    /// Names whose old value waits for a restart.
+    pub waiting: Vec<String>,
+}
+
+/// Why a set was not undone.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// Another process is at it.
+    #[error("change set {id} is being made by process {pid}: wait for it, or end it first")]
+    InProgress {
+        /// The set.
+        id: u64,
+        /// The process.
+        pid: u32,
+    },
+    /// It is undone already.
+    #[error("change set {0} is undone already")]
+    Already(u64),
+    /// Something failed; the set stays as it is in the ledger.
+    #[error("change set {id} could not be undone: {why}")]
+    Failed {
+        /// The set.
+        id: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Undoes a set of the ledger: one that was done, or one that was cut short at any point.
+/// A value that is neither the old nor the new one is somebody else's and stays.
+///
+/// # Errors
+/// When it may not or cannot be undone.
+pub async fn undo_changes(
+    ledger: &Ledger,
+    set: &ChangeSet,
+    params: Option<&ConnectParams>,
+    restart: &mut Restart,
+) -> Result<Undone, UndoError> {
+    use crate::ledger::State;
+    if set.is_in_progress() {
+        return Err(UndoError::InProgress { id: set.id, pid: set.pid() });
+    }
+    if matches!(set.state, State::Undone { .. }) {
+        return Err(UndoError::Already(set.id));
+    }
+    let undone =
+        restore(set, params, restart).await.map_err(|why| UndoError::Failed { id: set.id, why })?;
+    ledger.end(set.id, Outcome::Undone { why: "rolled back".to_owned() })?;
+    Ok(undone)
+}
+
+/// Brings back what was, in the reverse order of the changes.
+pub(super) async fn restore(
+    set: &ChangeSet,
+    params: Option<&ConnectParams>,
+    restart: &mut Restart,
+) -> Result<Undone, String> {
+    let intent = &set.intent;
+    let mut undone = Undone::default();
+    if intent.changes.iter().any(|change| matches!(change, Change::Setting { .. })) {
+        settings(intent, params, restart, &mut undone).await?;
+    }
+    for change in intent.changes.iter().rev() {
+        if let Change::Kernel { name, path, before, after, restore } = change {
+            kernel(name, path, (before, after), restore.as_ref(), &mut undone)?;
+        }
+    }
+    undone.restored.dedup();
+    Ok(undone)
+}
+
+fn kernel(
+    name: &str,
+    path: &Path,
+    (before, after): (&str, &str),
+    restore: Option<&(std::path::PathBuf, String)>,
+    undone: &mut Undone,
+) -> Result<(), String> {
+    let now = match read_kernel(path) {
+        Ok(now) => now,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            undone.notes.push(format!("{name}: {} is gone", path.display()));
+            return Ok(());
+        }
+        Err(error) => return Err(format!("{name}: cannot read {}: {error}", path.display())),
+    };
+    if now == before {
+        return Ok(());
+    }
+    // The kernel may have kept another value than it was given; then the set was cut
+    // short at that, and the value is not somebody else's. Only an orderly end is known
+    // to have left the value that was asked for.
+    if now != after {
+        undone.notes.push(format!(
+            "{name} is {now}, neither what it was ({before}) nor what it was set to ({after}): left as it is"
+        ));
+        return Ok(());
+    }
+    match restore {
+        Some((other, value)) => write_kernel("", other, value)?,
+        None => write_kernel(name, path, before)?,
+    }
+    undone.restored.push(name.to_owned());
+    Ok(())
+}
+
+async fn settings(
+    intent: &Intent,
+    params: Option<&ConnectParams>,
+    restart: &mut Restart,
+    undone: &mut Undone,
+) -> Result<(), String> {
+    let params = params.ok_or("it changed settings of a server: name it with --dsn")?;
+    let client = match walwright_server::connect(params).await {
+        Ok(client) => client,
+        Err(error) => {
+            // A server that does not start with what was set cannot be asked.
+            if !edit_at_rest(intent, undone)? {
+                return Err(error.to_string());
+            }
+            if !restart.can() {
+                undone.notes.push(
+                    "the server does not run; its old settings are in postgresql.auto.conf again: start it"
+                        .to_owned(),
+                );
+                return Ok(());
+            }
+            restart.now().await?;
+            reconnect(params).await?;
+            return Ok(());
+        }
+    };
+    is_the_server(intent, &client, params).await?;
+    let auto = auto_conf(&client).await.ok_or(
+        "postgresql.auto.conf cannot be read: it takes a superuser or pg_read_server_files",
+    )?;
+    let mut restarts = false;
+    for change in intent.changes.iter().rev() {
+        let Change::Setting { name, before, restart: takes_restart, .. } = change else { continue };
+        if !is_to_go_back(change, &auto, undone) {
+            continue;
+        }
+        alter_system(&client, name, before.as_deref()).await?;
+        undone.restored.push(name.clone());
+        restarts |= takes_restart;
+    }
+    in_order(&client, intent).await?;
+    reload(&client).await?;
+    if restarts {
+        waiting(&client, intent, undone).await?;
+    }
+    if !undone.waiting.is_empty() && restart.can() {
+        restarted(client, params, restart).await?;
+        undone.waiting.clear();
+    }
+    Ok(())
+}
+
+/// Whether the file holds what the change put there.
+fn is_to_go_back(change: &Change, auto: &AutoConf, undone: &mut Undone) -> bool {
+    let Change::Setting { name, before, after, .. } = change else { return false };
+    let now = auto.get(name);
+    if now == before.as_deref() {
+        return false;
+    }
+    if now != after.as_deref() {
+        undone.notes.push(format!(
+            "{name} has been changed by somebody since: it is left as it is in postgresql.auto.conf"
+        ));
+        return false;
+    }
+    true
+}
+
+/// Settings that were put back and are not in force yet.
+async fn waiting(client: &Client, intent: &Intent, undone: &mut Undone) -> Result<(), String> {
+    let names: Vec<&str> = intent.changes.iter().map(Change::name).collect();
+    let query = "SELECT name FROM pg_catalog.pg_settings WHERE pending_restart AND name = ANY ($1)";
+    let rows = client.query(query, &[&names]).await.map_err(|error| told(&error))?;
+    undone.waiting = rows.iter().map(|row| row.get(0)).collect();
+    Ok(())
+}
+
+/// Puts the settings of the file in the order in which they stood, so that it is again
+/// what it was, byte by byte. `ALTER SYSTEM` writes what it sets last.
+async fn in_order(client: &Client, intent: &Intent) -> Result<(), String> {
+    let Some(auto) = auto_conf(client).await else { return Ok(()) };
+    let (now, before) = (auto.names(), &intent.order);
+    let sorted = |names: &[String]| {
+        let mut names = names.to_vec();
+        names.sort();
+        names
+    };
+    let same_names = sorted(&now) == sorted(before);
+    let Some(first) = now.iter().zip(before).position(|(now, before)| now != before) else {
+        return Ok(());
+    };
+    let moved = &before[first..];
+    let is_delicate = |name: &String| is_secret(name) || LISTS.contains(&name.as_str());
+    if !same_names || moved.iter().any(is_delicate) {
+        return Ok(());
+    }
+    for name in moved {
+        alter_system(client, name, auto.get(name)).await?;
+    }
+    Ok(())
+}
+
+/// Whether two names are of one server.
+pub(super) fn is_same_server(one: &ServerIdentity, other: &ServerIdentity) -> bool {
+    match (&one.system_identifier, &other.system_identifier) {
+        // A standby has its primary's identifier.
+        (Some(a), Some(b)) if a != b => false,
+        (Some(_), Some(_)) => match (&one.data_directory, &other.data_directory) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        },
+        _ => one.address == other.address,
+    }
+}
+
+/// Refuses to undo on another server what was done on one.
+async fn is_the_server(
+    intent: &Intent,
+    client: &Client,
+    params: &ConnectParams,
+) -> Result<(), String> {
+    let Some(server) = &intent.server else { return Ok(()) };
+    let query = "SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()";
+    let here = text(client, query).await;
+    match (&server.system_identifier, here) {
+        (Some(there), Some(here)) if *there != here => Err(format!(
+            "{} is another server than the one it was made on, {}",
+            params.address(),
+            server.address
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Edits the file of a server that does not run; whether that could be done.
+fn edit_at_rest(intent: &Intent, undone: &mut Undone) -> Result<bool, String> {
+    let Some(directory) = intent.server.as_ref().and_then(|s| s.data_directory.as_ref()) else {
+        return Ok(false);
+    };
+    let path = directory.join(AUTO);
+    if is_served(directory) {
+        return Ok(false);
+    }
+    let Ok(mut text) = fs::read_to_string(&path) else { return Ok(false) };
+    let original = text.clone();
+    for change in intent.changes.iter().rev() {
+        if let Change::Setting { name, before, .. } = change
+            && is_to_go_back(change, &AutoConf::parse(&text), undone)
+        {
+            text = edited(&text, name, before.as_deref());
+            undone.restored.push(name.clone());
+        }
+    }
+    if text != original {
+        replace(&path, &text)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(true)
+}
+
+/// Whether a process that lives holds the data directory.
+fn is_served(directory: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(directory.join("postmaster.pid")) else { return false };
+    let pid = text.lines().next().and_then(|line| line.trim().parse::<u32>().ok());
+    pid.is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+}
+
+/// Replaces a file whole, with its owner and mode.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let meta = fs::metadata(path)?;
+    let new = path.with_extension("conf.walwright");
+    let mut file = fs::File::create(&new)?;
+    file.set_permissions(fs::Permissions::from_mode(meta.mode()))?;
+    std::os::unix::fs::chown(&new, Some(meta.uid()), Some(meta.gid()))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
