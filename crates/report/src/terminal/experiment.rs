@@ -127,17 +127,17 @@ impl Page<'_> {
 
     /// The forest plot: an interval a line, zero and the noise floor as verticals.
     fn forest(&mut self, of: &Judged) {
-        let room = self.style.width.saturating_sub(self.names + 4).clamp(30, 64);
+        let room = self.style.width.saturating_sub(self.names + 5).clamp(30, 64);
         let Some(plot) = Plot::over(of, room) else { return };
         self.lines.push(String::new());
         for arm in &of.arms {
             let Some(effect) = &arm.effect else { continue };
             let row = plot.row(effect.change.center, effect.change.interval, self.style.unicode);
             let row = self.coloured(arm, row.trim_end());
-            self.lines.push(format!("  {}{row}", self.name(&arm.name)));
+            self.lines.push(format!("  {} {row}", self.name(&arm.name)));
         }
         let axis = self.style.paint(Ansi::Faint, plot.axis().trim_end());
-        self.lines.push(format!("  {}{axis}", " ".repeat(self.names)));
+        self.lines.push(format!("  {} {axis}", " ".repeat(self.names)));
     }
 
     fn conclusions(&mut self, of: &Outcome) {
