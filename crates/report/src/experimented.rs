@@ -186,7 +186,7 @@ pub(crate) fn prediction(of: &PredictionMet) -> String {
         predicted.run,
         range(predicted.change),
         predicted.metric,
-        predicted.action
+        predicted.action.trim_end_matches(';')
     )
 }
 

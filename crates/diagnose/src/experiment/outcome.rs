@@ -109,7 +109,7 @@ pub enum Held {
     Above,
     /// The measured interval lies wholly below it.
     Below,
-    /// There is no interval yet.
+    /// There is no interval yet, or one so wide that it would meet almost any prediction.
     Open,
 }
 
@@ -131,10 +131,18 @@ impl PredictionMet {
             None => Held::Open,
             Some(seen) if seen.low > prediction.change.high => Held::Above,
             Some(seen) if seen.high < prediction.change.low => Held::Below,
+            Some(seen) if says_nothing(seen, prediction.change) => Held::Open,
             Some(_) => Held::Yes,
         };
         PredictionMet { prediction, measured, held }
     }
+}
+
+/// Whether a measured interval holds the whole prediction and as much again.
+fn says_nothing(seen: Interval, predicted: Interval) -> bool {
+    seen.contains(predicted.low)
+        && seen.contains(predicted.high)
+        && seen.half_width() > 2.0 * predicted.half_width()
 }
 
 #[cfg(test)]
@@ -162,5 +170,6 @@ mod tests {
         assert_eq!(held(0.2, 0.03), Held::Above);
         assert_eq!(held(-0.05, 0.03), Held::Below);
         assert_eq!(held(0.0, f64::INFINITY), Held::Open);
+        assert_eq!(held(0.05, 0.5), Held::Open);
     }
 }

@@ -96,8 +96,6 @@ mod tests {
     }
 
     fn found(baseline: &[Figures], arm: &[Figures]) -> Vec<String> {
-        let some = |runs: &[Figures]| runs.iter().cloned().collect::<Vec<_>>();
-        let (baseline, arm) = (some(baseline), some(arm));
         let baseline: Vec<_> = baseline.iter().map(Some).collect();
         let arm: Vec<_> = arm.iter().map(Some).collect();
         reasons(&figure_kinds(), &baseline, &arm).into_iter().map(|r| r.figure.key).collect()

@@ -96,7 +96,11 @@ impl Metric {
         match self {
             Metric::Figure(kind) => MetricKind {
                 key: kind.key.clone(),
-                name: kind.name.clone(),
+                // Beside other latencies a percentile is enough of a name; alone it is not.
+                name: match kind.key.strip_prefix("latency_p") {
+                    Some(_) => format!("{} latency", kind.name),
+                    None => kind.name.clone(),
+                },
                 unit: kind.unit,
                 better: kind.better.unwrap_or(Better::Higher),
                 expression: None,

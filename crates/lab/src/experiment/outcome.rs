@@ -109,7 +109,11 @@ impl Whole {
             .collect();
         let again = self.values(cells, metric, AGAIN);
         let confidence = self.looks.confidence;
-        Some(judge(metric.kind(), &values[0], &again, &over, confidence, self.plan.seed))
+        let mut judged =
+            judge(metric.kind(), &values[0], &again, &over, confidence, self.plan.seed);
+        // A ratio of means has no value of its own.
+        judged.arms.iter_mut().for_each(|arm| arm.value = None);
+        Some(judged)
     }
 
     /// How every arm stands and will stand.

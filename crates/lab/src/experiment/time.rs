@@ -38,7 +38,7 @@ impl fmt::Display for Length {
     /// In the largest unit that leaves a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
-        let whole = |(_, unit): &(&str, u128)| nanos % unit == 0 && nanos >= *unit;
+        let whole = |(_, unit): &(&str, u128)| nanos.is_multiple_of(*unit) && nanos >= *unit;
         match UNITS.into_iter().rev().find(whole) {
             Some((name, unit)) => write!(f, "{}{name}", nanos / unit),
             None => write!(f, "{}us", nanos as f64 / 1e3),

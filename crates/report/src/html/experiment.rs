@@ -174,27 +174,30 @@ fn section(of: &Judged, role: Role) -> Metric {
         lede,
         level: format::percent(of.confidence.level()).replace(".0", ""),
         forest: forest::forest(
-            &of.arms.iter().filter_map(row).collect::<Vec<_>>(),
+            &of.arms.iter().filter_map(|arm| row(arm, role)).collect::<Vec<_>>(),
             of.floor.as_ref().and_then(|floor| floor.relative),
             &format!("Effect of every arm on {}", of.metric.name),
         ),
-        rows: of.arms.iter().map(|arm| effect(arm, of)).collect(),
+        rows: of.arms.iter().map(|arm| effect(arm, of, role)).collect(),
     }
 }
 
-fn row(arm: &JudgedArm) -> Option<Row> {
+fn row(arm: &JudgedArm, role: Role) -> Option<Row> {
     let effect = arm.effect.as_ref()?;
     Some(Row {
         name: arm.name.clone(),
         center: effect.change.center,
         interval: effect.change.interval.map(|interval| (interval.low, interval.high)),
         blocks: effect.log_ratios.iter().map(|ratio| ratio.exp_m1()).collect(),
-        class: class(arm),
-        note: format!("{}, {}", percent(effect.change.center), say::verdict(arm)),
+        class: if role == Role::Beside { "" } else { class(arm) },
+        note: match role {
+            Role::Beside => percent(effect.change.center),
+            _ => format!("{}, {}", percent(effect.change.center), say::verdict(arm)),
+        },
     })
 }
 
-fn effect(arm: &JudgedArm, of: &Judged) -> Effect {
+fn effect(arm: &JudgedArm, of: &Judged, role: Role) -> Effect {
     let change = arm.effect.as_ref().map(|effect| &effect.change);
     Effect {
         name: arm.name.clone(),
@@ -202,8 +205,8 @@ fn effect(arm: &JudgedArm, of: &Judged) -> Effect {
         change: change.map_or_else(|| "–".to_owned(), |change| percent(change.center)),
         interval: change.map(say::interval).unwrap_or_default(),
         p: arm.corrected_p.map(say::p_value).unwrap_or_default(),
-        verdict: say::verdict(arm),
-        class: class(arm),
+        verdict: if role == Role::Beside { "" } else { say::verdict(arm) },
+        class: if role == Role::Beside { "" } else { class(arm) },
     }
 }
 

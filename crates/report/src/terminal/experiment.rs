@@ -29,11 +29,11 @@ fn styled(of: &Outcome, style: &Style) -> String {
     page.judged(&of.judged);
     if let Some(contrasts) = &of.contrasts {
         page.head("Main effects and interactions");
-        page.table(contrasts);
+        page.table(contrasts, true);
     }
     for other in &of.others {
         page.head(&format!("{}, told beside it: nothing is claimed of it", other.metric.name));
-        page.table(other);
+        page.table(other, false);
     }
     page.conclusions(of);
     page.doubts(of);
@@ -75,7 +75,7 @@ impl Page<'_> {
         if let Some(expression) = &of.metric.expression {
             self.text(&format!("{} = {expression}; less is better", of.metric.name), 2, None);
         }
-        self.table(of);
+        self.table(of, true);
         self.forest(of);
         self.text(&words::floor(of), 0, Some(Ansi::Faint));
     }
@@ -88,15 +88,17 @@ impl Page<'_> {
         }
     }
 
-    fn table(&mut self, of: &Judged) {
+    /// Effects; what may be said of them only where something is `claimed`.
+    fn table(&mut self, of: &Judged, claimed: bool) {
         let level = crate::format::percent(of.confidence.level());
         let head = format!(
-            "  {:width$}{:>VALUE$}{:>10}   {:<20}{:>8}  verdict",
+            "  {:width$}{:>VALUE$}{:>10}   {:<20}{:>8}  {}",
             "",
             "value",
             "change",
             format!("{} interval", level.replace(".0", "")),
             "p, Holm",
+            if claimed { "verdict" } else { "" },
             width = self.names
         );
         self.lines.push(self.style.paint(Ansi::Faint, &head));
@@ -110,8 +112,9 @@ impl Page<'_> {
                 change.map(words::interval).unwrap_or_default(),
                 arm.corrected_p.map(words::p_value).unwrap_or_default(),
             );
-            let verdict = self.coloured(arm, words::verdict(arm));
-            self.lines.push(format!("{line}{verdict}"));
+            let verdict = if claimed { words::verdict(arm) } else { "" };
+            let verdict = self.coloured(arm, verdict);
+            self.lines.push(format!("{line}{verdict}").trim_end().to_owned());
         }
     }
 
@@ -127,17 +130,17 @@ impl Page<'_> {
 
     /// The forest plot: an interval a line, zero and the noise floor as verticals.
     fn forest(&mut self, of: &Judged) {
-        let room = self.style.width.saturating_sub(self.names + 4).clamp(30, 64);
+        let room = self.style.width.saturating_sub(self.names + 5).clamp(30, 64);
         let Some(plot) = Plot::over(of, room) else { return };
         self.lines.push(String::new());
         for arm in &of.arms {
             let Some(effect) = &arm.effect else { continue };
             let row = plot.row(effect.change.center, effect.change.interval, self.style.unicode);
             let row = self.coloured(arm, row.trim_end());
-            self.lines.push(format!("  {}{row}", self.name(&arm.name)));
+            self.lines.push(format!("  {} {row}", self.name(&arm.name)));
         }
         let axis = self.style.paint(Ansi::Faint, plot.axis().trim_end());
-        self.lines.push(format!("  {}{axis}", " ".repeat(self.names)));
+        self.lines.push(format!("  {} {axis}", " ".repeat(self.names)));
     }
 
     fn conclusions(&mut self, of: &Outcome) {
