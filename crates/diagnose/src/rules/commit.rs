@@ -245,8 +245,11 @@ fn flush_queue(reading: &Reading, parent: Option<DiagnosisId>) -> Option<Finding
         let load = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
         Some(mean * wal.flushes_per_transaction? * load)
     });
-    // A queue behind full processors waits for those, not for the device.
+    let costly = mean_flush(reading).is_some_and(|f| f - waking(reading) >= COSTLY_FLUSH);
+    // A queue behind full processors waits for those, not for the device; and one for
+    // flushes of a tenth of a millisecond is how a load of commits is.
     let itself = parent.is_none()
+        && costly
         && impact.share.center >= QUEUED
         && flushing.is_some_and(|busy| busy >= FLUSHING)
         && busy.is_none_or(|busy| busy < FULL)

@@ -76,7 +76,7 @@ fn a_queue_for_a_flush_that_never_rests_is_the_problem_itself() {
             .statement("COMMIT", 1.0, 0.1, [])
             .diagnose()
     };
-    // 1,000 flushes a second of 0.95 ms.
+    // 1,000 flushes a second of 0.95 ms; of 0.5 ms there is room for as many again.
     let serial = diagnosis(0.95);
     assert_eq!(problems(&serial), [D5]);
     let lowered = found(&serial, D5).actions.iter().find(|a| a.command().is_some()).unwrap();
