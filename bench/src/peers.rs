@@ -185,16 +185,18 @@ fn shown(value: f64, size: bool) -> String {
 /// When it fails.
 pub fn postgresqltuner(program: &Path, directory: &str) -> anyhow::Result<Option<Vec<String>>> {
     let mut command = Command::new(program);
-    command.args(["--nocolor", "--skip-ssh", "--user=postgres", "--database=postgres"]);
-    command.arg(format!("--host={directory}"));
+    command.args(["--user=postgres", "--database=postgres"]).arg(format!("--host={directory}"));
+    // Its colours are those of Term::ANSIColor, which this switches off.
+    command.env("ANSI_COLORS_DISABLED", "1");
     let output = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context("starting postgresqltuner"),
     };
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !text.contains("advice") {
-        bail!("postgresqltuner said: {text}{}", String::from_utf8_lossy(&output.stderr));
+    // Bad marks go to standard error, all else to standard output.
+    let text = [&output.stderr, &output.stdout].map(|out| String::from_utf8_lossy(out)).concat();
+    if !output.status.success() {
+        bail!("postgresqltuner ended with {}: {text}", output.status);
     }
     Ok(Some(advice_of(&text)))
 }
@@ -203,7 +205,7 @@ pub fn postgresqltuner(program: &Path, directory: &str) -> anyhow::Result<Option
 fn advice_of(report: &str) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
     for line in report.lines().map(str::trim) {
-        let told = ["[BAD]", "[WARN]", "[HIGH]", "[MEDIUM]", "[LOW]"]
+        let told = ["[BAD]", "[WARN]", "[URGENT]", "[HIGH]", "[MEDIUM]", "[LOW]"]
             .into_iter()
             .find_map(|mark| line.strip_prefix(mark))
             .map(str::trim);
@@ -271,7 +273,7 @@ mod tests {
     fn marks_and_advice_are_read_once_each() {
         let report = "=====  OS information  =====\n[INFO]     OS: linux\n[BAD]      Swap is used\n\
             [OK]       fine\n=====  Configuration advice  =====\n-----  sysctl  -----\n\
-            [MEDIUM] Swap is used\n[HIGH]   fsync is off: data may be lost\n";
+            [MEDIUM] Swap is used\n[URGENT] fsync is off: data may be lost\n";
         assert_eq!(advice_of(report), ["Swap is used", "fsync is off: data may be lost"]);
     }
 
