@@ -35,6 +35,10 @@ pub struct Fault {
     /// Problems that the control has in truth, each with its reason in the file.
     #[serde(default)]
     pub control_has: Vec<String>,
+    /// Words of which one is in the advice of a tool that names the cause: a setting, a
+    /// feature.
+    #[serde(default)]
+    pub peers_mention: Vec<String>,
     /// SQL of both sides, run once.
     #[serde(default)]
     pub schema: String,

@@ -15,6 +15,7 @@ mod bed;
 mod blocks;
 mod fault;
 mod output;
+mod peers;
 mod pgbench;
 mod process;
 mod walwright;
@@ -24,8 +25,9 @@ pub use bed::Bed;
 pub use blocks::{Blocks, Contender, Ratio};
 pub use fault::{Fault, Side};
 pub use output::{Options, Report};
+pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
-pub use process::{Usage, run_measured};
+pub use process::{Busy, Usage, run_measured};
 pub use walwright::Walwright;
 
 /// What one contender showed in one block.

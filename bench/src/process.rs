@@ -15,6 +15,32 @@ pub struct Usage {
     pub peak_bytes: u64,
 }
 
+/// A process that takes a processor until it is dropped.
+pub struct Busy(Child);
+
+impl Busy {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When there is no shell.
+    pub fn start() -> anyhow::Result<Busy> {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .stdin(Stdio::null())
+            .spawn()
+            .context("starting a busy neighbour")?;
+        Ok(Busy(child))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It may have been ended from outside.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs a command to its end; its standard output and what it used.
 ///
 /// # Errors

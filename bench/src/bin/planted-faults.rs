@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::{Value, json};
-use walwright_bench::{Fault, Report, Side, Walwright};
+use walwright_bench::{Busy, Fault, Report, Side, Walwright};
 
 /// Scenarios that each plant one cause, next to a control without it: the rank at which
 /// the cause is found, what fixing it was predicted to gain and did, and what is found
@@ -215,28 +215,6 @@ fn problems(diagnosis: &Value) -> Vec<String> {
     let findings = diagnosis["findings"].as_array().map_or(&[][..], Vec::as_slice);
     let problems = findings.iter().filter(|f| gravity(f) == 0);
     problems.filter_map(|f| f["id"].as_str().map(str::to_owned)).collect()
-}
-
-/// A process that takes a processor until it is dropped.
-struct Busy(Child);
-
-impl Busy {
-    fn start() -> anyhow::Result<Busy> {
-        let child = Command::new("sh")
-            .args(["-c", "while :; do :; done"])
-            .stdin(Stdio::null())
-            .spawn()
-            .context("starting a busy neighbour")?;
-        Ok(Busy(child))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        // It may have been ended from outside.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn report(outcomes: &[Outcome]) -> Report {

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Colour;
@@ -57,11 +58,9 @@ impl Output {
         if self.json { self.print_json(value) } else { print(&human()) }
     }
 
-    /// Prints a value as JSON.
+    /// Prints a value as JSON, as [`json_text`] writes it.
     pub fn print_json<T: Serialize>(&self, value: &T) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(value)?;
-        text.push('\n');
-        print(&text)
+        print(&json_text(value)?)
     }
 
     /// Prints an error with its causes, as text or JSON, and gives the exit code.
@@ -79,6 +78,34 @@ impl Output {
                 writeln!(std::io::stderr(), "{bold}error:{plain} {}", chain.join("\n  because: "));
         }
         ExitCode::from(exit::FAILED)
+    }
+}
+
+/// A value as JSON. Durations are seconds, as all times in JSON are.
+pub fn json_text<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
+    let mut value = serde_json::to_value(value)?;
+    durations_to_seconds(&mut value);
+    let mut text = serde_json::to_string_pretty(&value)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Puts a number of seconds in place of every duration as serde writes it, and as records
+/// keep it: an object of `secs` and `nanos`.
+fn durations_to_seconds(value: &mut Value) {
+    match value {
+        Value::Object(fields) if fields.len() == 2 => {
+            let part = |name: &str| fields.get(name).and_then(Value::as_u64);
+            match part("secs").zip(part("nanos")) {
+                Some((secs, nanos)) => {
+                    *value = (secs as f64 + nanos as f64 / 1e9).into();
+                }
+                None => fields.values_mut().for_each(durations_to_seconds),
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(durations_to_seconds),
+        Value::Array(items) => items.iter_mut().for_each(durations_to_seconds),
+        _ => {}
     }
 }
 
@@ -130,4 +157,33 @@ pub fn log_to_stderr(verbose: u8) {
         .without_time()
         .with_target(false)
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn durations_are_seconds_wherever_they_stand() {
+        let value = json!({
+            "ramp": Duration::from_millis(1_500),
+            "schedule": { "loop": "closed", "think": Duration::from_micros(20) },
+            "percentiles": [[50.0, Duration::from_nanos(3)], [99.0, Duration::from_secs(4)]],
+            "unknown": null,
+            "secs": { "secs": 5, "of": "something else" },
+        });
+        let read: Value = serde_json::from_str(&json_text(&value).unwrap()).unwrap();
+        let expected = json!({
+            "ramp": 1.5,
+            "schedule": { "loop": "closed", "think": 2e-5 },
+            "percentiles": [[50.0, 3e-9], [99.0, 4.0]],
+            "unknown": null,
+            "secs": { "secs": 5, "of": "something else" },
+        });
+        assert_eq!(read, expected);
+    }
 }

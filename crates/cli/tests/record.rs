@@ -42,7 +42,7 @@ fn a_record_is_listed_shown_reported_exported_and_deleted() {
 
     // Exported.
     let whole = place.run(&["export", name]).code(0).json();
-    assert_eq!(whole["format"], "walwright-run-1");
+    assert_eq!(whole["format"], "walwright-run-2");
     assert_eq!(whole["run"]["label"], "one, \"two\"");
     let series = place.run(&["export", name, "--list", "--json"]).code(0).json();
     let series: Vec<_> = series.as_array().unwrap().iter().map(|s| s.as_str().unwrap()).collect();

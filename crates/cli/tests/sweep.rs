@@ -121,8 +121,8 @@ fn on_somebodys_server_the_tables_are_filled_once() {
 fn what_makes_no_sweep_is_wrong_usage() {
     let place = Place::new();
     for (args, said) in [
-        (&["run", "--repeats=3"][..], "name several client counts"),
-        (&["run", "--clients=4", "--repeats=3"], "name several client counts"),
+        (&["run", "--repeats=3"][..], "need several client counts"),
+        (&["run", "--clients=4,4"], "need several client counts"),
         (&["run", "--clients=1,2,4,8", "--rate=100"], "needs a closed loop"),
         (&["run", "--clients=1,2,4,8", "--keep"], "leave --keep out"),
         (&["run", "--clients=1,0"], "0 is not in 1..=5000"),

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use walwright_record::{RunHeader, RunId, RunState, Timestamp};
-
 use walwright_server::Snapshot;
 
-use crate::run::{Finished, Restored, RunError, RunPlan, TargetPlan, blocking, filled, run};
+use crate::run::{
+    Finished, Restored, RunError, RunPlan, TargetPlan, blocking, filled, run, with_connections,
+};
 use crate::{Lab, Observer, Progress, Stop};
 
 /// What the name of every sweep begins with.
@@ -88,8 +89,11 @@ pub async fn sweep(
         None => name.clone(),
     });
     // It goes with its directory, in which the data are kept, when the sweep ends.
-    let _filled = match &template.target {
-        TargetPlan::Embedded { .. } => {
+    let _filled = match &mut template.target {
+        TargetPlan::Embedded { settings, .. } => {
+            // Points differ in their clients alone.
+            let most = plan.clients.iter().copied().max().unwrap_or(1);
+            *settings = with_connections(settings, most);
             let watcher = observer.preparing();
             template.check()?;
             let cluster = filled(&template, &stop, &watcher).await?;

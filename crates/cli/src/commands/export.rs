@@ -5,7 +5,6 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use serde::Serialize;
 use serde_json::{Value, json};
 use walwright_lab::Lab;
 use walwright_record::{LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram};
@@ -13,7 +12,7 @@ use walwright_record::{LatencyHistogram, LoadInterval, Record, Sample, Source, S
 use crate::args::ExportArgs;
 use crate::commands::report::write_told;
 use crate::commands::runs;
-use crate::output::{Output, print};
+use crate::output::{Output, json_text, print};
 
 /// Name of the driver's own series.
 const LOAD: &str = "load";
@@ -49,12 +48,6 @@ pub fn write(lab: &Lab, args: &ExportArgs, output: &Output) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn json_text<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string_pretty(value)?;
-    text.push('\n');
-    Ok(text)
-}
-
 fn series_names(record: &Record) -> Vec<&'static str> {
     let load = (!record.intervals.is_empty()).then_some(LOAD);
     let sources = record.samples.iter().filter(|(_, s)| !s.is_empty()).map(|(s, _)| s.name());
@@ -71,7 +64,7 @@ fn whole(record: &Record) -> Value {
         .map(|script| script.iter().map(|h| pairs(&SparseHistogram::from(h))).collect())
         .collect();
     json!({
-        "format": "walwright-run-1",
+        "format": "walwright-run-2",
         "run": record.header,
         "target": record.target,
         "settings": record.settings,
@@ -80,6 +73,7 @@ fn whole(record: &Record) -> Value {
         "host": record.host,
         "workload": record.workload,
         "load": record.load,
+        "client": record.client,
         "instrument": record.instrument,
         "storage": record.storage,
         "cpu": record.cpu,

@@ -23,9 +23,9 @@ use crate::show::{self, Guard, Style};
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    refuse(&args);
-    let style = style(&args);
     let clients: BTreeSet<u32> = args.clients.iter().copied().collect();
+    refuse(&args, clients.len());
+    let style = style(&args);
     let sweep = SweepPlan {
         clients: clients.into_iter().collect(),
         repeats: args.repeats,
@@ -55,10 +55,11 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     }
 }
 
-/// Leaves with a usage error where a sweep is asked for what only one run can do.
-fn refuse(args: &RunArgs) {
-    let why = if args.clients.len() < 2 {
-        "--repeats repeats the points of a sweep: name several client counts, such as --clients 1,2,4,8"
+/// Leaves with a usage error where a sweep is asked for what only one run can do, or over too
+/// few loads.
+fn refuse(args: &RunArgs, loads: usize) {
+    let why = if loads < 2 {
+        "a sweep, and --repeats, need several client counts, such as --clients 1,2,4,8"
     } else if args.rate.is_some() {
         "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
     } else if args.keep {
@@ -82,7 +83,9 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
             print_scaling(lab, &found, output)?;
             written?;
         }
-        None => print(&format!("No run of {} measured a throughput.\n", swept.name))?,
+        None => output.result(&json!({ "sweep": null }), || {
+            format!("No run of {} measured a throughput.\n", swept.name)
+        })?,
     }
     if let Some(error) = swept.error {
         let what = format!("{} ended early; its runs are kept", swept.name);

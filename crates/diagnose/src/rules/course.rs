@@ -25,7 +25,7 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     [cliff(reading), warm_up(reading)].into_iter().flatten().collect()
 }
 
-/// D35: throughput falls within the window and stays down.
+/// D35: throughput falls within the window and stays down for long, or to its end.
 fn cliff(reading: &Reading) -> Option<Finding> {
     let course = course(reading);
     let source = match reading.record.intervals.is_empty() {
@@ -34,19 +34,29 @@ fn cliff(reading: &Reading) -> Option<Finding> {
     };
     let rates: Vec<f64> = course.iter().map(|(_, rate)| *rate).collect();
     let falls = |c: &Cliff| c.relative_change().filter(|change| *change <= -CLIFF);
-    let worst = cliffs(&rates, ALPHA, SHORTEST)
-        .into_iter()
+    let found = cliffs(&rates, ALPHA, SHORTEST);
+    let worst = found
+        .iter()
         .filter(|c| falls(c).is_some())
         .min_by(|a, b| falls(a).unwrap_or(0.0).total_cmp(&falls(b).unwrap_or(0.0)))?;
     let at = course.get(worst.at)?.0;
     let change = worst.relative_change()?;
-    // Had the level before held, the seconds after it would have cost as little.
-    let after = (rates.len() - worst.at) as f64 / rates.len() as f64;
-    let lost = after * (1.0 - worst.after / worst.before);
-    let time = reading.counted(reading.latency()? * lost);
+    // It is over where throughput is nearer to what it was before than to what it fell to.
+    let middle = f64::midpoint(worst.before, worst.after);
+    let over = found.iter().find(|c| c.at > worst.at && c.after >= middle);
+    let low = rates.get(worst.at..over.map_or(rates.len(), |over| over.at))?;
+    let until = over.and_then(|over| course.get(over.at)).map_or(reading.window.end, |(at, _)| *at);
+    // Had the level before held, these seconds would have cost as little.
+    let missing: f64 = low.iter().map(|rate| (1.0 - rate / worst.before).max(0.0)).sum();
+    let time = reading.counted(reading.latency()? * missing / rates.len() as f64);
     let seconds = at.seconds_from(reading.window.start);
-    let suspects = suspects(reading, at);
-    let waits = longer_wait(reading, at);
+    let lasts = match over {
+        Some(_) => format!("comes back {:.0} s later", until.seconds_from(at)),
+        None => "stays down".to_owned(),
+    };
+    let low = Window { start: at, end: until };
+    let suspects = suspects(reading, low);
+    let waits = longer_wait(reading, low);
     let mut why = match suspects.first() {
         Some(first) => format!("With it changed: {}.", first.words()),
         None if waits.is_none() => "Nothing that is sampled changed with it as much.".to_owned(),
@@ -60,7 +70,7 @@ fn cliff(reading: &Reading) -> Option<Finding> {
             DiagnosisId::D35,
             Kind::Problem,
             format!(
-                "Throughput falls by {:.0} % at {seconds:.0} s into the window and stays down. {why}",
+                "Throughput falls by {:.0} % at {seconds:.0} s into the window and {lasts}. {why}",
                 -100.0 * change
             ),
         )
@@ -69,11 +79,17 @@ fn cliff(reading: &Reading) -> Option<Finding> {
             Evidence::new(source, "after", Value::Count(worst.after)).per(crate::Per::Second),
         ])
         .seen(waits.iter().flat_map(|waits| waits.evidence(reading.per())))
-        .seen(events(reading, at).map(|text| {
-            Evidence::new("events", "at that moment", Value::Text(text.to_owned()))
-        }))
+        .seen(
+            events(reading, at).map(|text| {
+                Evidence::new("events", "at that moment", Value::Text(text.to_owned()))
+            }),
+        )
         .seen(suspects.iter().take(4).map(|s| {
-            Evidence::new(s.source.name(), format!("{}: {}", s.what, s.words()), Value::Fraction(s.after / s.before.max(1e-9)))
+            Evidence::new(
+                s.source.name(),
+                format!("{}: {}", s.what, s.words()),
+                Value::Fraction(s.after / s.before.max(1e-9)),
+            )
         }))
         .costs(reading.impact(time.clone()))
         .gains(reading.gain(&Relief::new(time, [])))
@@ -190,9 +206,9 @@ const SUSPECTS: [(Source, &str, Counter, &str); 7] = [
     ),
 ];
 
-fn suspects(reading: &Reading, at: Timestamp) -> Vec<Suspect> {
-    let before = Window { start: reading.window.start, end: at };
-    let after = Window { start: at, end: reading.window.end };
+/// What changed from the time before a stretch of low throughput to that stretch.
+fn suspects(reading: &Reading, after: Window) -> Vec<Suspect> {
+    let before = Window { start: reading.window.start, end: after.start };
     let mut found: Vec<Suspect> = SUSPECTS
         .iter()
         .filter_map(|(source, what, counter, advice)| {

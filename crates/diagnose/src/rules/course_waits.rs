@@ -1,6 +1,6 @@
-//! What transactions wait longer for from a moment on.
+//! What transactions wait longer for in a stretch of the window than before it.
 
-use walwright_record::{Timestamp, Window};
+use walwright_record::Window;
 
 use crate::{Evidence, Per, Reading, Value, WaitClass, time_split};
 
@@ -40,13 +40,13 @@ impl LongerWait {
     }
 }
 
-/// The class whose time a transaction grew most at `at`, where that is certain and a large
-/// part of the whole growth; `None` without samples on both sides.
-pub(super) fn longer_wait(reading: &Reading, at: Timestamp) -> Option<LongerWait> {
-    let side =
-        |start: Timestamp, end: Timestamp| time_split(reading.record, Window { start, end }).ok();
-    let before = side(reading.window.start, at)?;
-    let after = side(at, reading.window.end)?;
+/// The class whose time a transaction grew most from the time before a stretch to the
+/// stretch, where that is certain and a large part of the whole growth; `None` without samples
+/// of both.
+pub(super) fn longer_wait(reading: &Reading, stretch: Window) -> Option<LongerWait> {
+    let side = |window: Window| time_split(reading.record, window).ok();
+    let before = side(Window { start: reading.window.start, end: stretch.start })?;
+    let after = side(stretch)?;
     let longer = after.on_server.center - before.on_server.center;
     after
         .parts

@@ -8,7 +8,7 @@ use serde::Serialize;
 use walwright_record::{Record, RunId};
 use walwright_stats::{Confidence, Estimate, Interval, Method, mean, t_quantile, variance};
 
-use crate::{DiagnosisId, Reading, Summary, TimeSplit, WaitClass, WorkUnit, diagnose};
+use crate::{DiagnosisId, Reading, TimeSplit, WaitClass, WorkUnit, diagnose};
 
 /// What a transaction uses or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -151,7 +151,7 @@ impl ScalingPoint {
             p99: load.latency.as_ref().map(|latency| latency.p99),
             times: summary.time.as_ref().map(times).unwrap_or_default(),
             busy: summary.cpu.as_ref().and_then(|cpu| cpu.busy),
-            generator: generator(record, summary, throughput.center),
+            generator: generator(record, throughput.center),
             throughput,
             finding,
         })
@@ -159,12 +159,10 @@ impl ScalingPoint {
 }
 
 /// How near the load generator came to what it can do.
-fn generator(record: &Record, summary: &Summary, rate: f64) -> Option<f64> {
+fn generator(record: &Record, rate: f64) -> Option<f64> {
     let instrument = record.instrument.as_ref()?;
     let of_ceiling = instrument.ceiling.filter(|c| *c > 0.0).map(|ceiling| rate / ceiling);
-    // Without a window the busiest thread is not of it.
-    let busiest = summary.window.and(instrument.busiest_thread);
-    of_ceiling.into_iter().chain(busiest).max_by(f64::total_cmp)
+    of_ceiling.into_iter().chain(instrument.busiest_thread).max_by(f64::total_cmp)
 }
 
 /// The books, summed by resource. Ends of intervals add up at worst, since parts of one

@@ -32,6 +32,7 @@ pub use error::RunError;
 pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, WorkloadPlan};
 pub(crate) use snapshot::{filled, snapshot};
+pub(crate) use target::with_connections;
 
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};

@@ -246,7 +246,10 @@ fn swept_in_words(swept: &Swept) -> String {
 
 /// Adds `max_connections` where the clients need more than the default and the
 /// person did not set it.
-fn with_connections(settings: &[(String, String)], clients: u32) -> Vec<(String, String)> {
+pub(crate) fn with_connections(
+    settings: &[(String, String)],
+    clients: u32,
+) -> Vec<(String, String)> {
     let mut settings = settings.to_vec();
     let needed = clients + SPARE_CONNECTIONS;
     let given = settings.iter().any(|(name, _)| name.eq_ignore_ascii_case("max_connections"));

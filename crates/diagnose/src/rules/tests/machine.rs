@@ -271,6 +271,21 @@ fn a_cliff_of_waits_names_them_and_what_happened_then() {
 }
 
 #[test]
+fn a_dip_costs_what_it_lasts() {
+    let low = |s: u32| (30..45).contains(&s);
+    let dip = course(|s| if low(s) { 400 } else { 1_000 } + (s % 3) as usize * 10).diagnose();
+    let finding = found(&dip, D35);
+    assert!(
+        finding.cause.contains("at 20 s into the window and comes back 15 s later"),
+        "{}",
+        finding.cause
+    );
+    // 60 % of 15 of 60 seconds.
+    let share = finding.impact.as_ref().unwrap().share.center;
+    assert!((share - 0.15).abs() < 0.01, "{share}");
+}
+
+#[test]
 fn a_cliff_shows_in_commits_where_the_clients_are_not_in_the_record() {
     let mut case = plain().with(|record| record.intervals.clear());
     let mut commits = 0.0;
