@@ -54,20 +54,17 @@ pub(crate) fn deck(record: &Record) -> String {
 /// Share of the ceiling from which on flushes are said to be at it.
 const AT_CEILING: f64 = 0.9;
 
-/// Flushes against the disk's ceiling, for a line of the summary.
-pub(crate) fn storage_figure(of: &StorageUse) -> String {
-    match &of.ceiling {
+/// Flushes against the disk's ceiling, in the pieces of a line of the summary.
+pub(crate) fn storage_figures(of: &StorageUse) -> Vec<String> {
+    let against = match &of.ceiling {
         Some(ceiling) => format!(
-            "{}, {} of the {} measured one at a time",
-            format::rate_of(of.flushes_per_second, "flushes"),
+            "{} of the {} measured one at a time",
             whole_percent(ceiling.share),
             format::rate(ceiling.per_second)
         ),
-        None => {
-            let rate = format::rate_of(of.flushes_per_second, "flushes");
-            format!("{rate}; its ceiling is unknown: `walwright diagnose` says why")
-        }
-    }
+        None => "its ceiling unknown: see `walwright diagnose`".to_owned(),
+    };
+    vec![format::rate_of(of.flushes_per_second, "flushes"), against]
 }
 
 /// The same as sentences: what was seen over the window, against what, how sure, and

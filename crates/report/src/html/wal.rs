@@ -77,8 +77,11 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
     }
     if let Some(used) = &summary.storage {
         facts.push(
-            Fact::new("Flushes against the disk's ceiling", words::storage_figure(used))
-                .note(words::storage_use(used, summary.window)),
+            Fact::new(
+                "Flushes against the disk's ceiling",
+                words::storage_figures(used).join(", "),
+            )
+            .note(words::storage_use(used, summary.window)),
         );
     }
     if let Some(rows) = &summary.rows {

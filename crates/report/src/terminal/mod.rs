@@ -219,7 +219,7 @@ impl Page<'_> {
             lists.push(("Storage", server::storage(probe)));
         }
         if let Some(used) = &summary.storage {
-            lists.push(("Disk", vec![words::storage_figure(used)]));
+            lists.push(("Disk", words::storage_figures(used)));
         }
         if !lists.is_empty() {
             self.gap();
