@@ -1,0 +1,89 @@
+//! `walwright config`: the catalogue, and profiles read, compared, written and applied.
+
+mod apply;
+mod catalogue;
+mod check;
+mod files;
+mod rollback;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use walwright_catalog::Profile;
+use walwright_lab::Lab;
+use walwright_lab::profile::{MachineView, ServerView};
+use walwright_server::ConnectParams;
+
+use crate::args::ConfigCommand;
+use crate::output::Output;
+
+/// Does what was asked.
+pub fn execute(lab: &Lab, command: ConfigCommand, output: &Output) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::List(args) => catalogue::list(&args, output),
+        ConfigCommand::Explain(args) => catalogue::explain(&args, output),
+        ConfigCommand::Check(args) => check::execute(&args, output),
+        ConfigCommand::Import(args) => files::import(&args, output),
+        ConfigCommand::Export(args) => files::export(&args, output),
+        ConfigCommand::Apply(args) => apply::execute(lab, &args, output),
+        ConfigCommand::Rollback(args) => rollback::execute(lab, &args, output),
+    }
+}
+
+/// Reads a profile; every wrong line is told.
+fn profile(path: &Path) -> anyhow::Result<Profile> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Profile::from_config_env(&bytes).with_context(|| format!("{} is no profile", path.display()))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")
+}
+
+/// A server as it shows itself, and how to reach it again.
+async fn server(dsn: &str) -> anyhow::Result<(ConnectParams, ServerView)> {
+    let params = ConnectParams::resolve(Some(dsn))?;
+    let client = walwright_server::connect(&params).await?;
+    let view = ServerView::of(&client, &params).await?;
+    Ok((params, view))
+}
+
+/// The machine of a server, where it is this one; this machine where none is named.
+fn machine(root: &Path, server: Option<&ServerView>) -> Option<MachineView> {
+    let machine = MachineView::at(root);
+    match server {
+        None => Some(machine),
+        Some(server) if server.scope.local => Some(machine.with_server(
+            server.scope.data_directory.as_deref(),
+            server.scope.wal_directory.as_deref(),
+            server.scope.postmaster_pid,
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Text in lines of at most 96 characters.
+fn wrapped(text: &str, indent: &str) -> String {
+    const WIDTH: usize = 96;
+    let mut out = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(&line);
+            out.push('\n');
+            line = indent.to_owned();
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+    out
+}
