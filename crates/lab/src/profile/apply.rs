@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_postgres::Client;
-use walwright_catalog::{parameter, sql_literal};
+use walwright_catalog::{DurabilityClass, is_secret, parameter, sql_literal};
 use walwright_server::{ConnectError, ConnectParams};
 
 use super::auto_conf::AutoConf;
@@ -39,6 +39,9 @@ pub enum ApplyError {
     /// No connection; nothing was changed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// What is never changed; nothing was.
+    #[error("{0}; nothing was changed")]
+    Refused(String),
     /// An earlier set on the same server or machine has no end.
     #[error(
         "change set {id} ({purpose}) {state}: undo it first with walwright config rollback {id}"
@@ -87,6 +90,7 @@ pub async fn make_changes(
     restart: &mut Restart,
     stop: &Stop,
 ) -> Result<Made, ApplyError> {
+    refused(&intent)?;
     unfinished(ledger, &intent)?;
     // Reaching the server is tried before anything is noted.
     let client = match params.filter(|_| needs_server(&intent)) {
@@ -110,6 +114,26 @@ pub async fn make_changes(
             }
         }
     }
+}
+
+/// Refuses what can corrupt, whoever asks, and what the ledger must not hold.
+fn refused(intent: &Intent) -> Result<(), ApplyError> {
+    for change in &intent.changes {
+        let name = change.name();
+        if is_secret(name) {
+            return Err(ApplyError::Refused(format!("{name} may hold a password")));
+        }
+        let value = match change {
+            Change::Setting { after, .. } => after.as_deref(),
+            Change::Kernel { after, .. } => Some(after.as_str()),
+        };
+        let Some((parameter, value)) = parameter(name).zip(value) else { continue };
+        if parameter.class_of(value) == DurabilityClass::X {
+            let loss = parameter.weakness(value).unwrap_or_default();
+            return Err(ApplyError::Refused(format!("{name} = {value} is of class X: {loss}")));
+        }
+    }
+    Ok(())
 }
 
 fn needs_server(intent: &Intent) -> bool {

@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use tokio_postgres::Client;
+use walwright_catalog::Profile;
 use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
 use walwright_record::{Setting, TargetKind};
 use walwright_server::{ConnectParams, Host};
 
 use super::auto_conf::AutoConf;
+use super::objects::{self, Objects};
 use crate::ledger::ServerIdentity;
 
 /// What a server shows.
@@ -28,6 +30,8 @@ pub struct ServerView {
     pub wal_bytes: Option<f64>,
     /// What `ALTER SYSTEM` has set; `None` where this role may not read it.
     pub(crate) auto: Option<AutoConf>,
+    /// What tables and indexes have set, as far as they were looked at.
+    pub(crate) objects: Objects,
 }
 
 impl ServerView {
@@ -61,7 +65,16 @@ impl ServerView {
             wal_bytes: text(client, wal).await.and_then(|bytes| bytes.parse().ok()),
             auto: auto.map(|text| AutoConf::parse(&text)),
             scope,
+            objects: Objects::new(),
         })
+    }
+
+    /// Looks also at the tables and indexes that a profile names, in the database of the
+    /// session.
+    #[must_use]
+    pub async fn with_objects(mut self, client: &Client, profile: &Profile) -> ServerView {
+        self.objects = objects::found(client, profile).await;
+        self
     }
 
     /// A row of `pg_settings`.

@@ -21,12 +21,12 @@ pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<E
     let runtime = runtime()?;
     let (params, view) = match &args.dsn {
         Some(dsn) => {
-            let (params, view) = runtime.block_on(server(dsn))?;
+            let (params, view) = runtime.block_on(server(dsn, None))?;
             (Some(params), Some(view))
         }
         None => (None, None),
     };
-    let machine = machine(&args.root, view.as_ref()).filter(|_| !args.no_kernel);
+    let machine = machine(&args.root, view.as_ref(), Some(&wanted)).filter(|_| !args.no_kernel);
     let plan = ApplyPlan::of(&wanted, view.as_ref(), machine.as_ref());
     if !output.json {
         print(&text(&plan))?;

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use walwright_catalog::{Disk, Parameter, Place, parameter, parameters};
 use walwright_lab::profile::ServerView;
@@ -92,33 +91,32 @@ pub fn list(args: &ListArgs, output: &Output) -> anyhow::Result<ExitCode> {
         bail!("no parameter is of that kind; layers are: {}", layers.join("; "));
     }
     let listed: Vec<Listed> = found.iter().map(|p| Listed::of(p, 18)).collect();
-    output.result(&listed, || table(&found))?;
+    output.result(&listed, || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(found: &[&Parameter]) -> String {
+/// A block a layer: each parameter with its facts, and what it does below.
+fn text(found: &[&Parameter]) -> String {
     let mut out = String::new();
-    let mut rest = found;
-    while let Some(first) = rest.first() {
-        let count = rest.iter().take_while(|p| p.layer == first.layer).count();
-        let (layer, after) = rest.split_at(count);
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        for p in layer {
-            let default = p.default(18).map_or_else(String::new, |default| {
-                p.read(default).map_or_else(|_| default.to_owned(), |value| value.to_string())
-            });
-            let apply = p.apply(18).words().to_owned();
-            table.add_row([p.name.clone(), p.class.to_string(), apply, default, p.what.clone()]);
+    let mut layer = "";
+    let widest = found.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    for p in found {
+        if p.layer != layer {
+            let feed = if layer.is_empty() { "" } else { "\n" };
+            let _ = writeln!(out, "{feed}{}", p.layer);
+            layer = &p.layer;
         }
-        let _ = writeln!(out, "{}\n{}\n", first.layer, table.to_string().trim_end());
-        rest = after;
+        let default =
+            p.default(18).filter(|text| !text.is_empty()).map_or_else(String::new, |default| {
+                let value = p.read(default).map(|value| value.to_string());
+                format!(", default {}", value.unwrap_or_else(|_| default.to_owned()))
+            });
+        let (class, apply) = (p.class, p.apply(18).words());
+        let _ = writeln!(out, "  {:widest$}  {class}  {apply}{default}", p.name);
+        out.push_str(&wrapped(&p.what, "      "));
     }
-    let _ = writeln!(
-        out,
-        "{} parameters: name, class, what a change takes, default, what it does",
-        found.len()
-    );
+    let _ =
+        writeln!(out, "\n{} parameters: name, class, what a change takes, default", found.len());
     out
 }
 
@@ -135,7 +133,7 @@ struct Here {
 pub fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let parameter = find(&args.name)?;
     let server = match &args.dsn {
-        Some(dsn) => Some(runtime()?.block_on(server(dsn))?.1),
+        Some(dsn) => Some(runtime()?.block_on(server(dsn, None))?.1),
         None => None,
     };
     let major = server.as_ref().map_or(args.pg, |server| server.major);
@@ -190,7 +188,7 @@ fn here(parameter: &Parameter, server: Option<&ServerView>) -> Vec<Here> {
         };
         return vec![Here { of: None, value }];
     }
-    let Some(machine) = machine(Path::new("/"), server) else { return Vec::new() };
+    let Some(machine) = machine(Path::new("/"), server, None) else { return Vec::new() };
     let disks: &[Option<Disk>] = match parameter.per_disk {
         true => &[Some(Disk::Data), Some(Disk::Wal)],
         false => &[None],

@@ -26,10 +26,10 @@ struct Said {
 pub fn execute(args: &CheckArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let profile = args.profile.as_deref().map(profile).transpose()?;
     let server = match &args.dsn {
-        Some(dsn) => Some(runtime()?.block_on(server(dsn))?.1),
+        Some(dsn) => Some(runtime()?.block_on(server(dsn, profile.as_ref()))?.1),
         None => None,
     };
-    let machine = machine(&args.root, server.as_ref());
+    let machine = machine(&args.root, server.as_ref(), profile.as_ref());
     let found = check(&CheckInput {
         profile: profile.as_ref(),
         server: server.as_ref(),
@@ -84,12 +84,14 @@ fn text(said: &Said, all: bool) -> String {
             continue;
         }
         let _ = writeln!(out, "{title} ({})", items.len());
-        if standing == Stands::Agrees && !all {
-            let mut names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
-            names.dedup();
-            out.push_str(&wrapped(&names.join(", "), "  "));
-        } else {
-            items.iter().for_each(|item| out.push_str(&shown(item)));
+        match standing {
+            Stands::Agrees if !all => {
+                let mut names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+                names.dedup();
+                out.push_str(&wrapped(&names.join(", "), "  "));
+            }
+            Stands::NotPresent | Stands::NotObservable => out.push_str(&by_reason(&items)),
+            _ => items.iter().for_each(|item| out.push_str(&shown(item))),
         }
         out.push('\n');
     }
@@ -101,6 +103,29 @@ fn text(said: &Said, all: bool) -> String {
     }
     if check.agrees() && check.contradictions.is_empty() && check.items.is_empty() {
         out.push_str("Nothing to say against it.\n");
+    }
+    out
+}
+
+/// Each reason once, with what it holds for.
+fn by_reason(items: &[&CheckItem]) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for item in items {
+        let why = item.why.as_deref().unwrap_or("not known");
+        let name = match &item.scope {
+            Some(scope) => format!("{} ({scope})", item.name),
+            None => item.name.clone(),
+        };
+        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    let mut out = String::new();
+    for (why, names) in reasons {
+        out.push_str(&wrapped(&format!("{why}:"), "  "));
+        out.push_str(&wrapped(&names.join(", "), "      "));
     }
     out
 }

@@ -20,7 +20,8 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         }
         (Some(file), _) => Imported { profile: profile(file)?, left_out: Vec::new() },
         (None, dsn) => {
-            let (_, view) = runtime()?.block_on(server(dsn.as_deref().unwrap_or_default()))?;
+            let (_, view) =
+                runtime()?.block_on(server(dsn.as_deref().unwrap_or_default(), None))?;
             Imported::of_server(&view)
         }
     };

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use walwright_catalog::Profile;
+use walwright_catalog::{Disk, Profile, Scope};
 use walwright_lab::Lab;
 use walwright_lab::profile::{MachineView, ServerView};
 use walwright_server::ConnectParams;
@@ -45,26 +45,51 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("cannot start the asynchronous runtime")
 }
 
-/// A server as it shows itself, and how to reach it again.
-async fn server(dsn: &str) -> anyhow::Result<(ConnectParams, ServerView)> {
+/// A server as it shows itself, with the tables that a profile names, and how to reach it
+/// again.
+async fn server(
+    dsn: &str,
+    profile: Option<&Profile>,
+) -> anyhow::Result<(ConnectParams, ServerView)> {
     let params = ConnectParams::resolve(Some(dsn))?;
     let client = walwright_server::connect(&params).await?;
     let view = ServerView::of(&client, &params).await?;
+    let view = match profile {
+        Some(profile) => view.with_objects(&client, profile).await,
+        None => view,
+    };
     Ok((params, view))
 }
 
-/// The machine of a server, where it is this one; this machine where none is named.
-fn machine(root: &Path, server: Option<&ServerView>) -> Option<MachineView> {
+/// The machine of a server, where it is this one. Where no server is named it is this
+/// machine, with the directories that the profile names, as far as they are there.
+fn machine(
+    root: &Path,
+    server: Option<&ServerView>,
+    profile: Option<&Profile>,
+) -> Option<MachineView> {
     let machine = MachineView::at(root);
-    match server {
-        None => Some(machine),
-        Some(server) if server.scope.local => Some(machine.with_server(
+    let Some(server) = server else {
+        let directory = |names: [(&str, Option<Disk>); 2]| {
+            names.into_iter().find_map(|(name, disk)| {
+                let entry = profile?.get(name, disk.map(Scope::Disk).as_ref())?;
+                let path = Path::new(&entry.value);
+                let inside = root.join(path.strip_prefix("/").unwrap_or(path));
+                inside.is_dir().then(|| path.to_owned())
+            })
+        };
+        let mount = |disk| ("array.mount_point", Some(disk));
+        let data = directory([("cluster.data_directory", None), mount(Disk::Data)]);
+        let wal = directory([("cluster.wal_directory", None), mount(Disk::Wal)]);
+        return Some(machine.with_server(data.as_deref(), wal.as_deref(), None));
+    };
+    server.scope.local.then(|| {
+        machine.with_server(
             server.scope.data_directory.as_deref(),
             server.scope.wal_directory.as_deref(),
             server.scope.postmaster_pid,
-        )),
-        Some(_) => None,
-    }
+        )
+    })
 }
 
 /// Text in lines of at most 96 characters.
