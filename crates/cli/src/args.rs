@@ -33,7 +33,7 @@ Start here:
   walwright show latest                the summary of the last run again
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost its server,
-4 a check of the workload failed.";
+4 a check failed: of the workload, or config check.";
 
 /// A performance lab for write-heavy PostgreSQL.
 ///

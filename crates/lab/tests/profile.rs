@@ -187,6 +187,14 @@ fn there_and_back(major: Major) {
     let twice = undo_changes(&ledger, &set, Some(&bed.params), &mut never);
     assert!(matches!(bed.runtime.block_on(twice), Err(UndoError::Already(1))));
 
+    // What the server chooses itself is as wanted where nobody has set it; and a setting
+    // that holds from the start of a session is read back in a new one.
+    assert_eq!(bed.plan("PG_WAL_BUFFERS=-1\n").same, ["wal_buffers"]);
+    let text = "PG_WAL_BUFFERS=2MB\nPG_LOG_DISCONNECTIONS=on\n";
+    let made = bed.apply(text, &mut Restart::Never).expect("made");
+    assert_eq!(bed.ask("SHOW log_disconnections"), "on");
+    bed.roll_back(made.id, &mut Restart::Never);
+
     // With its owner restarting it, all is in force, and again as before after the way back.
     let made = bed.apply("PG_SHARED_BUFFERS=160MB\n", &mut bed.owner()).expect("made");
     assert!(made.waiting.is_empty());

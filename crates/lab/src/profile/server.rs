@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use walwright_catalog::Profile;
 use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
 use walwright_record::{Setting, TargetKind};
-use walwright_server::{ConnectParams, Host};
+use walwright_server::ConnectParams;
 
 use super::auto_conf::AutoConf;
 use super::objects::{self, Objects};
@@ -24,8 +24,6 @@ pub struct ServerView {
     pub settings: Vec<Setting>,
     /// Whether it runs on this machine, and where.
     pub scope: HostScope,
-    /// Whether the session came by a unix socket.
-    pub unix_socket: bool,
     /// Bytes of the WAL that lie on its disk; `None` where this role may not see it.
     pub wal_bytes: Option<f64>,
     /// What `ALTER SYSTEM` has set; `None` where this role may not read it.
@@ -61,7 +59,6 @@ impl ServerView {
                 data_directory: scope.data_directory.clone(),
             },
             settings,
-            unix_socket: matches!(params.host(), Host::Unix(_)),
             wal_bytes: text(client, wal).await.and_then(|bytes| bytes.parse().ok()),
             auto: auto.map(|text| AutoConf::parse(&text)),
             scope,

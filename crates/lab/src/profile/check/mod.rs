@@ -17,6 +17,7 @@ mod tests;
 
 use serde::Serialize;
 use walwright_catalog::{Entry, Parameter, Place, Profile, Scope, Value};
+use walwright_record::Setting;
 
 use super::{MachineView, Reading, ServerView};
 
@@ -248,12 +249,32 @@ fn of_server(entry: &Entry, sight: &Sight) -> (Standing, Option<String>, Option<
             _ => None,
         }
     };
-    let standing = match same(parameter, &entry.value, &setting.value) {
+    let standing = match holds(parameter, &entry.value, setting) {
         true => Standing::Agrees,
         false => Standing::Drift,
     };
     (standing, Some(setting.shown.clone()), why)
 }
+
+/// Whether a setting of a server is as wanted.
+pub(super) fn holds(parameter: &Parameter, wanted: &str, setting: &Setting) -> bool {
+    let automatic = || {
+        // In their place the server shows what it has chosen.
+        AUTOMATIC.contains(&parameter.name.as_str())
+            && setting.source != "configuration file"
+            && parameter.default(u32::MAX).is_some_and(|default| same(parameter, wanted, default))
+    };
+    same(parameter, wanted, &setting.value) || automatic()
+}
+
+/// Settings whose default (-1 or 0) has the server choose a value when it starts.
+const AUTOMATIC: [&str; 5] = [
+    "wal_buffers",
+    "transaction_buffers",
+    "subtransaction_buffers",
+    "commit_timestamp_buffers",
+    "io_max_concurrency",
+];
 
 /// Whether two values of a parameter mean the same.
 pub(super) fn same(parameter: &Parameter, wanted: &str, found: &str) -> bool {
