@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod config;
 mod experiment;
 mod journal;
 mod observe;
@@ -13,6 +14,10 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use config::{
+    ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
+    RollbackArgs,
+};
 pub use experiment::{ExperimentArgs, ExperimentCommand};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
@@ -28,7 +33,7 @@ Start here:
   walwright show latest                the summary of the last run again
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost its server,
-4 a check of the workload failed.";
+4 a check failed: of the workload, or config check.";
 
 /// A performance lab for write-heavy PostgreSQL.
 ///
@@ -106,6 +111,9 @@ pub enum Command {
     /// Each setting that bears on writes: its value, what it should be on this machine and
     /// under this load, why, and what a change takes and can lose.
     Review(ReviewArgs),
+    /// Configurations of every layer: the catalogue, profiles checked, converted, applied, undone.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Export a run: the whole as JSON, or one series as CSV.
     Export(ExportArgs),
     /// Delete runs and their reports.

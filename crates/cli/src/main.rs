@@ -39,6 +39,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Commit(name)) => commands::commit::execute(&lab, &name, output),
         Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
         Some(Command::Review(args)) => commands::review::show(&lab, &args, output),
+        Some(Command::Config(command)) => commands::config::execute(&lab, command, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),
         Some(Command::Storage(args)) => commands::storage::execute(&lab, args, output),

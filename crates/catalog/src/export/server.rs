@@ -93,24 +93,32 @@ fn ddl(entry: &Entry) -> Result<String, &'static str> {
     let value = entry.value.to_ascii_lowercase();
     Ok(match (&entry.parameter.place, entry.parameter.name.as_str()) {
         (Place::Table(option), _) => {
-            format!("ALTER TABLE {} SET ({option} = {});", name(object), sql_literal(&entry.value))
+            format!(
+                "ALTER TABLE {} SET ({option} = {});",
+                sql_name(object),
+                sql_literal(&entry.value)
+            )
         }
         (Place::Index(option), _) => {
-            format!("ALTER INDEX {} SET ({option} = {});", name(object), sql_literal(&entry.value))
+            format!(
+                "ALTER INDEX {} SET ({option} = {});",
+                sql_name(object),
+                sql_literal(&entry.value)
+            )
         }
         (_, "table.persistence") => {
-            format!("ALTER TABLE {} SET {};", name(object), value.to_ascii_uppercase())
+            format!("ALTER TABLE {} SET {};", sql_name(object), value.to_ascii_uppercase())
         }
         (_, "table.replica_identity") if value != "index" => {
             let value = value.to_ascii_uppercase();
-            format!("ALTER TABLE {} REPLICA IDENTITY {value};", name(object))
+            format!("ALTER TABLE {} REPLICA IDENTITY {value};", sql_name(object))
         }
         (_, "column.compression") => {
             let (table, column) =
                 object.rsplit_once('.').ok_or("write the column as table.column")?;
             format!(
                 "ALTER TABLE {} ALTER COLUMN {} SET COMPRESSION {value};",
-                name(table),
+                sql_name(table),
                 identifier(column)
             )
         }
@@ -118,8 +126,9 @@ fn ddl(entry: &Entry) -> Result<String, &'static str> {
     })
 }
 
-/// A name with its schema, where it has one.
-fn name(text: &str) -> String {
+/// A name as SQL takes it, with its schema where it has one: `app.Orders` as
+/// `"app"."Orders"`.
+pub fn sql_name(text: &str) -> String {
     text.split('.').map(identifier).collect::<Vec<_>>().join(".")
 }
 

@@ -5,6 +5,7 @@ pub mod command_line;
 pub mod commit;
 pub mod compare;
 pub mod completion;
+pub mod config;
 pub mod diagnose;
 pub mod experiment;
 pub mod export;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_postgres::Client;
-use walwright_catalog::{parameter, sql_literal};
+use walwright_catalog::{DurabilityClass, is_secret, parameter, sql_literal};
 use walwright_server::{ConnectError, ConnectParams};
 
 use super::auto_conf::AutoConf;
-use super::check::same;
+use super::check::{holds, same};
 use super::restart::{Restart, restarted};
 use super::server::text;
 use super::undo::{self, Undone};
@@ -39,6 +39,9 @@ pub enum ApplyError {
     /// No connection; nothing was changed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// What is never changed; nothing was.
+    #[error("{0}; nothing was changed")]
+    Refused(String),
     /// An earlier set on the same server or machine has no end.
     #[error(
         "change set {id} ({purpose}) {state}: undo it first with walwright config rollback {id}"
@@ -87,6 +90,7 @@ pub async fn make_changes(
     restart: &mut Restart,
     stop: &Stop,
 ) -> Result<Made, ApplyError> {
+    refused(&intent)?;
     unfinished(ledger, &intent)?;
     // Reaching the server is tried before anything is noted.
     let client = match params.filter(|_| needs_server(&intent)) {
@@ -110,6 +114,26 @@ pub async fn make_changes(
             }
         }
     }
+}
+
+/// Refuses what can corrupt, whoever asks, and what the ledger must not hold.
+fn refused(intent: &Intent) -> Result<(), ApplyError> {
+    for change in &intent.changes {
+        let name = change.name();
+        if is_secret(name) {
+            return Err(ApplyError::Refused(format!("{name} may hold a password")));
+        }
+        let value = match change {
+            Change::Setting { after, .. } => after.as_deref(),
+            Change::Kernel { after, .. } => Some(after.as_str()),
+        };
+        let Some((parameter, value)) = parameter(name).zip(value) else { continue };
+        if parameter.class_of(value) == DurabilityClass::X {
+            let loss = parameter.weakness(value).unwrap_or_default();
+            return Err(ApplyError::Refused(format!("{name} = {value} is of class X: {loss}")));
+        }
+    }
+    Ok(())
 }
 
 fn needs_server(intent: &Intent) -> bool {
@@ -175,7 +199,7 @@ async fn execute(
             return Err(format!("postgresql.auto.conf does not hold {name} as it was set"));
         }
     }
-    in_force(&client, &settings, false).await?;
+    in_force(params, &settings, false).await?;
     let waits = |change: &&&Change| matches!(change, Change::Setting { restart: true, .. });
     let waiting: Vec<String> =
         settings.iter().filter(waits).map(|change| change.name().to_owned()).collect();
@@ -183,29 +207,34 @@ async fn execute(
         return Ok(waiting);
     }
     go_on()?;
-    let client = restarted(client, params, restart).await?;
-    in_force(&client, &settings, true).await?;
+    drop(restarted(client, params, restart).await?);
+    in_force(params, &settings, true).await?;
     Ok(Vec::new())
 }
 
-/// Reads settings back from the server itself: those of a restart, or the others.
-async fn in_force(client: &Client, settings: &[&Change], restarts: bool) -> Result<(), String> {
+/// Reads settings back from the server itself, in a new session: some hold from the start
+/// of one. Those of a restart, or the others.
+async fn in_force(
+    params: &ConnectParams,
+    settings: &[&Change],
+    restarts: bool,
+) -> Result<(), String> {
+    let client = walwright_server::connect(params).await.map_err(|error| error.to_string())?;
+    let shown = walwright_probe::settings(&client).await.map_err(|error| error.to_string())?;
     for change in settings {
         let Change::Setting { name, after: Some(after), restart, .. } = change else { continue };
         if *restart != restarts {
             continue;
         }
-        let query = "SELECT setting FROM pg_catalog.pg_settings WHERE lower(name) = lower($1)";
-        let row = client.query_opt(query, &[name]).await.map_err(|error| told(&error))?;
-        let found: Option<String> = row.and_then(|row| row.get(0));
-        let Some(found) = found else { return Err(format!("the server does not show {name}")) };
-        let is_it = match parameter(name) {
-            Some(parameter) => same(parameter, after, &found),
-            // The file holds it; what the server makes of it is its own affair.
-            None => true,
+        let Some(setting) = shown.iter().find(|s| s.name.eq_ignore_ascii_case(name)) else {
+            return Err(format!("the server does not show {name}"));
         };
-        if !is_it {
-            return Err(format!("{name} was set to {after}, and the server says {found}"));
+        // What the catalogue does not know is the server's own affair: the file holds it.
+        if parameter(name).is_some_and(|parameter| !holds(parameter, after, setting)) {
+            return Err(format!(
+                "{name} was set to {after}, and the server says {}",
+                setting.shown
+            ));
         }
     }
     Ok(())

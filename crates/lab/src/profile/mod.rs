@@ -15,6 +15,7 @@ mod auto_conf;
 mod check;
 mod import;
 mod machine;
+mod objects;
 mod plan;
 mod restart;
 mod server;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use walwright_catalog::{Apply, DurabilityClass, Entry, Place, Profile, Scope, parameter};
 
-use super::check::same;
+use super::check::{holds, same};
 use super::{MachineView, Reading, ServerView};
 use crate::ledger::{Change, Intent};
 
@@ -139,7 +139,7 @@ impl ApplyPlan {
         let auto = server.auto.as_ref();
         let before = auto.and_then(|auto| auto.get(name));
         let set_already = before.is_some_and(|before| same(parameter, &entry.value, before));
-        if same(parameter, &entry.value, &setting.value) && !setting.pending_restart {
+        if holds(parameter, &entry.value, setting) && !setting.pending_restart {
             self.same.push(entry.title());
             return;
         }
@@ -159,7 +159,7 @@ impl ApplyPlan {
             return Self::leave(&mut self.by_hand, entry, why);
         }
         let why = match setting.source.as_str() {
-            "command line" | "environment variable" | "override" => {
+            "command line" | "environment variable" => {
                 format!("set by the {}, which ALTER SYSTEM does not change", setting.source)
             }
             "database" | "user" | "database user" => {
@@ -308,4 +308,68 @@ fn lowers(wanted: &str, found: &str) -> bool {
         text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
     };
     numbers(wanted).iter().zip(numbers(found)).any(|(wanted, found)| *wanted < found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::profile::tree::Tree;
+
+    /// Plans a profile for a machine with an array under the data and two processors.
+    fn plan(tree: &Tree, text: &str) -> ApplyPlan {
+        tree.file("proc/self/mountinfo", "40 22 9:0 / /data rw - xfs /dev/md0 rw\n");
+        let data = Some(Path::new("/data"));
+        let machine = MachineView::at(tree.root()).with_server(data, None, None);
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+        ApplyPlan::of(&profile, None, Some(&machine))
+    }
+
+    #[test]
+    fn each_place_of_a_value_is_a_change() {
+        let tree = Tree::new();
+        tree.array("md0", "raid10", 4, 65536);
+        tree.file("sys/block/md0m2/queue/scheduler", "[none] mq-deadline\n");
+        for processor in [0, 1, 10] {
+            let file = format!("sys/devices/system/cpu/cpu{processor}/cpufreq/scaling_governor");
+            tree.file(&file, "powersave\n");
+        }
+        let text = "DATA_SCHEDULER=none\nDATA_READ_AHEAD_KB=64\nCPU_SCALING_GOVERNOR=performance\n";
+        let plan = plan(&tree, text);
+        let places: Vec<&str> = plan.changes.iter().filter_map(|c| c.device.as_deref()).collect();
+        assert_eq!(places, ["md0m0", "md0m1", "md0m3", "md0", "cpu0", "cpu1", "cpu10"]);
+        assert_eq!(plan.same, ["queue/scheduler (data)"]);
+        let Change::Kernel { path, before, after, .. } = &plan.changes[0].change else {
+            panic!("a file of the kernel")
+        };
+        assert!(path.ends_with("sys/block/md0m0/queue/scheduler"), "{}", path.display());
+        assert_eq!((before.as_str(), after.as_str()), ("mq-deadline", "none"));
+        assert!(plan.changes.iter().all(|change| change.class == "E" && change.can_lose.is_none()));
+    }
+
+    #[test]
+    fn what_a_disk_says_of_its_cache_is_not_written() {
+        let tree = Tree::new();
+        tree.array("md0", "raid10", 2, 65536);
+        let through = plan(&tree, "DATA_WRITE_CACHE='write through'\n");
+        assert_eq!((through.refused.len(), through.changes.len()), (2, 0));
+        tree.file("sys/block/md0m0/queue/write_cache", "write through\n");
+        let back = plan(&tree, "DATA_WRITE_CACHE='write back'\n");
+        assert_eq!((back.by_hand.len(), back.same.len(), back.changes.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_left_out_with_the_reason() {
+        let tree = Tree::new();
+        tree.array("md0", "raid10", 2, 65536);
+        let plan =
+            plan(&tree, "WAL_SCHEDULER=none\nMD_STRIPE_CACHE_SIZE=8192\nPG_JIT=off\nVCPU=2\n");
+        assert!(plan.changes.is_empty());
+        let why: Vec<&str> = plan.skipped.iter().map(|left| left.why.as_str()).collect();
+        assert!(why[0].starts_with("not observable: the directory of the WAL"), "{why:?}");
+        assert!(why[1].contains("raid10 has no such attribute"), "{why:?}");
+        assert!(why.last().unwrap().contains("no server was named"), "{why:?}");
+        assert_eq!(plan.by_hand.len(), 1);
+    }
 }

@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use tokio_postgres::Client;
+use walwright_catalog::Profile;
 use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
 use walwright_record::{Setting, TargetKind};
-use walwright_server::{ConnectParams, Host};
+use walwright_server::ConnectParams;
 
 use super::auto_conf::AutoConf;
+use super::objects::{self, Objects};
 use crate::ledger::ServerIdentity;
 
 /// What a server shows.
@@ -22,12 +24,12 @@ pub struct ServerView {
     pub settings: Vec<Setting>,
     /// Whether it runs on this machine, and where.
     pub scope: HostScope,
-    /// Whether the session came by a unix socket.
-    pub unix_socket: bool,
     /// Bytes of the WAL that lie on its disk; `None` where this role may not see it.
     pub wal_bytes: Option<f64>,
     /// What `ALTER SYSTEM` has set; `None` where this role may not read it.
     pub(crate) auto: Option<AutoConf>,
+    /// What tables and indexes have set, as far as they were looked at.
+    pub(crate) objects: Objects,
 }
 
 impl ServerView {
@@ -57,11 +59,19 @@ impl ServerView {
                 data_directory: scope.data_directory.clone(),
             },
             settings,
-            unix_socket: matches!(params.host(), Host::Unix(_)),
             wal_bytes: text(client, wal).await.and_then(|bytes| bytes.parse().ok()),
             auto: auto.map(|text| AutoConf::parse(&text)),
             scope,
+            objects: Objects::new(),
         })
+    }
+
+    /// Looks also at the tables and indexes that a profile names, in the database of the
+    /// session.
+    #[must_use]
+    pub async fn with_objects(mut self, client: &Client, profile: &Profile) -> ServerView {
+        self.objects = objects::found(client, profile).await;
+        self
     }
 
     /// A row of `pg_settings`.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio_postgres::Client;
 use walwright_catalog::is_secret;
@@ -13,7 +13,9 @@ use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_ker
 use super::auto_conf::{AutoConf, edited};
 use super::restart::{Restart, reconnect, restarted};
 use super::server::text;
-use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity};
+use crate::ledger::{
+    Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
+};
 
 const AUTO: &str = "postgresql.auto.conf";
 
@@ -78,7 +80,6 @@ pub async fn undo_changes(
     params: Option<&ConnectParams>,
     restart: &mut Restart,
 ) -> Result<Undone, UndoError> {
-    use crate::ledger::State;
     if set.is_in_progress() {
         return Err(UndoError::InProgress { id: set.id, pid: set.pid() });
     }
@@ -104,20 +105,30 @@ pub(super) async fn restore(
     }
     for change in intent.changes.iter().rev() {
         if let Change::Kernel { name, path, before, after, restore } = change {
-            kernel(name, path, (before, after), restore.as_ref(), &mut undone)?;
+            let held = Held { name, path, before, after, done: set.state == State::Done };
+            kernel(&held, restore.as_ref(), &mut undone)?;
         }
     }
     undone.restored.dedup();
     Ok(undone)
 }
 
+/// A file of the kernel, and what a set knows of it.
+struct Held<'a> {
+    name: &'a str,
+    path: &'a Path,
+    before: &'a str,
+    after: &'a str,
+    /// Whether the value was read back as it was asked for.
+    done: bool,
+}
+
 fn kernel(
-    name: &str,
-    path: &Path,
-    (before, after): (&str, &str),
-    restore: Option<&(std::path::PathBuf, String)>,
+    held: &Held,
+    restore: Option<&(PathBuf, String)>,
     undone: &mut Undone,
 ) -> Result<(), String> {
+    let Held { name, path, before, after, done } = *held;
     let now = match read_kernel(path) {
         Ok(now) => now,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -129,10 +140,8 @@ fn kernel(
     if now == before {
         return Ok(());
     }
-    // The kernel may have kept another value than it was given; then the set was cut
-    // short at that, and the value is not somebody else's. Only an orderly end is known
-    // to have left the value that was asked for.
-    if now != after {
+    // Of a set without an end, the kernel may have kept another value than it was given.
+    if done && now != after {
         undone.notes.push(format!(
             "{name} is {now}, neither what it was ({before}) nor what it was set to ({after}): left as it is"
         ));

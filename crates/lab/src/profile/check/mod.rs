@@ -12,8 +12,12 @@ mod effect;
 mod practice;
 mod sight;
 
+#[cfg(test)]
+mod tests;
+
 use serde::Serialize;
 use walwright_catalog::{Entry, Parameter, Place, Profile, Scope, Value};
+use walwright_record::Setting;
 
 use super::{MachineView, Reading, ServerView};
 
@@ -146,19 +150,27 @@ fn compared(entry: &Entry, sight: &Sight) -> Vec<CheckItem> {
             _ => item(standing, None, found, why),
         }];
     }
+    if parameter.is_of_objects() {
+        return vec![match of_object(entry, sight) {
+            Reading::Value(found) => {
+                let agrees = same(parameter, &entry.value, &found);
+                let standing = if agrees { Standing::Agrees } else { Standing::Drift };
+                item(standing, None, Some(found), None)
+            }
+            Reading::NotPresent(why) => item(Standing::NotPresent, None, None, Some(why)),
+            Reading::NotObservable(why) => item(Standing::NotObservable, None, None, Some(why)),
+        }];
+    }
+    if matches!(parameter.place, Place::Load(_) | Place::StorageProbe(_)) {
+        let why = "it belongs to a load, not to a machine".to_owned();
+        return vec![item(Standing::NotObservable, None, None, Some(why))];
+    }
     let Some(machine) = sight.machine() else {
         let why = "the server's machine cannot be seen from here".to_owned();
         return vec![item(Standing::NotObservable, None, None, Some(why))];
     };
     let disk = entry.scope.as_ref().and_then(Scope::disk);
     let places = machine.read(parameter, disk);
-    if places.is_empty() {
-        let why = match parameter.place {
-            Place::Load(_) | Place::StorageProbe(_) => "it belongs to a load, not to a machine",
-            _ => "it belongs to a table or an index: compare the schema",
-        };
-        return vec![item(Standing::NotObservable, None, None, Some(why.to_owned()))];
-    }
     places
         .into_iter()
         .map(|place| match place.reading {
@@ -181,6 +193,19 @@ fn compared(entry: &Entry, sight: &Sight) -> Vec<CheckItem> {
             }
         })
         .collect()
+}
+
+/// What a table or an index has set.
+fn of_object(entry: &Entry, sight: &Sight) -> Reading {
+    let Some(Scope::Object(object)) = &entry.scope else {
+        return Reading::NotObservable("it does not name its table or index".to_owned());
+    };
+    let Some(server) = sight.server() else {
+        return Reading::NotObservable("no server was asked".to_owned());
+    };
+    let found = server.objects.get(&(entry.parameter.name.clone(), object.clone()));
+    let unseen = || Reading::NotObservable("it was not looked at".to_owned());
+    found.cloned().unwrap_or_else(unseen)
 }
 
 /// How a setting, or what was chosen for the cluster, stands.
@@ -224,12 +249,32 @@ fn of_server(entry: &Entry, sight: &Sight) -> (Standing, Option<String>, Option<
             _ => None,
         }
     };
-    let standing = match same(parameter, &entry.value, &setting.value) {
+    let standing = match holds(parameter, &entry.value, setting) {
         true => Standing::Agrees,
         false => Standing::Drift,
     };
     (standing, Some(setting.shown.clone()), why)
 }
+
+/// Whether a setting of a server is as wanted.
+pub(super) fn holds(parameter: &Parameter, wanted: &str, setting: &Setting) -> bool {
+    let automatic = || {
+        // In their place the server shows what it has chosen.
+        AUTOMATIC.contains(&parameter.name.as_str())
+            && setting.source != "configuration file"
+            && parameter.default(u32::MAX).is_some_and(|default| same(parameter, wanted, default))
+    };
+    same(parameter, wanted, &setting.value) || automatic()
+}
+
+/// Settings whose default (-1 or 0) has the server choose a value when it starts.
+const AUTOMATIC: [&str; 5] = [
+    "wal_buffers",
+    "transaction_buffers",
+    "subtransaction_buffers",
+    "commit_timestamp_buffers",
+    "io_max_concurrency",
+];
 
 /// Whether two values of a parameter mean the same.
 pub(super) fn same(parameter: &Parameter, wanted: &str, found: &str) -> bool {

@@ -12,8 +12,12 @@ const BURST: f64 = 1_073_741_824.0;
 pub(super) fn items(sight: &Sight) -> Vec<CheckItem> {
     let mut items = Vec::new();
     let Some(machine) = sight.machine() else { return items };
-    let memory = sight.memory();
-    let several_nodes = machine.memory_nodes().is_some_and(|nodes| nodes > 1);
+    let known = Known {
+        memory: sight.memory(),
+        swap: machine.meminfo("SwapTotal"),
+        dirty_background: machine.number("vm.dirty_background_ratio"),
+        several_nodes: machine.memory_nodes().is_some_and(|nodes| nodes > 1),
+    };
     for (name, judge) in judges() {
         let Some(parameter) = parameter(name) else { continue };
         let disks: &[Option<Disk>] = match parameter.per_disk {
@@ -23,7 +27,6 @@ pub(super) fn items(sight: &Sight) -> Vec<CheckItem> {
         for disk in disks {
             for place in machine.read(parameter, *disk) {
                 let Some(found) = place.reading.value() else { continue };
-                let known = Known { memory, several_nodes };
                 let Some((wanted, why)) = judge(found, &known) else { continue };
                 let item = CheckItem {
                     name: name.to_owned(),
@@ -51,6 +54,9 @@ pub(super) fn items(sight: &Sight) -> Vec<CheckItem> {
 
 struct Known {
     memory: Option<f64>,
+    swap: Option<f64>,
+    /// In per cent; 0 where it is set in bytes.
+    dirty_background: Option<f64>,
     several_nodes: bool,
 }
 
@@ -74,18 +80,18 @@ fn judges() -> [(&'static str, Judge); 9] {
             (found != "0" && known.several_nodes).then_some(())?;
             say("0", "shared memory is used from all nodes: moving it makes sessions fault")
         }),
-        ("vm.swappiness", |found, _| {
-            (found.parse::<f64>().ok()? > 10.0).then_some(())?;
+        ("vm.swappiness", |found, known| {
+            (found.parse::<f64>().ok()? > 10.0 && known.swap? > 0.0).then_some(())?;
             say("1", "sessions and shared memory are swapped out to keep files cached")
         }),
-        ("vm.dirty_background_ratio", |found, known| {
-            let bytes = found.parse::<f64>().ok()? / 100.0 * known.memory?;
-            (bytes > BURST).then_some(())?;
+        ("vm.dirty_background_bytes", |found, known| {
+            let bytes = known.dirty_background? / 100.0 * known.memory?;
+            (found == "0" && bytes > BURST).then_some(())?;
             let why = format!(
-                "up to {:.1} GB may be dirty before the kernel begins to write, and flushes then wait behind it: set vm.dirty_background_bytes",
+                "up to {:.1} GB may be dirty before the kernel begins to write, and flushes then wait behind it",
                 bytes / BURST
             );
-            say("0", &why)
+            say("256MB", &why)
         }),
         ("cpufreq.scaling_governor", |found, _| {
             (found == "powersave" || found == "ondemand").then_some(())?;

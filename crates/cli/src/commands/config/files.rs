@@ -1,0 +1,109 @@
+//! `walwright config import` and `export`: profiles from and to files.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+use walwright_catalog::{Configuration, Devices, Profile, export as written};
+use walwright_lab::profile::{Imported, LeftOut};
+
+use super::{profile, runtime, server};
+use crate::args::{ConfigExportArgs, ImportArgs};
+use crate::output::{Output, print};
+
+/// Makes a profile of what is there.
+pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let imported = match (&args.file, &args.dsn) {
+        (Some(file), _) if is_configuration(file) => {
+            Imported::of_configuration(&Configuration::read(file)?)
+        }
+        (Some(file), _) => Imported { profile: profile(file)?, left_out: Vec::new() },
+        (None, dsn) => {
+            let (_, view) =
+                runtime()?.block_on(server(dsn.as_deref().unwrap_or_default(), None))?;
+            Imported::of_server(&view)
+        }
+    };
+    for LeftOut { name, why, .. } in &imported.left_out {
+        eprintln!("left out {name}: {why}");
+    }
+    let left_out = imported.left_out.clone();
+    let profile = imported.with_comments();
+    let text = profile.to_config_env();
+    if let Some(path) = &args.output {
+        write(path, &text)?;
+    }
+    if output.json {
+        output.print_json(&json!({
+            "entries": entries(&profile),
+            "class": profile.class(),
+            "left_out": left_out,
+            "text": text,
+            "output": args.output,
+        }))?;
+    } else if let Some(path) = &args.output {
+        eprintln!("{} values written to {}", profile.entries.len(), path.display());
+    } else {
+        print(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn entries(profile: &Profile) -> Vec<serde_json::Value> {
+    profile
+        .entries
+        .iter()
+        .map(|entry| {
+            json!({
+                "name": entry.parameter.name,
+                "scope": entry.scope.as_ref().map(ToString::to_string),
+                "key": entry.key(),
+                "value": entry.value,
+                "class": entry.class(),
+            })
+        })
+        .collect()
+}
+
+/// Whether a file is one of the server's own, by its name.
+fn is_configuration(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "conf")
+}
+
+/// Writes a profile in another form.
+pub fn export(args: &ConfigExportArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let devices = Devices { data: args.data_device.clone(), wal: args.wal_device.clone() };
+    let made = written(&profile(&args.profile)?, args.format, &devices);
+    for said in &made.left_out {
+        eprintln!("left out {said}");
+    }
+    if made.text.is_empty() {
+        eprintln!("the profile holds nothing that {} could take", args.format.name());
+    }
+    if let Some(path) = &args.output {
+        write(path, &made.text)?;
+    }
+    if output.json {
+        output.print_json(&json!({
+            "form": args.format.name(),
+            "text": made.text,
+            "left_out": made.left_out,
+            "output": args.output,
+        }))?;
+    } else if args.output.is_none() {
+        print(&made.text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut name = path.file_name().context("the output has no file name")?.to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    std::fs::write(&new, text)
+        .and_then(|()| std::fs::File::open(&new)?.sync_all())
+        .and_then(|()| std::fs::rename(&new, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,131 @@
+//! `walwright config rollback`.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use walwright_lab::Lab;
+use walwright_lab::ledger::{Change, ChangeSet, Ledger, State};
+use walwright_lab::profile::{Restart, Undone, undo_changes};
+use walwright_server::ConnectParams;
+
+use super::{runtime, wrapped};
+use crate::args::RollbackArgs;
+use crate::output::Output;
+
+/// Undoes a change set, or lists them.
+pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let ledger = Ledger::of(lab);
+    if args.list {
+        return list(&ledger, output);
+    }
+    let set = match args.id {
+        Some(id) => ledger.set(id)?.with_context(|| {
+            format!("there is no change set {id}: walwright config rollback --list shows them")
+        })?,
+        None => match ledger.next_to_undo()? {
+            Some(set) => set,
+            None => {
+                output.result(&json!({ "undone": null }), || "Nothing to undo.\n".to_owned())?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        },
+    };
+    let settings = set.intent.changes.iter().any(|c| matches!(c, Change::Setting { .. }));
+    let params = match (&args.dsn, settings) {
+        (Some(dsn), _) => Some(ConnectParams::resolve(Some(dsn))?),
+        (None, false) => None,
+        (None, true) => {
+            let server = set.intent.server.as_ref().map_or("a server", |s| s.address.as_str());
+            bail!("change set {} changed settings of {server}: name it with --dsn", set.id)
+        }
+    };
+    let mut restart = match &args.restart_command {
+        Some(command) => Restart::Command(command.clone()),
+        None => Restart::Never,
+    };
+    let undone = runtime()?.block_on(undo_changes(&ledger, &set, params.as_ref(), &mut restart))?;
+    let body = json!({
+        "id": set.id,
+        "restored": undone.restored,
+        "waiting_for_restart": undone.waiting,
+        "notes": undone.notes,
+    });
+    output.result(&body, || text(&set, &undone))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(set: &ChangeSet, undone: &Undone) -> String {
+    let mut out = match undone.restored.as_slice() {
+        [] => format!("Change set {}: all is as it was before.\n", set.id),
+        names => wrapped(
+            &format!("Change set {} is undone: {} as before.", set.id, names.join(", ")),
+            "",
+        ),
+    };
+    for note in &undone.notes {
+        out.push_str(&wrapped(note, "  "));
+    }
+    if !undone.waiting.is_empty() {
+        out.push_str(&wrapped(
+            &format!("Waiting for a restart of the server: {}.", undone.waiting.join(", ")),
+            "",
+        ));
+    }
+    out
+}
+
+fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
+    let sets = ledger.sets()?;
+    let body: Vec<serde_json::Value> = sets
+        .iter()
+        .map(|set| {
+            json!({
+                "id": set.id,
+                "at": set.at,
+                "purpose": set.intent.purpose,
+                "server": set.intent.server,
+                "changes": set.intent.changes,
+                "state": state(set),
+            })
+        })
+        .collect();
+    output.result(&body, || {
+        let mut out = String::new();
+        if sets.is_empty() {
+            out.push_str("No changes were made.\n");
+        }
+        for set in &sets {
+            let server = set.intent.server.as_ref().map_or("this machine", |s| s.address.as_str());
+            let _ =
+                writeln!(out, "{:>4}  {}  {}  {server}", set.id, state(set), set.intent.purpose);
+            for change in &set.intent.changes {
+                let _ = writeln!(out, "        {}", shown(change));
+            }
+        }
+        out
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state(set: &ChangeSet) -> &'static str {
+    match &set.state {
+        State::Begun if set.is_in_progress() => "in progress",
+        State::Begun => "cut short",
+        State::Done => "done",
+        State::Undone { .. } => "undone",
+    }
+}
+
+fn shown(change: &Change) -> String {
+    match change {
+        Change::Setting { name, before, after, .. } => {
+            let said = |value: &Option<String>| {
+                value.clone().unwrap_or_else(|| "not set by ALTER SYSTEM".to_owned())
+            };
+            format!("{name}: {} -> {}", said(before), said(after))
+        }
+        Change::Kernel { name, before, after, .. } => format!("{name}: {before} -> {after}"),
+    }
+}

@@ -1,0 +1,63 @@
+//! What tables and indexes of a server have set, for values of a profile that belong to
+//! them.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::Client;
+use walwright_catalog::{Place, Profile, Scope, sql_name};
+
+use super::machine::Reading;
+
+const QUERY: &str = "
+    SELECT coalesce(c.reloptions, '{}'), c.relpersistence::pg_catalog.text,
+           c.relreplident::pg_catalog.text,
+           (SELECT pg_catalog.count(*) FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
+    FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)";
+
+/// What was found, by parameter and object.
+pub(crate) type Objects = BTreeMap<(String, String), Reading>;
+
+/// Looks at the objects that a profile names.
+pub(super) async fn found(client: &Client, profile: &Profile) -> Objects {
+    let mut objects = Objects::new();
+    for entry in &profile.entries {
+        let Some(Scope::Object(object)) = &entry.scope else { continue };
+        let reading = match client.query_opt(QUERY, &[&sql_name(object)]).await {
+            Err(error) => Reading::NotObservable(super::apply::told(&error)),
+            Ok(None) => Reading::NotPresent(format!("this database has no {object}")),
+            Ok(Some(row)) => {
+                let options: Vec<String> = row.get(0);
+                let option = |name: &str| {
+                    let set = options.iter().find_map(|option| option.strip_prefix(name));
+                    set.and_then(|rest| rest.strip_prefix('=')).map(str::to_owned)
+                };
+                let default = || entry.parameter.default(u32::MAX).map(str::to_owned);
+                let letter = |place: usize| row.get::<_, String>(place);
+                let value = match (&entry.parameter.place, entry.parameter.name.as_str()) {
+                    (Place::Table(name) | Place::Index(name), _) => option(name).or_else(default),
+                    (_, "table.persistence") => {
+                        let unlogged = letter(1) == "u";
+                        Some(if unlogged { "unlogged" } else { "logged" }.to_owned())
+                    }
+                    (_, "table.replica_identity") => Some(
+                        match letter(2).as_str() {
+                            "f" => "full",
+                            "n" => "nothing",
+                            "i" => "index",
+                            _ => "default",
+                        }
+                        .to_owned(),
+                    ),
+                    (_, "table.partitions") => Some(row.get::<_, i64>(3).to_string()),
+                    _ => None,
+                };
+                match value {
+                    Some(value) => Reading::Value(value),
+                    None => Reading::NotObservable("compare it by hand".to_owned()),
+                }
+            }
+        };
+        objects.insert((entry.parameter.name.clone(), object.clone()), reading);
+    }
+    objects
+}
