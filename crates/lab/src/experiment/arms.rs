@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{found_from, postgres};
+use super::plan::{found_from, from_file, postgres};
 use super::plan_tables::{ArmTable, Values};
-use super::{Configuration, PlanError, PlanFile, profile};
+use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
 const MOST_FACTORS: usize = 4;
@@ -188,16 +188,10 @@ fn factorial(parts: &[Part]) -> Result<Arms, PlanError> {
 fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanError> {
     let text =
         |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
-    let mut settings = match &arm.profile {
-        Some(profile) => profile::settings(&origin.join(profile))
-            .map_err(|what| PlanError::value(&arm.name, "profile", what))?,
-        None => Default::default(),
-    };
-    settings.extend::<std::collections::BTreeMap<String, String>>(text(&arm.settings));
     let files: Vec<String> =
         arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
-    Ok(Configuration {
-        settings,
+    let own = Configuration {
+        settings: text(&arm.settings),
         ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
         load: arm.load.clone(),
         options: text(&arm.workload.options),
@@ -205,7 +199,11 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
         files: (!files.is_empty()).then_some(files),
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
         flush_latency: arm.flush_latency,
-    })
+    };
+    match &arm.profile {
+        Some(profile) => Ok(from_file(origin, &arm.name, profile)?.configuration.with(&own)),
+        None => Ok(own),
+    }
 }
 
 #[cfg(test)]

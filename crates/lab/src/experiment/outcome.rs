@@ -30,6 +30,8 @@ pub(super) struct Whole {
     pub(super) metrics: Vec<Metric>,
     pub(super) looks: Looks,
     pub(super) bench: Bench,
+    /// What profiles hold that is not part of any run, a sentence each.
+    left_out: Vec<String>,
 }
 
 impl Whole {
@@ -57,7 +59,8 @@ impl Whole {
             Looks::at_end(header.blocks, Confidence::P95)
         };
         let metrics = plan.metrics()?;
-        Ok(Whole { header, plan, arms, metrics, looks, bench })
+        let left_out = plan.left_out(origin)?;
+        Ok(Whole { header, plan, arms, metrics, looks, bench, left_out })
     }
 
     /// The value of a metric at one place in every block up to the last one begun.
@@ -263,6 +266,7 @@ impl Whole {
             })
             .collect();
         doubts.extend(self.moved_cost(cells));
+        doubts.extend(self.left_out.iter().cloned());
         doubts
     }
 
