@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{found_from, from_file, postgres};
-use super::plan_tables::{ArmTable, Values};
+use super::plan_tables::{ArmTable, Values, settings};
 use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
@@ -191,7 +191,7 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
     let files: Vec<String> =
         arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
     let own = Configuration {
-        settings: text(&arm.settings),
+        settings: settings(&arm.settings),
         ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
         load: arm.load.clone(),
         options: text(&arm.workload.options),
@@ -249,6 +249,17 @@ mod tests {
             "design = \"ablation\"\n[[arm]]\nname = \"a\"\nsettings = { jit = false }\n",
         );
         assert!(arms(&one.unwrap(), Path::new(".")).is_err());
+    }
+
+    #[test]
+    fn a_setting_is_the_same_however_its_name_is_written() {
+        let text = "[server]\nsettings = { jit = true }\n\
+                    [[arm]]\nname = \"a\"\nsettings = { JIT = false }\n";
+        let plan = PlanFile::parse(text).unwrap();
+        let arms = arms(&plan, Path::new(".")).unwrap();
+        let base = plan.bench(Path::new("."), "").unwrap().base;
+        let both = base.with(&arms.arms[0].configuration);
+        assert_eq!(both, Configuration::of_settings([("jit", "off")]));
     }
 
     #[test]

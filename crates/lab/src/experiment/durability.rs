@@ -51,10 +51,12 @@ impl Consent {
         let Some(what) = what else { return Ok(()) };
         match of.class {
             DurabilityClass::X => {
-                Err(PlanError::Corrupts { arm: arm.to_owned(), name: of.name.clone(), what })
+                let (arm, name) = (arm.to_owned(), of.name.clone());
+                Err(PlanError::Corrupts { line: None, arm, name, what })
             }
             DurabilityClass::D if !self.covers(&of.name) => {
-                Err(PlanError::NoConsent { arm: arm.to_owned(), name: of.name.clone(), what })
+                let (arm, name) = (arm.to_owned(), of.name.clone());
+                Err(PlanError::NoConsent { line: None, arm, name, what })
             }
             _ => Ok(()),
         }
@@ -72,6 +74,7 @@ impl Consent {
             }
             if word.eq_ignore_ascii_case(UNLOGGED) && !self.covers(UNLOGGED) {
                 return Err(PlanError::NoConsent {
+                    line: None,
                     arm: arm.to_owned(),
                     name: UNLOGGED.to_owned(),
                     what: "An unlogged table is empty after a crash.".to_owned(),

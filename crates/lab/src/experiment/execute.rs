@@ -262,7 +262,8 @@ impl Session<'_> {
                 let names = judged.arms.iter().map(|arm| arm.name.clone());
                 let arms: Vec<_> = names.zip(whole.outlooks(&judged)).collect();
                 let (done, of) = (block + 1, whole.header.blocks);
-                self.watcher.notice(Notice::Block { done, of, arms: &arms });
+                let negligible = whole.plan.negligible();
+                self.watcher.notice(Notice::Block { done, of, negligible, arms: &arms });
             }
             if block + 1 == whole.header.blocks {
                 break;

@@ -225,9 +225,8 @@ impl PlanFile {
     /// The baseline's own settings and schema.
     fn baseline(&self, origin: &Path) -> Result<Configuration, PlanError> {
         let server = &self.server;
-        let settings = server.settings.iter().map(|(name, value)| (name.clone(), value.text()));
         let own = Configuration {
-            settings: settings.collect(),
+            settings: super::plan_tables::settings(&server.settings),
             ddl: server.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
