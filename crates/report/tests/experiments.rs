@@ -47,11 +47,8 @@ fn outcome() -> Outcome {
         (0..BLOCKS).map(|block| Some(RunId(format!("run-{arm}-{block}")))).collect::<Vec<_>>()
     };
     let wal = figure_kinds().into_iter().find(|kind| kind.key == "wal_bytes").unwrap();
-    let outlooks = judged
-        .arms
-        .iter()
-        .map(|arm| outlook(arm.effect.as_ref()?, 12, Confidence::P95))
-        .collect();
+    let outlooks =
+        judged.arms.iter().map(|arm| outlook(arm.effect.as_ref()?, 12, Confidence::P95)).collect();
     let arm = |place: usize| ArmOutcome {
         name: judged.arms[place].name.clone(),
         changes: vec!["max_wal_size = 8GB".to_owned()],
@@ -61,7 +58,12 @@ fn outcome() -> Outcome {
             TimeBook { name: "WAL flush".to_owned(), baseline: 2e-3, arm: 1e-3 },
             TimeBook { name: "CPU".to_owned(), baseline: 1e-3, arm: 1e-3 },
         ],
-        reasons: vec![Reason { figure: wal.clone(), baseline: 6_144.0, arm: 2_048.0, change: None }],
+        reasons: vec![Reason {
+            figure: wal.clone(),
+            baseline: 6_144.0,
+            arm: 2_048.0,
+            change: None,
+        }],
         statements: Vec::new(),
     };
     let prediction = Prediction {

@@ -81,7 +81,7 @@ pub fn arms(plan: &PlanFile, origin: &Path) -> Result<Arms, PlanError> {
             return Err(PlanError::value(
                 &arm.name,
                 "name",
-                "the arm changes nothing; give it settings, ddl, load, workload, postgres or profile",
+                "the arm changes nothing; give it settings, ddl, load, workload, kernel, postgres or profile",
             ));
         }
         // A profile is many changes under one name.
@@ -193,6 +193,7 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
     let own = Configuration {
         settings: settings(&arm.settings),
         ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+        kernel: text(&arm.kernel),
         load: arm.load.clone(),
         options: text(&arm.workload.options),
         define: text(&arm.workload.define),

@@ -133,6 +133,9 @@ pub enum ExperimentError {
     /// Data cannot be put at rest.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// A value of the kernel could not be written or brought back.
+    #[error("a value of the kernel: {0}")]
+    Kernel(String),
     /// A file of the experiment cannot be used.
     #[error("could not {action} {}: {source}", path.display())]
     File {

@@ -198,6 +198,7 @@ async fn conduct(
     stop: &Stop,
     watcher: &Arc<dyn Watcher>,
 ) -> Result<Conducted, ExperimentError> {
+    whole.bench.recover().await?;
     let mut cells = folder::cells(lab, &whole.header.id)?;
     let mut stopped = false;
     if whole.header.ending == Ending::Unfinished {

@@ -232,6 +232,9 @@ pub struct ArmTable {
     /// Changes of the schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ddl: Vec<Ddl>,
+    /// Values of the kernel, for the arm's runs alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel: Values,
     /// Options of the load.
     #[serde(default, skip_serializing_if = "is_default")]
     pub load: LoadChange,
