@@ -133,9 +133,14 @@ pub enum ExperimentError {
     /// Data cannot be put at rest.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// A value of the kernel could not be written or brought back.
+    /// A value of the kernel could not be written; what was there is there.
     #[error("a value of the kernel: {0}")]
     Kernel(String),
+    /// A value of the kernel could not be brought back.
+    #[error(
+        "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
+    )]
+    KernelLeft(String),
     /// A file of the experiment cannot be used.
     #[error("could not {action} {}: {source}", path.display())]
     File {

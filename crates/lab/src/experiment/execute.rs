@@ -364,7 +364,9 @@ impl Session<'_> {
                 Err(error) if self.stop.is_requested() || error.is_interruption() => {
                     return Err(ExperimentError::Stopped);
                 }
-                Err(error @ ExperimentError::Store(_)) => return Err(error),
+                Err(error @ (ExperimentError::Store(_) | ExperimentError::KernelLeft(_))) => {
+                    return Err(error);
+                }
                 Err(error) => error.to_string(),
             };
             if attempt < TRIES {

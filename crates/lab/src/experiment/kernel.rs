@@ -75,7 +75,7 @@ impl Kernel {
     /// # Errors
     /// When that fails; the set stays in the ledger, for `walwright config rollback`.
     pub(super) async fn bring_back(&self, set: Option<u64>) -> Result<(), ExperimentError> {
-        let failed = |error: String| ExperimentError::Kernel(error);
+        let failed = |error: String| ExperimentError::KernelLeft(error);
         let Some(set) = set else { return Ok(()) };
         let set = self.ledger.set(set).map_err(|error| failed(error.to_string()))?;
         let Some(set) = set else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Kernel {
     /// When that fails.
     pub(super) async fn recover(&self) -> Result<(), ExperimentError> {
         let sets =
-            self.ledger.sets().map_err(|error| ExperimentError::Kernel(error.to_string()))?;
+            self.ledger.sets().map_err(|error| ExperimentError::KernelLeft(error.to_string()))?;
         for set in sets.iter().rev().filter(|set| set.intent.purpose == self.purpose) {
             if set.state == State::Done || set.is_cut_short() {
                 self.bring_back(Some(set.id)).await?;
