@@ -157,7 +157,8 @@ fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
     let header = &whole.header;
     let load = &whole.bench.plan().load;
     let expected = load.warm_up.unwrap_or(FOUND_WARM_UP) + load.duration + OVERHEAD;
-    let taken: Vec<f64> = cells.iter().map(|cell| cell.seconds).collect();
+    let made = cells.iter().filter(|cell| cell.failed.is_none());
+    let taken: Vec<f64> = made.map(|cell| cell.seconds).collect();
     let per_run = match walwright_stats::mean(&taken) {
         Some(mean) => Duration::try_from_secs_f64(mean).unwrap_or(expected),
         None => expected,
@@ -361,11 +362,11 @@ impl Session<'_> {
                         seconds: measured.elapsed.as_secs_f64(),
                     });
                 }
-                Err(error) if self.stop.is_requested() || error.is_interruption() => {
-                    return Err(ExperimentError::Stopped);
-                }
                 Err(error @ (ExperimentError::Store(_) | ExperimentError::KernelLeft(_))) => {
                     return Err(error);
+                }
+                Err(error) if self.stop.is_requested() || error.is_interruption() => {
+                    return Err(ExperimentError::Stopped);
                 }
                 Err(error) => error.to_string(),
             };
