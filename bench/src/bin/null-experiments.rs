@@ -56,7 +56,7 @@ enum Claim {
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let mut report = Report::new("null experiments: effects claimed where there is none");
-    for (blocks, arms) in [(3, 1), (6, 1), (8, 4), (12, 8)] {
+    for (blocks, arms) in [(3, 1), (4, 6), (6, 1), (8, 4), (12, 8)] {
         let claims: Vec<Claim> =
             (0..cli.simulated).map(|seed| at_end(seed, blocks, arms)).collect();
         tell(&mut report, &format!("simulated, {blocks} blocks, {arms} arms"), &claims);

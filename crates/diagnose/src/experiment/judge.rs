@@ -6,6 +6,7 @@ use walwright_stats::{
     smallest_sign_flip_p,
 };
 
+use super::outlook;
 use crate::compare::{Better, FigureUnit};
 
 /// What is measured of each run.
@@ -117,9 +118,10 @@ pub fn judge(
     Judged { metric, confidence, baseline, floor, arms, blocks_to_prove }
 }
 
-/// The verdict of `stats`, with one addition: where several arms are tested, Holm's
-/// correction makes even the smallest p-value of so many blocks too large, and a
-/// clear effect is then screened, not open.
+/// The verdict of `stats`, with two additions for several arms. Holm's correction makes
+/// even the smallest p-value of so many blocks too large, and a clear effect is then screened, not
+/// open. And as there is no test to correct where effects are only screened, their intervals must
+/// leave out zero at a level that is divided by the number of arms.
 fn verdict(
     effect: &PairedEffect,
     corrected_p: f64,
@@ -127,16 +129,25 @@ fn verdict(
     family: usize,
 ) -> Verdict {
     let Some(floor) = floor else { return Verdict::Undecided };
+    let alpha = effect.change.confidence.alpha();
+    let cannot_prove = effect.test.smallest_p * family as f64 > alpha;
     match walwright_stats::judge(effect, corrected_p, floor) {
-        Verdict::Undecided
-            if floor.relative.is_some()
-                && effect.change.excludes(0.0)
-                && effect.test.smallest_p * family as f64 > effect.change.confidence.alpha() =>
+        Verdict::Undecided | Verdict::Screened
+            if cannot_prove && floor.relative.is_some() && is_screened(effect, family) =>
         {
             Verdict::Screened
         }
+        Verdict::Screened => Verdict::Undecided,
         verdict => verdict,
     }
+}
+
+/// Whether the interval leaves out zero at the level of one arm among `family`.
+fn is_screened(effect: &PairedEffect, family: usize) -> bool {
+    let alpha = effect.change.confidence.alpha() / family.max(1) as f64;
+    let shared = Confidence::new(1.0 - alpha);
+    let strict = shared.and_then(|level| outlook(effect, effect.log_ratios.len(), level));
+    strict.is_some_and(|outlook| !outlook.now.contains(0.0))
 }
 
 /// Fewest blocks in which the sign-flip test of each of `arms` can be below the level

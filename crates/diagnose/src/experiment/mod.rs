@@ -21,4 +21,4 @@ pub use judge::{Arm, Judged, JudgedArm, MetricKind, blocks_to_prove, judge};
 pub use looks::{Look, Looks};
 pub use outcome::{ArmOutcome, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, outlook};
-pub use reasons::{Reason, reasons};
+pub use reasons::{Reason, TimeBook, reasons, time_books};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::RunId;
 use walwright_stats::{Estimate, Interval};
 
-use super::{Judged, Looks, Outlook, Reason};
+use super::{Judged, Looks, Outlook, Reason, TimeBook};
 use crate::compare::ComparedStatement;
 
 /// An experiment's result. In JSON times are seconds and sizes bytes; changes are relative,
@@ -78,6 +78,8 @@ pub struct ArmOutcome {
     pub runs: Vec<Option<RunId>>,
     /// Why it was given up, if it was.
     pub failed: Option<String>,
+    /// Where the time of a transaction went, beside the baseline.
+    pub time: Vec<TimeBook>,
     /// What else changed with it.
     pub reasons: Vec<Reason>,
     /// Statements whose time changed most, the baseline first.

@@ -28,6 +28,40 @@ pub struct Reason {
     pub change: Option<Estimate>,
 }
 
+/// A part of the time of a transaction, in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimeBook {
+    /// The class of waits, in words.
+    pub name: String,
+    /// Mean over the baseline's runs.
+    pub baseline: f64,
+    /// Mean over the arm's runs.
+    pub arm: f64,
+}
+
+/// Where the time of a transaction went, in the blocks that know it of both; parts that are
+/// nothing in both are left out.
+pub fn time_books(
+    kinds: &[FigureKind],
+    baseline: &[Option<&BTreeMap<String, f64>>],
+    arm: &[Option<&BTreeMap<String, f64>>],
+) -> Vec<TimeBook> {
+    kinds
+        .iter()
+        .filter(|kind| kind.section == Section::Time)
+        .filter_map(|kind| {
+            let (base, other) = pairs(&series(baseline, &kind.key), &series(arm, &kind.key));
+            let (baseline, arm) = (mean(&base)?, mean(&other)?);
+            let name = kind.name.clone();
+            (baseline != 0.0 || arm != 0.0).then_some(TimeBook { name, baseline, arm })
+        })
+        .collect()
+}
+
+fn series(runs: &[Option<&BTreeMap<String, f64>>], key: &str) -> Vec<Option<f64>> {
+    runs.iter().map(|figures| figures.as_ref()?.get(key).copied()).collect()
+}
+
 /// The figures that changed with an arm: section by section, the largest change first.
 ///
 /// `baseline` and `arm` hold the figures of their run of each block by key. A figure
@@ -39,9 +73,6 @@ pub fn reasons(
     baseline: &[Option<&BTreeMap<String, f64>>],
     arm: &[Option<&BTreeMap<String, f64>>],
 ) -> Vec<Reason> {
-    let series = |runs: &[Option<&BTreeMap<String, f64>>], key: &str| -> Vec<Option<f64>> {
-        runs.iter().map(|figures| figures.as_ref()?.get(key).copied()).collect()
-    };
     let latency = mean(&series(baseline, "latency_mean").into_iter().flatten().collect::<Vec<_>>());
     let mut found: Vec<Reason> = kinds
         .iter()

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{found_from, postgres};
-use super::plan_tables::{ArmTable, Values};
-use super::{Configuration, PlanError, PlanFile, profile};
+use super::plan::{found_from, from_file, postgres};
+use super::plan_tables::{ArmTable, Values, settings};
+use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
 const MOST_FACTORS: usize = 4;
@@ -81,7 +81,7 @@ pub fn arms(plan: &PlanFile, origin: &Path) -> Result<Arms, PlanError> {
             return Err(PlanError::value(
                 &arm.name,
                 "name",
-                "the arm changes nothing; give it settings, ddl, load, workload, postgres or profile",
+                "the arm changes nothing; give it settings, ddl, load, workload, kernel, postgres or profile",
             ));
         }
         // A profile is many changes under one name.
@@ -188,24 +188,23 @@ fn factorial(parts: &[Part]) -> Result<Arms, PlanError> {
 fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanError> {
     let text =
         |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
-    let mut settings = match &arm.profile {
-        Some(profile) => profile::settings(&origin.join(profile))
-            .map_err(|what| PlanError::value(&arm.name, "profile", what))?,
-        None => Default::default(),
-    };
-    settings.extend::<std::collections::BTreeMap<String, String>>(text(&arm.settings));
     let files: Vec<String> =
         arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
-    Ok(Configuration {
-        settings,
+    let own = Configuration {
+        settings: settings(&arm.settings),
         ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+        kernel: text(&arm.kernel),
         load: arm.load.clone(),
         options: text(&arm.workload.options),
         define: text(&arm.workload.define),
         files: (!files.is_empty()).then_some(files),
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
         flush_latency: arm.flush_latency,
-    })
+    };
+    match &arm.profile {
+        Some(profile) => Ok(from_file(origin, &arm.name, profile)?.configuration.with(&own)),
+        None => Ok(own),
+    }
 }
 
 #[cfg(test)]
@@ -251,6 +250,17 @@ mod tests {
             "design = \"ablation\"\n[[arm]]\nname = \"a\"\nsettings = { jit = false }\n",
         );
         assert!(arms(&one.unwrap(), Path::new(".")).is_err());
+    }
+
+    #[test]
+    fn a_setting_is_the_same_however_its_name_is_written() {
+        let text = "[server]\nsettings = { jit = true }\n\
+                    [[arm]]\nname = \"a\"\nsettings = { JIT = false }\n";
+        let plan = PlanFile::parse(text).unwrap();
+        let arms = arms(&plan, Path::new(".")).unwrap();
+        let base = plan.bench(Path::new("."), "").unwrap().base;
+        let both = base.with(&arms.arms[0].configuration);
+        assert_eq!(both, Configuration::of_settings([("jit", "off")]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use walwright_record::{RunId, RunState, Warning};
 use walwright_server::{Places, Snapshot};
 use walwright_workload::Workload;
 
+use super::kernel::Kernel;
 use super::{Configuration, ExperimentError, Postgres};
 use crate::run::snapshot;
 use crate::{
@@ -50,6 +51,7 @@ pub struct Bench {
     lab: Lab,
     plan: BenchPlan,
     snapshots: PathBuf,
+    kernel: Kernel,
     taken: Mutex<BTreeMap<String, Snapshot>>,
 }
 
@@ -75,7 +77,8 @@ impl Bench {
     /// When there is no place for clusters.
     pub fn new(lab: &Lab, plan: BenchPlan, name: &str) -> Result<Bench, ExperimentError> {
         let snapshots = Places::open(None)?.root().join(SNAPSHOTS).join(name);
-        Ok(Bench { lab: lab.clone(), plan, snapshots, taken: Mutex::default() })
+        let kernel = Kernel::of(lab, name);
+        Ok(Bench { lab: lab.clone(), plan, snapshots, kernel, taken: Mutex::default() })
     }
 
     /// What all runs have in common.
@@ -96,6 +99,7 @@ impl Bench {
     ) -> Result<(), ExperimentError> {
         let plan = self.run_plan(configuration, 0, None);
         plan.check()?;
+        self.kernel.intent(&self.plan.base.with(configuration).kernel)?;
         self.snapshot(&plan, stop, observer).await.map(drop)
     }
 
@@ -114,14 +118,16 @@ impl Bench {
         observer: &Arc<dyn Observer>,
     ) -> Result<Measured, ExperimentError> {
         let begun = Instant::now();
+        let whole = self.plan.base.with(configuration);
         let mut plan = self.run_plan(configuration, seed, label);
         let taken = self.snapshot(&plan, stop, observer).await?;
         if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
-            let changes = self.plan.base.with(configuration).ddl;
-            *restored = Some(Restored { snapshot: taken, changes });
+            *restored = Some(Restored { snapshot: taken, changes: whole.ddl });
         }
-        let finished = crate::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await?;
-        let measured = self.read(&finished, stop)?;
+        let set = self.kernel.set(&whole.kernel, stop).await?;
+        let finished = crate::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await;
+        self.kernel.bring_back(set).await?;
+        let measured = self.read(&finished?, stop)?;
         Ok(Measured { elapsed: begun.elapsed(), ..measured })
     }
 
@@ -144,6 +150,14 @@ impl Bench {
             doubts: record.warnings,
             elapsed: Duration::ZERO,
         })
+    }
+
+    /// Brings back values of the kernel that a killed process of this bench left changed.
+    ///
+    /// # Errors
+    /// When that fails; `walwright config rollback` tries again.
+    pub async fn recover(&self) -> Result<(), ExperimentError> {
+        self.kernel.recover().await
     }
 
     /// Removes the data at rest. Measuring again loads them again.

@@ -25,6 +25,8 @@ pub struct Configuration {
     pub settings: BTreeMap<String, String>,
     /// Statements on the restored data before the load, each sent alone.
     pub ddl: Vec<String>,
+    /// Values of the kernel by name, written for the run and brought back after it.
+    pub kernel: BTreeMap<String, String>,
     /// Options of the load.
     pub load: LoadChange,
     /// Options of the workload by name.
@@ -60,6 +62,7 @@ impl Configuration {
         Configuration {
             settings: over(&self.settings, &changes.settings),
             ddl: self.ddl.iter().chain(&changes.ddl).cloned().collect(),
+            kernel: over(&self.kernel, &changes.kernel),
             load: changes.load.over(&self.load),
             options: over(&self.options, &changes.options),
             define: over(&self.define, &changes.define),
@@ -78,6 +81,10 @@ impl Configuration {
         }
         for sql in &self.ddl {
             parts.push(Configuration { ddl: vec![sql.clone()], ..none() });
+        }
+        for (name, value) in &self.kernel {
+            let kernel = BTreeMap::from([(name.clone(), value.clone())]);
+            parts.push(Configuration { kernel, ..none() });
         }
         if self.load != LoadChange::default() {
             parts.push(Configuration { load: self.load.clone(), ..none() });
@@ -116,6 +123,7 @@ impl Configuration {
         }));
         words.extend(self.settings.iter().map(|(name, value)| format!("{name} = {value}")));
         words.extend(self.ddl.iter().map(|sql| sql.trim().trim_end_matches(';').to_owned()));
+        words.extend(self.kernel.iter().map(|(name, value)| format!("{name} = {value}")));
         words.extend(self.load.words());
         words.extend(self.options.iter().map(|(name, value)| format!("option {name} = {value}")));
         words.extend(self.define.iter().map(|(name, value)| format!("variable {name} = {value}")));

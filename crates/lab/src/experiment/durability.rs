@@ -12,6 +12,8 @@ pub struct Consent(BTreeSet<String>);
 
 /// What an unlogged table is consented to by.
 const UNLOGGED: &str = "unlogged";
+/// What all values of the kernel are consented to by.
+const KERNEL: &str = "kernel";
 
 impl<S: AsRef<str>> FromIterator<S> for Consent {
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Consent {
@@ -41,6 +43,18 @@ impl Consent {
                 self.allows(arm, parameter, lowers(parameter, value))?;
             }
         }
+        // A value of the kernel is felt by every process on the machine.
+        for name in configuration.kernel.keys() {
+            if !self.covers(name) && !self.covers(KERNEL) {
+                return Err(PlanError::NoConsent {
+                    line: None,
+                    arm: arm.to_owned(),
+                    name: name.clone(),
+                    what: "It changes this machine while the arm runs, and is brought back after."
+                        .to_owned(),
+                });
+            }
+        }
         for sql in configuration.ddl.iter().filter(|sql| !baseline.ddl.contains(sql)) {
             self.statement(arm, sql)?;
         }
@@ -51,10 +65,12 @@ impl Consent {
         let Some(what) = what else { return Ok(()) };
         match of.class {
             DurabilityClass::X => {
-                Err(PlanError::Corrupts { arm: arm.to_owned(), name: of.name.clone(), what })
+                let (arm, name) = (arm.to_owned(), of.name.clone());
+                Err(PlanError::Corrupts { line: None, arm, name, what })
             }
             DurabilityClass::D if !self.covers(&of.name) => {
-                Err(PlanError::NoConsent { arm: arm.to_owned(), name: of.name.clone(), what })
+                let (arm, name) = (arm.to_owned(), of.name.clone());
+                Err(PlanError::NoConsent { line: None, arm, name, what })
             }
             _ => Ok(()),
         }
@@ -72,6 +88,7 @@ impl Consent {
             }
             if word.eq_ignore_ascii_case(UNLOGGED) && !self.covers(UNLOGGED) {
                 return Err(PlanError::NoConsent {
+                    line: None,
                     arm: arm.to_owned(),
                     name: UNLOGGED.to_owned(),
                     what: "An unlogged table is empty after a crash.".to_owned(),
@@ -127,6 +144,18 @@ mod tests {
         assert!(statement(&[], "ALTER TABLE t SET UNLOGGED").is_err());
         assert!(statement(&["unlogged"], "ALTER TABLE t SET UNLOGGED").is_ok());
         assert!(statement(&[], "CREATE INDEX ON t (a)").is_ok());
+    }
+
+    #[test]
+    fn the_machine_is_changed_with_consent_alone() {
+        let kernel = [("vm.swappiness".to_owned(), "1".to_owned())].into_iter().collect();
+        let arm = Configuration { kernel, ..Configuration::default() };
+        let check = |consent: &[&str]| {
+            let consent: Consent = consent.iter().collect();
+            consent.check("arm", &arm, &Configuration::default())
+        };
+        assert!(check(&[]).unwrap_err().to_string().contains("--consent vm.swappiness"));
+        assert!(check(&["vm.swappiness"]).is_ok() && check(&["kernel"]).is_ok());
     }
 
     #[test]

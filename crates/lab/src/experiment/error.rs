@@ -16,7 +16,7 @@ pub enum PlanError {
     #[error("the plan cannot be read: {0}")]
     Toml(String),
     /// A value makes no sense.
-    #[error("{}{}{key}: {what}", line.map(|line| format!("line {line}: ")).unwrap_or_default(), if arm.is_empty() { String::new() } else { format!("arm '{arm}': ") })]
+    #[error("{}{}{key}: {what}", in_line(*line), if arm.is_empty() { String::new() } else { format!("arm '{arm}': ") })]
     Value {
         /// Line in the plan, from 1, where it is known.
         line: Option<usize>,
@@ -33,10 +33,10 @@ pub enum PlanError {
     )]
     Attached,
     /// An arm that may lose committed data.
-    #[error(
-        "arm '{arm}': {name} needs your consent: {what} If that is meant, write consent = [\"{name}\"] in the plan or --consent {name}"
-    )]
+    #[error("{}arm '{arm}': {name} needs your consent: {what} If that is meant, write consent = [\"{name}\"] in the plan or --consent {name}", in_line(*line))]
     NoConsent {
+        /// Line in the plan, from 1, where it is known.
+        line: Option<usize>,
         /// The arm.
         arm: String,
         /// The setting.
@@ -45,10 +45,10 @@ pub enum PlanError {
         what: String,
     },
     /// An arm that can corrupt.
-    #[error(
-        "arm '{arm}': {name} is never lowered in an experiment: {what} Take it out of the plan"
-    )]
+    #[error("{}arm '{arm}': {name} is never lowered in an experiment: {what} Take it out of the plan", in_line(*line))]
     Corrupts {
+        /// Line in the plan, from 1, where it is known.
+        line: Option<usize>,
         /// The arm.
         arm: String,
         /// The setting.
@@ -65,24 +65,39 @@ impl PlanError {
         PlanError::Value { line: None, arm, key, what: what.into() }
     }
 
-    /// The same error with its line in the plan's text: that of the key or, in an arm, of the
-    /// first such key from the arm's name on.
+    /// The same error with its line in the plan's text: that of the key or setting, in an
+    /// arm the first from the arm's name on.
     #[must_use]
-    pub(super) fn with_line(self, text: &str) -> PlanError {
-        let PlanError::Value { line: None, arm, key, what } = self else { return self };
-        let assigns = |line: &str, key: &str| {
-            line.trim_start()
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.trim_start().starts_with('='))
-        };
-        let named = |line: &str| assigns(line, "name") && line.contains(&format!("\"{arm}\""));
-        let from = match arm.as_str() {
-            "" => 0,
-            _ => text.lines().position(named).unwrap_or(0),
-        };
-        let line = text.lines().skip(from).position(|line| assigns(line, &key));
-        PlanError::Value { line: line.map(|line| from + line + 1), arm, key, what }
+    pub(super) fn with_line(mut self, text: &str) -> PlanError {
+        match &mut self {
+            PlanError::Value { line, arm, key, .. } if line.is_none() => {
+                *line = find(text, arm, |line| assigns(line, key));
+            }
+            PlanError::NoConsent { line, arm, name, .. }
+            | PlanError::Corrupts { line, arm, name, .. }
+                if line.is_none() =>
+            {
+                *line = find(text, arm, |line| line.contains(name.as_str()));
+            }
+            _ => {}
+        }
+        self
     }
+}
+
+/// The first line that `is` it, from the name of `arm` on, where there is one.
+fn find(text: &str, arm: &str, is: impl Fn(&str) -> bool) -> Option<usize> {
+    let named = |line: &str| assigns(line, "name") && line.contains(&format!("\"{arm}\""));
+    let from = text.lines().position(named).unwrap_or(0);
+    text.lines().skip(from).position(is).map(|line| from + line + 1)
+}
+
+fn assigns(line: &str, key: &str) -> bool {
+    line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+}
+
+fn in_line(line: Option<usize>) -> String {
+    line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
 /// An experiment that cannot begin or go on.
@@ -118,6 +133,14 @@ pub enum ExperimentError {
     /// Data cannot be put at rest.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// A value of the kernel could not be written; what was there is there.
+    #[error("a value of the kernel: {0}")]
+    Kernel(String),
+    /// A value of the kernel could not be brought back.
+    #[error(
+        "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
+    )]
+    KernelLeft(String),
     /// A file of the experiment cannot be used.
     #[error("could not {action} {}: {source}", path.display())]
     File {

@@ -157,7 +157,8 @@ fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
     let header = &whole.header;
     let load = &whole.bench.plan().load;
     let expected = load.warm_up.unwrap_or(FOUND_WARM_UP) + load.duration + OVERHEAD;
-    let taken: Vec<f64> = cells.iter().map(|cell| cell.seconds).collect();
+    let made = cells.iter().filter(|cell| cell.failed.is_none());
+    let taken: Vec<f64> = made.map(|cell| cell.seconds).collect();
     let per_run = match walwright_stats::mean(&taken) {
         Some(mean) => Duration::try_from_secs_f64(mean).unwrap_or(expected),
         None => expected,
@@ -198,6 +199,7 @@ async fn conduct(
     stop: &Stop,
     watcher: &Arc<dyn Watcher>,
 ) -> Result<Conducted, ExperimentError> {
+    whole.bench.recover().await?;
     let mut cells = folder::cells(lab, &whole.header.id)?;
     let mut stopped = false;
     if whole.header.ending == Ending::Unfinished {
@@ -262,7 +264,8 @@ impl Session<'_> {
                 let names = judged.arms.iter().map(|arm| arm.name.clone());
                 let arms: Vec<_> = names.zip(whole.outlooks(&judged)).collect();
                 let (done, of) = (block + 1, whole.header.blocks);
-                self.watcher.notice(Notice::Block { done, of, arms: &arms });
+                let negligible = whole.plan.negligible();
+                self.watcher.notice(Notice::Block { done, of, negligible, arms: &arms });
             }
             if block + 1 == whole.header.blocks {
                 break;
@@ -359,10 +362,12 @@ impl Session<'_> {
                         seconds: measured.elapsed.as_secs_f64(),
                     });
                 }
+                Err(error @ (ExperimentError::Store(_) | ExperimentError::KernelLeft(_))) => {
+                    return Err(error);
+                }
                 Err(error) if self.stop.is_requested() || error.is_interruption() => {
                     return Err(ExperimentError::Stopped);
                 }
-                Err(error @ ExperimentError::Store(_)) => return Err(error),
                 Err(error) => error.to_string(),
             };
             if attempt < TRIES {

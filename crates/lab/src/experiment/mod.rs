@@ -15,6 +15,7 @@ mod durability;
 mod error;
 mod execute;
 mod folder;
+mod kernel;
 mod load_change;
 mod metric;
 mod notice;

@@ -95,6 +95,8 @@ pub enum Notice<'a> {
         done: usize,
         /// Blocks planned.
         of: usize,
+        /// Changes up to this do not matter, by the plan.
+        negligible: f64,
         /// How every arm stands and will stand, where that can be told.
         arms: &'a [(String, Option<Outlook>)],
     },

@@ -7,14 +7,14 @@ use walwright_catalog::{DurabilityClass, parameter};
 use walwright_diagnose::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
 use walwright_diagnose::experiment::{
     Arm, ArmOutcome, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet, contrasts, judge,
-    outlook, reasons,
+    outlook, reasons, time_books,
 };
 use walwright_record::{Record, RunId, Store, WarningCode};
 use walwright_stats::{Confidence, Interval};
 
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
-use super::{Arms, Bench, Consent, ExperimentError, Metric, PlanFile, arms, words};
+use super::{Arms, Bench, Consent, ExperimentError, Metric, PlanError, PlanFile, arms, words};
 use crate::Lab;
 
 /// Blocks whose records are read for their statements.
@@ -30,6 +30,8 @@ pub(super) struct Whole {
     pub(super) metrics: Vec<Metric>,
     pub(super) looks: Looks,
     pub(super) bench: Bench,
+    /// What profiles hold that is not part of any run, a sentence each.
+    left_out: Vec<String>,
 }
 
 impl Whole {
@@ -37,27 +39,27 @@ impl Whole {
     pub(super) fn new(lab: &Lab, header: Header, text: &str) -> Result<Whole, ExperimentError> {
         let plan = PlanFile::parse(text)?;
         let origin: &Path = &header.origin;
-        let mut arms = arms(&plan, origin)?;
+        let arms = arms(&plan, origin).map_err(|error| error.with_line(text))?;
         let consent: Consent = plan.consent.iter().chain(&header.consent).collect();
-        let bench = Bench::new(lab, plan.bench(origin, &header.command)?, &header.id)?;
+        let common = plan.bench(origin, &header.command).map_err(|error| error.with_line(text))?;
+        let bench = Bench::new(lab, common, &header.id)?;
         let base = &bench.plan().base;
         // In an ablation the baseline is what lowers durability.
         let none = super::Configuration::default();
-        consent.check("baseline", &arms.baseline, &base.with(&none))?;
-        for arm in &arms.arms {
+        let checked = || {
+            consent.check("baseline", &arms.baseline, &base.with(&none))?;
             let before = base.with(&arms.baseline);
-            consent.check(&arm.name, &arm.configuration, &before)?;
-        }
-        for arm in &mut arms.arms {
-            arm.changes.dedup();
-        }
+            arms.arms.iter().try_for_each(|a| consent.check(&a.name, &a.configuration, &before))
+        };
+        checked().map_err(|error: PlanError| error.with_line(text))?;
         let looks = if header.stop_when_clear {
             Looks::spending(header.blocks, arms.arms.len(), Confidence::P95)
         } else {
             Looks::at_end(header.blocks, Confidence::P95)
         };
         let metrics = plan.metrics()?;
-        Ok(Whole { header, plan, arms, metrics, looks, bench })
+        let left_out = plan.left_out(origin)?;
+        Ok(Whole { header, plan, arms, metrics, looks, bench, left_out })
     }
 
     /// The value of a metric at one place in every block up to the last one begun.
@@ -150,6 +152,7 @@ impl Whole {
         };
         let blocks = cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0);
         let statements = self.statements(cells, store)?;
+        let (kinds, base) = (figure_kinds(), figures(cells, blocks, BASELINE));
         let arms = self
             .arms
             .arms
@@ -164,11 +167,8 @@ impl Whole {
                     changes: arm.changes.clone(),
                     runs: (0..blocks).map(|block| run_of(block, place)).collect(),
                     failed: failed.and_then(|cell| cell.failed.clone()),
-                    reasons: reasons(
-                        &figure_kinds(),
-                        &figures(cells, blocks, BASELINE),
-                        &figures(cells, blocks, place),
-                    ),
+                    time: time_books(&kinds, &base, &figures(cells, blocks, place)),
+                    reasons: reasons(&kinds, &base, &figures(cells, blocks, place)),
                     statements,
                 }
             })
@@ -263,6 +263,7 @@ impl Whole {
             })
             .collect();
         doubts.extend(self.moved_cost(cells));
+        doubts.extend(self.left_out.iter().cloned());
         doubts
     }
 

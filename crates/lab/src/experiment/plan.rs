@@ -9,6 +9,7 @@ use walwright_stats::Confidence;
 use super::plan_tables::{
     ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
 };
+use super::profile::{self, FromFile};
 use super::{BenchPlan, Configuration, Design, Metric, PlanError, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
@@ -224,20 +225,47 @@ impl PlanFile {
     /// The baseline's own settings and schema.
     fn baseline(&self, origin: &Path) -> Result<Configuration, PlanError> {
         let server = &self.server;
-        let mut settings = match &server.profile {
-            Some(profile) => super::profile::settings(&origin.join(profile))
-                .map_err(|what| PlanError::value("", "profile", what))?,
-            None => Default::default(),
-        };
-        settings.extend(server.settings.iter().map(|(name, value)| (name.clone(), value.text())));
-        Ok(Configuration {
-            settings,
+        let own = Configuration {
+            settings: super::plan_tables::settings(&server.settings),
             ddl: server.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
             ..Configuration::default()
-        })
+        };
+        match &server.profile {
+            Some(profile) => Ok(from_file(origin, "", profile)?.configuration.with(&own)),
+            None => Ok(own),
+        }
     }
+
+    /// What the profiles of the plan hold that no cluster of our own can have, a sentence
+    /// each.
+    ///
+    /// # Errors
+    /// When a profile cannot be read.
+    pub fn left_out(&self, origin: &Path) -> Result<Vec<String>, PlanError> {
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.profile.as_ref()));
+        let all = std::iter::once(("", self.server.profile.as_ref())).chain(of_arms);
+        let mut sentences = Vec::new();
+        for (arm, profile) in all {
+            let Some(profile) = profile else { continue };
+            let left_out = from_file(origin, arm, profile)?.left_out;
+            if !left_out.is_empty() {
+                sentences.push(format!(
+                    "{} of {} cannot be applied to an embedded cluster and are in no figure: {}",
+                    left_out.len(),
+                    profile.display(),
+                    left_out.join(", ")
+                ));
+            }
+        }
+        Ok(sentences)
+    }
+}
+
+/// The profile of an arm, or of the baseline where that has no name.
+pub(super) fn from_file(origin: &Path, arm: &str, profile: &Path) -> Result<FromFile, PlanError> {
+    profile::read(&origin.join(profile)).map_err(|what| PlanError::value(arm, "profile", what))
 }
 
 /// The binaries that a plan or arm names.

@@ -37,6 +37,12 @@ impl SettingValue {
 /// Values by name.
 pub type Values = BTreeMap<String, SettingValue>;
 
+/// Settings of the server with their values as text. Case does not matter in their names, so that
+/// an arm's value takes the place of the baseline's however each is written.
+pub(super) fn settings(of: &Values) -> BTreeMap<String, String> {
+    of.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.text())).collect()
+}
+
 /// A change of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -226,6 +232,9 @@ pub struct ArmTable {
     /// Changes of the schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ddl: Vec<Ddl>,
+    /// Values of the kernel, for the arm's runs alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel: Values,
     /// Options of the load.
     #[serde(default, skip_serializing_if = "is_default")]
     pub load: LoadChange,

@@ -1,15 +1,110 @@
-//! Settings of the server from a file: a profile or a `postgresql.conf`.
+//! A configuration from a file: a profile kept as `config.env`, or a `postgresql.conf`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use walwright_catalog::Configuration;
+use walwright_catalog::{Configuration as ServerFile, Place, Profile, Scope, parameter};
 
-/// The settings of a file.
+use super::Configuration;
+
+/// Settings that decide where a server lives, which every cluster decides for itself.
+const PLACES: [&str; 5] =
+    ["listen_addresses", "port", "unix_socket_directories", "data_directory", "config_file"];
+
+/// What a file says, as far as a cluster of our own can have it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FromFile {
+    /// Settings of the server, and storage parameters of tables and indexes as DDL.
+    pub configuration: Configuration,
+    /// Names of what an embedded cluster cannot have: values of the machine, of storage, of
+    /// how the cluster was made, and settings that the catalogue does not know.
+    pub left_out: Vec<String>,
+}
+
+/// Reads a file: a profile where its name ends in `.env`, else a server's configuration with all
+/// it includes.
 ///
 /// # Errors
-/// When it cannot be read, as a sentence.
-pub fn settings(path: &Path) -> Result<BTreeMap<String, String>, String> {
-    let read = Configuration::read(path).map_err(|error| error.to_string())?;
-    Ok(read.settings.into_iter().map(|(name, found)| (name, found.value)).collect())
+/// When it cannot be read, as a sentence with the lines that are wrong.
+pub fn read(path: &Path) -> Result<FromFile, String> {
+    if path.extension().is_some_and(|extension| extension == "env") {
+        let cannot = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let bytes = std::fs::read(path).map_err(|error| cannot(&error))?;
+        return Profile::from_config_env(&bytes)
+            .map(|profile| of_profile(&profile))
+            .map_err(|error| cannot(&error));
+    }
+    let read = ServerFile::read(path).map_err(|error| error.to_string())?;
+    let settings = read.settings.into_iter().map(|(name, found)| (name, found.value));
+    let (known, unknown): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        settings.partition(|(name, _)| is_ours_to_set(name));
+    let configuration = Configuration { settings: known, ..Configuration::default() };
+    Ok(FromFile { configuration, left_out: unknown.into_keys().collect() })
+}
+
+fn is_ours_to_set(name: &str) -> bool {
+    let lives = PLACES.iter().any(|place| place.eq_ignore_ascii_case(name));
+    parameter(name).is_some_and(|parameter| parameter.is_setting()) && !lives
+}
+
+fn of_profile(profile: &Profile) -> FromFile {
+    let mut found = FromFile::default();
+    for entry in &profile.entries {
+        let name = &entry.parameter.name;
+        match (&entry.parameter.place, &entry.scope) {
+            (Place::Setting, _) if is_ours_to_set(name) => {
+                found.configuration.settings.insert(name.clone(), entry.value.clone());
+            }
+            (Place::Table(option), Some(Scope::Object(table))) => {
+                let (table, value) = (quoted(table), entry.bare());
+                let sql = format!("ALTER TABLE {table} SET ({option} = {value})");
+                found.configuration.ddl.push(sql);
+            }
+            (Place::Index(option), Some(Scope::Object(index))) => {
+                let (index, value) = (quoted(index), entry.bare());
+                let sql = format!("ALTER INDEX {index} SET ({option} = {value})");
+                found.configuration.ddl.push(sql);
+                // Pages that are there already are packed anew.
+                found.configuration.ddl.push(format!("REINDEX INDEX {index}"));
+            }
+            _ => found.left_out.push(entry.title()),
+        }
+    }
+    found
+}
+
+/// A name with its schema, if it has one, as SQL needs it.
+fn quoted(name: &str) -> String {
+    name.split('.').map(walwright_record::quoted_identifier).collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> Result<FromFile, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn a_profile_gives_what_a_cluster_can_have_and_names_the_rest() {
+        let found = file("config.env", "# a comment\nPG_MAX_WAL_SIZE=8GB\nVM_SWAPPINESS=1\n");
+        let found = found.unwrap();
+        assert_eq!(found.configuration.settings["max_wal_size"], "8GB");
+        assert_eq!(found.configuration.settings.len(), 1);
+        assert_eq!(found.left_out, ["vm.swappiness"]);
+        let wrong = file("config.env", "PG_MAX_WAL_SIZE=8GB\nPG_NOTHING=1\n").unwrap_err();
+        assert!(wrong.contains("config.env: line 2") && wrong.contains("PG_NOTHING"), "{wrong}");
+    }
+
+    #[test]
+    fn a_servers_own_file_gives_settings_but_not_where_it_lives() {
+        let text = "port = 5433\nmax_wal_size = 8GB\nhba_file = '/etc/pg_hba.conf'\n";
+        let found = file("postgresql.conf", text).unwrap();
+        assert_eq!(found.configuration, Configuration::of_settings([("max_wal_size", "8GB")]));
+        assert_eq!(found.left_out, ["hba_file", "port"]);
+    }
 }

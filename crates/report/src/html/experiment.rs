@@ -3,7 +3,8 @@
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
-use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome};
+use walwright_diagnose::WaitClass;
+use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome, TimeBook};
 use walwright_stats::Verdict;
 
 use super::{ReportError, STYLE};
@@ -62,8 +63,29 @@ struct Arm {
     changes: Vec<String>,
     failed: Option<String>,
     outlook: Option<String>,
+    bars: Vec<Bar>,
     reasons: Vec<Cause>,
     statements: Vec<Statement>,
+}
+
+/// The time of a transaction as a bar.
+#[derive(Debug, Serialize)]
+struct Bar {
+    name: &'static str,
+    whole: String,
+    /// Width of the whole, in percent of the longer bar.
+    width: f64,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Serialize)]
+struct Part {
+    name: String,
+    time: String,
+    ink: &'static str,
+    weight: f64,
+    /// The name, where there is room for it.
+    inside: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -174,12 +196,29 @@ fn section(of: &Judged, role: Role) -> Metric {
         lede,
         level: format::percent(of.confidence.level()).replace(".0", ""),
         forest: forest::forest(
-            &of.arms.iter().filter_map(|arm| row(arm, role)).collect::<Vec<_>>(),
+            &rows(of, role),
             of.floor.as_ref().and_then(|floor| floor.relative),
             &format!("Effect of every arm on {}", of.metric.name),
         ),
         rows: of.arms.iter().map(|arm| effect(arm, of, role)).collect(),
     }
+}
+
+/// The arms, and the baseline against itself below them.
+fn rows(of: &Judged, role: Role) -> Vec<Row> {
+    let mut rows: Vec<Row> = of.arms.iter().filter_map(|arm| row(arm, role)).collect();
+    if let Some(floor) = of.floor.as_ref().filter(|_| !rows.is_empty()) {
+        let itself = &floor.against_itself;
+        rows.push(Row {
+            name: "baseline again (A/A)".to_owned(),
+            center: itself.change.center,
+            interval: itself.change.interval.map(|interval| (interval.low, interval.high)),
+            blocks: itself.log_ratios.iter().map(|ratio| ratio.exp_m1()).collect(),
+            class: "",
+            note: percent(itself.change.center),
+        });
+    }
+    rows
 }
 
 fn row(arm: &JudgedArm, role: Role) -> Option<Row> {
@@ -226,6 +265,7 @@ fn story(of: &ArmOutcome, outlook: Option<String>) -> Arm {
         changes: of.changes.clone(),
         failed: of.failed.clone(),
         outlook,
+        bars: bars(&of.time),
         reasons: of
             .reasons
             .iter()
@@ -254,6 +294,42 @@ fn story(of: &ArmOutcome, outlook: Option<String>) -> Arm {
             })
             .collect(),
     }
+}
+
+/// Baseline and arm, one above the other on one scale.
+fn bars(of: &[TimeBook]) -> Vec<Bar> {
+    let total = |side: fn(&TimeBook) -> f64| of.iter().map(|b| side(b).max(0.0)).sum::<f64>();
+    let sides: [(&str, fn(&TimeBook) -> f64); 2] =
+        [("baseline", |book| book.baseline), ("arm", |book| book.arm)];
+    let longest = sides.iter().map(|(_, side)| total(*side)).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return Vec::new();
+    }
+    sides
+        .into_iter()
+        .map(|(name, side)| Bar {
+            name,
+            whole: format::seconds(total(side)),
+            width: 100.0 * total(side) / longest,
+            parts: of
+                .iter()
+                .filter(|book| side(book) > 0.0)
+                .map(|book| {
+                    let class = WaitClass::ALL.into_iter().find(|c| c.label() == book.name);
+                    // Letters are a little less than one percent of the page wide.
+                    let room = 100.0 * side(book) / longest;
+                    let fits = room > 1.1 * book.name.chars().count() as f64;
+                    Part {
+                        name: book.name.clone(),
+                        time: format::seconds(side(book)),
+                        ink: class.map_or("i-outside", |class| words::ink(class).class()),
+                        weight: 100.0 * side(book) / total(side),
+                        inside: if fits { book.name.clone() } else { String::new() },
+                    }
+                })
+                .collect(),
+        })
+        .collect()
 }
 
 fn blocks(of: &Outcome) -> Vec<Block> {

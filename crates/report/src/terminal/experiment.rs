@@ -139,6 +139,12 @@ impl Page<'_> {
             let row = self.coloured(arm, row.trim_end());
             self.lines.push(format!("  {} {row}", self.name(&arm.name)));
         }
+        if let Some(floor) = &of.floor {
+            let change = &floor.against_itself.change;
+            let row = plot.row(change.center, change.interval, self.style.unicode);
+            let row = format!("  {} {}", self.name("A/A"), row.trim_end());
+            self.lines.push(self.style.paint(Ansi::Faint, &row));
+        }
         let axis = self.style.paint(Ansi::Faint, plot.axis().trim_end());
         self.lines.push(format!("  {} {axis}", " ".repeat(self.names)));
     }
@@ -230,7 +236,7 @@ impl Plot {
         let floor = of.floor.as_ref().and_then(|floor| floor.relative);
         let ends = of.arms.iter().filter_map(|arm| {
             let change = &arm.effect.as_ref()?.change;
-            Some(change.interval.unwrap_or(Interval { low: change.center, high: change.center }))
+            Some(change.interval.unwrap_or(Interval::between(change.center, change.center)))
         });
         let (mut low, mut high, mut any) = (0.0_f64, 0.0_f64, false);
         for end in ends {

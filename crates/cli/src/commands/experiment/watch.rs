@@ -15,6 +15,9 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Time between lines within a run where nothing can be rewritten.
 const EVERY_LINE: Duration = Duration::from_secs(30);
 
+/// Columns of the bar.
+const BAR: usize = 16;
+
 /// Prints what happens.
 pub struct Lines {
     inner: Mutex<Inner>,
@@ -28,8 +31,8 @@ struct Inner {
     run: String,
     /// Whether a rewritten line stands there.
     rewritten: bool,
-    /// Changes up to this do not matter; only for the words of an outlook.
-    negligible: f64,
+    /// Runs done and planned.
+    runs: (usize, usize),
 }
 
 impl Lines {
@@ -42,7 +45,7 @@ impl Lines {
                 last: Instant::now(),
                 run: String::new(),
                 rewritten: false,
-                negligible: 0.02,
+                runs: (0, 0),
             }),
         }
     }
@@ -56,6 +59,7 @@ impl Watcher for Lines {
             Notice::Loading { arm } => inner.run = format!("data of {arm}"),
             Notice::Begins { run, of, block, blocks, arm } => {
                 inner.run = format!("run {run} of {of}, block {block} of {blocks}, {arm}");
+                inner.runs = (run - 1, of);
                 inner.last = Instant::now();
             }
             Notice::Run(progress) => inner.progress(progress),
@@ -74,7 +78,9 @@ impl Watcher for Lines {
             Notice::GivenUp { arm, why } => {
                 inner.line(&format!("{arm} is given up, all others go on: {why}"));
             }
-            Notice::Block { done, of, arms } => inner.block(done, of, arms),
+            Notice::Block { done, of, negligible, arms } => {
+                inner.block(done, of, negligible, arms);
+            }
             Notice::Look(look) => inner.line(match look {
                 Look::Clear => "look: every arm is clear, so it ends here",
                 Look::Hopeless => {
@@ -130,7 +136,7 @@ impl Inner {
             _ => return,
         };
         if self.terminal && self.last.elapsed() >= EVERY {
-            let text = format!("{}: {now}", self.run);
+            let text = format!("{} {}: {now}", bar(self.runs), self.run);
             let width = crate::show::terminal_width().saturating_sub(1);
             let text: String = text.chars().filter(|c| !c.is_control()).take(width).collect();
             let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
@@ -144,7 +150,13 @@ impl Inner {
     }
 
     /// After a block: how every arm stands and what the rest will buy.
-    fn block(&mut self, done: usize, of: usize, arms: &[(String, Option<Outlook>)]) {
+    fn block(
+        &mut self,
+        done: usize,
+        of: usize,
+        negligible: f64,
+        arms: &[(String, Option<Outlook>)],
+    ) {
         self.line(&format!("block {done} of {of} is done"));
         for (name, outlook) in arms {
             let Some(outlook) = outlook else { continue };
@@ -156,7 +168,7 @@ impl Inner {
                 percent(outlook.now.high)
             );
             if done < of {
-                let then = match outlook.prospect(self.negligible) {
+                let then = match outlook.prospect(negligible) {
                     Prospect::WillShow => "this will show",
                     Prospect::WillBeNegligible => "this will show to be too small to matter",
                     Prospect::WillStayOpen => "this will not become clear",
@@ -170,6 +182,12 @@ impl Inner {
             let _ = writeln!(std::io::stderr(), "           {text}");
         }
     }
+}
+
+/// Runs done of those planned, as a bar.
+fn bar((done, of): (usize, usize)) -> String {
+    let full = (done * BAR).checked_div(of).unwrap_or(0).min(BAR);
+    format!("[{}{}]", "#".repeat(full), ".".repeat(BAR - full))
 }
 
 /// What an experiment will take, as text of some lines.

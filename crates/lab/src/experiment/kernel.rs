@@ -1,0 +1,160 @@
+//! Values of the kernel for the length of one run: noted in the ledger of changes before they
+//! are written, and brought back after it, also after a crash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use walwright_catalog::{Entry, Profile};
+
+use super::ExperimentError;
+use crate::ledger::{Intent, Ledger, State};
+use crate::profile::{ApplyPlan, MachineView, Restart, make_changes, undo_changes};
+use crate::{Lab, Stop};
+
+/// Writes the kernel's values for the runs of one bench.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    ledger: Ledger,
+    /// Tells its sets in the ledger from all others.
+    purpose: String,
+    root: PathBuf,
+}
+
+impl Kernel {
+    /// For the bench called `name`.
+    pub(super) fn of(lab: &Lab, name: &str) -> Kernel {
+        Kernel {
+            ledger: Ledger::of(lab),
+            purpose: format!("one run of {name}"),
+            root: Path::new("/").to_owned(),
+        }
+    }
+
+    /// What writing these values would change; `None` where all are as wanted.
+    ///
+    /// # Errors
+    /// When one of them cannot be written here.
+    pub(super) fn intent(
+        &self,
+        values: &BTreeMap<String, String>,
+    ) -> Result<Option<Intent>, ExperimentError> {
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let mut profile = Profile::default();
+        for (name, value) in values {
+            let entry = Entry::new(name, value, None);
+            profile.set(entry.map_err(|error| ExperimentError::Kernel(error.to_string()))?);
+        }
+        let plan = ApplyPlan::of(&profile, None, Some(&MachineView::at(&self.root)));
+        let not_written = plan.refused.iter().chain(&plan.by_hand).chain(&plan.skipped).next();
+        if let Some(one) = not_written {
+            return Err(ExperimentError::Kernel(format!("{}: {}", one.title, one.why)));
+        }
+        let intent = plan.intent(&self.purpose, None, &self.root);
+        Ok((!intent.changes.is_empty()).then_some(intent))
+    }
+
+    /// Writes values and reads them back. Gives the set in the ledger, if anything was
+    /// changed.
+    ///
+    /// # Errors
+    /// When one cannot be written; then nothing is changed.
+    pub(super) async fn set(
+        &self,
+        values: &BTreeMap<String, String>,
+        stop: &Stop,
+    ) -> Result<Option<u64>, ExperimentError> {
+        let Some(intent) = self.intent(values)? else { return Ok(None) };
+        let made = make_changes(&self.ledger, None, intent, &mut Restart::Never, stop).await;
+        made.map(|made| Some(made.id)).map_err(|error| ExperimentError::Kernel(error.to_string()))
+    }
+
+    /// Brings back what was before a set.
+    ///
+    /// # Errors
+    /// When that fails; the set stays in the ledger, for `walwright config rollback`.
+    pub(super) async fn bring_back(&self, set: Option<u64>) -> Result<(), ExperimentError> {
+        let failed = |error: String| ExperimentError::KernelLeft(error);
+        let Some(set) = set else { return Ok(()) };
+        let set = self.ledger.set(set).map_err(|error| failed(error.to_string()))?;
+        let Some(set) = set else { return Ok(()) };
+        let undone = undo_changes(&self.ledger, &set, None, &mut Restart::Never).await;
+        undone.map(drop).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Brings back what a killed process of this bench left.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub(super) async fn recover(&self) -> Result<(), ExperimentError> {
+        let sets =
+            self.ledger.sets().map_err(|error| ExperimentError::KernelLeft(error.to_string()))?;
+        for set in sets.iter().rev().filter(|set| set.intent.purpose == self.purpose) {
+            if set.state == State::Done || set.is_cut_short() {
+                self.bring_back(Some(set.id)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const SWAPPINESS: &str = "proc/sys/vm/swappiness";
+
+    /// A machine as files in a directory.
+    fn machine() -> (tempfile::TempDir, Kernel) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [(SWAPPINESS, "60\n"), ("proc/sys/kernel/osrelease", "6.18.0\n")] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let lab = Lab::at(Some(dir.path().join("lab")));
+        let kernel = Kernel { root: dir.path().to_owned(), ..Kernel::of(&lab, "test") };
+        (dir, kernel)
+    }
+
+    fn values(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+        of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[tokio::test]
+    async fn a_value_is_there_for_the_run_and_gone_after_it() {
+        let (dir, kernel) = machine();
+        let now = || fs::read_to_string(dir.path().join(SWAPPINESS)).unwrap().trim().to_owned();
+        let set = kernel.set(&values(&[("vm.swappiness", "1")]), &Stop::new()).await.unwrap();
+        assert_eq!((now().as_str(), set.is_some()), ("1", true));
+        kernel.bring_back(set).await.unwrap();
+        assert_eq!(now(), "60");
+        // What is as wanted is not written, and nothing is to be brought back.
+        let same = kernel.set(&values(&[("vm.swappiness", "60")]), &Stop::new()).await.unwrap();
+        assert_eq!(same, None);
+        assert_eq!(kernel.set(&values(&[]), &Stop::new()).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_process_left_is_brought_back() {
+        let (dir, kernel) = machine();
+        kernel.set(&values(&[("vm.swappiness", "1")]), &Stop::new()).await.unwrap();
+        kernel.recover().await.unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(SWAPPINESS)).unwrap().trim(), "60");
+        kernel.recover().await.unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_before_anything_is() {
+        let (_dir, kernel) = machine();
+        let why = |name: &str, value: &str| {
+            kernel.intent(&values(&[(name, value)])).unwrap_err().to_string()
+        };
+        assert!(why("vm.nothing", "1").contains("vm.nothing"));
+        assert!(why("vm.dirty_ratio", "10").contains("vm.dirty_ratio"), "it is not there");
+        assert!(why("max_wal_size", "1GB").contains("max_wal_size"), "it is no kernel value");
+    }
+}

@@ -1,0 +1,156 @@
+//! What the renderings of an experiment say.
+
+use walwright_diagnose::compare::{Better, FigureUnit, figure_kinds};
+use walwright_diagnose::experiment::{
+    Arm, ArmOutcome, Ending, Held, Judged, Looks, MetricKind, Outcome, Prediction, PredictionMet,
+    Reason, TimeBook, judge, outlook,
+};
+use walwright_record::RunId;
+use walwright_report::{html, terminal};
+use walwright_stats::{Confidence, Interval};
+
+const BLOCKS: usize = 7;
+
+fn metric() -> MetricKind {
+    MetricKind {
+        key: "throughput".to_owned(),
+        name: "throughput".to_owned(),
+        unit: FigureUnit::PerSecond,
+        better: Better::Higher,
+        expression: None,
+    }
+}
+
+/// Values of a place that wobble around a factor of 1,000 a second.
+fn values(factor: f64, phase: usize) -> Vec<Option<f64>> {
+    let wobble = [0.4, -0.7, 1.0, -0.2, 0.6, -1.0, 0.1];
+    let value = |block: usize| 1_000.0 * factor * (1.0 + 0.01 * wobble[(block + phase) % 7]);
+    (0..BLOCKS).map(|block| Some(value(block))).collect()
+}
+
+fn judged(names: &[&str], factors: &[f64]) -> Judged {
+    let arms: Vec<Arm> = names
+        .iter()
+        .zip(factors)
+        .enumerate()
+        .map(|(place, (name, factor))| Arm {
+            name: (*name).to_owned(),
+            values: values(*factor, place + 3),
+        })
+        .collect();
+    judge(metric(), &values(1.0, 0), &values(1.0, 1), &arms, Confidence::P95, 1)
+}
+
+fn outcome() -> Outcome {
+    let judged = judged(&["wide <WAL>", "no change", "slow"], &[1.25, 1.001, 0.8]);
+    let runs = |arm: usize| {
+        (0..BLOCKS).map(|block| Some(RunId(format!("run-{arm}-{block}")))).collect::<Vec<_>>()
+    };
+    let wal = figure_kinds().into_iter().find(|kind| kind.key == "wal_bytes").unwrap();
+    let outlooks =
+        judged.arms.iter().map(|arm| outlook(arm.effect.as_ref()?, 12, Confidence::P95)).collect();
+    let arm = |place: usize| ArmOutcome {
+        name: judged.arms[place].name.clone(),
+        changes: vec!["max_wal_size = 8GB".to_owned()],
+        runs: runs(place),
+        failed: None,
+        time: vec![
+            TimeBook { name: "WAL flush".to_owned(), baseline: 2e-3, arm: 1e-3 },
+            TimeBook { name: "CPU".to_owned(), baseline: 1e-3, arm: 1e-3 },
+        ],
+        reasons: vec![Reason {
+            figure: wal.clone(),
+            baseline: 6_144.0,
+            arm: 2_048.0,
+            change: None,
+        }],
+        statements: Vec::new(),
+    };
+    let prediction = Prediction {
+        run: RunId("20261121-070102-qic".to_owned()),
+        finding: "D34".to_owned(),
+        action: "ALTER SYSTEM SET max_wal_size = '8GB';".to_owned(),
+        metric: "throughput".to_owned(),
+        change: Interval { low: 0.1, high: 0.4 },
+    };
+    let measured = judged.arms[0].effect.as_ref().map(|effect| effect.change.clone());
+    Outcome {
+        id: "20261121-070136-4qz".to_owned(),
+        name: "WAL & size".to_owned(),
+        question: Some("Does a larger WAL help?".to_owned()),
+        design: "one-at-a-time".to_owned(),
+        baseline: vec!["workload tpcb".to_owned()],
+        ending: Ending::Unfinished,
+        planned: 12,
+        blocks: BLOCKS,
+        runs: 5 * BLOCKS,
+        looks: Looks::at_end(12, Confidence::P95),
+        negligible: 0.02,
+        outlooks,
+        contrasts: None,
+        others: vec![judged.clone()],
+        arms: (0..3).map(arm).collect(),
+        baseline_runs: (0..BLOCKS)
+            .map(|block| [Some(RunId(format!("base-{block}"))), None])
+            .collect(),
+        prediction: Some(PredictionMet::of(prediction, measured)),
+        doubts: vec!["no checkpoint completed".to_owned()],
+        judged,
+    }
+}
+
+#[test]
+fn the_terminal_says_what_is_claimed_and_what_is_not() {
+    let outcome = outcome();
+    assert_eq!(outcome.prediction.as_ref().unwrap().held, Held::Yes);
+    let text = terminal::experiment(&outcome, 80, false);
+    for words in [
+        "wide <WAL> is better: throughput +2",
+        "slow is worse",
+        "no change is not told from noise",
+        "proven, better",
+        "within noise",
+        "7 of 12 blocks done",
+        "the prediction held",
+        "WAL 6.0 kB to 2.0 kB",
+        "run-0-0, run-0-1, run-0-2 and 4 more",
+        "! no checkpoint completed",
+    ] {
+        let lines = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(lines.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours were asked for");
+    // Verdicts stand beside the judged metric alone.
+    assert_eq!(text.matches("proven, better").count(), 1);
+    assert!(terminal::experiment(&outcome, 80, true).contains("\u{1b}[32m"));
+}
+
+#[test]
+fn the_page_is_whole_and_escapes_what_comes_from_outside() {
+    let page = html::experiment(&outcome()).unwrap();
+    assert!(page.contains("wide &lt;WAL&gt;") && !page.contains("<WAL>"));
+    assert!(page.contains("WAL &amp; size"));
+    assert_eq!(page.matches("<svg").count(), 2, "a forest plot for each metric");
+    assert!(page.contains("baseline again (A/A)"));
+    assert_eq!(page.matches("class=\"books\"").count(), 6, "two bars an arm");
+    assert!(page.contains("run-2-6") && page.contains("base-0"));
+    assert!(!page.contains("http:") && !page.contains("https:"), "nothing from outside");
+}
+
+#[test]
+fn an_experiment_without_a_block_is_shown_too() {
+    let nothing = judge(metric(), &[], &[], &[], Confidence::P95, 1);
+    let outcome = Outcome {
+        judged: nothing,
+        others: Vec::new(),
+        arms: Vec::new(),
+        outlooks: Vec::new(),
+        baseline_runs: Vec::new(),
+        prediction: None,
+        blocks: 0,
+        runs: 0,
+        ..outcome()
+    };
+    assert!(terminal::experiment(&outcome, 80, false).contains("not known before two blocks"));
+    assert!(html::experiment(&outcome).unwrap().contains("Runs"));
+}
