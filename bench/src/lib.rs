@@ -17,6 +17,7 @@ mod fault;
 mod output;
 mod pgbench;
 mod process;
+mod surfaces;
 mod walwright;
 
 pub use apart::{apart, together};
@@ -26,6 +27,7 @@ pub use fault::{Fault, Side};
 pub use output::{Options, Report};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Usage, run_measured};
+pub use surfaces::{Bench as SimulatedBench, Surface, surfaces};
 pub use walwright::Walwright;
 
 /// What one contender showed in one block.
