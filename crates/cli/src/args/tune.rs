@@ -96,6 +96,9 @@ pub struct TuneArgs {
     /// List the tunes of the lab.
     #[arg(long, conflicts_with_all = ["resume", "show"], help_heading = "Which tune")]
     pub list: bool,
+    /// Delete a tune and the data it left; its records and its entry in the journal stay.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "show", "list"], help_heading = "Which tune")]
+    pub delete: Option<String>,
     /// Seed of the search and of the load; drawn where not given.
     #[arg(long, value_name = "N", help_heading = "Which tune")]
     pub seed: Option<u64>,

@@ -69,6 +69,31 @@ pub fn show(lab: &Lab, name: &str) -> Result<TuneState, TuneError> {
     folder::read(lab, &folder::find(lab, name)?)
 }
 
+/// Deletes a tune and the data at rest that it left. Its records and its entry in the
+/// journal stay. Gives its name.
+///
+/// # Errors
+/// When there is none, another process runs it, or it cannot be removed.
+pub async fn delete(lab: &Lab, name: &str) -> Result<String, TuneError> {
+    let id = folder::find(lab, name)?;
+    let folder = Folder::open(lab, &id)?;
+    for name in [bench_name(&id), confirming_name(&id)] {
+        crate::experiment::discard_named(&name)?;
+    }
+    folder.remove()?;
+    Ok(id)
+}
+
+/// What the data at rest of a tune are called.
+fn bench_name(id: &str) -> String {
+    format!("tune-{id}")
+}
+
+/// The same for those of its confirmation.
+fn confirming_name(id: &str) -> String {
+    format!("tune-{id}-confirm")
+}
+
 fn major(plan: &TunePlan) -> u32 {
     plan.install().0.parse().unwrap_or(18)
 }
@@ -97,7 +122,7 @@ impl Conductor {
         watcher: &Arc<dyn TuneWatcher>,
     ) -> Result<Conductor, TuneError> {
         let plan = state.plan.bench(&objective, state.plan.window);
-        let bench = Bench::new(lab, plan, &format!("tune-{}", state.id))?;
+        let bench = Bench::new(lab, plan, &bench_name(&state.id))?;
         Ok(Conductor {
             lab: lab.clone(),
             folder,
@@ -172,7 +197,7 @@ impl Conductor {
         self.state.cause = starts::cause(&diagnosis, &summary);
         self.state.server_version = summary.server_version.clone();
         self.state.diagnosed = starts::diagnosed(&diagnosis);
-        self.state.hints = starts::advised(&record);
+        self.state.hints = starts::advised(&record, &summary);
         self.state.hints.extend(self.state.diagnosed.clone());
         if let Some(host) = &record.host {
             self.state.machine = words::machine(host);
@@ -312,8 +337,7 @@ impl Conductor {
     async fn confirm(&mut self) -> Result<(), TuneError> {
         let pairs = self.state.plan.confirming_pairs();
         let plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
-        let name = format!("tune-{}-confirm", self.state.id);
-        let bench = Bench::new(&self.lab, plan, &name)?;
+        let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
         self.stage("confirmation on fresh data");
         bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         while let Some((is_winner, pair)) = self.state.confirmation.next(pairs) {
@@ -350,7 +374,9 @@ impl Conductor {
         self.stage("killing the server under load");
         let mut settings = self.state.plan.settings.clone();
         settings.extend(self.settings(&self.found()).settings);
-        let audit = crash::crash(&self.state.plan, settings.into_iter().collect());
+        let stretch = crash::stretch(&self.state.plan);
+        let settings = settings.into_iter().collect();
+        let audit = crash::crash(&self.state.plan, settings, stretch);
         let audit = tokio::select! {
             audit = audit => audit?,
             () = self.stop.requested() => return Err(TuneError::Stopped),
@@ -437,12 +463,12 @@ impl Conductor {
                 Err(_) if self.stop.is_requested() => return Err(TuneError::Stopped),
                 Err(ExperimentError::RunFailed { reason: why, .. }) => reason = why,
                 Err(ExperimentError::Run(error)) => {
-                    return Ok(Err(words::first_line(&error.to_string())));
+                    return Ok(Err(words::reason(&error.to_string())));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Err(words::first_line(&reason)))
+        Ok(Err(words::reason(&reason)))
     }
 
     fn made(&self, tried: &Tried) -> Made {
@@ -451,6 +477,7 @@ impl Conductor {
                 run: Some(measured.run.clone()),
                 value: self.objective.value(&measured.figures),
                 throughput: measured.figures.get("throughput").copied(),
+                checkpoints: measured.figures.get("checkpoints").copied(),
                 crashed: None,
                 seconds: measured.elapsed.as_secs_f64(),
             },
@@ -458,6 +485,7 @@ impl Conductor {
                 run: None,
                 value: None,
                 throughput: None,
+                checkpoints: None,
                 crashed: Some(reason.clone()),
                 seconds: 0.0,
             },

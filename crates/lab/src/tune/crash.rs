@@ -41,11 +41,19 @@ pub struct CrashAudit {
     pub seconds: f64,
 }
 
+/// The stretch for windows of this length.
+pub(super) fn stretch(plan: &TunePlan) -> Duration {
+    plan.window.0.clamp(STRETCH, LONGEST)
+}
+
 /// Makes a fresh cluster with these settings, loads it, kills every process of its
 /// server with SIGKILL, starts it again and looks for what was acknowledged.
+///
+/// `stretch` is the time before each checkpoint and before the kill.
 pub(super) async fn crash(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
+    stretch: Duration,
 ) -> Result<CrashAudit, TuneError> {
     let owned = plan.clone();
     let cluster = aside(move || create(&owned, settings)).await?;
@@ -64,7 +72,6 @@ pub(super) async fn crash(
         let task = tokio::spawn(async move { write(&client, writer as i64, &count, &stop).await });
         writers.push((acknowledged, task));
     }
-    let stretch = plan.window.0.clamp(STRETCH, LONGEST);
     let mut checkpoints = 0;
     for _ in 0..CHECKPOINTS {
         tokio::time::sleep(stretch).await;
@@ -177,4 +184,27 @@ async fn recover(cluster: &Cluster, acknowledged: &[i64]) -> Result<(Duration, u
     drop(client);
     aside(move || Ok(server.stop_immediately()?)).await?;
     Ok((recovery, lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::plan::tests::plan;
+
+    async fn audited(settings: &[(&str, &str)]) -> CrashAudit {
+        let settings =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        crash(&plan(), settings.collect(), Duration::from_millis(400)).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_acknowledged_commit_survives_unless_commits_do_not_wait() {
+        let safe = audited(&[]).await;
+        assert!(safe.acknowledged > 0 && safe.checkpoints == CHECKPOINTS, "{safe:?}");
+        assert_eq!(safe.lost, 0, "{safe:?}");
+        // The audit must be able to see a loss: here one is certain.
+        let asynchronous =
+            audited(&[("synchronous_commit", "off"), ("wal_writer_delay", "10s")]).await;
+        assert!(asynchronous.lost > 0, "{asynchronous:?}");
+    }
 }

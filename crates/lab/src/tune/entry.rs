@@ -3,7 +3,7 @@
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_search::{Effect, Standing};
 
-use super::{Objective, TuneError, TuneState, levers, words};
+use super::{Objective, TuneError, TuneState, levers, plot, words};
 use crate::Lab;
 use crate::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
@@ -42,6 +42,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         runs: state.made.iter().filter_map(|made| made.run.clone()).collect(),
         experiments: vec![state.id.clone()],
         result: Some(words::verdict(state, objective)),
+        plots: plot::course(state, objective).into_iter().collect(),
         ..Entry::asking(format!(
             "What configuration is best for {} of {load}, and does configuration limit it?",
             objective.name()
@@ -143,5 +144,33 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             "What can be changed outside the configuration: the client, the schema, the machine?"
                 .to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::promote::tests::ended;
+
+    #[test]
+    fn the_account_has_question_change_effects_and_decision_and_is_given_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(directory.path().to_owned()));
+        let mut state = ended();
+        state.promoted = Some("config.env".to_owned());
+        let objective = state.plan.objective().unwrap();
+        let name = append(&lab, &state, &objective).unwrap();
+        assert_eq!(append(&lab, &state, &objective).unwrap(), name);
+        let contents = Journal::of(&lab).read().unwrap();
+        assert_eq!(contents.entries.len(), 1);
+        let entry = &contents.entries[0];
+        assert!(entry.baseline.as_ref().unwrap().contains("commit_delay = 5000"));
+        let delay = entry.changes.iter().find(|change| change.name == "commit_delay").unwrap();
+        assert_eq!((delay.from.as_deref(), delay.to.as_deref()), (Some("5000"), Some("0")));
+        let told: Vec<&str> = entry.effects.iter().map(|effect| effect.arm.as_str()).collect();
+        assert!(told.contains(&"the best found") && told.contains(&"the promoted on fresh data"));
+        assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
+        assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
+        assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
     }
 }

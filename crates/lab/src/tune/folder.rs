@@ -64,6 +64,11 @@ impl Folder {
         &self.path
     }
 
+    /// Removes it with all that is in it.
+    pub fn remove(self) -> Result<(), TuneError> {
+        fs::remove_dir_all(&self.path).map_err(TuneError::file("remove", &self.path))
+    }
+
     /// Keeps the state: whole on disk when this returns, or the one before.
     pub fn save(&self, state: &TuneState) -> Result<(), TuneError> {
         let path = self.path.join(STATE);

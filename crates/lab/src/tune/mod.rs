@@ -25,6 +25,7 @@ mod levers;
 mod notice;
 mod objective;
 mod plan;
+mod plot;
 mod probe;
 mod promote;
 mod space;
@@ -32,7 +33,7 @@ mod starts;
 mod state;
 mod words;
 
-pub use conduct::{begin, resume, show};
+pub use conduct::{begin, delete, resume, show};
 pub use confirm::Confirmation;
 pub use crash::CrashAudit;
 pub use error::TuneError;

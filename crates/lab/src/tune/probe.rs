@@ -8,6 +8,7 @@ use walwright_search::{Dimension, Domain};
 use walwright_server::RunningCluster;
 
 use super::embedded::{aside, start};
+use super::words::reason;
 use super::{TuneError, TunePlan};
 
 /// Positions that are written: one on each side of a range.
@@ -54,7 +55,7 @@ pub(super) async fn probe(
             // One of them keeps the server from starting: each alone tells which.
             for (name, value) in &written {
                 let one = shown(plan, vec![(name.clone(), value.clone())]).await;
-                alone.insert(name.clone(), one.map_err(|error| first_line(&error.to_string())));
+                alone.insert(name.clone(), one.map_err(|error| reason(&error.to_string())));
             }
         }
         dimensions.retain(|dimension| {
@@ -88,10 +89,6 @@ fn value(dimension: &Dimension, position: f64) -> String {
     dimension.at(position)
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
-}
-
 /// The settings of a fresh server with these values over the baseline's.
 async fn shown(
     plan: &TunePlan,
@@ -119,4 +116,38 @@ async fn read(server: &RunningCluster) -> Result<BTreeMap<String, Shown>, TuneEr
             (row.get::<_, String>(0).to_ascii_lowercase(), shown)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_catalog::parameter;
+    use walwright_search::Range;
+
+    use super::*;
+    use crate::tune::plan::tests::plan;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_does_not_come_back_as_it_was_written_is_not_searched() {
+        let of = |name: &str| Dimension::of(parameter(name).unwrap(), 18, Some(4e9)).unwrap();
+        let too_high = Dimension {
+            domain: Domain::Range(Range {
+                low: 1e6,
+                high: 3e6,
+                log: false,
+                whole: true,
+                unit: None,
+                special: Vec::new(),
+            }),
+            ..of("commit_siblings")
+        };
+        let mut sync = of("wal_compression");
+        sync.domain = Domain::Words(["off", "pglz", "snappy"].map(str::to_owned).to_vec());
+        let (left, dropped) =
+            probe(&plan(), vec![of("commit_delay"), too_high, sync]).await.unwrap();
+        let names: Vec<&str> = left.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["commit_delay", "wal_compression"]);
+        assert_eq!(left[1].domain, Domain::Words(["off", "pglz"].map(str::to_owned).to_vec()));
+        assert_eq!(dropped[0].name, "commit_siblings");
+        assert!(dropped[0].why.contains("does not start"), "{}", dropped[0].why);
+    }
 }

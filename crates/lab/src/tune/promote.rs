@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use walwright_catalog::{Entry, Origin, Profile, Proof, parameter};
+use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, parameter};
 use walwright_search::{Conclusion, Effect, Line, Standing};
 
 use super::{Objective, TuneError, TuneState, conduct, folder, words};
@@ -53,6 +53,7 @@ fn profile(
     for line in words::kept(end) {
         let mut entry = Entry::new(&line.name, &end.configuration[&line.name], None)?;
         entry.comments = vec![format!("# {}", reason(line))];
+        entry.comments.extend(whole_checkpoints(state, line));
         entry.proof = Some(Proof {
             experiment: format!("tune {}", state.id),
             effect: effect(&words::inverse(&line.without), objective),
@@ -87,6 +88,17 @@ fn profile(
         origin: Some(Origin { title, machine: Some(state.machine.clone()), date: Some(date) }),
         entries,
         trailer,
+    })
+}
+
+/// A doubt about a line that moves cost in time: what was measured must hold whole
+/// checkpoints to judge it.
+fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
+    let moves = parameter(&line.name).is_some_and(|p| p.class == DurabilityClass::T);
+    let least = state.confirmation.least_checkpoints();
+    let told = least.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"));
+    (moves && least.is_none_or(|least| least < 2.0)).then(|| {
+        format!("# it moves cost in time, and windows of the confirmation held {told} checkpoints")
     })
 }
 
@@ -127,5 +139,109 @@ fn date(state: &TuneState) -> String {
     match (day.get(..4), day.get(4..6), day.get(6..8)) {
         (Some(year), Some(month), Some(day)) => format!("{year}-{month}-{day}"),
         _ => day.to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use walwright_record::RunId;
+    use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start};
+
+    use super::*;
+    use crate::tune::confirm::Confirming;
+    use crate::tune::crash::CrashAudit;
+    use crate::tune::plan::tests::plan;
+    use crate::tune::state::Made;
+
+    /// A tune from `commit_delay` 5000 that has ended, without a server: half a second is
+    /// lost by the delay, nothing by anything else.
+    pub fn ended() -> TuneState {
+        let mut plan = plan();
+        for (name, value) in [("commit_delay", "5000"), ("max_connections", "60")] {
+            plan.settings.insert(name.to_owned(), value.to_owned());
+        }
+        let mut state = TuneState::new(plan);
+        let dimensions = ["commit_delay", "wal_writer_delay", "bgwriter_delay"]
+            .map(|name| Dimension::of(parameter(name).unwrap(), 18, None).unwrap());
+        let space = Space { dimensions: dimensions.to_vec() };
+        let baseline = space.configuration([("commit_delay", "5000")]).unwrap();
+        let starts =
+            vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
+        let options = Options { runs: 40, seed: 1, smallest_effect: 0.01, starts };
+        let mut searcher = Searcher::new(space, &baseline, options).unwrap();
+        while let Some(ask) = searcher.ask() {
+            let delay: f64 = ask.configuration["commit_delay"].parse().unwrap();
+            let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);
+            let score = 8.0 - delay / 5_000.0 + wobble;
+            searcher.tell(ask.trial, Outcome::score(score)).unwrap();
+            state.made.push(Made {
+                run: Some(RunId(format!("run-{}", ask.trial))),
+                value: Some(score.exp()),
+                throughput: Some(score.exp()),
+                checkpoints: None,
+                crashed: None,
+                seconds: 1.0,
+            });
+        }
+        state.searcher = Some(searcher);
+        for number in 0..10 {
+            let is_winner = matches!(number % 4, 1 | 2);
+            let wobble = 0.003 * f64::from(number % 3);
+            state.confirmation.made.push(Confirming {
+                is_winner,
+                pair: number / 2,
+                run: None,
+                score: Some(wobble + if is_winner { 8.0 } else { 7.0 }),
+                value: None,
+                checkpoints: Some(2.0),
+            });
+        }
+        state.machine = "2 processors".to_owned();
+        state.crash = Some(CrashAudit {
+            acknowledged: 1_000,
+            lost: 0,
+            checkpoints: 2,
+            recovery_seconds: 0.3,
+            replayed_bytes: Some(1),
+            seconds: 6.0,
+        });
+        state
+    }
+
+    fn text_of(state: &TuneState) -> Result<String, TuneError> {
+        text(state, &state.plan.objective().unwrap())
+    }
+
+    #[test]
+    fn the_file_reads_back_and_each_line_has_its_proof() {
+        let state = ended();
+        let text = text_of(&state).unwrap();
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+        let entry = |name: &str| profile.entries.iter().find(|e| e.parameter.name == name).unwrap();
+        let delay = entry("commit_delay");
+        assert_eq!(delay.value, "0");
+        let proof = delay.proof.as_ref().unwrap();
+        let effect = proof.effect.as_ref().unwrap();
+        // e to the one: 172 % more.
+        assert!((150.0..200.0).contains(&effect.percent) && effect.low > 100.0, "{effect:?}");
+        assert!(proof.experiment.contains(&state.id));
+        assert!(text.contains("5000 does harm"), "{text}");
+        let kept = entry("max_connections");
+        assert_eq!((kept.value.as_str(), &kept.proof), ("60", &None));
+        assert!(text.contains("none of them was lost") && text.contains("durability class"));
+    }
+
+    #[test]
+    fn what_did_not_replay_or_lost_commits_is_not_promoted() {
+        let mut state = ended();
+        for made in &mut state.confirmation.made {
+            made.score = Some(7.0 + 0.01 * f64::from(made.pair));
+        }
+        assert!(text_of(&state).unwrap_err().to_string().contains("fresh data"));
+        let mut state = ended();
+        state.crash.as_mut().unwrap().lost = 1;
+        assert!(text_of(&state).unwrap_err().to_string().contains("lost acknowledged commits"));
+        state.crash = None;
+        assert!(text_of(&state).is_err());
     }
 }

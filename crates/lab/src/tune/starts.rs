@@ -24,14 +24,20 @@ pub(super) fn diagnosed(diagnosis: &Diagnosis) -> BTreeMap<String, String> {
     settings
 }
 
-/// Settings that the review of the baseline's load would have otherwise.
-pub(super) fn advised(record: &Record) -> BTreeMap<String, String> {
+/// Settings that the review of the baseline's load would have otherwise. A group leader
+/// that waits at all is worth half a flush.
+pub(super) fn advised(record: &Record, summary: &Summary) -> BTreeMap<String, String> {
     let Some(input) = ReviewInput::of_record(record) else { return BTreeMap::new() };
     let items = review(&input).items.into_iter();
-    items
+    let mut advised: BTreeMap<String, String> = items
         .filter(|item| may_be_tried(&item.name) && ["S", "T"].contains(&item.class.as_str()))
         .filter_map(|item| Some((item.name, item.advised?)))
-        .collect()
+        .collect();
+    if let Some(flush) = summary.wal.as_ref().and_then(|wal| wal.mean_flush) {
+        let half = (flush.as_micros() / 2).clamp(10, 1_000).to_string();
+        advised.entry("commit_delay".to_owned()).or_insert(half);
+    }
+    advised
 }
 
 /// A setting with a range to search: others are a person's to decide.

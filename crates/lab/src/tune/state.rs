@@ -42,6 +42,8 @@ pub struct Made {
     pub value: Option<f64>,
     /// Transactions a second.
     pub throughput: Option<f64>,
+    /// Checkpoints completed in its window; `None` where that cannot be seen.
+    pub checkpoints: Option<f64>,
     /// Why it has no value.
     pub crashed: Option<String>,
     /// How long it took, in seconds.

@@ -4,8 +4,13 @@ use std::path::Path;
 
 use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
+use walwright_stats::Estimate;
 
-use super::{CrashAudit, Objective, TuneState};
+use super::{CrashAudit, Objective, TuneState, levers};
+
+/// Gains above this are worth a search wherever one asks: what excludes them says that
+/// configuration does not limit.
+const NO_LIMIT: f64 = 0.05;
 
 /// A change in percent, signed.
 pub fn change(relative: f64) -> String {
@@ -49,9 +54,16 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     };
     let gain = effect(&of_figure(&end.gain, objective));
     let name = objective.name();
+    let outside = outside(state, objective);
     if !end.is_gain {
+        let highest = end.gain.estimate().and_then(Estimate::high);
+        let excluded = highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
+        let claim = match excluded {
+            true => format!("Configuration does not limit {name} here"),
+            false => format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell"),
+        };
         return format!(
-            "Configuration does not limit {name} here: the best configuration found differs from the baseline by {gain} over {} blocks, which is no gain. What limits: {}",
+            "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. What limits: {}{outside}",
             end.blocks, state.cause.verdict
         );
     }
@@ -63,13 +75,25 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs on fresh data with another seed.",
+            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs on fresh data with another seed.{outside}",
             end.blocks
         ),
         (pairs, false) => format!(
             "{name} changed by {gain} over {} blocks, but on fresh data by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
             end.blocks
         ),
+    }
+}
+
+/// What was measured outside the configuration, as a sentence after others.
+fn outside(state: &TuneState, objective: &Objective) -> String {
+    let told: Vec<String> = levers::effects(&state.levers)
+        .into_iter()
+        .map(|(name, of)| format!("{name} {}", effect(&of_figure(&of, objective))))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" Outside the configuration: {}.", told.join("; ")),
     }
 }
 
@@ -112,7 +136,31 @@ pub(super) fn free_bytes(directory: &Path) -> Option<f64> {
     Some(found.blocks_available() as f64 * found.fragment_size() as f64)
 }
 
-/// The first line of a message.
-pub(super) fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
+/// The line of a message that says why: the server's own last word where there is one,
+/// else the first.
+pub(super) fn reason(text: &str) -> String {
+    let grave = |line: &&str| line.contains("FATAL:") || line.contains("PANIC:");
+    let line = text.lines().rev().find(grave).or_else(|| text.lines().next());
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_what_the_server_said() {
+        let text = "the server did not start: its log ends with:\nLOG:  starting\nFATAL:  too little";
+        assert_eq!(reason(text), "FATAL:  too little");
+        assert_eq!(reason("no transaction succeeds\nmore"), "no transaction succeeds");
+    }
+
+    #[test]
+    fn the_effect_of_having_is_the_inverse_of_that_of_not_having() {
+        let half = Estimate::symmetric(-0.5, 0.1, walwright_stats::Confidence::P95, walwright_stats::Method::PairedLogRatio);
+        let having = inverse(&Effect::Measured(half));
+        let estimate = having.estimate().unwrap();
+        assert!((estimate.center - 1.0).abs() < 1e-12 && having.is_gain());
+        assert_eq!(effect(&having), "+100.0 % [+66.7 %, +150.0 %]");
+    }
 }

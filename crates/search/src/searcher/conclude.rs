@@ -13,6 +13,8 @@ const FIXED_ARMS: usize = 2;
 /// Lines ablated at most: one to four parameters usually carry 95 % of a gain (Fawcett &
 /// Hoos, 2016).
 const MOST_LINES: usize = 8;
+/// Standard errors of a difference that can be told from nothing by a handful of blocks.
+const DETECTED: f64 = 2.3;
 /// Where no single line stands out of the noise, those are kept that make up this share
 /// of the gain.
 const CARRIED: f64 = 0.95;
@@ -83,7 +85,7 @@ impl Searcher {
         // Few runs: fewer arms before fewer blocks, but at least one and two blocks.
         let most = match room(PROVING_BLOCKS) {
             0 => room(2).min(1),
-            room => room.min(MOST_LINES),
+            room => room.min(MOST_LINES).min(self.resolved_arms(&winner, left, lines.len())),
         };
         let arms = grouped(lines, most);
         self.arms = vec![self.baseline.clone(), winner.clone()];
@@ -119,6 +121,25 @@ impl Searcher {
             ranked.find(|(configuration, _)| *configuration != self.baseline)
         });
         by_model.map_or_else(|| self.best_by_mean(), |(configuration, _)| configuration)
+    }
+
+    /// Arms of lines that leave enough blocks to tell half of the gain that is expected
+    /// from noise: lines that cannot be told apart are better left together.
+    fn resolved_arms(&self, winner: &Configuration, left: usize, lines: usize) -> usize {
+        let (Some(model), Some(sigma)) = (self.model(), self.sigma()) else { return lines };
+        let features = |c: &Configuration| self.space.features(c, &self.active);
+        let expected = match (self.mean_of(winner), self.baseline_score()) {
+            // The baseline may stand outside of what the model sees.
+            (Some(winner), Some(baseline)) if !self.differs_only_in_active(&self.baseline) => {
+                winner - baseline
+            }
+            _ => model.process.difference(&features(winner), &features(&self.baseline)).mean,
+        };
+        let told = |arms: usize| {
+            let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
+            DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
+        };
+        (1..=lines).rev().find(|arms| told(*arms)).unwrap_or(1)
     }
 
     /// What can be taken back of a configuration, the most important first by the model:
@@ -242,6 +263,10 @@ fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
     let alone = most.saturating_sub(undone_arms + rest_arm);
     let mut others = others.into_iter();
     arms.extend(others.by_ref().take(alone).map(|line| vec![line]));
+    if alone == 0 && undone_arms == 0 {
+        // All of them together would be the baseline again: the most important one stays.
+        others.next();
+    }
     let rest: Vec<Taken> = others.collect();
     if !rest.is_empty() && arms.len() < most {
         arms.push(rest);

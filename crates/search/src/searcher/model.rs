@@ -51,7 +51,7 @@ impl Searcher {
         }
         let mut rng = generator(self.options.seed, u64::from(self.next_id()));
         // Without a screening the model needs something to start from.
-        let blind = if self.screening.is_some() { 0 } else { (self.budget.search / 4).clamp(1, 5) };
+        let blind = if self.screening.is_some() { 0 } else { (self.budget.search / 4).clamp(1, 8) };
         if searched < blind {
             let next = self.space.sample(&self.reference, &self.active, &mut rng);
             self.plan(Purpose::Search, next);
@@ -183,7 +183,7 @@ impl Searcher {
         Some(Model { process, known })
     }
 
-    fn differs_only_in_active(&self, configuration: &Configuration) -> bool {
+    pub(super) fn differs_only_in_active(&self, configuration: &Configuration) -> bool {
         self.space
             .dimensions
             .iter()

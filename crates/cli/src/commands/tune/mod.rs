@@ -31,6 +31,12 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         result::print(&tune::show(lab, name)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(name) = &args.delete {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let id = runtime.block_on(tune::delete(lab, name))?;
+        output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let quiet = args.quiet;
     match args.resume.clone() {
         Some(name) => conducted(quiet, output, async |stop, watcher| {
