@@ -53,7 +53,10 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     finish(child);
 
     let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
-    assert_eq!((shown["phase"].as_str(), shown["measurements"].as_u64()), (Some("search"), Some(2)));
+    assert_eq!(
+        (shown["phase"].as_str(), shown["measurements"].as_u64()),
+        (Some("search"), Some(2))
+    );
     let first = shown["baseline"].as_f64().unwrap();
     assert!(shown["cause"]["verdict"].as_str().unwrap().contains("commit_delay"), "{shown}");
     let id = shown["id"].as_str().unwrap().to_owned();

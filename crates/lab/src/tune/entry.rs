@@ -1,7 +1,7 @@
 //! The journal's account of a tune.
 
 use walwright_catalog::{DurabilityClass, parameter};
-use walwright_search::{Effect, Standing};
+use walwright_search::Effect;
 
 use super::{Objective, TuneError, TuneState, levers, plot, words};
 use crate::Lab;
@@ -62,13 +62,14 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         let verdict = if end.is_gain { "proven" } else { "within noise" };
         tell("the best found".to_owned(), &end.gain, end.blocks, verdict);
         for line in &end.lines {
-            let verdict = match line.standing {
-                Standing::Proven | Standing::HarmUndone => "proven",
-                Standing::NotMeasured => continue,
-                _ => "within noise",
+            let verdict = |effect: &Effect| {
+                let stands = effect.is_gain() || effect.is_loss();
+                if stands { "proven" } else { "within noise" }
             };
-            let arm = format!("without {} = {}", line.name, line.value);
-            tell(arm, &line.without, end.blocks, verdict);
+            let arm = format!("{} = {} instead of {}", line.name, line.home, line.value);
+            tell(arm, &line.without, end.blocks, verdict(&line.without));
+            let arm = format!("{} = {} again", line.name, line.was);
+            tell(arm, &line.harm, end.blocks, verdict(&line.harm));
         }
         let confirmed = state.confirmed();
         let verdict = if confirmed.is_gain() { "proven" } else { "undecided" };

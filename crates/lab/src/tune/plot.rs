@@ -33,35 +33,47 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
     for tick in ticks(highest) {
         let at = y(tick);
         let right = WIDTH;
-        put(&mut out, format_args!(
-            r#"<line x1="{LEFT}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid" stroke="currentColor" stroke-opacity="0.15"/><text x="{:.1}" y="{:.1}" class="tick" text-anchor="end">{tick}</text>"#,
-            LEFT - 6.0,
-            at + 4.0
-        ));
+        put(
+            &mut out,
+            format_args!(
+                r#"<line x1="{LEFT}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid" stroke="currentColor" stroke-opacity="0.15"/><text x="{:.1}" y="{:.1}" class="tick" text-anchor="end">{tick}</text>"#,
+                LEFT - 6.0,
+                at + 4.0
+            ),
+        );
     }
     for (index, (trial, value)) in made.iter().enumerate() {
         let (mark, title) = (mark(&trial.purpose), title(trial, *value));
         match value {
-            Some(value) => put(&mut out, format_args!(
-                r#"<circle cx="{:.1}" cy="{:.1}" r="4" {mark}><title>{title}</title></circle>"#,
-                x(index),
-                y(*value)
-            )),
-            None => put(&mut out, format_args!(
-                r#"<text x="{:.1}" y="{BOTTOM}" text-anchor="middle" class="note">×<title>{title}</title></text>"#,
-                x(index)
-            )),
+            Some(value) => put(
+                &mut out,
+                format_args!(
+                    r#"<circle cx="{:.1}" cy="{:.1}" r="4" {mark}><title>{title}</title></circle>"#,
+                    x(index),
+                    y(*value)
+                ),
+            ),
+            None => put(
+                &mut out,
+                format_args!(
+                    r#"<text x="{:.1}" y="{BOTTOM}" text-anchor="middle" class="note">×<title>{title}</title></text>"#,
+                    x(index)
+                ),
+            ),
         }
     }
     let caption = format!(
         "{} of each measurement in order; hollow: the baseline, faint: start points and screening, full: search, races and ablation, ×: did not run",
         objective.name()
     );
-    put(&mut out, format_args!(
-        r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" class="tick quiet">{caption}</text></svg>"#,
-        f64::midpoint(LEFT, WIDTH),
-        HEIGHT - 10.0
-    ));
+    put(
+        &mut out,
+        format_args!(
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" class="tick quiet">{caption}</text></svg>"#,
+            f64::midpoint(LEFT, WIDTH),
+            HEIGHT - 10.0
+        ),
+    );
     Some(Plot { title: "The course of the search".to_owned(), svg: out })
 }
 

@@ -56,7 +56,7 @@ fn profile(
         entry.comments.extend(whole_checkpoints(state, line));
         entry.proof = Some(Proof {
             experiment: format!("tune {}", state.id),
-            effect: effect(&words::inverse(&line.without), objective),
+            effect: effect(&words::inverse(proof(line, end)), objective),
             machine: Some(state.machine.clone()),
             date: Some(date.clone()),
         });
@@ -91,6 +91,15 @@ fn profile(
     })
 }
 
+/// What proves the promoted value of a line: what its absence costs, or what the
+/// baseline's value costs.
+fn proof<'a>(line: &'a Line, end: &Conclusion) -> &'a Effect {
+    match end.configuration[&line.name] == line.home {
+        true => &line.harm,
+        false => &line.without,
+    }
+}
+
 /// A doubt about a line that moves cost in time: what was measured must hold whole
 /// checkpoints to judge it.
 fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
@@ -104,18 +113,18 @@ fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
 
 /// Why a line is there.
 fn reason(line: &Line) -> String {
+    let Line { home, was, .. } = line;
     match line.standing {
-        Standing::Proven => format!("instead of {}: worse without it", line.instead),
+        Standing::Proven => format!("worse with its default, {home}"),
         Standing::Carrying => format!(
-            "instead of {}: its own interval contains zero, but the gain needs it or its like",
-            line.instead
+            "instead of its default, {home}: its own interval contains zero, but the gain needs it or its like"
         ),
-        Standing::HarmUndone => format!("the default again: {} does harm", line.was),
+        Standing::HarmUndone => format!("the default again: {was} does harm"),
         Standing::HarmlessUndone => {
-            format!("the default again: {} makes no difference that could be seen", line.was)
+            format!("the default again: {was} makes no difference that could be seen")
         }
         Standing::Returned => {
-            format!("the default again, instead of {}: no difference seen", line.was)
+            format!("the default again, instead of {was}: no other value was better")
         }
         Standing::NotMeasured => "its own effect was not measured".to_owned(),
     }
@@ -165,8 +174,7 @@ pub(super) mod tests {
             .map(|name| Dimension::of(parameter(name).unwrap(), 18, None).unwrap());
         let space = Space { dimensions: dimensions.to_vec() };
         let baseline = space.configuration([("commit_delay", "5000")]).unwrap();
-        let starts =
-            vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
+        let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
         let options = Options { runs: 40, seed: 1, smallest_effect: 0.01, starts };
         let mut searcher = Searcher::new(space, &baseline, options).unwrap();
         while let Some(ask) = searcher.ask() {

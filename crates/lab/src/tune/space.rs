@@ -100,6 +100,19 @@ fn is_setting(of: &Parameter, major: u32) -> bool {
 
 /// What can corrupt is refused by name, and so is consent that means nothing.
 fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
+    for (name, value) in &plan.settings {
+        let Some(parameter) = parameter(name) else { continue };
+        let read = parameter.read(value);
+        if let Err(why) = read {
+            return Err(TuneError::Asked(format!("{name}: {why}")));
+        }
+        if parameter.class == DurabilityClass::X && parameter.class_of(value) == DurabilityClass::X
+        {
+            return Err(TuneError::Asked(format!(
+                "no server with {name} = {value} is tuned: a crash can corrupt its cluster"
+            )));
+        }
+    }
     for name in plan.consent.iter().chain(&plan.only) {
         match parameter(name).map(|p| p.class) {
             Some(DurabilityClass::X) => {

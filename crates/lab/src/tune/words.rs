@@ -57,10 +57,13 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let outside = outside(state, objective);
     if !end.is_gain {
         let highest = end.gain.estimate().and_then(Estimate::high);
-        let excluded = highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
+        let excluded =
+            highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
         let claim = match excluded {
             true => format!("Configuration does not limit {name} here"),
-            false => format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell"),
+            false => format!(
+                "No gain in {name} is proven, and none excluded: longer windows or more runs would tell"
+            ),
         };
         return format!(
             "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. What limits: {}{outside}",
@@ -150,14 +153,20 @@ mod tests {
 
     #[test]
     fn the_reason_is_what_the_server_said() {
-        let text = "the server did not start: its log ends with:\nLOG:  starting\nFATAL:  too little";
+        let text =
+            "the server did not start: its log ends with:\nLOG:  starting\nFATAL:  too little";
         assert_eq!(reason(text), "FATAL:  too little");
         assert_eq!(reason("no transaction succeeds\nmore"), "no transaction succeeds");
     }
 
     #[test]
     fn the_effect_of_having_is_the_inverse_of_that_of_not_having() {
-        let half = Estimate::symmetric(-0.5, 0.1, walwright_stats::Confidence::P95, walwright_stats::Method::PairedLogRatio);
+        let half = Estimate::symmetric(
+            -0.5,
+            0.1,
+            walwright_stats::Confidence::P95,
+            walwright_stats::Method::PairedLogRatio,
+        );
         let having = inverse(&Effect::Measured(half));
         let estimate = having.estimate().unwrap();
         assert!((estimate.center - 1.0).abs() < 1e-12 && having.is_gain());

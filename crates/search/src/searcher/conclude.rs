@@ -15,8 +15,9 @@ const FIXED_ARMS: usize = 2;
 const MOST_LINES: usize = 8;
 /// Standard errors of a difference that can be told from nothing by a handful of blocks.
 const DETECTED: f64 = 2.3;
-/// Where no single line stands out of the noise, those are kept that make up this share
-/// of the gain.
+/// Where the lines that stand out of the noise make up less than this share of the gain,
+const ENOUGH: f64 = 0.8;
+/// more are kept until they make up this one.
 const CARRIED: f64 = 0.95;
 
 /// What became of a line of the winner.
@@ -44,14 +45,18 @@ pub struct Line {
     pub name: String,
     /// The winner's value.
     pub value: String,
-    /// The value it was measured against, all else being the winner's.
-    pub instead: String,
+    /// Its default.
+    pub home: String,
     /// The baseline's value.
     pub was: String,
-    /// The change by taking it back.
+    /// The change by going back from the winner's value to the default, all else being
+    /// the winner's. Not measured where the winner has the default.
     pub without: Effect,
-    /// How many others were taken back with it in the same measurements.
+    /// How many others went back with it in the same measurements.
     pub together: usize,
+    /// The change by going back to the baseline's value, where that is no default: what
+    /// it costs.
+    pub harm: Effect,
     /// What became of it.
     pub standing: Standing,
 }
@@ -87,18 +92,15 @@ impl Searcher {
             0 => room(2).min(1),
             room => room.min(MOST_LINES).min(self.resolved_arms(&winner, left, lines.len())),
         };
-        let arms = grouped(lines, most);
         self.arms = vec![self.baseline.clone(), winner.clone()];
         self.lines.clear();
-        for arm in arms {
+        for arm in grouped(lines, most) {
             let mut without = winner.clone();
-            let mut names = Vec::new();
-            for line in arm {
-                without.insert(line.name.clone(), line.instead);
-                names.push(line.name);
+            for line in &arm {
+                without.insert(line.name.clone(), line.instead.clone());
             }
             self.arms.push(without);
-            self.lines.push(names);
+            self.lines.push(arm);
         }
         let blocks = (left / self.arms.len()).min(MOST_BLOCKS as usize) as u32;
         for block in 0..blocks {
@@ -143,30 +145,32 @@ impl Searcher {
     }
 
     /// What can be taken back of a configuration, the most important first by the model:
-    /// a value that is not the default goes to the default, a default that undoes the
-    /// baseline's value goes to that.
+    /// a value that is not the default goes to the default; where the baseline's value is
+    /// none either, that is tried too, to say what it costs.
     fn lines_of(&self, winner: &Configuration) -> Vec<Taken> {
         let model = self.model();
-        let mut lines: Vec<Taken> = self
-            .space
-            .changes(winner, &self.baseline)
-            .map(|(dimension, value)| {
-                let undoes = value == dimension.home;
-                let instead = match undoes {
-                    true => self.baseline[&dimension.name].clone(),
-                    false => dimension.home.clone(),
-                };
+        let mut lines: Vec<(f64, Taken)> = Vec::new();
+        for (dimension, value) in self.space.changes(winner, &self.baseline) {
+            let was = &self.baseline[&dimension.name];
+            let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
                 let loss = model.as_ref().map_or(0.0, |model| {
                     let features = |c: &Configuration| self.space.features(c, &self.active);
                     model.process.difference(&features(winner), &features(&without)).mean
                 });
-                Taken { name: dimension.name.clone(), instead, undoes, loss }
-            })
-            .collect();
-        lines.sort_by(|a, b| b.loss.total_cmp(&a.loss));
-        lines
+                let (name, instead) = (dimension.name.clone(), instead.clone());
+                lines.push((loss, Taken { name, instead, is_harm }));
+            };
+            if value != dimension.home {
+                add(&dimension.home, false);
+            }
+            if *was != dimension.home {
+                add(was, true);
+            }
+        }
+        lines.sort_by(|a, b| b.0.total_cmp(&a.0));
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 
     fn ablation_scores(&self) -> Ablation {
@@ -195,21 +199,29 @@ impl Searcher {
             .space
             .changes(&winner, &self.baseline)
             .map(|(dimension, value)| {
-                let arm = self.lines.iter().position(|names| names.contains(&dimension.name));
-                let without = arm.map_or(Effect::NotMeasured, |line| {
-                    ablation.effect(line + FIXED_ARMS, 1, noise)
-                });
-                let is_home = value == dimension.home;
-                let was = self.baseline[&dimension.name].clone();
-                let together = arm.map_or(0, |line| self.lines[line].len() - 1);
+                let of = |is_harm: bool| {
+                    let these = |arm: &Vec<Taken>| {
+                        arm.iter().any(|l| l.name == dimension.name && l.is_harm == is_harm)
+                    };
+                    let Some(arm) = self.lines.iter().position(these) else {
+                        return (Effect::NotMeasured, 0);
+                    };
+                    let together = self.lines[arm].len() - 1;
+                    (ablation.effect(arm + FIXED_ARMS, 1, noise), together)
+                };
+                let ((without, together), (harm, _)) = (of(false), of(true));
                 Line {
                     name: dimension.name.clone(),
-                    together,
                     value: value.to_owned(),
-                    instead: if is_home { was.clone() } else { dimension.home.clone() },
-                    was,
-                    standing: standing(&without, is_home),
+                    home: dimension.home.clone(),
+                    was: self.baseline[&dimension.name].clone(),
+                    standing: match value == dimension.home {
+                        true => undone(&harm),
+                        false => kept(&without),
+                    },
                     without,
+                    together,
+                    harm,
                 }
             })
             .collect();
@@ -221,7 +233,7 @@ impl Searcher {
         if is_gain {
             configuration = winner.clone();
             for line in lines.iter().filter(|line| line.standing == Standing::Returned) {
-                configuration.insert(line.name.clone(), line.instead.clone());
+                configuration.insert(line.name.clone(), line.home.clone());
             }
         }
         self.conclusion = Some(Conclusion {
@@ -237,33 +249,32 @@ impl Searcher {
     }
 }
 
-/// A line that can be taken back.
-struct Taken {
+/// Values that are taken back in one arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Taken {
     name: String,
     instead: String,
-    /// Whether it is a default that undoes a value of the baseline.
-    undoes: bool,
-    /// What the model expects to lose.
-    loss: f64,
+    /// Whether the baseline's value comes back, to say what it costs, and not the default.
+    is_harm: bool,
 }
 
 /// The arms of so many lines: each alone where there is room for all. Otherwise the
-/// values that were undone come first, since each is to be named, then the most important
-/// others, and the last arm takes back all the rest of them together.
+/// values of the baseline come first, since each is to be named, then the most important
+/// of the others, and the last arm takes back all the rest of those together.
 fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
     if lines.len() <= most {
         return lines.into_iter().map(|line| vec![line]).collect();
     }
-    let (undone, others): (Vec<Taken>, Vec<Taken>) =
-        lines.into_iter().partition(|line| line.undoes);
+    let (harms, others): (Vec<Taken>, Vec<Taken>) =
+        lines.into_iter().partition(|line| line.is_harm);
     let rest_arm = usize::from(!others.is_empty());
-    let undone_arms = undone.len().min(most.saturating_sub(rest_arm));
+    let harm_arms = harms.len().min(most.saturating_sub(rest_arm));
     let mut arms: Vec<Vec<Taken>> =
-        undone.into_iter().take(undone_arms).map(|line| vec![line]).collect();
-    let alone = most.saturating_sub(undone_arms + rest_arm);
+        harms.into_iter().take(harm_arms).map(|line| vec![line]).collect();
+    let alone = most.saturating_sub(harm_arms + rest_arm);
     let mut others = others.into_iter();
     arms.extend(others.by_ref().take(alone).map(|line| vec![line]));
-    if alone == 0 && undone_arms == 0 {
+    if alone == 0 && harm_arms == 0 {
         // All of them together would be the baseline again: the most important one stays.
         others.next();
     }
@@ -274,39 +285,94 @@ fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
     arms
 }
 
-fn standing(without: &Effect, is_home: bool) -> Standing {
-    let hurts = without.is_loss() || *without == Effect::Crashed;
-    match (without, is_home) {
-        (Effect::NotMeasured, _) => Standing::NotMeasured,
-        (_, true) if hurts => Standing::HarmUndone,
-        (_, true) => Standing::HarmlessUndone,
-        (_, false) if hurts => Standing::Proven,
-        (_, false) => Standing::Returned,
+fn hurts(effect: &Effect) -> bool {
+    effect.is_loss() || *effect == Effect::Crashed
+}
+
+/// A default that undoes the baseline's value, which costs this.
+fn undone(harm: &Effect) -> Standing {
+    match harm {
+        Effect::NotMeasured => Standing::NotMeasured,
+        harm if hurts(harm) => Standing::HarmUndone,
+        _ => Standing::HarmlessUndone,
     }
 }
 
-/// The logarithm of what a line is worth, an equal share of what was taken back with it;
-/// 0 where that is not known.
-fn worth(line: &Line) -> f64 {
-    let whole = line.without.estimate().map_or(0.0, |without| -without.center.ln_1p());
-    whole / (line.together + 1) as f64
+/// A value that is no default, without which this changes.
+fn kept(without: &Effect) -> Standing {
+    match without {
+        Effect::NotMeasured => Standing::NotMeasured,
+        without if hurts(without) => Standing::Proven,
+        _ => Standing::Returned,
+    }
 }
 
-/// A gain that is real must come from somewhere: lines that are worth something stay,
-/// largest first, until they and the proven ones make up most of it.
+/// The logarithm of what a line is worth, an equal share of what went back with it; 0
+/// where that is not known.
+fn worth(line: &Line) -> f64 {
+    let log = |effect: &Effect| effect.estimate().map(|change| -change.center.ln_1p());
+    let without = log(&line.without).map(|worth| worth / (line.together + 1) as f64);
+    without.or(log(&line.harm)).unwrap_or(0.0)
+}
+
+/// A gain that is real must come from somewhere: where the lines that stay make up too
+/// little of it, others that are worth something stay too, largest first, until they do.
 fn keep_what_carries(lines: &mut [Line], gain: &Effect) {
-    let wanted = CARRIED * gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
-    let mut carried: f64 = lines
-        .iter()
-        .filter(|line| !matches!(line.standing, Standing::Returned | Standing::NotMeasured))
-        .map(worth)
-        .sum();
+    let gain = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
+    let sum = |which: &dyn Fn(&Line) -> bool| -> f64 {
+        lines.iter().filter(|line| which(line)).map(worth).sum()
+    };
+    // What was not measured alone has what the measured ones leave of the gain.
+    let mut carried = match lines.iter().any(|line| line.standing == Standing::NotMeasured) {
+        true => gain - sum(&|line| line.standing == Standing::Returned).max(0.0),
+        false => sum(&|line| line.standing != Standing::Returned),
+    };
+    if carried >= ENOUGH * gain {
+        return;
+    }
     for line in lines.iter_mut().filter(|line| line.standing == Standing::Returned) {
         let worth = worth(line);
-        if carried >= wanted || worth <= 0.0 {
+        if carried >= CARRIED * gain || worth <= 0.0 {
             break;
         }
         line.standing = Standing::Carrying;
         carried += worth;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(name: &str, is_harm: bool) -> Taken {
+        Taken { name: name.to_owned(), instead: String::new(), is_harm }
+    }
+
+    fn names(arms: Vec<Vec<Taken>>) -> Vec<String> {
+        let name =
+            |arm: Vec<Taken>| arm.into_iter().map(|line| line.name).collect::<Vec<_>>().join("+");
+        arms.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn arms_name_what_harms_and_leave_the_rest_together() {
+        let lines = || {
+            vec![
+                taken("a", false),
+                taken("x", true),
+                taken("b", false),
+                taken("y", true),
+                taken("c", false),
+            ]
+        };
+        assert_eq!(names(grouped(lines(), 5)), ["a", "x", "b", "y", "c"]);
+        assert_eq!(names(grouped(lines(), 4)), ["x", "y", "a", "b+c"]);
+        assert_eq!(names(grouped(lines(), 3)), ["x", "y", "a+b+c"]);
+        assert_eq!(names(grouped(lines(), 1)), ["b+c"]);
+        let gains = || vec![taken("a", false), taken("b", false), taken("c", false)];
+        assert_eq!(names(grouped(gains(), 2)), ["a", "b+c"]);
+        // The first of them is what the winner has if the rest goes.
+        assert_eq!(names(grouped(gains(), 1)), ["b+c"]);
+        assert!(grouped(gains(), 0).is_empty());
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     Budget, Configuration, DimensionError, Hyper, Outcome, Purpose, Screening, Space, Trial,
 };
 
+use conclude::Taken;
 pub use conclude::{Conclusion, Line, Standing};
 use race::Race;
 
@@ -134,7 +135,7 @@ pub struct Searcher {
     /// The arms of the ablation: baseline, winner, winner minus one.
     arms: Vec<Configuration>,
     /// For each arm from the third, the dimensions it takes back.
-    lines: Vec<Vec<String>>,
+    lines: Vec<Vec<Taken>>,
     conclusion: Option<Conclusion>,
 }
 

@@ -103,7 +103,7 @@ fn a_mis_set_baseline_is_undone_and_the_harm_is_named() {
     assert!(truth(&end.configuration) >= truth(&space().home()) - 0.01);
     let delay = end.lines.iter().find(|line| line.name == "delay").unwrap();
     assert_eq!((delay.standing, &*delay.was, &*delay.value), (Standing::HarmUndone, "60", "0"));
-    let harm = delay.without.estimate().unwrap();
+    let harm = delay.harm.estimate().unwrap();
     assert!(harm.interval.unwrap().contains(f64::exp_m1(-0.9)), "{harm:?}");
     assert_eq!(end.lines[0].name, "delay", "largest first");
 }

@@ -47,7 +47,8 @@ fn text(state: &TuneState, objective: &Objective) -> String {
                     line.name.clone(),
                     line.was.clone(),
                     line.value.clone(),
-                    effect(&shown(&line.without, objective)),
+                    cell(&line.without, objective),
+                    cell(&line.harm, objective),
                     standing(line.standing).to_owned(),
                 ]);
             }
@@ -78,6 +79,14 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let _ = writeln!(out, "Journal:  {entry}");
     }
     out
+}
+
+/// An effect in a table, empty where there is none.
+fn cell(of: &Effect, objective: &Objective) -> String {
+    match of {
+        Effect::NotMeasured => String::new(),
+        of => effect(&shown(of, objective)),
+    }
 }
 
 /// What makes the result less certain.
@@ -119,7 +128,9 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
                 "name": line.name,
                 "baseline": line.was,
                 "found": line.value,
+                "default": line.home,
                 "without": effect_json(&line.without, objective),
+                "harm": effect_json(&line.harm, objective),
                 "standing": line.standing,
             })
         })
