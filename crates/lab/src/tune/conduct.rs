@@ -36,9 +36,9 @@ pub async fn begin(
 ) -> Result<TuneState, TuneError> {
     let state = TuneState::new(plan);
     let objective = state.plan.objective()?;
-    // Refused before anything is made.
-    let nothing = Surroundings { major: major(&state.plan), memory: None, free_disk: None };
-    space::dimensions(&state.plan, &nothing, &state.hints)?;
+    // Refused before anything is made; the size of the machine decides nothing here.
+    let any = Surroundings { major: major(&state.plan), memory: Some(1e12), free_disk: None };
+    space::dimensions(&state.plan, &any, &state.hints)?;
     let folder = Folder::create(lab, &state.id)?;
     folder.save(&state)?;
     Conductor::new(lab, folder, state, objective, stop, watcher)?.go().await

@@ -114,19 +114,19 @@ fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
 /// Why a line is there.
 fn reason(line: &Line) -> String {
     let Line { home, was, .. } = line;
-    match line.standing {
-        Standing::Proven => format!("worse with its default, {home}"),
-        Standing::Carrying => format!(
+    match (line.standing, &line.harm) {
+        (Standing::Proven, _) => format!("worse with its default, {home}"),
+        (Standing::Carrying, _) => format!(
             "instead of its default, {home}: its own interval contains zero, but the gain needs it or its like"
         ),
-        Standing::HarmUndone => format!("the default again: {was} does harm"),
-        Standing::HarmlessUndone => {
+        (_, harm) if harm.is_loss() || *harm == Effect::Crashed => {
+            format!("the default again: {was} does harm")
+        }
+        (_, Effect::Measured(_)) => {
             format!("the default again: {was} makes no difference that could be seen")
         }
-        Standing::Returned => {
-            format!("the default again, instead of {was}: no other value was better")
-        }
-        Standing::NotMeasured => "its own effect was not measured".to_owned(),
+        (Standing::NotMeasured, _) => "its own effect was not measured".to_owned(),
+        _ => format!("the default again, instead of {was}: no other value was better"),
     }
 }
 
