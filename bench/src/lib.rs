@@ -18,6 +18,7 @@ mod output;
 mod peers;
 mod pgbench;
 mod process;
+mod surfaces;
 mod walwright;
 
 pub use apart::{apart, together};
@@ -28,6 +29,7 @@ pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, run_measured};
+pub use surfaces::{Bench as SimulatedBench, Surface, surfaces};
 pub use walwright::Walwright;
 
 /// What one contender showed in one block.

@@ -7,6 +7,7 @@ mod observe;
 mod prove;
 mod run;
 mod storage;
+mod tune;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
+pub use tune::{PromoteArgs, TuneArgs};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -95,6 +97,10 @@ pub enum Command {
     Experiment(Box<ExperimentArgs>),
     /// Prove a finding: try what it advises beside the run as it was.
     Prove(Box<ProveArgs>),
+    /// Look for a better configuration and prove it, or say that configuration does not limit.
+    Tune(Box<TuneArgs>),
+    /// Write the configuration that a tune proved, as config.env.
+    Promote(PromoteArgs),
     /// List the runs of the lab.
     #[command(visible_alias = "list")]
     Runs,

@@ -33,6 +33,8 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Experiment(args)) => commands::experiment::execute(&lab, *args, output),
         Some(Command::Prove(args)) => commands::prove::execute(&lab, *args, output),
         Some(Command::Guard(args)) => commands::record::guard(&args),
+        Some(Command::Tune(args)) => commands::tune::execute(&lab, *args, output),
+        Some(Command::Promote(args)) => commands::tune::promote(&lab, &args, output),
         Some(Command::Runs) => commands::runs::list(&lab, output),
         Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),
         Some(Command::Diagnose(args)) => commands::diagnose::execute(&lab, &args, output),

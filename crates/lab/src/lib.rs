@@ -6,6 +6,7 @@
 //! [`experiment`] compares arms with a baseline, run by run from the same data.
 //! [`profile`] compares and applies configurations of every layer; [`ledger`] notes what
 //! is changed outside clusters of our own, so that it can be undone.
+//! [`tune`] looks for a configuration and proves it.
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record. [`sweep`] does a run at each of several client counts, from the same data.
 
@@ -23,6 +24,7 @@ mod run;
 mod stop;
 mod storage;
 mod sweep;
+pub mod tune;
 
 pub use attach::{
     CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,

@@ -19,5 +19,6 @@ pub mod run;
 pub mod runs;
 pub mod storage;
 pub mod sweep;
+pub mod tune;
 pub mod welcome;
 pub mod workload;

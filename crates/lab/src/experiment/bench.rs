@@ -301,7 +301,7 @@ impl Fnv {
 ///
 /// # Errors
 /// When it cannot be removed.
-pub(super) fn discard_named(name: &str) -> Result<(), ExperimentError> {
+pub(crate) fn discard_named(name: &str) -> Result<(), ExperimentError> {
     discard(&Places::open(None)?.root().join(SNAPSHOTS).join(name))
 }
 

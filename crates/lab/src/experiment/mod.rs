@@ -29,6 +29,7 @@ mod time;
 mod words;
 
 pub use arms::{ArmPlan, Arms, Design, arms};
+pub(crate) use bench::discard_named;
 pub use bench::{Bench, BenchPlan, Measured};
 pub use configuration::{Configuration, Postgres};
 pub use durability::Consent;

@@ -1,0 +1,124 @@
+//! Arguments of `walwright tune` and `walwright promote`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{pair, some_time};
+
+/// `walwright tune`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright tune                                      tpcb, throughput, 60 measurements of 20 s
+  walwright tune --set shared_buffers=16MB --for 2h   from a server set like this, within two hours
+  walwright tune --objective p99@2500                 99th percentile at 2,500 transactions a second
+  walwright tune --objective wal-bytes                WAL of a transaction, throughput kept
+  walwright tune --objective ':wal_bytes + 1e6 * :latency_p99'    a cost of your own; less is better
+  walwright tune --consent synchronous_commit         let it weigh what may lose commits
+  walwright tune --client                             also measure the client's protocol and round trips
+  walwright tune --resume                             go on with one that was stopped or killed
+  walwright promote --output config.env               write the configuration that was proven
+Durability never falls below the baseline's without --consent; fsync and full_page_writes stay on.
+Two measurements differ by noise alone: take windows long enough that a run repeats within a few
+percent (walwright compare tells), and more measurements for more parameters.")]
+pub struct TuneArgs {
+    /// What is to become better: throughput, p99@RATE (any percentile at an offered rate), wal-bytes,
+    /// the name of a figure, or a cost made of figures.
+    #[arg(long, value_name = "WHAT", default_value = "throughput", help_heading = "What is tuned")]
+    pub objective: String,
+    /// A built-in workload (see `walwright workload list`) or a workload directory. The default
+    /// is tpcb.
+    #[arg(short, long, value_name = "NAME|DIR", help_heading = "What is tuned")]
+    pub workload: Option<String>,
+    /// A pgbench script; `@N` gives its weight. May be repeated.
+    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", help_heading = "What is tuned")]
+    pub file: Vec<String>,
+    /// Scale factor: how much data. The default is the workload's own.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is tuned")]
+    pub scale: Option<u32>,
+    /// An option of the workload, such as partial_index=off.
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
+    pub option: Vec<(String, String)>,
+    /// A script variable, as pgbench -D.
+    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
+    pub define: Vec<(String, String)>,
+    /// Client connections, 1 to 5000. The default is the workload's own.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "What is tuned")]
+    pub clients: Option<u32>,
+    /// A setting of the baseline, which is PostgreSQL's default otherwise. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
+    pub set: Vec<(String, String)>,
+    /// Major version of the PostgreSQL to fetch and start: 14 to 18.
+    #[arg(long, value_name = "MAJOR", default_value = "18", help_heading = "What is tuned")]
+    pub pg: String,
+    /// Directory of PostgreSQL binaries to use instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "pg", help_heading = "What is tuned")]
+    pub pg_bin: Option<PathBuf>,
+
+    /// Allow a setting that may lose committed data, by name. May be repeated.
+    #[arg(long, value_name = "NAME", help_heading = "What may be changed")]
+    pub consent: Vec<String>,
+    /// Search these parameters and no others. May be repeated.
+    #[arg(long, value_name = "NAME", help_heading = "What may be changed")]
+    pub only: Vec<String>,
+    /// Also measure options of the client: protocol and round trips. They are reported, not promoted.
+    #[arg(long, help_heading = "What may be changed")]
+    pub client: bool,
+
+    /// Measurements of the search, 8 or more; the confirmation takes up to 10 more.
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000), help_heading = "How long")]
+    pub runs: u32,
+    /// Instead: as many as fit in this time, the confirmation included.
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time, conflicts_with = "runs", help_heading = "How long")]
+    pub time: Option<Duration>,
+    /// Length of each measured window.
+    #[arg(short = 'T', long, default_value = "20s", value_name = "TIME", value_parser = some_time, help_heading = "How long")]
+    pub duration: Duration,
+    /// Load before each window. The default is a quarter of it, 1 to 10 s.
+    #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
+    pub warmup: Option<Duration>,
+    /// Length of each window of the confirmation. The default is twice that of a measurement; two
+    /// checkpoints should fit in it when WAL sizes are searched.
+    #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
+    pub confirm_duration: Option<Duration>,
+    /// Change that is worth anything at all, in percent.
+    #[arg(long, default_value_t = 1.0, value_name = "PERCENT", help_heading = "How long")]
+    pub worth: f64,
+
+    /// Go on with a tune: its name, the beginning or end of it; the latest without one.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", help_heading = "Which tune")]
+    pub resume: Option<String>,
+    /// Show a tune again; the latest without a name.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "resume", help_heading = "Which tune")]
+    pub show: Option<String>,
+    /// List the tunes of the lab.
+    #[arg(long, conflicts_with_all = ["resume", "show"], help_heading = "Which tune")]
+    pub list: bool,
+    /// Delete a tune and the data it left; its records and its entry in the journal stay.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "show", "list"], help_heading = "Which tune")]
+    pub delete: Option<String>,
+    /// Seed of the search and of the load; drawn where not given.
+    #[arg(long, value_name = "N", help_heading = "Which tune")]
+    pub seed: Option<u64>,
+    /// Only the result.
+    #[arg(short, long, help_heading = "Which tune")]
+    pub quiet: bool,
+}
+
+/// `walwright promote`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright promote                                   what the latest tune proved, into ./config.env
+  walwright promote 20261121-0721 --output prod.env   of another tune, by the beginning of its name
+The file holds each value with what proves it; `walwright config` checks, exports and applies it.")]
+pub struct PromoteArgs {
+    /// A tune: `latest`, its name, or the beginning or end of the name.
+    #[arg(default_value = "latest", value_name = "TUNE")]
+    pub tune: String,
+    /// Where to write it.
+    #[arg(short, long, default_value = "config.env", value_name = "FILE")]
+    pub output: PathBuf,
+}

@@ -1,0 +1,135 @@
+//! `walwright tune` and `walwright promote`.
+
+mod result;
+mod watch;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::json;
+use walwright_lab::experiment::{Length, LoadChange, Postgres};
+use walwright_lab::tune::{self, Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
+use walwright_lab::{Lab, Stop};
+
+use crate::args::{PromoteArgs, TuneArgs};
+use crate::commands::command_line;
+use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::output::{Output, exit};
+
+/// Tunes, goes on, or shows.
+pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let names = tune::list(lab)?;
+        output.result(&names, || {
+            if names.is_empty() { "no tunes yet\n".to_owned() } else { names.join("\n") + "\n" }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &args.show {
+        result::print(&tune::show(lab, name)?, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &args.delete {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let id = runtime.block_on(tune::delete(lab, name))?;
+        output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let quiet = args.quiet;
+    match args.resume.clone() {
+        Some(name) => conducted(quiet, output, async |stop, watcher| {
+            tune::resume(lab, &name, &stop, &watcher).await
+        }),
+        None => {
+            let plan = plan(args);
+            conducted(quiet, output, async |stop, watcher| {
+                tune::begin(lab, plan, &stop, &watcher).await
+            })
+        }
+    }
+}
+
+/// Writes the configuration of a tune.
+pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let state = tune::promote(lab, &args.tune, &args.output)?;
+    let path = args.output.display().to_string();
+    output.result(&json!({ "tune": state.id, "written": path }), || {
+        format!("wrote {path}, as tune {} proved it\n", state.id)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Works until the tune has ended or is stopped, and shows what it came to.
+fn conducted(
+    quiet: bool,
+    output: &Output,
+    work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let stop = Stop::new();
+    let watcher: Arc<dyn TuneWatcher> =
+        if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
+    let ended = runtime.block_on(async {
+        tokio::spawn(stop_on_signal(stop.clone()));
+        work(stop, watcher).await
+    });
+    runtime.shutdown_timeout(FAREWELL);
+    match ended {
+        Ok(state) => {
+            result::print(&state, output)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            let interrupted = error.is_interruption();
+            let code = output.fail(&error.into());
+            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
+        }
+    }
+}
+
+/// The default warm-up: a quarter of the window.
+fn warm_up(window: Duration) -> Duration {
+    (window / 4).clamp(Duration::from_secs(1), Duration::from_secs(10))
+}
+
+fn plan(args: TuneArgs) -> TunePlan {
+    let drawn = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        // JSON readers keep 53 bits of a number.
+        now.map_or(1, |since| since.as_micros() as u64 & 0xFFFF_FFFF)
+    };
+    TunePlan {
+        objective: args.objective,
+        workload: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
+        files: args.file,
+        scale: args.scale,
+        options: args.option,
+        define: args.define,
+        load: LoadChange { clients: args.clients, ..LoadChange::default() },
+        settings: args
+            .set
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .collect(),
+        postgres: Some(match args.pg_bin {
+            Some(directory) => Postgres::BinDir(directory),
+            None => Postgres::Major(args.pg),
+        }),
+        window: Length(args.duration),
+        warm_up: Length(args.warmup.unwrap_or_else(|| warm_up(args.duration))),
+        budget: args.time.map_or(Budget::Runs(args.runs), |time| Budget::Time(Length(time))),
+        consent: args.consent,
+        only: args.only,
+        client: args.client,
+        confirm_window: Length(args.confirm_duration.unwrap_or(args.duration * 2)),
+        smallest_effect: (args.worth / 100.0).max(0.0),
+        seed: args.seed.unwrap_or_else(drawn),
+        command: command_line::command_line(),
+    }
+}

@@ -1,0 +1,163 @@
+//! What a tune came to, as text and as JSON.
+
+use std::fmt::Write;
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+use walwright_lab::tune::{Objective, TuneState, effect, lever_effects, shown, verdict};
+use walwright_search::{Effect, Searcher, Standing};
+
+use crate::output::Output;
+
+/// Prints a tune.
+pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
+    let objective = state.plan.objective()?;
+    output.result(&summary(state, &objective), || text(state, &objective))
+}
+
+/// What became of a line, in words.
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Proven => "kept: worse without it",
+        Standing::Carrying => "kept: the gain needs it or its like",
+        Standing::Returned => "returned to its default: no difference seen",
+        Standing::HarmUndone => "undone: it did harm",
+        Standing::HarmlessUndone => "undone: no difference seen",
+        Standing::NotMeasured => "not ablated",
+    }
+}
+
+fn text(state: &TuneState, objective: &Objective) -> String {
+    let mut out = String::new();
+    let load = state.plan.workload.as_deref().unwrap_or("own scripts");
+    let _ = writeln!(out, "tune {} of {load}, objective {}", state.id, state.plan.objective);
+    let _ = writeln!(out, "\n{}", verdict(state, objective));
+    if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion) {
+        if !end.lines.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header([
+                "parameter",
+                "baseline",
+                "found",
+                "taken back",
+                "so it is",
+            ]);
+            for line in &end.lines {
+                table.add_row([
+                    line.name.clone(),
+                    line.was.clone(),
+                    line.value.clone(),
+                    cell(&line.without, objective),
+                    cell(&line.harm, objective),
+                    standing(line.standing).to_owned(),
+                ]);
+            }
+            let _ = writeln!(out, "\n{}", table.trim_fmt());
+        }
+    }
+    let levers = lever_effects(state);
+    if !levers.is_empty() {
+        let _ = writeln!(out, "\nOutside the configuration");
+        for (name, of) in levers {
+            let _ = writeln!(out, "  {name}: {}", effect(&shown(&of, objective)));
+        }
+    }
+    for warning in warnings(state) {
+        let _ = writeln!(out, "\n! {warning}");
+    }
+    if let Some(audit) = &state.crash {
+        let _ = writeln!(
+            out,
+            "\nKilled under load: {} acknowledged commits, {} lost; recovered in {:.2} s",
+            audit.acknowledged, audit.lost, audit.recovery_seconds
+        );
+    }
+    if let Some(path) = &state.promoted {
+        let _ = writeln!(out, "\nPromoted: {path}");
+    }
+    if let Some(entry) = &state.entry {
+        let _ = writeln!(out, "Journal:  {entry}");
+    }
+    out
+}
+
+/// An effect in a table, empty where there is none.
+fn cell(of: &Effect, objective: &Objective) -> String {
+    match of {
+        Effect::NotMeasured => String::new(),
+        of => effect(&shown(of, objective)),
+    }
+}
+
+/// What makes the result less certain.
+fn warnings(state: &TuneState) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let checkpoints = state.confirmation.least_checkpoints();
+    if state.confirmation.pairs() > 0 && checkpoints.is_none_or(|least| least < 2.0) {
+        warnings.push(format!(
+            "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: confirm with a longer --confirm-duration",
+            checkpoints.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"))
+        ));
+    }
+    let crashed = state.made.iter().filter(|made| made.crashed.is_some()).count();
+    if crashed > 0 {
+        warnings.push(format!("{crashed} of the configurations tried did not run"));
+    }
+    warnings
+}
+
+fn effect_json(of: &Effect, objective: &Objective) -> Value {
+    let effect = shown(of, objective);
+    match effect.estimate() {
+        Some(estimate) => json!({
+            "change": estimate.center,
+            "low": estimate.low(),
+            "high": estimate.high(),
+        }),
+        None => Value::Null,
+    }
+}
+
+fn summary(state: &TuneState, objective: &Objective) -> Value {
+    let end = state.searcher.as_ref().and_then(Searcher::conclusion);
+    let lines: Vec<Value> = end
+        .iter()
+        .flat_map(|end| &end.lines)
+        .map(|line| {
+            json!({
+                "name": line.name,
+                "baseline": line.was,
+                "found": line.value,
+                "default": line.home,
+                "without": effect_json(&line.without, objective),
+                "harm": effect_json(&line.harm, objective),
+                "standing": line.standing,
+            })
+        })
+        .collect();
+    let levers: Vec<Value> = lever_effects(state)
+        .iter()
+        .map(|(name, of)| json!({ "name": name, "effect": effect_json(of, objective) }))
+        .collect();
+    json!({
+        "id": state.id,
+        "phase": state.phase,
+        "objective": state.plan.objective,
+        "baseline": state.baseline_value(),
+        "verdict": verdict(state, objective),
+        "is_gain": end.map(|end| end.is_gain),
+        "gain": end.map(|end| effect_json(&end.gain, objective)),
+        "confirmed": effect_json(&state.confirmed(), objective),
+        "confirming_pairs": state.confirmation.pairs(),
+        "configuration": end.map(|end| &end.configuration),
+        "lines": lines,
+        "levers": levers,
+        "cause": state.cause,
+        "crash": state.crash,
+        "measurements": state.made.len(),
+        "warnings": warnings(state),
+        "dropped": state.dropped,
+        "promoted": state.promoted,
+        "journal": state.entry,
+    })
+}

@@ -1,0 +1,152 @@
+//! A tune on disk: a directory of the lab from which a killed one goes on.
+//!
+//! ```text
+//! LAB/tunes/ID/
+//!   state.json    all that is known; replaced whole after each measurement
+//!   config.env    the promoted configuration, at the end
+//!   lock          held by the process that runs it
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{TuneError, TuneState};
+use crate::Lab;
+
+const DIRECTORY: &str = "tunes";
+const STATE: &str = "state.json";
+const NEW: &str = "state.json.new";
+const LOCK: &str = "lock";
+
+/// A tune's directory, held by this process.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Unlocked when it is closed, however this process ends.
+    _lock: File,
+}
+
+impl Folder {
+    /// The directory of a new tune.
+    pub fn create(lab: &Lab, id: &str) -> Result<Folder, TuneError> {
+        let path = directory(lab).join(id);
+        fs::create_dir_all(&path).map_err(TuneError::file("create", &path))?;
+        Folder::hold(path, id)
+    }
+
+    /// The directory of a tune that is there.
+    pub fn open(lab: &Lab, id: &str) -> Result<Folder, TuneError> {
+        let path = directory(lab).join(id);
+        if !path.join(STATE).is_file() {
+            return Err(TuneError::NoSuchTune(id.to_owned()));
+        }
+        Folder::hold(path, id)
+    }
+
+    fn hold(path: PathBuf, id: &str) -> Result<Folder, TuneError> {
+        let lock_path = path.join(LOCK);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(TuneError::file("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Folder { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(TuneError::Held(id.to_owned())),
+            Err(TryLockError::Error(source)) => Err(TuneError::file("lock", &lock_path)(source)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it with all that is in it.
+    pub fn remove(self) -> Result<(), TuneError> {
+        fs::remove_dir_all(&self.path).map_err(TuneError::file("remove", &self.path))
+    }
+
+    /// Keeps the state: whole on disk when this returns, or the one before.
+    pub fn save(&self, state: &TuneState) -> Result<(), TuneError> {
+        let path = self.path.join(STATE);
+        let text = serde_json::to_vec_pretty(state)
+            .map_err(|error| TuneError::file("write", &path)(error.into()))?;
+        self.replace(NEW, STATE, &text)
+    }
+
+    /// Writes a file of the tune whole.
+    pub fn replace(&self, new: &str, name: &str, bytes: &[u8]) -> Result<(), TuneError> {
+        let (new, path) = (self.path.join(new), self.path.join(name));
+        let written = File::create(&new).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        written.map_err(TuneError::file("write", &new))?;
+        fs::rename(&new, &path).map_err(TuneError::file("create", &path))?;
+        File::open(&self.path)
+            .and_then(|directory| directory.sync_all())
+            .map_err(TuneError::file("flush", &self.path))
+    }
+}
+
+fn directory(lab: &Lab) -> PathBuf {
+    lab.directory().join(DIRECTORY)
+}
+
+/// The state of a tune, as it was kept last.
+pub(super) fn read(lab: &Lab, id: &str) -> Result<TuneState, TuneError> {
+    let path = directory(lab).join(id).join(STATE);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(TuneError::NoSuchTune(id.to_owned()));
+        }
+        Err(error) => return Err(TuneError::file("read", &path)(error)),
+    };
+    serde_json::from_slice(&text)
+        .map_err(|error| TuneError::State { path, what: error.to_string() })
+}
+
+/// Names of the tunes of a lab, oldest first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn list(lab: &Lab) -> Result<Vec<String>, TuneError> {
+    let directory = directory(lab);
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(TuneError::file("read", &directory)(error)),
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| entry.path().join(STATE).is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The tune a person means: `latest`, a name, or the beginning or end of one.
+pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
+    let names = list(lab)?;
+    let none = || TuneError::NoSuchTune(name.to_owned());
+    if name == "latest" {
+        return names.last().cloned().ok_or_else(none);
+    }
+    if let Some(exact) = names.iter().find(|known| *known == name) {
+        return Ok(exact.clone());
+    }
+    let fits: Vec<&String> = names
+        .iter()
+        .filter(|known| !name.is_empty() && (known.starts_with(name) || known.ends_with(name)))
+        .collect();
+    match fits[..] {
+        [only] => Ok(only.clone()),
+        [] => Err(none()),
+        _ => Err(TuneError::Asked(format!("'{name}' fits several tunes; give more of the name"))),
+    }
+}

@@ -1,0 +1,48 @@
+//! Tuning: from a server and a load to a configuration with a proof of each line, or to
+//! the statement that configuration is not what limits.
+//!
+//! The mathematics lives in `walwright_search`; one configuration is measured by the
+//! bench of [`crate::experiment`]. Here is what lies between and around them:
+//!
+//! - [`TunePlan`] is what a person asks for; [`Objective`] what is to become better;
+//! - `space` names the parameters to search, `probe` writes each and reads it back,
+//!   `starts` takes first guesses from rules and from the diagnosis of the baseline;
+//! - `conduct` asks the search, measures and tells, from a state on disk that a killed
+//!   tune goes on from ([`begin`], [`resume`]);
+//! - `levers` measures what lies outside the configuration, where that is consented to;
+//! - `confirm` measures the winner against the baseline again on fresh data, `crash`
+//!   kills its server and audits what it had acknowledged;
+//! - `promote` writes `config.env`, `entry` the journal's account.
+
+mod conduct;
+mod confirm;
+mod crash;
+mod embedded;
+mod entry;
+mod error;
+mod folder;
+mod levers;
+mod notice;
+mod objective;
+mod plan;
+mod plot;
+mod probe;
+mod promote;
+mod space;
+mod starts;
+mod state;
+mod words;
+
+pub use conduct::{begin, delete, resume, show};
+pub use confirm::Confirmation;
+pub use crash::CrashAudit;
+pub use error::TuneError;
+pub use folder::list;
+pub use levers::{Lever, effects_of as lever_effects};
+pub use notice::{TuneNotice, TuneWatcher, Unwatched};
+pub use objective::Objective;
+pub use plan::{Budget, TunePlan};
+pub use probe::Dropped;
+pub use promote::promote;
+pub use state::{Phase, TuneState};
+pub use words::{change, effect, of_figure as shown, verdict};

@@ -1,0 +1,194 @@
+//! What a tune is asked to do.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use walwright_record::Schedule;
+
+use super::{Objective, TuneError};
+use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, Postgres};
+use crate::{LoadChoice, ProbePlan, WorkloadPlan};
+
+/// What one measurement takes beside warm-up and window: restoring, starting, probing,
+/// summing up.
+const OVERHEAD: Duration = Duration::from_secs(5);
+/// Ticks of wait events a second: enough for the diagnosis, cheap enough for all.
+const WAITS_HZ: u32 = 10;
+/// Measurements that confirm the winner, at most and at least.
+const CONFIRMING: (u32, u32) = (6, 10);
+
+/// How long a tune may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// So many measurements, the confirmation not counted.
+    Runs(u32),
+    /// So long, the confirmation counted.
+    Time(Length),
+}
+
+/// Everything a person can choose about a tune. Kept with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TunePlan {
+    /// What is to become better, as [`Objective::parse`] reads it.
+    pub objective: String,
+    /// A built-in workload or a directory.
+    pub workload: Option<String>,
+    /// Scripts in place of the workload's own.
+    pub files: Vec<String>,
+    /// Scale factor.
+    pub scale: Option<u32>,
+    /// Options of the workload.
+    pub options: Vec<(String, String)>,
+    /// Script variables.
+    pub define: Vec<(String, String)>,
+    /// How the load is driven, where not as the workload has it.
+    pub load: LoadChange,
+    /// The baseline's settings.
+    pub settings: BTreeMap<String, String>,
+    /// PostgreSQL.
+    pub postgres: Option<Postgres>,
+    /// Length of each measured window.
+    pub window: Length,
+    /// Load before each window.
+    pub warm_up: Length,
+    /// How long it may go on.
+    pub budget: Budget,
+    /// Settings that may lower durability, by name.
+    pub consent: Vec<String>,
+    /// Parameters to search and no others; empty for all that bear on writes.
+    pub only: Vec<String>,
+    /// Whether options of the client may be measured too.
+    pub client: bool,
+    /// Length of each window of the confirmation.
+    pub confirm_window: Length,
+    /// Relative change that is worth anything at all.
+    pub smallest_effect: f64,
+    /// The same seed and the same figures make the same tune.
+    pub seed: u64,
+    /// The command line, without secrets.
+    pub command: String,
+}
+
+impl TunePlan {
+    /// Checks what no part shows alone.
+    ///
+    /// # Errors
+    /// When the objective is none or lengths make no sense.
+    pub fn objective(&self) -> Result<Objective, TuneError> {
+        let objective = Objective::parse(&self.objective)?;
+        if self.window.0.is_zero() {
+            return Err(TuneError::Asked("a measured window needs a length".to_owned()));
+        }
+        Ok(objective)
+    }
+
+    /// Measurements of the search.
+    pub fn runs(&self) -> u32 {
+        match self.budget {
+            Budget::Runs(runs) => runs.max(walwright_search::Budget::LEAST),
+            Budget::Time(length) => {
+                let confirming = self.confirm_window.0 + self.warm_up.0 + OVERHEAD;
+                let left = length.0.saturating_sub(confirming * CONFIRMING.1);
+                let runs = left.as_secs_f64() / self.per_run().as_secs_f64();
+                (runs as u32).max(walwright_search::Budget::LEAST)
+            }
+        }
+    }
+
+    /// What one measurement takes, before any has told.
+    pub fn per_run(&self) -> Duration {
+        self.warm_up.0 + self.window.0 + OVERHEAD
+    }
+
+    /// Pairs of measurements that confirm the winner.
+    pub fn confirming_pairs(&self) -> u32 {
+        (self.runs() / 6).clamp(CONFIRMING.0, CONFIRMING.1) / 2
+    }
+
+    /// What is measured on, with windows of this length.
+    pub(super) fn bench(&self, objective: &Objective, window: Length) -> BenchPlan {
+        let load = LoadChange { rate: objective.rate, ..LoadChange::default() };
+        BenchPlan {
+            workload: WorkloadPlan {
+                name: self.workload.clone(),
+                files: self.files.clone(),
+                scale: self.scale,
+                options: self.options.clone(),
+                define: self.define.clone(),
+            },
+            load: LoadChoice {
+                clients: None,
+                threads: None,
+                protocol: None,
+                mode: walwright_driver::Mode::Faithful,
+                schedule: Schedule::Closed { think: None },
+                ramp: Duration::ZERO,
+                max_tries: 1,
+                seed: None,
+                duration: window.0,
+                warm_up: Some(self.warm_up.0),
+            },
+            base: Configuration {
+                settings: self.settings.clone(),
+                load: load.over(&self.load),
+                postgres: self.postgres.clone(),
+                ..Configuration::default()
+            },
+            probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
+            load_jobs: None,
+            command: self.command.clone(),
+        }
+    }
+
+    /// Major version and binaries.
+    pub(super) fn install(&self) -> (String, Option<PathBuf>) {
+        match &self.postgres {
+            Some(Postgres::Major(major)) => (major.clone(), None),
+            Some(Postgres::BinDir(directory)) => ("18".to_owned(), Some(directory.clone())),
+            None => ("18".to_owned(), None),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A plan of 60 measurements of 10 s.
+    pub fn plan() -> TunePlan {
+        TunePlan {
+            objective: "throughput".to_owned(),
+            workload: Some("tpcb".to_owned()),
+            files: Vec::new(),
+            scale: Some(1),
+            options: Vec::new(),
+            define: Vec::new(),
+            load: LoadChange::default(),
+            settings: BTreeMap::new(),
+            postgres: None,
+            window: Length(Duration::from_secs(10)),
+            warm_up: Length(Duration::from_secs(2)),
+            budget: Budget::Runs(60),
+            consent: Vec::new(),
+            only: Vec::new(),
+            client: false,
+            confirm_window: Length(Duration::from_secs(20)),
+            smallest_effect: 0.01,
+            seed: 1,
+            command: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_time_becomes_a_number_of_measurements() {
+        let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
+        // 17 s each, and ten of 27 s to confirm.
+        assert_eq!(hour.runs(), 195);
+        let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
+        assert_eq!(short.runs(), walwright_search::Budget::LEAST);
+        assert_eq!((plan().confirming_pairs(), short.confirming_pairs()), (5, 3));
+    }
+}

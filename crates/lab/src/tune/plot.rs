@@ -1,0 +1,126 @@
+//! The course of a search as a picture: what each measurement showed, one after the other.
+
+use std::fmt::Write;
+
+use walwright_search::{Purpose, Trial};
+
+use super::{Objective, TuneState};
+use crate::journal::Plot;
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 60.0;
+const BOTTOM: f64 = HEIGHT - 46.0;
+const TOP: f64 = 12.0;
+
+/// The picture; `None` before two measurements.
+pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
+    let searcher = state.searcher.as_ref()?;
+    let made: Vec<(&Trial, Option<f64>)> =
+        searcher.trials().iter().zip(state.made.iter().map(|made| made.value)).collect();
+    let values: Vec<f64> = made.iter().filter_map(|(_, value)| *value).collect();
+    let highest = values.iter().copied().reduce(f64::max)?;
+    if values.len() < 2 || highest <= 0.0 {
+        return None;
+    }
+    let x = |index: usize| {
+        LEFT + 14.0 + (WIDTH - LEFT - 28.0) * index as f64 / (made.len() - 1).max(1) as f64
+    };
+    let y = |value: f64| BOTTOM - (BOTTOM - TOP) * value / (1.05 * highest);
+    let mut out = format!(
+        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="The course of the search">"#
+    );
+    for tick in ticks(highest) {
+        let at = y(tick);
+        let right = WIDTH;
+        put(
+            &mut out,
+            format_args!(
+                r#"<line x1="{LEFT}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid" stroke="currentColor" stroke-opacity="0.15"/><text x="{:.1}" y="{:.1}" class="tick" text-anchor="end">{tick}</text>"#,
+                LEFT - 6.0,
+                at + 4.0
+            ),
+        );
+    }
+    for (index, (trial, value)) in made.iter().enumerate() {
+        let (mark, title) = (mark(&trial.purpose), title(trial, *value));
+        match value {
+            Some(value) => put(
+                &mut out,
+                format_args!(
+                    r#"<circle cx="{:.1}" cy="{:.1}" r="4" {mark}><title>{title}</title></circle>"#,
+                    x(index),
+                    y(*value)
+                ),
+            ),
+            None => put(
+                &mut out,
+                format_args!(
+                    r#"<text x="{:.1}" y="{BOTTOM}" text-anchor="middle" class="note">×<title>{title}</title></text>"#,
+                    x(index)
+                ),
+            ),
+        }
+    }
+    let caption = format!(
+        "{} of each measurement in order; hollow: the baseline, faint: start points and screening, full: search, races and ablation, ×: did not run",
+        objective.name()
+    );
+    put(
+        &mut out,
+        format_args!(
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" class="tick quiet">{caption}</text></svg>"#,
+            f64::midpoint(LEFT, WIDTH),
+            HEIGHT - 10.0
+        ),
+    );
+    Some(Plot { title: "The course of the search".to_owned(), svg: out })
+}
+
+fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = out.write_fmt(what);
+}
+
+/// How a measurement is drawn.
+fn mark(purpose: &Purpose) -> &'static str {
+    match purpose {
+        Purpose::Baseline | Purpose::Ablate { arm: 0, .. } => {
+            r#"fill="none" stroke="currentColor""#
+        }
+        Purpose::Start { .. } | Purpose::Screen { .. } => {
+            r#"fill="currentColor" fill-opacity="0.35""#
+        }
+        _ => r#"fill="currentColor""#,
+    }
+}
+
+/// Names and values of settings hold nothing that XML would take for its own but these.
+fn title(trial: &Trial, value: Option<f64>) -> String {
+    let value = value.map_or("did not run".to_owned(), |value| format!("{value:.6}"));
+    let text = format!("measurement {}: {value}", trial.id + 1);
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// Round values from zero, three to six of them.
+fn ticks(highest: f64) -> Vec<f64> {
+    let rough = highest / 4.0;
+    let power = 10.0_f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= rough).unwrap_or(10.0);
+    let step = factor * power;
+    (0..=(highest / step) as u32).map(|i| f64::from(i) * step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        assert_eq!(ticks(5_750.0), [0.0, 2_000.0, 4_000.0]);
+        for highest in [0.003, 1.0, 730.0, 99_999.0] {
+            let ticks = ticks(highest);
+            assert!((3..=6).contains(&ticks.len()), "{highest}: {ticks:?}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The promoted configuration: `config.env`, with the proof of each line.
+
+use std::path::Path;
+
+use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, parameter};
+use walwright_search::{Conclusion, Effect, Line, Standing};
+
+use super::{Objective, TuneError, TuneState, conduct, folder, words};
+use crate::Lab;
+
+/// Writes the promoted configuration of a tune to `path`.
+///
+/// # Errors
+/// When the tune has nothing to promote, or the file cannot be written.
+pub fn promote(lab: &Lab, name: &str, path: &Path) -> Result<TuneState, TuneError> {
+    let state = conduct::show(lab, &folder::find(lab, name)?)?;
+    let objective = state.plan.objective()?;
+    let text = text(&state, &objective)?;
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).map_err(TuneError::file("write", &new))?;
+    std::fs::rename(&new, path).map_err(TuneError::file("create", path))?;
+    Ok(state)
+}
+
+/// The file's text.
+pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, TuneError> {
+    let nothing =
+        |why: &str| TuneError::NothingToPromote { id: state.id.clone(), why: why.to_owned() };
+    let end = state
+        .searcher
+        .as_ref()
+        .and_then(|searcher| searcher.conclusion())
+        .ok_or_else(|| nothing("it has not come to its end"))?;
+    if !end.is_gain {
+        return Err(nothing("no configuration was better than the baseline"));
+    }
+    if !state.confirmed().is_gain() {
+        return Err(nothing("the gain did not show again on fresh data"));
+    }
+    if state.crash.as_ref().is_none_or(|audit| audit.lost > 0) && state.plan.consent.is_empty() {
+        return Err(nothing("the server lost acknowledged commits, or was not killed to see"));
+    }
+    Ok(profile(state, objective, end)?.to_config_env())
+}
+
+fn profile(
+    state: &TuneState,
+    objective: &Objective,
+    end: &Conclusion,
+) -> Result<Profile, TuneError> {
+    let date = date(state);
+    let mut entries = Vec::new();
+    for line in words::kept(end) {
+        let mut entry = Entry::new(&line.name, &end.configuration[&line.name], None)?;
+        entry.comments = vec![format!("# {}", reason(line))];
+        entry.comments.extend(whole_checkpoints(state, line));
+        entry.proof = Some(Proof {
+            experiment: format!("tune {}", state.id),
+            effect: effect(&words::inverse(proof(line, end)), objective),
+            machine: Some(state.machine.clone()),
+            date: Some(date.clone()),
+        });
+        entries.push(entry);
+    }
+    // The rest of the baseline, so that the file stands alone.
+    for (name, value) in &state.plan.settings {
+        let told =
+            entries.iter().any(|entry: &Entry| entry.parameter.name.eq_ignore_ascii_case(name));
+        if !told && parameter(name).is_some() {
+            let mut entry = Entry::new(name, value, None)?;
+            entry.comments = vec!["# as the baseline had it".to_owned()];
+            entries.push(entry);
+        }
+    }
+    let workload = state.plan.workload.as_deref().unwrap_or("own scripts");
+    let gain = words::effect(&words::of_figure(&state.confirmed(), objective));
+    let title = format!("{workload}, {} {gain} on fresh data", objective.name());
+    let mut trailer = vec![String::new()];
+    trailer.extend(state.crash.as_ref().map(|audit| format!("# {}", words::crash(audit))));
+    trailer.push(format!(
+        "# The baseline: {}",
+        state
+            .server_version
+            .as_deref()
+            .map_or("PostgreSQL".to_owned(), |v| format!("PostgreSQL {v}"))
+    ));
+    Ok(Profile {
+        origin: Some(Origin { title, machine: Some(state.machine.clone()), date: Some(date) }),
+        entries,
+        trailer,
+    })
+}
+
+/// What proves the promoted value of a line: what its absence costs, or what the
+/// baseline's value costs.
+fn proof<'a>(line: &'a Line, end: &Conclusion) -> &'a Effect {
+    match end.configuration[&line.name] == line.home {
+        true => &line.harm,
+        false => &line.without,
+    }
+}
+
+/// A doubt about a line that moves cost in time: what was measured must hold whole
+/// checkpoints to judge it.
+fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
+    let moves = parameter(&line.name).is_some_and(|p| p.class == DurabilityClass::T);
+    let least = state.confirmation.least_checkpoints();
+    let told = least.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"));
+    (moves && least.is_none_or(|least| least < 2.0)).then(|| {
+        format!("# it moves cost in time, and windows of the confirmation held {told} checkpoints")
+    })
+}
+
+/// Why a line is there.
+fn reason(line: &Line) -> String {
+    let Line { home, was, .. } = line;
+    match (line.standing, &line.harm) {
+        (Standing::Proven, _) => format!("worse with its default, {home}"),
+        (Standing::Carrying, _) => format!(
+            "instead of its default, {home}: its own interval contains zero, but the gain needs it or its like"
+        ),
+        (_, harm) if harm.is_loss() || *harm == Effect::Crashed => {
+            format!("the default again: {was} does harm")
+        }
+        (_, Effect::Measured(_)) => {
+            format!("the default again: {was} makes no difference that could be seen")
+        }
+        (Standing::NotMeasured, _) => "its own effect was not measured".to_owned(),
+        _ => format!("the default again, instead of {was}: no other value was better"),
+    }
+}
+
+fn effect(of: &Effect, objective: &Objective) -> Option<walwright_catalog::Effect> {
+    let effect = words::of_figure(of, objective);
+    let estimate = effect.estimate()?;
+    let ends = estimate.interval?;
+    Some(walwright_catalog::Effect {
+        measure: objective.name(),
+        percent: 100.0 * estimate.center,
+        low: 100.0 * ends.low,
+        high: 100.0 * ends.high,
+    })
+}
+
+/// The day a tune began, as its name tells it.
+fn date(state: &TuneState) -> String {
+    let day = state.id.get(..8).unwrap_or_default();
+    match (day.get(..4), day.get(4..6), day.get(6..8)) {
+        (Some(year), Some(month), Some(day)) => format!("{year}-{month}-{day}"),
+        _ => day.to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use walwright_record::RunId;
+    use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start};
+
+    use super::*;
+    use crate::tune::confirm::Confirming;
+    use crate::tune::crash::CrashAudit;
+    use crate::tune::plan::tests::plan;
+    use crate::tune::state::Made;
+
+    /// A tune from `commit_delay` 5000 that has ended, without a server: half a second is
+    /// lost by the delay, nothing by anything else.
+    pub fn ended() -> TuneState {
+        let mut plan = plan();
+        for (name, value) in [("commit_delay", "5000"), ("max_connections", "60")] {
+            plan.settings.insert(name.to_owned(), value.to_owned());
+        }
+        let mut state = TuneState::new(plan);
+        let dimensions = ["commit_delay", "wal_writer_delay", "bgwriter_delay"]
+            .map(|name| Dimension::of(parameter(name).unwrap(), 18, None).unwrap());
+        let space = Space { dimensions: dimensions.to_vec() };
+        let baseline = space.configuration([("commit_delay", "5000")]).unwrap();
+        let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
+        let options = Options { runs: 40, seed: 1, smallest_effect: 0.01, starts };
+        let mut searcher = Searcher::new(space, &baseline, options).unwrap();
+        while let Some(ask) = searcher.ask() {
+            let delay: f64 = ask.configuration["commit_delay"].parse().unwrap();
+            let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);
+            let score = 8.0 - delay / 5_000.0 + wobble;
+            searcher.tell(ask.trial, Outcome::score(score)).unwrap();
+            state.made.push(Made {
+                run: Some(RunId(format!("run-{}", ask.trial))),
+                value: Some(score.exp()),
+                throughput: Some(score.exp()),
+                checkpoints: None,
+                crashed: None,
+                seconds: 1.0,
+            });
+        }
+        state.searcher = Some(searcher);
+        for number in 0..10 {
+            let is_winner = matches!(number % 4, 1 | 2);
+            let wobble = 0.003 * f64::from(number % 3);
+            state.confirmation.made.push(Confirming {
+                is_winner,
+                pair: number / 2,
+                run: None,
+                score: Some(wobble + if is_winner { 8.0 } else { 7.0 }),
+                value: None,
+                checkpoints: Some(2.0),
+            });
+        }
+        state.machine = "2 processors".to_owned();
+        state.crash = Some(CrashAudit {
+            acknowledged: 1_000,
+            lost: 0,
+            checkpoints: 2,
+            recovery_seconds: 0.3,
+            replayed_bytes: Some(1),
+            seconds: 6.0,
+        });
+        state
+    }
+
+    fn text_of(state: &TuneState) -> Result<String, TuneError> {
+        text(state, &state.plan.objective().unwrap())
+    }
+
+    #[test]
+    fn the_file_reads_back_and_each_line_has_its_proof() {
+        let state = ended();
+        let text = text_of(&state).unwrap();
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+        let entry = |name: &str| profile.entries.iter().find(|e| e.parameter.name == name).unwrap();
+        let delay = entry("commit_delay");
+        assert_eq!(delay.value, "0");
+        let proof = delay.proof.as_ref().unwrap();
+        let effect = proof.effect.as_ref().unwrap();
+        // e to the one: 172 % more.
+        assert!((150.0..200.0).contains(&effect.percent) && effect.low > 100.0, "{effect:?}");
+        assert!(proof.experiment.contains(&state.id));
+        assert!(text.contains("5000 does harm"), "{text}");
+        let kept = entry("max_connections");
+        assert_eq!((kept.value.as_str(), &kept.proof), ("60", &None));
+        assert!(text.contains("none of them was lost") && text.contains("durability class"));
+    }
+
+    #[test]
+    fn what_did_not_replay_or_lost_commits_is_not_promoted() {
+        let mut state = ended();
+        for made in &mut state.confirmation.made {
+            made.score = Some(7.0 + 0.01 * f64::from(made.pair));
+        }
+        assert!(text_of(&state).unwrap_err().to_string().contains("fresh data"));
+        let mut state = ended();
+        state.crash.as_mut().unwrap().lost = 1;
+        assert!(text_of(&state).unwrap_err().to_string().contains("lost acknowledged commits"));
+        state.crash = None;
+        assert!(text_of(&state).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! All that is known of a tune.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use walwright_record::{RunId, Timestamp};
+use walwright_search::Searcher;
+
+use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
+
+/// Layout of the state; another one is refused by its fields.
+pub(super) const FORMAT: u32 = 1;
+
+/// Where a tune stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The baseline is run and diagnosed.
+    Baseline,
+    /// Each value is written and read back.
+    Probe,
+    /// The search asks.
+    Search,
+    /// Levers outside the configuration are measured.
+    Levers,
+    /// The winner runs again on fresh data.
+    Confirm,
+    /// Its server is killed.
+    Crash,
+    /// Its configuration and the account of it are written.
+    Promote,
+    /// Done.
+    Done,
+}
+
+/// One measurement that was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Its record; `None` where it could not begin.
+    pub run: Option<RunId>,
+    /// Its value of the objective.
+    pub value: Option<f64>,
+    /// Transactions a second.
+    pub throughput: Option<f64>,
+    /// Checkpoints completed in its window; `None` where that cannot be seen.
+    pub checkpoints: Option<f64>,
+    /// Why it has no value.
+    pub crashed: Option<String>,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// What the diagnosis of the baseline said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The verdict, one or two sentences.
+    pub verdict: String,
+    /// Titles of the problems, most costly first.
+    pub problems: Vec<String>,
+    /// Share of processors busy, 0 to 1.
+    pub busy: Option<f64>,
+}
+
+/// A tune.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TuneState {
+    /// Layout.
+    pub format: u32,
+    /// Its name in the lab.
+    pub id: String,
+    /// When it began.
+    pub begun: Timestamp,
+    /// Version of walwright that began it.
+    pub walwright_version: String,
+    /// What it was asked to do.
+    pub plan: TunePlan,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Memory and processors of the machine, in words.
+    pub machine: String,
+    /// `server_version` of the server.
+    pub server_version: Option<String>,
+    /// What holds the baseline back.
+    pub cause: Cause,
+    /// Values that rules or the diagnosis would try, by parameter.
+    pub hints: BTreeMap<String, String>,
+    /// What the diagnosis would change, by parameter.
+    pub diagnosed: BTreeMap<String, String>,
+    /// Parameters that are not searched, and why.
+    pub dropped: Vec<Dropped>,
+    /// The search; `None` before the probe is done.
+    pub searcher: Option<Searcher>,
+    /// The measurements of the search, by trial.
+    pub made: Vec<Made>,
+    /// What lies outside the configuration.
+    pub levers: Vec<Lever>,
+    /// The winner on fresh data.
+    pub confirmation: Confirmation,
+    /// Its server killed.
+    pub crash: Option<CrashAudit>,
+    /// Where the promoted configuration was written.
+    pub promoted: Option<String>,
+    /// The journal's entry.
+    pub entry: Option<String>,
+}
+
+impl TuneState {
+    /// A tune that has not begun.
+    pub(super) fn new(plan: TunePlan) -> TuneState {
+        let begun = Timestamp::now();
+        let entropy = (begun.0 as u32).rotate_left(11) ^ std::process::id();
+        TuneState {
+            format: FORMAT,
+            id: RunId::new(begun, entropy).0,
+            begun,
+            walwright_version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan,
+            phase: Phase::Baseline,
+            machine: String::new(),
+            server_version: None,
+            cause: Cause::default(),
+            hints: BTreeMap::new(),
+            diagnosed: BTreeMap::new(),
+            dropped: Vec::new(),
+            searcher: None,
+            made: Vec::new(),
+            levers: Vec::new(),
+            confirmation: Confirmation::default(),
+            crash: None,
+            promoted: None,
+            entry: None,
+        }
+    }
+
+    /// Mean length of a measurement in seconds, once one was made.
+    pub(super) fn mean_seconds(&self) -> Option<f64> {
+        let seconds: Vec<f64> =
+            self.made.iter().filter(|m| m.crashed.is_none()).map(|m| m.seconds).collect();
+        walwright_stats::mean(&seconds)
+    }
+
+    /// Throughput of the baseline and its relative deviation.
+    pub(super) fn baseline_throughput(&self) -> Option<(f64, f64)> {
+        let searcher = self.searcher.as_ref()?;
+        let logs: walwright_stats::Moments = searcher
+            .trials()
+            .iter()
+            .zip(&self.made)
+            .filter(|(trial, _)| trial.configuration == *searcher.baseline())
+            .filter_map(|(_, made)| Some(made.throughput?.ln()))
+            .collect();
+        Some((logs.mean()?.exp(), logs.standard_deviation().unwrap_or(0.0)))
+    }
+
+    /// The winner against the baseline on fresh data.
+    pub fn confirmed(&self) -> walwright_search::Effect {
+        let noise = self.searcher.as_ref().and_then(Searcher::noise);
+        self.confirmation.effect(noise)
+    }
+
+    /// The baseline's mean value of the objective, from its own measurements.
+    pub fn baseline_value(&self) -> Option<f64> {
+        let searcher = self.searcher.as_ref()?;
+        let logs: Vec<f64> = searcher
+            .trials()
+            .iter()
+            .zip(&self.made)
+            .filter(|(trial, _)| trial.configuration == *searcher.baseline())
+            .filter_map(|(_, made)| made.value.map(f64::ln))
+            .collect();
+        walwright_stats::mean(&logs).map(f64::exp)
+    }
+}

@@ -1,0 +1,175 @@
+//! What a tune says, in words.
+
+use std::path::Path;
+
+use walwright_record::HostFacts;
+use walwright_search::{Conclusion, Effect};
+use walwright_stats::Estimate;
+
+use super::{CrashAudit, Objective, TuneState, levers};
+
+/// Gains above this are worth a search wherever one asks: what excludes them says that
+/// configuration does not limit.
+const NO_LIMIT: f64 = 0.05;
+
+/// A change in percent, signed.
+pub fn change(relative: f64) -> String {
+    format!("{:+.1} %", 100.0 * relative)
+}
+
+/// An effect with its interval.
+pub fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Measured(estimate) => match &estimate.interval {
+            Some(ends) => {
+                format!("{} [{}, {}]", change(estimate.center), change(ends.low), change(ends.high))
+            }
+            None => format!("{}, without an interval", change(estimate.center)),
+        },
+        Effect::Crashed => "the server did not run".to_owned(),
+        Effect::NotMeasured => "not measured".to_owned(),
+    }
+}
+
+/// The effect of having something, of that of not having it.
+pub(super) fn inverse(without: &Effect) -> Effect {
+    match without {
+        Effect::Measured(estimate) => {
+            Effect::Measured(estimate.clone().map(|change| 1.0 / (1.0 + change) - 1.0))
+        }
+        other => other.clone(),
+    }
+}
+
+/// An effect on the score as a change of the figure itself: where less is better, a
+/// gain is a decrease.
+pub fn of_figure(effect: &Effect, objective: &Objective) -> Effect {
+    if objective.is_more_better() { effect.clone() } else { inverse(effect) }
+}
+
+/// The whole in a few sentences.
+pub fn verdict(state: &TuneState, objective: &Objective) -> String {
+    let Some(end) = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()) else {
+        return "The search has not come to its end.".to_owned();
+    };
+    let gain = effect(&of_figure(&end.gain, objective));
+    let name = objective.name();
+    let outside = outside(state, objective);
+    if !end.is_gain {
+        let highest = end.gain.estimate().and_then(Estimate::high);
+        let excluded =
+            highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
+        let claim = match excluded {
+            true => format!("Configuration does not limit {name} here"),
+            false => format!(
+                "No gain in {name} is proven, and none excluded: longer windows or more runs would tell"
+            ),
+        };
+        return format!(
+            "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. What limits: {}{outside}",
+            end.blocks, state.cause.verdict
+        );
+    }
+    let confirmed = &state.confirmation;
+    let effect_confirmed = state.confirmed();
+    let replay = effect(&of_figure(&effect_confirmed, objective));
+    match (confirmed.pairs(), effect_confirmed.is_gain()) {
+        (0, _) => {
+            format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
+        }
+        (pairs, true) => format!(
+            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs on fresh data with another seed.{outside}",
+            end.blocks
+        ),
+        (pairs, false) => format!(
+            "{name} changed by {gain} over {} blocks, but on fresh data by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
+            end.blocks
+        ),
+    }
+}
+
+/// What was measured outside the configuration, as a sentence after others.
+fn outside(state: &TuneState, objective: &Objective) -> String {
+    let told: Vec<String> = levers::effects(&state.levers)
+        .into_iter()
+        .map(|(name, of)| format!("{name} {}", effect(&of_figure(&of, objective))))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" Outside the configuration: {}.", told.join("; ")),
+    }
+}
+
+/// What the crash showed.
+pub(super) fn crash(audit: &CrashAudit) -> String {
+    let lost = match audit.lost {
+        0 => "none of them was lost".to_owned(),
+        lost => format!("{lost} OF THEM WERE LOST"),
+    };
+    format!(
+        "The server was killed (SIGKILL) after {:.0} s of load, {} checkpoints and {} acknowledged commits; {lost}; it accepted connections {:.2} s after its start",
+        audit.seconds, audit.checkpoints, audit.acknowledged, audit.recovery_seconds
+    )
+}
+
+/// Lines that differ from the baseline and stay.
+pub(super) fn kept(end: &Conclusion) -> impl Iterator<Item = &walwright_search::Line> {
+    end.lines.iter().filter(|line| end.configuration.get(&line.name) != Some(&line.was))
+}
+
+/// A machine in a line.
+pub(super) fn machine(host: &HostFacts) -> String {
+    let mut parts = Vec::new();
+    if let Some(processors) = host.processors {
+        parts.push(format!("{processors} processors"));
+    }
+    parts.extend(host.cpu_model.clone());
+    if let Some(bytes) = host.memory_bytes {
+        parts.push(format!("{:.1} GB of memory", bytes as f64 / 1_073_741_824.0));
+    }
+    if let Some(disk) = &host.wal_disk {
+        parts.push(format!("WAL on {}", disk.file_system));
+    }
+    parts.join(", ")
+}
+
+/// Free bytes on the disk of a directory.
+pub(super) fn free_bytes(directory: &Path) -> Option<f64> {
+    let found = nix::sys::statvfs::statvfs(directory).ok()?;
+    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
+}
+
+/// The line of a message that says why: the server's own last word where there is one,
+/// else the first.
+pub(super) fn reason(text: &str) -> String {
+    let grave = |line: &&str| line.contains("FATAL:") || line.contains("PANIC:");
+    let line = text.lines().rev().find(grave).or_else(|| text.lines().next());
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_what_the_server_said() {
+        let text =
+            "the server did not start: its log ends with:\nLOG:  starting\nFATAL:  too little";
+        assert_eq!(reason(text), "FATAL:  too little");
+        assert_eq!(reason("no transaction succeeds\nmore"), "no transaction succeeds");
+    }
+
+    #[test]
+    fn the_effect_of_having_is_the_inverse_of_that_of_not_having() {
+        let half = Estimate::symmetric(
+            -0.5,
+            0.1,
+            walwright_stats::Confidence::P95,
+            walwright_stats::Method::PairedLogRatio,
+        );
+        let having = inverse(&Effect::Measured(half));
+        let estimate = having.estimate().unwrap();
+        assert!((estimate.center - 1.0).abs() < 1e-12 && having.is_gain());
+        assert_eq!(effect(&having), "+100.0 % [+66.7 %, +150.0 %]");
+    }
+}

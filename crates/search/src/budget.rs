@@ -1,0 +1,89 @@
+//! How a number of runs is divided among the stages of a search.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Runs;
+
+/// Dimensions up to which a screening costs more than it tells.
+const FEW: usize = 8;
+/// Runs that must remain to search with, for a screening to be worth its runs.
+const WORTH_SEARCHING: u32 = 6;
+/// Replicates of an ablation that carry a claim.
+pub(crate) const PROVING_BLOCKS: u32 = 4;
+/// Arms of an ablation that are planned for.
+const MOST_ARMS: u32 = 8;
+/// Blocks beyond which more runs buy little.
+pub(crate) const MOST_BLOCKS: u32 = 6;
+
+/// Runs of each stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// All of them.
+    pub runs: u32,
+    /// The baseline against itself.
+    pub baseline: u32,
+    /// Start points.
+    pub starts: u32,
+    /// The screening design, where there is one.
+    pub screening: Option<Runs>,
+    /// What the model chooses.
+    pub search: u32,
+    /// Challengers against the best.
+    pub race: u32,
+    /// The winner minus one.
+    pub ablation: u32,
+}
+
+impl Budget {
+    /// The least number of runs that end in something: two of the baseline, one of
+    /// anything else, two blocks of both.
+    pub const LEAST: u32 = 8;
+
+    /// Divides `runs` for a space of `dimensions` with `starts` start points and a
+    /// baseline with `at_odds` values that are no defaults: what each of those costs is
+    /// worth knowing even where undoing them is all there is to gain.
+    pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
+        let runs = runs.max(Budget::LEAST);
+        let baseline = (runs / 12).clamp(2, 5);
+        // Baseline, winner, a line and the other lines together, besides those values.
+        let arms = (4 + at_odds as u32).min(MOST_ARMS);
+        let ablation = (PROVING_BLOCKS * arms).min(runs / 2).max(4);
+        let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
+        let left = runs - baseline - ablation - starts;
+        let race = (runs / 8).min(10).min(left / 3);
+        let left = left - race;
+        let screening = Runs::for_factors(dimensions.min(11))
+            .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);
+        let search = left - screening.map_or(0, |design| design.count() as u32);
+        Budget { runs, baseline, starts, screening, search, race, ablation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sixty_runs_are_divided_as_the_method_says() {
+        let budget = Budget::of(60, 20, 3, 0);
+        assert_eq!((budget.baseline, budget.starts, budget.ablation), (5, 3, 16));
+        assert_eq!(budget.screening, Some(Runs::Twelve));
+        assert!(budget.search >= 12, "{budget:?}");
+        let mis_set = Budget::of(60, 20, 3, 4);
+        assert_eq!(mis_set.ablation, 30);
+        assert_eq!(Budget::of(12, 20, 3, 0).screening, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_run_is_lost_or_invented(runs in 0_u32..300, dimensions in 1_usize..40, starts in 0_usize..9, odd in 0_usize..9) {
+            let b = Budget::of(runs, dimensions, starts, odd);
+            let screened = b.screening.map_or(0, |design| design.count() as u32);
+            let all = b.baseline + b.starts + screened + b.search + b.race + b.ablation;
+            prop_assert_eq!(all, b.runs);
+            prop_assert!(b.search + b.starts >= 1);
+        }
+    }
+}

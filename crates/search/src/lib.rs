@@ -1,0 +1,42 @@
+//! The mathematics of a search for a configuration: which configuration to measure
+//! next, and what may be said at the end.
+//!
+//! Pure: no server, no clock, no files. [`Searcher`] is a state machine that is asked
+//! for a configuration and told what it showed; it can be written down and read back
+//! between any two of these, and from its seed it always asks the same. The parts stand
+//! alone:
+//!
+//! - [`Space`]: named dimensions, their values, and the features a model sees of them;
+//! - [`Design`]: Plackett–Burman designs, effects with intervals, cheap orders;
+//! - [`Process`]: a Gaussian process that knows noise and drift;
+//! - [`acquisition`]: expected improvement and the probability of being feasible;
+//! - [`racing`]: challenger against incumbent in ABBA order;
+//! - [`ablation`]: everything minus one, with intervals.
+//!
+//! A score is the natural logarithm of what is to be large (of throughput, or of one
+//! over a cost): a difference of 0.05 is 5 % more or less, whatever the unit.
+
+pub mod ablation;
+pub mod acquisition;
+mod budget;
+mod design;
+mod dimension;
+mod kernel;
+mod optimise;
+mod process;
+pub mod racing;
+mod random;
+mod screening;
+mod searcher;
+mod space;
+mod trial;
+
+pub use ablation::{Ablation, Effect};
+pub use budget::Budget;
+pub use design::{Design, Runs};
+pub use dimension::{Dimension, DimensionError, Domain, Range, RangeError};
+pub use process::{Hyper, LeaveOneOut, Observation, Prediction, Process};
+pub use screening::{Group, Screening};
+pub use searcher::{Ask, Conclusion, Line, Options, SearchError, Searcher, Standing, Start};
+pub use space::{Configuration, Space};
+pub use trial::{Outcome, Purpose, Trial};

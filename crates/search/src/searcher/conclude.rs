@@ -1,0 +1,378 @@
+//! The ablation of the winner, and what may be said after it.
+
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use super::{Searcher, Stage};
+use crate::budget::{MOST_BLOCKS, PROVING_BLOCKS};
+use crate::random::generator;
+use crate::{Ablation, Configuration, Effect, Purpose, Trial};
+
+/// Arms beyond the lines: the baseline and the winner.
+const FIXED_ARMS: usize = 2;
+/// Lines ablated at most: one to four parameters usually carry 95 % of a gain (Fawcett &
+/// Hoos, 2016).
+const MOST_LINES: usize = 8;
+/// Standard errors of a difference that can be told from nothing by a handful of blocks.
+const DETECTED: f64 = 2.3;
+/// Where the lines that stand out of the noise make up less than this share of the gain,
+const ENOUGH: f64 = 0.8;
+/// more are kept until they make up this one.
+const CARRIED: f64 = 0.95;
+
+/// What became of a line of the winner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Without it the winner is worse: it stays.
+    Proven,
+    /// Its own interval contains zero, but the gain is real and needs the larger lines.
+    Carrying,
+    /// Its interval contains zero: it goes back to its default.
+    Returned,
+    /// It is the default; what the baseline had does harm.
+    HarmUndone,
+    /// It is the default; what the baseline had makes no difference that could be seen.
+    HarmlessUndone,
+    /// It was not ablated.
+    NotMeasured,
+}
+
+/// One parameter in which the winner differs from the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The parameter.
+    pub name: String,
+    /// The winner's value.
+    pub value: String,
+    /// Its default.
+    pub home: String,
+    /// The baseline's value.
+    pub was: String,
+    /// The change by going back from the winner's value to the default, all else being
+    /// the winner's. Not measured where the winner has the default.
+    pub without: Effect,
+    /// How many others went back with it in the same measurements.
+    pub together: usize,
+    /// The change by going back to the baseline's value, where that is no default: what
+    /// it costs.
+    pub harm: Effect,
+    /// What became of it.
+    pub standing: Standing,
+}
+
+/// What may be said at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conclusion {
+    /// What to use: the winner without what it does not need, or the baseline.
+    pub configuration: Configuration,
+    /// What was ablated.
+    pub winner: Configuration,
+    /// The winner against the baseline, in measurements that played no part in choosing it.
+    pub gain: Effect,
+    /// Whether there is a gain: the interval lies above zero.
+    pub is_gain: bool,
+    /// The lines of the winner.
+    pub lines: Vec<Line>,
+    /// Complete blocks of the ablation.
+    pub blocks: usize,
+    /// Their scores.
+    pub ablation: Ablation,
+}
+
+impl Searcher {
+    /// Queues the ablation of the winner of the races.
+    pub(super) fn begin_ablation(&mut self) {
+        let winner = self.winner();
+        let lines = self.lines_of(&winner);
+        let left = self.runs_left() as usize;
+        let room = |blocks: u32| (left / blocks as usize).saturating_sub(FIXED_ARMS);
+        // Few runs: fewer arms before fewer blocks, but at least one and two blocks.
+        let most = match room(PROVING_BLOCKS) {
+            0 => room(2).min(1),
+            room => room.min(MOST_LINES).min(self.resolved_arms(&winner, left, lines.len())),
+        };
+        self.arms = vec![self.baseline.clone(), winner.clone()];
+        self.lines.clear();
+        for arm in grouped(lines, most) {
+            let mut without = winner.clone();
+            for line in &arm {
+                without.insert(line.name.clone(), line.instead.clone());
+            }
+            self.arms.push(without);
+            self.lines.push(arm);
+        }
+        let blocks = (left / self.arms.len()).min(MOST_BLOCKS as usize) as u32;
+        for block in 0..blocks {
+            let mut order: Vec<usize> = (0..self.arms.len()).collect();
+            order.shuffle(&mut generator(self.options.seed ^ 0xAB1A, u64::from(block)));
+            for arm in order {
+                self.plan(Purpose::Ablate { arm, block }, self.arms[arm].clone());
+            }
+        }
+    }
+
+    /// What won the races, else the best that is not the baseline: that nothing is gained
+    /// needs to be measured too.
+    fn winner(&self) -> Configuration {
+        if self.race.incumbent != self.baseline && !self.race.incumbent.is_empty() {
+            return self.race.incumbent.clone();
+        }
+        let by_model = self.model().and_then(|model| {
+            let mut ranked = self.ranked(&model).into_iter();
+            ranked.find(|(configuration, _)| *configuration != self.baseline)
+        });
+        by_model.map_or_else(|| self.best_by_mean(), |(configuration, _)| configuration)
+    }
+
+    /// Arms of lines that leave enough blocks to tell half of the gain that is expected
+    /// from noise: lines that cannot be told apart are better left together.
+    fn resolved_arms(&self, winner: &Configuration, left: usize, lines: usize) -> usize {
+        let (Some(model), Some(sigma)) = (self.model(), self.sigma()) else { return lines };
+        let features = |c: &Configuration| self.space.features(c, &self.active);
+        let expected = match (self.mean_of(winner), self.baseline_score()) {
+            // The baseline may stand outside of what the model sees.
+            (Some(winner), Some(baseline)) if !self.differs_only_in_active(&self.baseline) => {
+                winner - baseline
+            }
+            _ => model.process.difference(&features(winner), &features(&self.baseline)).mean,
+        };
+        let told = |arms: usize| {
+            let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
+            DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
+        };
+        (1..=lines).rev().find(|arms| told(*arms)).unwrap_or(1)
+    }
+
+    /// What can be taken back of a configuration, the most important first by the model:
+    /// a value that is not the default goes to the default; where the baseline's value is
+    /// none either, that is tried too, to say what it costs.
+    fn lines_of(&self, winner: &Configuration) -> Vec<Taken> {
+        let model = self.model();
+        let mut lines: Vec<(f64, Taken)> = Vec::new();
+        for (dimension, value) in self.space.changes(winner, &self.baseline) {
+            let was = &self.baseline[&dimension.name];
+            let mut add = |instead: &String, is_harm: bool| {
+                let mut without = winner.clone();
+                without.insert(dimension.name.clone(), instead.clone());
+                let loss = model.as_ref().map_or(0.0, |model| {
+                    let features = |c: &Configuration| self.space.features(c, &self.active);
+                    model.process.difference(&features(winner), &features(&without)).mean
+                });
+                let (name, instead) = (dimension.name.clone(), instead.clone());
+                lines.push((loss, Taken { name, instead, is_harm }));
+            };
+            if value != dimension.home {
+                add(&dimension.home, false);
+            }
+            if *was != dimension.home {
+                add(was, true);
+            }
+        }
+        lines.sort_by(|a, b| b.0.total_cmp(&a.0));
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    fn ablation_scores(&self) -> Ablation {
+        let scores = (0..self.arms.len())
+            .map(|wanted| {
+                self.trials
+                    .iter()
+                    .filter(|trial| {
+                        matches!(trial.purpose, Purpose::Ablate { arm, .. } if arm == wanted)
+                    })
+                    .map(Trial::score)
+                    .collect()
+            })
+            .collect();
+        Ablation { scores }
+    }
+
+    /// Says what may be said, and ends the search.
+    pub(super) fn conclude(&mut self) {
+        let ablation = self.ablation_scores();
+        let noise = self.noise();
+        let gain = ablation.effect(1, 0, noise);
+        let is_gain = gain.is_gain() && self.arms.len() >= FIXED_ARMS;
+        let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
+        let mut lines: Vec<Line> = self
+            .space
+            .changes(&winner, &self.baseline)
+            .map(|(dimension, value)| {
+                let of = |is_harm: bool| {
+                    let these = |arm: &Vec<Taken>| {
+                        arm.iter().any(|l| l.name == dimension.name && l.is_harm == is_harm)
+                    };
+                    let Some(arm) = self.lines.iter().position(these) else {
+                        return (Effect::NotMeasured, 0);
+                    };
+                    let together = self.lines[arm].len() - 1;
+                    (ablation.effect(arm + FIXED_ARMS, 1, noise), together)
+                };
+                let ((without, together), (harm, _)) = (of(false), of(true));
+                Line {
+                    name: dimension.name.clone(),
+                    value: value.to_owned(),
+                    home: dimension.home.clone(),
+                    was: self.baseline[&dimension.name].clone(),
+                    standing: match value == dimension.home {
+                        true => undone(&harm),
+                        false => kept(&without),
+                    },
+                    without,
+                    together,
+                    harm,
+                }
+            })
+            .collect();
+        lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+        if is_gain {
+            keep_what_carries(&mut lines, &gain);
+        }
+        let mut configuration = self.baseline.clone();
+        if is_gain {
+            configuration = winner.clone();
+            for line in lines.iter().filter(|line| line.standing == Standing::Returned) {
+                configuration.insert(line.name.clone(), line.home.clone());
+            }
+        }
+        self.conclusion = Some(Conclusion {
+            configuration,
+            winner,
+            gain,
+            is_gain,
+            lines,
+            blocks: ablation.blocks(),
+            ablation,
+        });
+        self.stage = Stage::Done;
+    }
+}
+
+/// Values that are taken back in one arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Taken {
+    name: String,
+    instead: String,
+    /// Whether the baseline's value comes back, to say what it costs, and not the default.
+    is_harm: bool,
+}
+
+/// The arms of so many lines: each alone where there is room for all. Otherwise the
+/// values of the baseline come first, since each is to be named, then the most important
+/// of the others, and the last arm takes back all the rest of those together.
+fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
+    if lines.len() <= most {
+        return lines.into_iter().map(|line| vec![line]).collect();
+    }
+    let (harms, others): (Vec<Taken>, Vec<Taken>) =
+        lines.into_iter().partition(|line| line.is_harm);
+    let rest_arm = usize::from(!others.is_empty());
+    let harm_arms = harms.len().min(most.saturating_sub(rest_arm));
+    let mut arms: Vec<Vec<Taken>> =
+        harms.into_iter().take(harm_arms).map(|line| vec![line]).collect();
+    let alone = most.saturating_sub(harm_arms + rest_arm);
+    let mut others = others.into_iter();
+    arms.extend(others.by_ref().take(alone).map(|line| vec![line]));
+    if alone == 0 && harm_arms == 0 {
+        // All of them together would be the baseline again: the most important one stays.
+        others.next();
+    }
+    let rest: Vec<Taken> = others.collect();
+    if !rest.is_empty() && arms.len() < most {
+        arms.push(rest);
+    }
+    arms
+}
+
+fn hurts(effect: &Effect) -> bool {
+    effect.is_loss() || *effect == Effect::Crashed
+}
+
+/// A default that undoes the baseline's value, which costs this.
+fn undone(harm: &Effect) -> Standing {
+    match harm {
+        Effect::NotMeasured => Standing::NotMeasured,
+        harm if hurts(harm) => Standing::HarmUndone,
+        _ => Standing::HarmlessUndone,
+    }
+}
+
+/// A value that is no default, without which this changes.
+fn kept(without: &Effect) -> Standing {
+    match without {
+        Effect::NotMeasured => Standing::NotMeasured,
+        without if hurts(without) => Standing::Proven,
+        _ => Standing::Returned,
+    }
+}
+
+/// The logarithm of what a line is worth, an equal share of what went back with it; 0
+/// where that is not known.
+fn worth(line: &Line) -> f64 {
+    let log = |effect: &Effect| effect.estimate().map(|change| -change.center.ln_1p());
+    let without = log(&line.without).map(|worth| worth / (line.together + 1) as f64);
+    without.or(log(&line.harm)).unwrap_or(0.0)
+}
+
+/// A gain that is real must come from somewhere: where the lines that stay make up too
+/// little of it, others that are worth something stay too, largest first, until they do.
+fn keep_what_carries(lines: &mut [Line], gain: &Effect) {
+    let gain = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
+    let sum = |which: &dyn Fn(&Line) -> bool| -> f64 {
+        lines.iter().filter(|line| which(line)).map(worth).sum()
+    };
+    // What was not measured alone has what the measured ones leave of the gain.
+    let mut carried = match lines.iter().any(|line| line.standing == Standing::NotMeasured) {
+        true => gain - sum(&|line| line.standing == Standing::Returned).max(0.0),
+        false => sum(&|line| line.standing != Standing::Returned),
+    };
+    if carried >= ENOUGH * gain {
+        return;
+    }
+    for line in lines.iter_mut().filter(|line| line.standing == Standing::Returned) {
+        let worth = worth(line);
+        if carried >= CARRIED * gain || worth <= 0.0 {
+            break;
+        }
+        line.standing = Standing::Carrying;
+        carried += worth;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(name: &str, is_harm: bool) -> Taken {
+        Taken { name: name.to_owned(), instead: String::new(), is_harm }
+    }
+
+    fn names(arms: Vec<Vec<Taken>>) -> Vec<String> {
+        let name =
+            |arm: Vec<Taken>| arm.into_iter().map(|line| line.name).collect::<Vec<_>>().join("+");
+        arms.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn arms_name_what_harms_and_leave_the_rest_together() {
+        let lines = || {
+            vec![
+                taken("a", false),
+                taken("x", true),
+                taken("b", false),
+                taken("y", true),
+                taken("c", false),
+            ]
+        };
+        assert_eq!(names(grouped(lines(), 5)), ["a", "x", "b", "y", "c"]);
+        assert_eq!(names(grouped(lines(), 4)), ["x", "y", "a", "b+c"]);
+        assert_eq!(names(grouped(lines(), 3)), ["x", "y", "a+b+c"]);
+        assert_eq!(names(grouped(lines(), 1)), ["b+c"]);
+        let gains = || vec![taken("a", false), taken("b", false), taken("c", false)];
+        assert_eq!(names(grouped(gains(), 2)), ["a", "b+c"]);
+        // The first of them is what the winner has if the rest goes.
+        assert_eq!(names(grouped(gains(), 1)), ["b+c"]);
+        assert!(grouped(gains(), 0).is_empty());
+    }
+}

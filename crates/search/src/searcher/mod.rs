@@ -1,0 +1,339 @@
+//! The search as a state machine: asked for a configuration, told what it showed.
+//!
+//! Stages: the baseline against itself, interleaved with start points; a screening of
+//! groups; the model's own choices; races of what it holds for best; the ablation of the
+//! winner; a conclusion. Each stage queues what it wants measured and looks at the
+//! results when its queue is empty. All that is known lies in the state, which serde
+//! writes and reads; the state after each `tell` decides all that follows.
+
+mod conclude;
+mod model;
+mod race;
+mod stages;
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use walwright_stats::{Moments, mean};
+
+use crate::ablation::Noise;
+use crate::{
+    Budget, Configuration, DimensionError, Hyper, Outcome, Purpose, Screening, Space, Trial,
+};
+
+use conclude::Taken;
+pub use conclude::{Conclusion, Line, Standing};
+use race::Race;
+
+/// Runs that count as one block: near enough in time to share their drift.
+const BLOCK: usize = 6;
+/// Most dimensions that a model of a few dozen measurements can tell apart.
+const MOST_ACTIVE: usize = 8;
+/// Least deviation of a measurement that is believed: five A/A runs can agree by luck.
+const LEAST_SIGMA: f64 = 0.002;
+
+/// A configuration that something speaks for before anything is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Where it comes from: `defaults`, `rules`, `diagnosis`.
+    pub name: String,
+    /// What to measure.
+    pub configuration: Configuration,
+}
+
+/// What a search is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Measurements in all.
+    pub runs: u32,
+    /// The same seed and the same scores give the same search.
+    pub seed: u64,
+    /// Relative change that is worth anything at all.
+    pub smallest_effect: f64,
+    /// Configurations to try first, best hopes first; at most four are tried.
+    pub starts: Vec<Start>,
+}
+
+/// What to measure next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Its number, to be told with the result.
+    pub trial: u32,
+    /// Why.
+    pub purpose: Purpose,
+    /// What.
+    pub configuration: Configuration,
+}
+
+/// Why a search cannot go on.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SearchError {
+    /// A value of the baseline or a start point is none.
+    #[error(transparent)]
+    Value(#[from] DimensionError),
+    /// Nothing to search.
+    #[error("no parameter is left to search: all that were named have no effect here")]
+    NothingToSearch,
+    /// A result of something that was not asked for.
+    #[error("trial {told} was told, but {}", expected(*asked))]
+    NotAsked {
+        /// What was told.
+        told: u32,
+        /// What was asked for.
+        asked: Option<u32>,
+    },
+    /// A score that is no number.
+    #[error("the score of trial {0} is not a finite number")]
+    Score(u32),
+    /// The baseline does not run, so there is nothing to compare with.
+    #[error(
+        "the baseline itself did not run, so there is nothing to improve on: run it alone and see why"
+    )]
+    BaselineCrashed,
+}
+
+fn expected(asked: Option<u32>) -> String {
+    asked.map_or("nothing was asked for".to_owned(), |trial| format!("{trial} was asked for"))
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Planned {
+    purpose: Purpose,
+    configuration: Configuration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stage {
+    Opening,
+    Screening,
+    Search,
+    Race,
+    Ablation,
+    Done,
+}
+
+/// A search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Searcher {
+    space: Space,
+    options: Options,
+    budget: Budget,
+    baseline: Configuration,
+    /// What the dimensions that are not searched stand at, and searching starts from.
+    reference: Configuration,
+    /// Indexes of the dimensions that are searched.
+    active: Vec<usize>,
+    trials: Vec<Trial>,
+    queue: VecDeque<Planned>,
+    stage: Stage,
+    screening: Option<Screening>,
+    race: Race,
+    /// Where the next fit of the model starts.
+    hyper: Option<Hyper>,
+    /// The arms of the ablation: baseline, winner, winner minus one.
+    arms: Vec<Configuration>,
+    /// For each arm from the third, the dimensions it takes back.
+    lines: Vec<Vec<Taken>>,
+    conclusion: Option<Conclusion>,
+}
+
+impl Searcher {
+    /// A search of `space` from `baseline`; values of the baseline that are not in the
+    /// space are left out, missing ones are defaults.
+    ///
+    /// # Errors
+    /// When the space is empty or a value is none of its dimension.
+    pub fn new(
+        space: Space,
+        baseline: &Configuration,
+        mut options: Options,
+    ) -> Result<Searcher, SearchError> {
+        if space.dimensions.is_empty() {
+            return Err(SearchError::NothingToSearch);
+        }
+        let whole = |values: &Configuration| {
+            space.configuration(values.iter().map(|(name, value)| (&**name, &**value)))
+        };
+        let baseline = whole(baseline)?;
+        let mut starts: Vec<Start> = Vec::new();
+        for start in &options.starts {
+            let configuration = whole(&start.configuration)?;
+            let new = configuration != baseline
+                && starts.iter().all(|earlier| earlier.configuration != configuration);
+            if new {
+                starts.push(Start { name: start.name.clone(), configuration });
+            }
+        }
+        let at_odds = space.changes(&baseline, &space.home()).count();
+        let budget = Budget::of(options.runs, space.dimensions.len(), starts.len(), at_odds);
+        starts.truncate(budget.starts as usize);
+        options.starts = starts;
+        let mut searcher = Searcher {
+            reference: baseline.clone(),
+            active: (0..space.dimensions.len()).collect(),
+            budget,
+            space,
+            options,
+            baseline,
+            trials: Vec::new(),
+            queue: VecDeque::new(),
+            stage: Stage::Opening,
+            screening: None,
+            race: Race::default(),
+            hyper: None,
+            arms: Vec::new(),
+            lines: Vec::new(),
+            conclusion: None,
+        };
+        searcher.open();
+        Ok(searcher)
+    }
+
+    /// What to measure next; the same until it is told. `None` at the end.
+    pub fn ask(&self) -> Option<Ask> {
+        let planned = self.queue.front()?;
+        Some(Ask {
+            trial: self.next_id(),
+            purpose: planned.purpose.clone(),
+            configuration: planned.configuration.clone(),
+        })
+    }
+
+    /// Takes the result of what was asked for.
+    ///
+    /// # Errors
+    /// When it is not that, when the score is no number, or when the baseline crashed.
+    pub fn tell(&mut self, trial: u32, outcome: Outcome) -> Result<(), SearchError> {
+        let asked = self.ask().map(|ask| ask.trial);
+        if asked != Some(trial) {
+            return Err(SearchError::NotAsked { told: trial, asked });
+        }
+        if let Outcome::Measured { score, feasible } = outcome
+            && !(score.is_finite() && feasible.is_finite())
+        {
+            return Err(SearchError::Score(trial));
+        }
+        // To nine digits after the point: what is written down reads back as the same
+        // number, so that a search that goes on asks what it would have asked.
+        let outcome = match outcome {
+            Outcome::Measured { score, feasible } => Outcome::Measured {
+                score: (score * 1e9).round() / 1e9,
+                feasible: (feasible * 1e9).round() / 1e9,
+            },
+            Outcome::Crashed => Outcome::Crashed,
+        };
+        let planned = self.queue.front().map(|planned| &planned.purpose);
+        if outcome == Outcome::Crashed && planned == Some(&Purpose::Baseline) {
+            return Err(SearchError::BaselineCrashed);
+        }
+        let block = self.block_of_next();
+        if let Some(Planned { purpose, configuration }) = self.queue.pop_front() {
+            self.trials.push(Trial { id: trial, purpose, configuration, block, outcome });
+        }
+        while self.queue.is_empty() && self.stage != Stage::Done {
+            self.advance();
+        }
+        Ok(())
+    }
+
+    /// Ends the search now with what is known: nothing more is asked for. Without a
+    /// complete block of the ablation nothing is claimed.
+    pub fn finish_early(&mut self) {
+        self.queue.clear();
+        if self.conclusion.is_none() {
+            self.conclude();
+        }
+    }
+
+    /// What may be said at the end; `None` before it.
+    pub fn conclusion(&self) -> Option<&Conclusion> {
+        self.conclusion.as_ref()
+    }
+
+    /// What was measured so far.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// The space it searches.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The configuration it improves on, whole.
+    pub fn baseline(&self) -> &Configuration {
+        &self.baseline
+    }
+
+    /// How its runs are divided.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// What the screening found, once there was one.
+    pub fn screening(&self) -> Option<&Screening> {
+        self.screening.as_ref().filter(|screening| !screening.effects.is_empty())
+    }
+
+    /// The stage it is in, in words, and how many stages there are.
+    pub fn stage(&self) -> (&'static str, usize, usize) {
+        match self.stage {
+            Stage::Opening => ("baseline and start points", 1, 5),
+            Stage::Screening => ("screening", 2, 5),
+            Stage::Search => ("search", 3, 5),
+            Stage::Race => ("race", 4, 5),
+            Stage::Ablation => ("ablation", 5, 5),
+            Stage::Done => ("done", 5, 5),
+        }
+    }
+
+    /// The standard deviation of one measurement, from the baseline against itself;
+    /// `None` before two were made.
+    pub fn sigma(&self) -> Option<f64> {
+        self.noise().map(|noise| noise.variance.sqrt())
+    }
+
+    /// The baseline's mean score; `None` before the first.
+    pub fn baseline_score(&self) -> Option<f64> {
+        let scores: Vec<f64> = self.scores_of(|trial| trial.purpose == Purpose::Baseline).collect();
+        mean(&scores)
+    }
+
+    /// The noise of one measurement, from the baseline against itself; `None` before two
+    /// were made.
+    pub fn noise(&self) -> Option<Noise> {
+        let moments: Moments = self.scores_of(|trial| trial.purpose == Purpose::Baseline).collect();
+        let variance = moments.variance()?.max(LEAST_SIGMA * LEAST_SIGMA);
+        Some(Noise { variance, freedom: moments.count() as f64 - 1.0 })
+    }
+
+    fn scores_of(&self, which: impl Fn(&Trial) -> bool) -> impl Iterator<Item = f64> {
+        self.trials.iter().filter(move |trial| which(trial)).filter_map(Trial::score)
+    }
+
+    fn next_id(&self) -> u32 {
+        self.trials.len() as u32
+    }
+
+    /// The block of the next measurement. The ablation's blocks are its own.
+    fn block_of_next(&self) -> u32 {
+        let counted = (self.trials.len() / BLOCK) as u32;
+        match self.queue.front().map(|planned| &planned.purpose) {
+            Some(Purpose::Ablate { block, .. }) => 1_000 + block,
+            _ => counted,
+        }
+    }
+
+    fn runs_left(&self) -> u32 {
+        self.budget.runs.saturating_sub(self.next_id())
+    }
+
+    fn plan(&mut self, purpose: Purpose, configuration: Configuration) {
+        self.queue.push_back(Planned { purpose, configuration });
+    }
+}
+
+#[cfg(test)]
+mod tests;

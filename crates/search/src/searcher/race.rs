@@ -1,0 +1,112 @@
+//! Races of the configurations the model holds for best.
+
+use serde::{Deserialize, Serialize};
+
+use super::Searcher;
+use crate::racing::{self, Next};
+use crate::{Configuration, Purpose, Trial};
+
+/// Challengers at most.
+const CHALLENGERS: usize = 3;
+
+/// The state of the races.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Race {
+    /// The best so far.
+    pub incumbent: Configuration,
+    /// Those still to run against it.
+    pub challengers: Vec<Configuration>,
+    /// Which of them runs now.
+    pub current: usize,
+}
+
+impl Searcher {
+    /// Names the incumbent and its challengers by the model.
+    pub(super) fn begin_race(&mut self) {
+        let Some(model) = self.model() else {
+            self.race = Race { incumbent: self.best_by_mean(), ..Race::default() };
+            return;
+        };
+        self.hyper = Some(model.process.hyper().rounded());
+        let ranked = self.ranked(&model);
+        let mut ranked = ranked.into_iter().map(|(configuration, _)| configuration);
+        let Some(best) = ranked.next() else {
+            self.race = Race { incumbent: self.best_by_mean(), ..Race::default() };
+            return;
+        };
+        // The simple one defends: what it lacks must show its use.
+        let incumbent = self.simplified(&model, &best);
+        let mut challengers: Vec<Configuration> = Vec::new();
+        for challenger in std::iter::once(best).chain(ranked.take(CHALLENGERS - 1)) {
+            if challenger != incumbent && !challengers.contains(&challenger) {
+                challengers.push(challenger);
+            }
+        }
+        self.race = Race { incumbent, challengers, current: 0 };
+    }
+
+    /// Queues the next round; `false` when all races are run or their runs used up.
+    pub(super) fn race_on(&mut self) -> bool {
+        loop {
+            let current = self.race.current;
+            let Some(challenger) = self.race.challengers.get(current).cloned() else {
+                return false;
+            };
+            let sigma = self.sigma().unwrap_or(0.0);
+            let differences = self.race_differences(current);
+            let next = match (self.race_crashed(current, true), self.race_crashed(current, false)) {
+                (true, _) => Next::Lost,
+                (false, true) => Next::Won,
+                (false, false) => racing::next(&differences, sigma),
+            };
+            match next {
+                Next::Run(order) => {
+                    let reserved = self.budget.ablation;
+                    if self.runs_left() < reserved + order.len() as u32 {
+                        // Out of runs: the likelier one goes on.
+                        if racing::probability_better(&differences, sigma) > 0.5 {
+                            self.race.incumbent = challenger;
+                        }
+                        return false;
+                    }
+                    for is_challenger in order {
+                        let configuration = match is_challenger {
+                            true => challenger.clone(),
+                            false => self.race.incumbent.clone(),
+                        };
+                        let purpose =
+                            Purpose::Race { challenger: current, is_challenger: *is_challenger };
+                        self.plan(purpose, configuration);
+                    }
+                    return true;
+                }
+                Next::Won => self.race.incumbent = challenger,
+                Next::Lost => {}
+            }
+            self.race.current += 1;
+        }
+    }
+
+    fn race_trials(&self, challenger: usize, which: bool) -> impl Iterator<Item = &Trial> {
+        let wanted = Purpose::Race { challenger, is_challenger: which };
+        self.trials.iter().filter(move |trial| trial.purpose == wanted)
+    }
+
+    fn race_differences(&self, challenger: usize) -> Vec<f64> {
+        let scores = |which| self.race_trials(challenger, which).map(Trial::score);
+        scores(true).zip(scores(false)).filter_map(|(a, b)| Some(a? - b?)).collect()
+    }
+
+    fn race_crashed(&self, challenger: usize, which: bool) -> bool {
+        self.race_trials(challenger, which).any(|trial| trial.score().is_none())
+    }
+
+    /// The configuration with the highest mean score; the baseline before any.
+    pub(super) fn best_by_mean(&self) -> Configuration {
+        self.trials
+            .iter()
+            .filter_map(|trial| Some((self.mean_of(&trial.configuration)?, &trial.configuration)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or_else(|| self.baseline.clone(), |(_, configuration)| configuration.clone())
+    }
+}

@@ -1,0 +1,117 @@
+//! The order of the stages, the opening and the screening.
+
+use walwright_stats::mean;
+
+use super::{MOST_ACTIVE, Searcher, Stage};
+use crate::acquisition::crashed_score;
+use crate::{Configuration, Purpose, Screening, Trial};
+
+impl Searcher {
+    /// Queues the baseline and the start points between each other, so that drift does
+    /// not look like a difference.
+    pub(super) fn open(&mut self) {
+        let starts = self.options.starts.clone();
+        let baselines = self.budget.baseline as usize;
+        let mut starts = starts.into_iter();
+        for _ in 0..baselines {
+            self.plan(Purpose::Baseline, self.baseline.clone());
+            if let Some(start) = starts.next() {
+                self.plan(Purpose::Start { name: start.name }, start.configuration);
+            }
+        }
+        for start in starts {
+            self.plan(Purpose::Start { name: start.name }, start.configuration);
+        }
+    }
+
+    /// Looks at what the stage that has just run dry showed, and queues more or goes on.
+    pub(super) fn advance(&mut self) {
+        match self.stage {
+            Stage::Opening => {
+                self.choose_reference();
+                self.stage = Stage::Search;
+                if let Some(runs) = self.budget.screening
+                    && let Some(screening) = Screening::plan(&self.space, &self.reference, runs)
+                {
+                    for row in &screening.order {
+                        let configuration = screening.configuration(&self.space, *row);
+                        self.plan(Purpose::Screen { row: *row }, configuration);
+                    }
+                    self.screening = Some(screening);
+                    self.stage = Stage::Screening;
+                }
+            }
+            Stage::Screening => {
+                self.conclude_screening();
+                self.stage = Stage::Search;
+            }
+            Stage::Search => {
+                if !self.search_on() {
+                    self.begin_race();
+                    self.stage = Stage::Race;
+                }
+            }
+            Stage::Race => {
+                if !self.race_on() {
+                    self.begin_ablation();
+                    self.stage = Stage::Ablation;
+                }
+            }
+            Stage::Ablation => self.conclude(),
+            Stage::Done => {}
+        }
+    }
+
+    /// Searching starts from the best start point where that is clearly better than the
+    /// baseline: two standard deviations of the difference.
+    fn choose_reference(&mut self) {
+        let (Some(noise), Some(baseline)) = (self.noise(), self.baseline_score()) else { return };
+        let error = (noise.variance * (1.0 + 1.0 / (noise.freedom + 1.0))).sqrt();
+        let best = self
+            .trials
+            .iter()
+            .filter(|trial| matches!(trial.purpose, Purpose::Start { .. }))
+            .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
+            .filter(|(score, _)| *score > baseline + 2.0 * error)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, configuration)) = best {
+            self.reference = configuration.clone();
+        }
+    }
+
+    fn conclude_screening(&mut self) {
+        let noise = self.noise();
+        let worst = self.worst_score();
+        let Some(screening) = &mut self.screening else { return };
+        let mut scores = vec![None; screening.design.rows.len()];
+        for trial in &self.trials {
+            if let Purpose::Screen { row } = trial.purpose {
+                scores[row] = Some(trial.score().unwrap_or_else(|| crashed_score(worst)));
+            }
+        }
+        if let Some(noise) = noise {
+            screening.conclude(&scores, noise);
+        }
+        self.active = screening.active(MOST_ACTIVE);
+        if let Some(best) = screening.predicted_best(&self.space) {
+            self.plan(Purpose::Search, best);
+        }
+    }
+
+    /// The lowest score measured; 0 before any.
+    pub(super) fn worst_score(&self) -> f64 {
+        self.scores_of(|_| true).min_by(f64::total_cmp).unwrap_or(0.0)
+    }
+
+    /// Mean score of a configuration over its replicates, where it has run and keeps the
+    /// constraints more likely than not.
+    pub(super) fn mean_of(&self, configuration: &Configuration) -> Option<f64> {
+        let scores: Vec<f64> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.configuration == *configuration)
+            .filter_map(Trial::score)
+            .collect();
+        mean(&scores)
+    }
+}

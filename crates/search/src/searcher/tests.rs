@@ -1,0 +1,193 @@
+use rand::RngExt;
+
+use super::*;
+use crate::random::generator;
+use crate::{Dimension, Domain, Range};
+
+fn normal(rng: &mut impl RngExt) -> f64 {
+    (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
+}
+
+fn range(name: &str, home: &str, special: &[f64]) -> Dimension {
+    Dimension {
+        name: name.to_owned(),
+        group: format!("group {}", name.len() % 3),
+        domain: Domain::Range(Range {
+            low: 0.0,
+            high: 100.0,
+            log: false,
+            whole: true,
+            unit: None,
+            special: special.to_vec(),
+        }),
+        home: home.to_owned(),
+        trial: None,
+        restart: false,
+    }
+}
+
+fn space() -> Space {
+    let mut dimensions = vec![range("cache", "20", &[]), range("delay", "0", &[0.0])];
+    dimensions.extend((0..6).map(|i| range(&format!("idle{i}"), "50", &[])));
+    Space { dimensions }
+}
+
+fn number(configuration: &Configuration, name: &str) -> f64 {
+    configuration[name].parse().unwrap()
+}
+
+/// More cache helps up to 80; any delay but 0 hurts.
+fn truth(configuration: &Configuration) -> f64 {
+    let cache = number(configuration, "cache").min(80.0) / 100.0;
+    let delay = number(configuration, "delay");
+    0.5 * cache - if delay == 0.0 { 0.0 } else { 0.3 + 0.01 * delay }
+}
+
+fn options(runs: u32, seed: u64) -> Options {
+    Options { runs, seed, smallest_effect: 0.01, starts: Vec::new() }
+}
+
+fn baseline(changes: &[(&str, &str)]) -> Configuration {
+    space().configuration(changes.iter().copied()).unwrap()
+}
+
+/// Runs a search to its end, or for `most` more trials.
+fn run(
+    searcher: &mut Searcher,
+    sigma: f64,
+    most: usize,
+    f: impl Fn(&Configuration) -> Option<f64>,
+) {
+    for _ in 0..most {
+        let Some(ask) = searcher.ask() else { return };
+        let mut rng = generator(searcher.options.seed ^ 77, u64::from(ask.trial));
+        let outcome = match f(&ask.configuration) {
+            Some(score) => Outcome::score(score + sigma * normal(&mut rng)),
+            None => Outcome::Crashed,
+        };
+        searcher.tell(ask.trial, outcome).unwrap();
+    }
+}
+
+fn concluded(mut searcher: Searcher, sigma: f64) -> Conclusion {
+    run(&mut searcher, sigma, usize::MAX, |c| Some(truth(c)));
+    assert!(searcher.trials().len() as u32 <= searcher.budget().runs);
+    searcher.conclusion().unwrap().clone()
+}
+
+#[test]
+fn it_finds_what_matters_and_keeps_little_else() {
+    let mut gains = 0;
+    for seed in 0..6 {
+        let searcher = Searcher::new(space(), &space().home(), options(60, seed)).unwrap();
+        let end = concluded(searcher, 0.02);
+        gains += usize::from(end.is_gain);
+        assert_eq!(end.configuration["delay"], "0", "{end:#?}");
+        if end.is_gain {
+            let better = truth(&end.configuration) - truth(&space().home());
+            assert!(better > 0.15, "{better}");
+            let changed = space().changes(&end.configuration, &space().home()).count();
+            assert!(changed <= 3, "{changed}");
+        }
+    }
+    assert!(gains >= 5, "{gains} of 6");
+}
+
+#[test]
+fn a_mis_set_baseline_is_undone_and_the_harm_is_named() {
+    let wrong = baseline(&[("delay", "60"), ("cache", "2"), ("idle0", "99")]);
+    let mut options = options(60, 1);
+    options.starts = vec![Start { name: "defaults".to_owned(), configuration: space().home() }];
+    let end = concluded(Searcher::new(space(), &wrong, options).unwrap(), 0.02);
+    assert!(end.is_gain);
+    assert!(truth(&end.configuration) >= truth(&space().home()) - 0.01);
+    let delay = end.lines.iter().find(|line| line.name == "delay").unwrap();
+    assert_eq!((delay.standing, &*delay.was, &*delay.value), (Standing::HarmUndone, "60", "0"));
+    let harm = delay.harm.estimate().unwrap();
+    assert!(harm.interval.unwrap().contains(f64::exp_m1(-0.9)), "{harm:?}");
+    assert_eq!(end.lines[0].name, "delay", "largest first");
+}
+
+#[test]
+fn on_a_flat_surface_it_says_so() {
+    let mut claims = 0;
+    for seed in 0..60 {
+        let mut searcher = Searcher::new(space(), &space().home(), options(24, seed)).unwrap();
+        run(&mut searcher, 0.05, usize::MAX, |_| Some(1.0));
+        let end = searcher.conclusion().unwrap();
+        claims += usize::from(end.is_gain);
+        let interval = end.gain.estimate().unwrap().interval.unwrap();
+        assert!(interval.low > -0.5 && interval.high < 0.5);
+        if !end.is_gain {
+            assert_eq!(&end.configuration, searcher.baseline());
+        }
+    }
+    assert!(claims <= 4, "{claims} of 60");
+}
+
+#[test]
+fn a_search_read_back_goes_on_as_if_it_had_not_stopped() {
+    let fresh = || Searcher::new(space(), &space().home(), options(40, 9)).unwrap();
+    let mut whole = fresh();
+    run(&mut whole, 0.02, usize::MAX, |c| Some(truth(c)));
+    let mut parts = fresh();
+    while parts.ask().is_some() {
+        run(&mut parts, 0.02, 7, |c| Some(truth(c)));
+        let text = serde_json::to_string(&parts).unwrap();
+        parts = serde_json::from_str(&text).unwrap();
+    }
+    assert_eq!(
+        parts.conclusion().unwrap().configuration,
+        whole.conclusion().unwrap().configuration
+    );
+    assert_eq!(parts.trials(), whole.trials());
+}
+
+#[test]
+fn it_keeps_away_from_what_crashes() {
+    let crashes = |c: &Configuration| number(c, "cache") > 60.0;
+    let mut searcher = Searcher::new(space(), &space().home(), options(60, 3)).unwrap();
+    run(&mut searcher, 0.02, usize::MAX, |c| (!crashes(c)).then(|| truth(c)));
+    let end = searcher.conclusion().unwrap();
+    assert!(!crashes(&end.configuration), "{end:?}");
+    let searched: Vec<bool> = searcher
+        .trials()
+        .iter()
+        .filter(|trial| trial.purpose == Purpose::Search)
+        .map(|trial| trial.score().is_none())
+        .collect();
+    let crashed = searched.iter().filter(|crashed| **crashed).count();
+    assert!(3 * crashed <= searched.len(), "{crashed} of {}", searched.len());
+}
+
+#[test]
+fn any_budget_ends_in_a_conclusion() {
+    for runs in [0, 8, 12, 20, 33, 90] {
+        let searcher = Searcher::new(space(), &space().home(), options(runs, 5)).unwrap();
+        let end = concluded(searcher, 0.02);
+        assert!(end.blocks >= 2, "{runs}: {end:?}");
+        assert!(end.gain.estimate().unwrap().interval.is_some());
+    }
+}
+
+#[test]
+fn an_early_end_claims_nothing() {
+    let mut searcher = Searcher::new(space(), &space().home(), options(60, 5)).unwrap();
+    run(&mut searcher, 0.02, 30, |c| Some(truth(c)));
+    searcher.finish_early();
+    let end = searcher.conclusion().unwrap();
+    assert!(!end.is_gain && searcher.ask().is_none());
+    assert_eq!(end.configuration, space().home());
+}
+
+#[test]
+fn results_that_were_not_asked_for_are_refused() {
+    let mut searcher = Searcher::new(space(), &space().home(), options(20, 5)).unwrap();
+    let told = searcher.tell(7, Outcome::score(1.0));
+    assert_eq!(told, Err(SearchError::NotAsked { told: 7, asked: Some(0) }));
+    assert_eq!(searcher.tell(0, Outcome::score(f64::NAN)), Err(SearchError::Score(0)));
+    assert_eq!(searcher.tell(0, Outcome::Crashed), Err(SearchError::BaselineCrashed));
+    assert_eq!(searcher.ask().unwrap().trial, 0);
+    let nothing = Searcher::new(Space::default(), &Configuration::new(), options(20, 5));
+    assert_eq!(nothing.unwrap_err(), SearchError::NothingToSearch);
+}

@@ -1,0 +1,83 @@
+//! The space of a search: its dimensions together.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::{Dimension, DimensionError};
+
+/// A value for each dimension, by name, as this crate writes them.
+pub type Configuration = BTreeMap<String, String>;
+
+/// Named dimensions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Space {
+    /// In the order a model sees them.
+    pub dimensions: Vec<Dimension>,
+}
+
+impl Space {
+    /// The dimension called `name`.
+    pub fn dimension(&self, name: &str) -> Option<&Dimension> {
+        self.dimensions.iter().find(|dimension| dimension.name == name)
+    }
+
+    /// The configuration in which every dimension has its default.
+    pub fn home(&self) -> Configuration {
+        self.dimensions.iter().map(|d| (d.name.clone(), d.home.clone())).collect()
+    }
+
+    /// A configuration with these values and defaults for the rest; values of other
+    /// names are left out.
+    ///
+    /// # Errors
+    /// When a value is none of its dimension.
+    pub fn configuration<'a>(
+        &self,
+        values: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Configuration, DimensionError> {
+        let mut configuration = self.home();
+        for (name, value) in values {
+            if let Some(dimension) = self.dimension(name) {
+                configuration.insert(dimension.name.clone(), dimension.canonical(value)?);
+            }
+        }
+        Ok(configuration)
+    }
+
+    /// What differs from another configuration, name and value.
+    pub fn changes<'a>(
+        &'a self,
+        configuration: &'a Configuration,
+        from: &'a Configuration,
+    ) -> impl Iterator<Item = (&'a Dimension, &'a str)> {
+        self.dimensions.iter().filter_map(move |dimension| {
+            let value = configuration.get(&dimension.name)?;
+            (from.get(&dimension.name) != Some(value)).then_some((dimension, value.as_str()))
+        })
+    }
+
+    /// What a model sees of a configuration in the dimensions with these indexes.
+    pub fn features(&self, configuration: &Configuration, active: &[usize]) -> Vec<f64> {
+        active
+            .iter()
+            .filter_map(|index| self.dimensions.get(*index))
+            .flat_map(|d| d.features(configuration.get(&d.name).unwrap_or(&d.home)))
+            .collect()
+    }
+
+    /// `around` with random values in the dimensions with these indexes.
+    pub fn sample(
+        &self,
+        around: &Configuration,
+        active: &[usize],
+        rng: &mut impl RngExt,
+    ) -> Configuration {
+        let mut configuration = around.clone();
+        for dimension in active.iter().filter_map(|index| self.dimensions.get(*index)) {
+            configuration.insert(dimension.name.clone(), dimension.sample(rng));
+        }
+        configuration
+    }
+}
