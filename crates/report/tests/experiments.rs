@@ -112,7 +112,7 @@ fn the_terminal_says_what_is_claimed_and_what_is_not() {
         "within noise",
         "7 of 12 blocks done",
         "the prediction held",
-        "WAL 6.0 kB to 2.0 kB",
+        "WAL 6 kB to 2 kB",
         "run-0-0, run-0-1, run-0-2 and 4 more",
         "! no checkpoint completed",
     ] {

@@ -296,11 +296,13 @@ fn story(of: &ArmOutcome, outlook: Option<String>) -> Arm {
     }
 }
 
+/// The baseline's time or the arm's.
+type Side = fn(&TimeBook) -> f64;
+
 /// Baseline and arm, one above the other on one scale.
 fn bars(of: &[TimeBook]) -> Vec<Bar> {
-    let total = |side: fn(&TimeBook) -> f64| of.iter().map(|b| side(b).max(0.0)).sum::<f64>();
-    let sides: [(&str, fn(&TimeBook) -> f64); 2] =
-        [("baseline", |book| book.baseline), ("arm", |book| book.arm)];
+    let total = |side: Side| of.iter().map(|b| side(b).max(0.0)).sum::<f64>();
+    let sides: [(&str, Side); 2] = [("baseline", |book| book.baseline), ("arm", |book| book.arm)];
     let longest = sides.iter().map(|(_, side)| total(*side)).fold(0.0, f64::max);
     if longest <= 0.0 {
         return Vec::new();

@@ -101,7 +101,7 @@ impl Page<'_> {
             if claimed { "verdict" } else { "" },
             width = self.names
         );
-        self.lines.push(self.style.paint(Ansi::Faint, &head));
+        self.lines.push(self.style.paint(Ansi::Faint, head.trim_end()));
         for arm in &of.arms {
             let change = arm.effect.as_ref().map(|effect| &effect.change);
             let line = format!(
