@@ -264,6 +264,10 @@ pub struct StorageCell {
     pub flushes_per_second: Option<f64>,
     /// Operations a second of the data disk beside it, where there were any.
     pub beside_per_second: Option<f64>,
+    /// Share of the time, 0 to 1, that the workers were ready to run and had no
+    /// processor: time that is in the latencies and not the disk's. `None` where the
+    /// kernel does not tell.
+    pub waiting_for_processor: Option<f64>,
 }
 
 /// One measurement.

@@ -77,15 +77,14 @@ pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
         let why = of.absent.as_deref().map(sentence).unwrap_or_default();
         return format!("{rate}{over}. {why}");
     };
+    let slowest = whole_percent(ceiling.share_of_slowest);
     format!(
-        "{rate}{over}: {} of the {} that this disk did with one at a time, {} of {} \
-         each ({} to {} over the repeats of that measurement, {}, {}). {}",
+        "{rate}{over}: {} of the {} that this disk did with one at a time, {} of {} each (the \
+         fastest repeat of that measurement; {slowest} of the slowest; {}, {}). {}",
         whole_percent(ceiling.share),
         format::rate(ceiling.per_second),
         ceiling.method.name(),
         format::bytes(ceiling.bytes),
-        whole_percent(ceiling.share_between[0]),
-        whole_percent(ceiling.share_between[1]),
         ceiling.measurement,
         format::moment(ceiling.measured),
         at_ceiling(ceiling)

@@ -15,6 +15,8 @@ const FASTEST_TURN: Duration = Duration::from_millis(2);
 const NOTHING: f64 = 0.15;
 /// Repeats of the same pattern on a steady disk are less than this part apart.
 const STEADY: f64 = 0.2;
+/// Part of the time that a writer alone on the machine may wait for a processor.
+const WAITING: f64 = 0.1;
 
 /// The doubts; `on_metal` where the machine is not virtual.
 pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> {
@@ -43,6 +45,20 @@ pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> 
                 ),
             )
             .hint("measure again when nothing else runs, with a longer --for"),
+        );
+    }
+    let waits = bases.iter().filter_map(|cell| cell.waiting_for_processor);
+    if let Some(most) = waits.reduce(f64::max).filter(|share| *share > WAITING) {
+        doubts.push(
+            Warning::new(
+                WarningCode::NoisyNeighbour,
+                format!(
+                    "the flushes waited for a processor {:.0} % of their time: other processes \
+                     kept the processors busy, and that time is in the figures",
+                    most * 100.0
+                ),
+            )
+            .hint("measure again when nothing else runs"),
         );
     }
     doubts
@@ -123,6 +139,7 @@ mod tests {
             latency: Latencies::of(&histogram).unwrap(),
             flushes_per_second: None,
             beside_per_second: None,
+            waiting_for_processor: None,
         }
     }
 
