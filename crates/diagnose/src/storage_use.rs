@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 use walwright_record::{
-    FileState, FlushMethod, Record, StorageCell, StorageMeasurement, StoragePattern, TargetKind,
-    Timestamp, Warning, WarningCode,
+    FileState, FlushMethod, Record, StorageMeasurement, StoragePattern, TargetKind, Timestamp,
+    Warning, WarningCode,
 };
 
 use crate::WalSummary;
@@ -54,6 +54,9 @@ pub struct FlushCeiling {
     pub measured: Timestamp,
     /// Where.
     pub directory: String,
+    /// Whether other work held the measurement up: the disk can do more, so nothing can
+    /// be said of how full it was.
+    pub disturbed: bool,
     /// What makes it less certain.
     pub doubts: Vec<Warning>,
 }
@@ -117,6 +120,7 @@ fn ceiling(
         measurement: measured.id.clone(),
         measured: measured.measured,
         directory: measured.wal.directory.clone(),
+        disturbed: measured.is_disturbed(),
         doubts: measured.doubts.clone(),
     })
 }
@@ -154,7 +158,7 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
         };
         let size = f64::from(bytes);
         if of == method && sizes.iter().all(|(known, _)| *known != size) {
-            sizes.push((size, 1.0 / best_rate(measured.of(cell.pattern))?));
+            sizes.push((size, 1.0 / measured.fastest(cell.pattern)?.per_second));
         }
     }
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -179,24 +183,16 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
     })
 }
 
-/// Operations a second of the fastest repeat: what the disk did, it can do. Whatever
-/// disturbs a measurement makes it slower.
-fn best_rate<'a>(cells: impl Iterator<Item = &'a StorageCell>) -> Option<f64> {
-    cells.map(|cell| cell.per_second).reduce(f64::max).filter(|rate| *rate > 0.0)
-}
-
-/// How much slower the slowest repeat of a page's flush was than the fastest, 0 to 1.
+/// The slowest repeat of a page's flush as a share of the fastest.
 fn slowest_repeat(measured: &StorageMeasurement) -> f64 {
-    let base = || {
-        measured.of(StoragePattern::Flush {
-            method: FlushMethod::Fdatasync,
-            file: FileState::Written,
-            bytes: PAGE as u32,
-            files: 1,
-        })
+    let base = StoragePattern::Flush {
+        method: FlushMethod::Fdatasync,
+        file: FileState::Written,
+        bytes: PAGE as u32,
+        files: 1,
     };
-    let slowest = base().map(|cell| cell.per_second).reduce(f64::min);
-    best_rate(base()).zip(slowest).map_or(1.0, |(best, slowest)| slowest / best)
+    let slowest = measured.of(base).map(|cell| cell.per_second).reduce(f64::min);
+    measured.fastest(base).zip(slowest).map_or(1.0, |(best, slowest)| slowest / best.per_second)
 }
 
 /// The group-commit rate whose sessions are nearest to `clients`, from below where it can be.
@@ -213,7 +209,9 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use walwright_record::journal::Machine;
-    use walwright_record::{FileSystemId, Latencies, LatencyHistogram, Source, StoragePlace};
+    use walwright_record::{
+        FileSystemId, Latencies, LatencyHistogram, Source, StorageCell, StoragePlace,
+    };
 
     use super::*;
     use crate::build::{Build, row};

@@ -143,15 +143,10 @@ fn rows(of: &StorageMeasurement, name: impl Fn(StoragePattern) -> Option<String>
             continue;
         };
         seen.push(cell.pattern);
-        let Some(fastest) = fastest(of, cell.pattern) else { continue };
+        let Some(fastest) = of.fastest(cell.pattern) else { continue };
         rows.push(row(name, fastest));
     }
     rows
-}
-
-/// Of all repeats of a pattern the fastest: what disturbs a measurement makes it slower.
-pub(crate) fn fastest(of: &StorageMeasurement, pattern: StoragePattern) -> Option<&StorageCell> {
-    of.of(pattern).max_by(|a, b| a.per_second.total_cmp(&b.per_second))
 }
 
 fn row(name: String, cell: &StorageCell) -> Row {
@@ -194,7 +189,7 @@ pub(crate) const BASE: StoragePattern = StoragePattern::Flush {
 /// The whole in a few sentences.
 pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
     let mut said = Vec::new();
-    if let Some(base) = fastest(of, BASE) {
+    if let Some(base) = of.fastest(BASE) {
         let rates = || of.of(BASE).map(|cell| cell.per_second);
         let spread = match (rates().reduce(f64::min), rates().reduce(f64::max), rates().count()) {
             (Some(low), Some(high), n) if n > 1 => {
@@ -227,7 +222,7 @@ pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
         .iter()
         .filter(|cell| matches!(cell.pattern, StoragePattern::FlushUnder { .. }))
         .min_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    if let (Some(cell), Some(base)) = (under, fastest(of, BASE))
+    if let (Some(cell), Some(base)) = (under, of.fastest(BASE))
         && let StoragePattern::FlushUnder { load } = cell.pattern
     {
         said.push(format!(

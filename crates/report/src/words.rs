@@ -57,6 +57,9 @@ const AT_CEILING: f64 = 0.9;
 /// Flushes against the disk's ceiling, in the pieces of a line of the summary.
 pub(crate) fn storage_figures(of: &StorageUse) -> Vec<String> {
     let against = match &of.ceiling {
+        Some(ceiling) if ceiling.disturbed => {
+            "its ceiling was measured on a busy machine".to_owned()
+        }
         Some(ceiling) => format!(
             "{} of the {} measured one at a time",
             whole_percent(ceiling.share),
@@ -108,6 +111,10 @@ fn at_ceiling(of: &FlushCeiling) -> String {
         _ => String::new(),
     };
     let place = match of.share {
+        _ if of.disturbed => {
+            "Other work held that measurement up: the disk can do more, so how full it was cannot \
+             be said; measure it again."
+        }
         share if share > 1.1 => "The disk did more than when it was measured: measure it again.",
         share if share >= AT_CEILING => {
             "The disk is at its ceiling: more commits need fewer or shared flushes, or another disk."

@@ -146,6 +146,13 @@ fn all_renderings_tell_a_run_against_the_disk_it_knew() {
         assert!(!text.contains("one at a time"), "no claim without a measurement");
         assert!(text.contains("walwright diagnose") || text.contains("walwright storage"));
     }
+    let mut disturbed = measurement();
+    disturbed.doubts.push(Warning::new(WarningCode::NoisyNeighbour, "busy"));
+    record.storage_measured = Some(disturbed);
+    for (place, text) in all(&record).iter().enumerate() {
+        let judged = text.contains("at its ceiling");
+        assert!(!judged, "rendering {place}: a disk that was held up is no ceiling");
+    }
     record.storage_measured = Some(measurement());
     let told = summary(&record).storage.unwrap();
     let share = format!("{:.0} %", told.flushes_per_second / 2_000.0 * 100.0);

@@ -116,7 +116,7 @@ fn whole(number: f64) -> String {
 
 /// How the times of the flush that counts most are spread.
 fn spread(of: &StorageMeasurement) -> Option<Figure> {
-    let latency = &say::fastest(of, say::BASE)?.latency;
+    let latency = &of.fastest(say::BASE)?.latency;
     let mark = |name: &str, ink, percent, time: Option<std::time::Duration>| {
         Some(Mark { name: name.to_owned(), ink, percent, value: time?.as_secs_f64() })
     };
@@ -139,7 +139,7 @@ fn by_size(of: &StorageMeasurement) -> Option<Figure> {
     let sizes = [8, 16, 32, 64, 128, 256, 512, 1024].map(|kb: u32| kb * 1024);
     let cell = |bytes: u32| {
         let (method, file) = (FlushMethod::Fdatasync, FileState::Written);
-        say::fastest(of, StoragePattern::Flush { method, file, bytes, files: 1 })
+        of.fastest(StoragePattern::Flush { method, file, bytes, files: 1 })
     };
     let cells: Vec<(f64, &StorageCell)> =
         sizes.into_iter().filter_map(|bytes| Some((f64::from(bytes), cell(bytes)?))).collect();
