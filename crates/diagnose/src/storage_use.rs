@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 use walwright_record::{
-    FileState, FlushMethod, Record, StorageCell, StorageMeasurement, StoragePattern, TargetKind,
-    Timestamp, Warning, WarningCode,
+    FileState, FlushMethod, Record, StorageMeasurement, StoragePattern, TargetKind, Timestamp,
+    Warning, WarningCode,
 };
 
 use crate::WalSummary;
@@ -32,13 +32,13 @@ pub struct StorageUse {
 /// The flushes a second that a disk did, one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlushCeiling {
-    /// Flushes a second of one writer without a pause.
+    /// Flushes a second of one writer without a pause, in the fastest repeat.
     pub per_second: f64,
     /// The run's flushes a second as a share of it. Above 1 the disk did more than when
     /// it was measured.
     pub share: f64,
-    /// The share against the fastest and the slowest repeat of the measurement.
-    pub share_between: [f64; 2],
+    /// The share against the slowest repeat of the measurement.
+    pub share_of_slowest: f64,
     /// Bytes of a flush that it is for: whole pages, as many as the run's flushes held.
     pub bytes: f64,
     /// How it was flushed.
@@ -54,6 +54,9 @@ pub struct FlushCeiling {
     pub measured: Timestamp,
     /// Where.
     pub directory: String,
+    /// Whether other work held the measurement up: the disk can do more, so nothing can
+    /// be said of how full it was.
+    pub disturbed: bool,
     /// What makes it less certain.
     pub doubts: Vec<Warning>,
 }
@@ -104,13 +107,12 @@ fn ceiling(
     };
     // Methods are measured with one page; what more pages add is taken to be the same.
     let per_second = 1.0 / (of_size + of_method - base).max(of_size.min(of_method));
-    let (slowest, fastest) = repeats(measured);
     let share = rate / per_second;
     let grouped = clients.and_then(|clients| grouped(measured, clients));
     Ok(FlushCeiling {
         per_second,
         share,
-        share_between: [share / fastest, share / slowest],
+        share_of_slowest: share / slowest_repeat(measured),
         bytes,
         method,
         commits_per_second: grouped.map(|(_, rate)| rate),
@@ -118,6 +120,7 @@ fn ceiling(
         measurement: measured.id.clone(),
         measured: measured.measured,
         directory: measured.wal.directory.clone(),
+        disturbed: measured.is_disturbed(),
         doubts: measured.doubts.clone(),
     })
 }
@@ -142,10 +145,9 @@ fn how_to_measure(record: &Record) -> String {
     )
 }
 
-/// Seconds of a flush of `bytes` into a written file, from the rates of the sizes
-/// that were measured. Between two sizes time grows evenly with bytes: a fixed part for
-/// the command and its answer, and one for each byte. Beyond the largest, time grows
-/// as bytes.
+/// Seconds of a flush of `bytes` into a written file, from the rates of the sizes that
+/// were measured. Between two sizes time grows evenly with bytes: a fixed part for the
+/// command and its answer, and one for each byte. Beyond the largest, time grows as bytes.
 fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) -> Option<f64> {
     let mut sizes: Vec<(f64, f64)> = Vec::new();
     for cell in &measured.cells {
@@ -156,10 +158,17 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
         };
         let size = f64::from(bytes);
         if of == method && sizes.iter().all(|(known, _)| *known != size) {
-            sizes.push((size, 1.0 / usual_rate(measured.of(cell.pattern))?));
+            sizes.push((size, 1.0 / measured.fastest(cell.pattern)?.per_second));
         }
     }
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // A disk that flushed more bytes so fast can flush fewer as fast: what was slower
+    // was disturbed.
+    let mut least = f64::INFINITY;
+    for (_, time) in sizes.iter_mut().rev() {
+        least = least.min(*time);
+        *time = least;
+    }
     let (first, last) = (*sizes.first()?, *sizes.last()?);
     if bytes <= first.0 {
         return Some(first.1);
@@ -174,23 +183,16 @@ fn flush_time(measured: &StorageMeasurement, method: FlushMethod, bytes: f64) ->
     })
 }
 
-/// Operations a second of the middle repeat, which one disturbed moment does not move.
-fn usual_rate<'a>(cells: impl Iterator<Item = &'a StorageCell>) -> Option<f64> {
-    let rates: Vec<f64> = cells.map(|cell| cell.per_second).collect();
-    walwright_stats::median(&rates).filter(|rate| *rate > 0.0)
-}
-
-/// The slowest and the fastest repeat against the middle one.
-fn repeats(measured: &StorageMeasurement) -> (f64, f64) {
+/// The slowest repeat of a page's flush as a share of the fastest.
+fn slowest_repeat(measured: &StorageMeasurement) -> f64 {
     let base = StoragePattern::Flush {
         method: FlushMethod::Fdatasync,
         file: FileState::Written,
         bytes: PAGE as u32,
         files: 1,
     };
-    let Some(usual) = usual_rate(measured.of(base)) else { return (1.0, 1.0) };
-    let rates = measured.of(base).map(|cell| cell.per_second / usual);
-    rates.fold((1.0, 1.0), |(low, high), rate| (rate.min(low), rate.max(high)))
+    let slowest = measured.of(base).map(|cell| cell.per_second).reduce(f64::min);
+    measured.fastest(base).zip(slowest).map_or(1.0, |(best, slowest)| slowest / best.per_second)
 }
 
 /// The group-commit rate whose sessions are nearest to `clients`, from below where it can be.
@@ -207,7 +209,9 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use walwright_record::journal::Machine;
-    use walwright_record::{FileSystemId, Latencies, LatencyHistogram, Source, StoragePlace};
+    use walwright_record::{
+        FileSystemId, Latencies, LatencyHistogram, Source, StorageCell, StoragePlace,
+    };
 
     use super::*;
     use crate::build::{Build, row};
@@ -234,6 +238,7 @@ pub(crate) mod tests {
             latency: Latencies::of(&histogram).unwrap(),
             flushes_per_second: None,
             beside_per_second: None,
+            waiting_for_processor: None,
         };
         let flush = |method, bytes, per_second| {
             let file = FileState::Written;
@@ -245,7 +250,7 @@ pub(crate) mod tests {
             flush(FlushMethod::OpenDatasync, 8192, 1.0 / 3e-4),
         ];
         cells.extend([65_536, 1_048_576].map(|b| flush(FlushMethod::Fdatasync, b, time(b))));
-        cells.push(flush(FlushMethod::Fdatasync, 8192, 3_000.0));
+        cells.push(flush(FlushMethod::Fdatasync, 8192, 2_500.0));
         cells.extend([1, 8, 32].map(|committers| {
             let pattern = StoragePattern::GroupCommit { committers, record_bytes: 512 };
             cell(pattern, 1_000.0 * f64::from(committers))
@@ -285,11 +290,10 @@ pub(crate) mod tests {
         let seen = summary(&build.record).storage.unwrap();
         assert!((seen.flushes_per_second - 2_000.0).abs() < 1e-6);
         let ceiling = seen.ceiling.unwrap();
-        // The middle of both repeats, and how far they lie apart.
+        // The fastest of both repeats, and the share against the other.
         assert!((ceiling.per_second - 2_500.0).abs() < 1e-6, "{ceiling:?}");
         assert!((ceiling.share - 0.8).abs() < 1e-9);
-        let [low, high] = ceiling.share_between;
-        assert!((low - 2.0 / 3.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9, "{ceiling:?}");
+        assert!((ceiling.share_of_slowest - 1.0).abs() < 1e-9, "{ceiling:?}");
     }
 
     #[test]
@@ -301,6 +305,19 @@ pub(crate) mod tests {
             let ceiling = summary(&build.record).storage.unwrap().ceiling.unwrap();
             assert!((ceiling.per_second * seconds - 1.0).abs() < 1e-6, "{bytes} {ceiling:?}");
         }
+    }
+
+    #[test]
+    fn a_size_that_was_disturbed_does_not_lower_the_ceiling() {
+        let mut measured = measurement();
+        let slow = measured
+            .cells
+            .iter_mut()
+            .find(|cell| matches!(cell.pattern, StoragePattern::Flush { bytes: 65_536, .. }));
+        slow.unwrap().per_second = 1.0;
+        let time = |bytes| flush_time(&measured, FlushMethod::Fdatasync, bytes).unwrap();
+        assert!((time(PAGE) - 4e-4).abs() < 1e-12);
+        assert!((time(65_536.0) - 1.3921875e-3).abs() < 1e-9);
     }
 
     #[test]

@@ -164,12 +164,13 @@ pub fn find_storage(lab: &Lab, name: &str) -> Result<StorageMeasurement, Storage
 }
 
 /// The newest measurement whose WAL patterns ran on this file system, as a record takes
-/// it along. What cannot be read is as if it were not there.
+/// it along; one that other work held up only where there is no other. What cannot be read is as if it were not there.
 pub(crate) fn known(lab: &Path, file_system: &FileSystemId) -> Option<StorageMeasurement> {
     let lab = Lab::at(Some(lab.to_owned()));
     let all = storage_measurements(&lab).ok()?;
-    let newest = all.into_iter().rev().find(|m| m.wal.file_system == *file_system)?;
-    Some(newest.without_bars())
+    let here = || all.iter().rev().filter(|m| m.wal.file_system == *file_system);
+    let best = here().find(|m| !m.is_disturbed()).or_else(|| here().next())?;
+    Some(best.clone().without_bars())
 }
 
 /// The newest measurement of the file system mounted at `mount`.
@@ -207,7 +208,8 @@ mod tests {
         assert_eq!(ids(storage_measurements(&lab).unwrap()), [first.id.clone(), second.id.clone()]);
         assert_eq!(find_storage(&lab, &first.id).unwrap().cells.len(), first.cells.len());
         let known = known_at(lab.directory(), dir.path()).unwrap();
-        assert_eq!(known.id, second.id);
+        // On a busy machine any of the two may have been held up.
+        assert!(known.id == second.id || second.is_disturbed() && known.id == first.id);
         assert!(known.cells.iter().all(|cell| cell.latency.bars.is_empty()));
         assert!(known_at(lab.directory(), Path::new("/proc")).is_none());
         stop.request();

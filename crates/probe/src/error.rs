@@ -41,7 +41,7 @@ pub enum ProbeError {
         source: std::io::Error,
     },
     /// A disk could not be measured.
-    #[error("cannot measure the disk under {path}: {source}; check that walwright may write there")]
+    #[error("cannot measure the disk under {path}: {source}; check rights and room there")]
     Measure {
         /// The directory.
         path: PathBuf,

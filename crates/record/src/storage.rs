@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Machine;
-use crate::{DiskFacts, LatencyHistogram, Timestamp, Warning};
+use crate::{DiskFacts, LatencyHistogram, Timestamp, Warning, WarningCode};
 
 /// Bars of a kept distribution to each power of ten.
 const BARS_PER_DECADE: f64 = 20.0;
@@ -264,6 +264,10 @@ pub struct StorageCell {
     pub flushes_per_second: Option<f64>,
     /// Operations a second of the data disk beside it, where there were any.
     pub beside_per_second: Option<f64>,
+    /// Share of the time, 0 to 1, that the workers were ready to run and had no
+    /// processor: time that is in the latencies and not the disk's. `None` where the
+    /// kernel does not tell.
+    pub waiting_for_processor: Option<f64>,
 }
 
 /// One measurement.
@@ -302,6 +306,17 @@ impl StorageMeasurement {
     /// The cells of a pattern, all its repeats.
     pub fn of(&self, pattern: StoragePattern) -> impl Iterator<Item = &StorageCell> {
         self.cells.iter().filter(move |cell| cell.pattern == pattern)
+    }
+
+    /// Of all repeats of a pattern the fastest: what the disk did it can do, and whatever
+    /// disturbs a measurement makes it slower.
+    pub fn fastest(&self, pattern: StoragePattern) -> Option<&StorageCell> {
+        self.of(pattern).max_by(|a, b| a.per_second.total_cmp(&b.per_second))
+    }
+
+    /// Whether other work held the measurement up, so that the disk can do more.
+    pub fn is_disturbed(&self) -> bool {
+        self.doubts.iter().any(|doubt| doubt.code == WarningCode::NoisyNeighbour)
     }
 
     /// The same without the bars of its distributions: what a record takes along.

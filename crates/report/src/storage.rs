@@ -134,7 +134,7 @@ fn way(access: Access) -> &'static str {
 }
 
 /// The rows of the patterns that have a name here, each pattern once: of repeats the
-/// middle one.
+/// fastest.
 fn rows(of: &StorageMeasurement, name: impl Fn(StoragePattern) -> Option<String>) -> Vec<Row> {
     let mut seen: Vec<StoragePattern> = Vec::new();
     let mut rows = Vec::new();
@@ -143,17 +143,10 @@ fn rows(of: &StorageMeasurement, name: impl Fn(StoragePattern) -> Option<String>
             continue;
         };
         seen.push(cell.pattern);
-        let Some(middle) = middle(of, cell.pattern) else { continue };
-        rows.push(row(name, middle));
+        let Some(fastest) = of.fastest(cell.pattern) else { continue };
+        rows.push(row(name, fastest));
     }
     rows
-}
-
-/// Of all repeats of a pattern that with the middle rate.
-pub(crate) fn middle(of: &StorageMeasurement, pattern: StoragePattern) -> Option<&StorageCell> {
-    let mut repeats: Vec<&StorageCell> = of.of(pattern).collect();
-    repeats.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    repeats.get(repeats.len() / 2).copied()
 }
 
 fn row(name: String, cell: &StorageCell) -> Row {
@@ -196,7 +189,7 @@ pub(crate) const BASE: StoragePattern = StoragePattern::Flush {
 /// The whole in a few sentences.
 pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
     let mut said = Vec::new();
-    if let Some(base) = middle(of, BASE) {
+    if let Some(base) = of.fastest(BASE) {
         let rates = || of.of(BASE).map(|cell| cell.per_second);
         let spread = match (rates().reduce(f64::min), rates().reduce(f64::max), rates().count()) {
             (Some(low), Some(high), n) if n > 1 => {
@@ -229,7 +222,7 @@ pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
         .iter()
         .filter(|cell| matches!(cell.pattern, StoragePattern::FlushUnder { .. }))
         .min_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    if let (Some(cell), Some(base)) = (under, middle(of, BASE))
+    if let (Some(cell), Some(base)) = (under, of.fastest(BASE))
         && let StoragePattern::FlushUnder { load } = cell.pattern
     {
         said.push(format!(

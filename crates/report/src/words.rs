@@ -57,6 +57,9 @@ const AT_CEILING: f64 = 0.9;
 /// Flushes against the disk's ceiling, in the pieces of a line of the summary.
 pub(crate) fn storage_figures(of: &StorageUse) -> Vec<String> {
     let against = match &of.ceiling {
+        Some(ceiling) if ceiling.disturbed => {
+            "its ceiling was measured on a busy machine".to_owned()
+        }
         Some(ceiling) => format!(
             "{} of the {} measured one at a time",
             whole_percent(ceiling.share),
@@ -77,15 +80,14 @@ pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
         let why = of.absent.as_deref().map(sentence).unwrap_or_default();
         return format!("{rate}{over}. {why}");
     };
+    let slowest = whole_percent(ceiling.share_of_slowest);
     format!(
-        "{rate}{over}: {} of the {} that this disk did with one at a time, {} of {} \
-         each ({} to {} over the repeats of that measurement, {}, {}). {}",
+        "{rate}{over}: {} of the {} that this disk did with one at a time, {} of {} each (the \
+         fastest repeat of that measurement; {slowest} of the slowest; {}, {}). {}",
         whole_percent(ceiling.share),
         format::rate(ceiling.per_second),
         ceiling.method.name(),
         format::bytes(ceiling.bytes),
-        whole_percent(ceiling.share_between[0]),
-        whole_percent(ceiling.share_between[1]),
         ceiling.measurement,
         format::moment(ceiling.measured),
         at_ceiling(ceiling)
@@ -109,6 +111,10 @@ fn at_ceiling(of: &FlushCeiling) -> String {
         _ => String::new(),
     };
     let place = match of.share {
+        _ if of.disturbed => {
+            "Other work held that measurement up: the disk can do more, so how full it was cannot \
+             be said; measure it again."
+        }
         share if share > 1.1 => "The disk did more than when it was measured: measure it again.",
         share if share >= AT_CEILING => {
             "The disk is at its ceiling: more commits need fewer or shared flushes, or another disk."

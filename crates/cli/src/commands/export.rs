@@ -76,6 +76,7 @@ fn whole(record: &Record) -> Value {
         "client": record.client,
         "instrument": record.instrument,
         "storage": record.storage,
+        "storage_measured": record.storage_measured,
         "cpu": record.cpu,
         "side_measures": record.side_measures,
         "phases": record.phases,

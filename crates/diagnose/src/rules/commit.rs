@@ -107,7 +107,7 @@ fn evidence(reading: &Reading, wait: &Estimate) -> Vec<Evidence> {
         seen.push(Evidence::new("storage probe", PROBED, Value::Seconds(probe.p50.as_secs_f64())));
     }
     let storage = reading.summary.storage.as_ref();
-    if let Some(ceiling) = storage.and_then(|s| s.ceiling.as_ref()) {
+    if let Some(ceiling) = storage.and_then(|s| s.ceiling.as_ref()).filter(|c| !c.disturbed) {
         let source = format!("walwright storage {}", ceiling.measurement);
         let what = "of the flushes a second that this disk did, one at a time";
         seen.push(Evidence::new(source, what, Value::Fraction(ceiling.share)));

@@ -128,6 +128,7 @@ fn of(pattern: StoragePattern, done: &Measured) -> Option<StorageCell> {
         latency: Latencies::of(&done.latency)?,
         flushes_per_second: None,
         beside_per_second: None,
+        waiting_for_processor: done.waiting_for_processor(),
     })
 }
 

@@ -15,6 +15,8 @@ const FASTEST_TURN: Duration = Duration::from_millis(2);
 const NOTHING: f64 = 0.15;
 /// Repeats of the same pattern on a steady disk are less than this part apart.
 const STEADY: f64 = 0.2;
+/// Part of the time that a writer alone on the machine may wait for a processor.
+const WAITING: f64 = 0.1;
 
 /// The doubts; `on_metal` where the machine is not virtual.
 pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> {
@@ -43,6 +45,20 @@ pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> 
                 ),
             )
             .hint("measure again when nothing else runs, with a longer --for"),
+        );
+    }
+    let waiting = measured.fastest(BASE).and_then(|cell| cell.waiting_for_processor);
+    if let Some(share) = waiting.filter(|share| *share > WAITING) {
+        doubts.push(
+            Warning::new(
+                WarningCode::NoisyNeighbour,
+                format!(
+                    "the flushes waited for a processor {:.0} % of their time: other processes \
+                     kept the processors busy, and that time is in the figures",
+                    share * 100.0
+                ),
+            )
+            .hint("measure again when nothing else runs"),
         );
     }
     doubts
@@ -123,6 +139,7 @@ mod tests {
             latency: Latencies::of(&histogram).unwrap(),
             flushes_per_second: None,
             beside_per_second: None,
+            waiting_for_processor: None,
         }
     }
 
@@ -132,6 +149,15 @@ mod tests {
         flushes: &[f64],
         alone: f64,
     ) -> Vec<Warning> {
+        of(&measured(file_system, queue, flushes, alone), true)
+    }
+
+    fn measured(
+        file_system: &str,
+        queue: &[(&str, &str)],
+        flushes: &[f64],
+        alone: f64,
+    ) -> StorageMeasurement {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let place = StoragePlace {
             directory: "/wal".to_owned(),
@@ -148,7 +174,7 @@ mod tests {
         };
         let mut cells: Vec<StorageCell> = flushes.iter().map(|us| cell(BASE, *us)).collect();
         cells.push(cell(StoragePattern::UnflushedWrite { bytes: 8192 }, alone));
-        let measured = StorageMeasurement {
+        StorageMeasurement {
             id: String::new(),
             measured: Timestamp(0),
             took: Duration::ZERO,
@@ -161,8 +187,7 @@ mod tests {
             cells,
             doubts: Vec::new(),
             complete: true,
-        };
-        of(&measured, true)
+        }
     }
 
     #[test]
@@ -183,6 +208,20 @@ mod tests {
             assert_eq!(doubts[0].code, WarningCode::Storage);
             assert!(doubts[0].text.contains(says), "{doubts:?}");
         }
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_counts_where_it_is_in_the_ceiling() {
+        let mut measured = measured("ext4", &[], &[400.0, 410.0], 50.0);
+        let mut waits = |slower, faster| {
+            measured.cells[1].waiting_for_processor = Some(slower);
+            measured.cells[0].waiting_for_processor = Some(faster);
+            of(&measured, true)
+        };
+        assert_eq!(waits(0.5, 0.02), []);
+        let doubts = waits(0.0, 0.5);
+        assert_eq!(doubts[0].code, WarningCode::NoisyNeighbour);
+        assert!(doubts[0].text.contains("50 %"), "{doubts:?}");
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// Time of all operations, of all workers.
     busy: Duration,
+    /// Of the time since the first operation that counts, what the workers spent ready
+    /// to run without a processor; `None` where the kernel does not tell.
+    waited: Option<Duration>,
     workers: u32,
 }
 
@@ -43,6 +46,12 @@ impl Measured {
     /// Bytes a second of all workers together.
     pub(super) fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.elapsed()
+    }
+
+    /// Share of their time that the workers spent waiting for a processor, 0 to 1.
+    pub(super) fn waiting_for_processor(&self) -> Option<f64> {
+        let share = self.waited?.as_secs_f64() / self.busy.as_secs_f64().max(1e-9);
+        Some(share.min(1.0))
     }
 
     /// Seconds that the workers took side by side.
@@ -77,18 +86,25 @@ where
         let lost = || Err(io::Error::other("a thread of the measurement ended unexpectedly"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
     });
-    let mut all = Measured { workers: number, ..empty() };
+    let mut all = Measured { workers: number, waited: Some(Duration::ZERO), ..empty() };
     for result in results {
         let one = result?;
         all.latency.merge(&one.latency);
         all.bytes += one.bytes;
         all.busy += one.busy;
+        all.waited = all.waited.zip(one.waited).map(|(a, b)| a + b);
     }
     Ok(all)
 }
 
 fn empty() -> Measured {
-    Measured { latency: LatencyHistogram::new(), bytes: 0, busy: Duration::ZERO, workers: 1 }
+    Measured {
+        latency: LatencyHistogram::new(),
+        bytes: 0,
+        busy: Duration::ZERO,
+        waited: None,
+        workers: 1,
+    }
 }
 
 fn work(
@@ -99,8 +115,12 @@ fn work(
     let mut done = empty();
     let started = Instant::now();
     let warm = watch.each.mul_f64(WARM_UP);
+    let mut waited_before = None;
     loop {
         let counts = started.elapsed() >= warm;
+        if counts && done.latency.is_empty() {
+            waited_before = run_delay();
+        }
         let (bytes, took) = worker()?;
         if counts {
             done.latency.record(took);
@@ -109,9 +129,18 @@ fn work(
         }
         let over = started.elapsed() >= watch.each && !done.latency.is_empty();
         if over || failed.load(Ordering::Relaxed) || (watch.stop)() {
+            let waited = run_delay().zip(waited_before);
+            done.waited = waited.map(|(after, before)| after.saturating_sub(before));
             return Ok(done);
         }
     }
+}
+
+/// Time that this thread has been ready to run without a processor, the second figure
+/// of `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst).
+fn run_delay() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Times one operation of `bytes`.
@@ -141,6 +170,26 @@ mod tests {
         let done = measure(&watch(Duration::from_millis(40)), vec![worker(), worker()]).unwrap();
         assert!((done.per_second() - 1_000.0).abs() < 1.0, "{}", done.per_second());
         assert!((done.bytes_per_second() - 100_000.0).abs() < 100.0);
+        assert!(done.waiting_for_processor().is_none_or(|share| (0.0..=1.0).contains(&share)));
+    }
+
+    #[test]
+    fn who_has_no_processor_waits_for_one() {
+        let Some(before) = run_delay() else { return };
+        let spin = |ms| {
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_millis(ms) {
+                std::hint::black_box(0);
+            }
+        };
+        let threads = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| spin(100));
+            }
+            spin(100);
+        });
+        assert!(run_delay().unwrap() > before);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{ReportError, STYLE};
 use crate::storage as say;
 use crate::svg::curves::{Vertical, plot};
 use crate::svg::overlay::Curve;
-use crate::svg::{Ink, Unit};
+use crate::svg::{Ink, Mark, Unit, histogram};
 use crate::{format, words};
 
 const TEMPLATE: &str = include_str!("../../templates/storage.html");
@@ -82,7 +82,7 @@ fn page(of: &StorageMeasurement) -> Page {
         renderer: env!("CARGO_PKG_VERSION"),
         gist: say::gist(of),
         doubts: of.doubts.iter().map(doubt).collect(),
-        plots: [by_size(of), grouped(of), by_depth(of)].into_iter().flatten().collect(),
+        plots: [by_size(of), grouped(of), by_depth(of), spread(of)].into_iter().flatten().collect(),
         sections: say::sections(of).into_iter().map(table).collect(),
     }
 }
@@ -109,11 +109,37 @@ fn ticks(at: impl Iterator<Item = f64>, write: impl Fn(f64) -> String) -> Vec<(f
     ticks.into_iter().map(|at| (at, write(at))).collect()
 }
 
+/// A whole number of sessions or requests.
+fn whole(number: f64) -> String {
+    format::count(number as u64)
+}
+
+/// How the times of the flush that counts most are spread.
+fn spread(of: &StorageMeasurement) -> Option<Figure> {
+    let latency = &of.fastest(say::BASE)?.latency;
+    let mark = |name: &str, ink, percent, time: Option<std::time::Duration>| {
+        Some(Mark { name: name.to_owned(), ink, percent, value: time?.as_secs_f64() })
+    };
+    let marks: Vec<Mark> = [
+        mark("p50", Ink::P50, 50.0, Some(latency.p50)),
+        mark("p99", Ink::P99, 99.0, latency.p99),
+        mark("p99.9", Ink::P999, 99.9, latency.p999),
+        mark("max", Ink::Max, 100.0, Some(latency.max)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    // A bar is kept by its lower edge; a hair above it lies in that bar and no other.
+    let bars: Vec<(f64, u64)> = latency.bars.iter().map(|(at, n)| (at * 1.001, *n)).collect();
+    let svg = histogram(&bars, &marks, 20)?;
+    Some(Figure { heading: "Flushes of 8 kB, one at a time", svg })
+}
+
 fn by_size(of: &StorageMeasurement) -> Option<Figure> {
     let sizes = [8, 16, 32, 64, 128, 256, 512, 1024].map(|kb: u32| kb * 1024);
     let cell = |bytes: u32| {
         let (method, file) = (FlushMethod::Fdatasync, FileState::Written);
-        say::middle(of, StoragePattern::Flush { method, file, bytes, files: 1 })
+        of.fastest(StoragePattern::Flush { method, file, bytes, files: 1 })
     };
     let cells: Vec<(f64, &StorageCell)> =
         sizes.into_iter().filter_map(|bytes| Some((f64::from(bytes), cell(bytes)?))).collect();
@@ -137,9 +163,9 @@ fn grouped(of: &StorageMeasurement) -> Option<Figure> {
     let flushes = |(at, cell): &(f64, &StorageCell)| Some((*at, cell.flushes_per_second?));
     let curves = [
         curve("commits", Ink::Main, cells.iter().map(|(at, c)| (*at, c.per_second)).collect()),
-        curve("flushes", Ink::Flush, cells.iter().filter_map(flushes).collect()),
+        curve("flushes", Ink::Second, cells.iter().filter_map(flushes).collect()),
     ];
-    let ticks = ticks(cells.iter().map(|(at, _)| *at), format::number);
+    let ticks = ticks(cells.iter().map(|(at, _)| *at), whole);
     let even = Vertical::Even(Unit::PerSecond);
     let svg = plot("Commits a second by sessions", &curves, &ticks, even, "sessions that commit")?;
     Some(Figure { heading: "Commits a second, by sessions", svg })
@@ -163,7 +189,7 @@ fn by_depth(of: &StorageMeasurement) -> Option<Figure> {
         curve("writes p50", Ink::Main, writes.iter().map(p50).collect()),
         curve("writes p99", Ink::P999, writes.iter().filter_map(p99).collect()),
     ];
-    let ticks = ticks(reads.iter().chain(&writes).map(|(at, _)| *at), format::number);
+    let ticks = ticks(reads.iter().chain(&writes).map(|(at, _)| *at), whole);
     let log = Vertical::Log(Unit::Seconds);
     let caption = "requests under way";
     let svg = plot("Latency of random pages by depth", &curves, &ticks, log, caption)?;

@@ -44,7 +44,7 @@ pub(crate) fn histogram(buckets: &[(f64, u64)], marks: &[Mark], per_decade: u32)
     let right = WIDTH - 12.0;
     let x = Scale::log(edge(low - 1), edge(high + 1), LEFT, right);
     let y = Scale::linear(0.0, most * 1.06, BOTTOM, TOP);
-    let mut out = open("Histogram of latency: share of transactions in each bar");
+    let mut out = open("Histogram of latency: share of all in each bar");
     axis::vertical(&mut out, &y, Unit::Share, LEFT, right, 4);
     horizontal(&mut out, &x);
     for (i, n) in bars.iter().enumerate().filter(|(_, n)| **n > 0) {

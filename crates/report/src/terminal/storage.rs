@@ -78,7 +78,7 @@ fn table(section: &Section, style: &Style) -> Vec<String> {
 pub fn storage_list(all: &[StorageMeasurement], style: &Style) -> String {
     let mut lines = Vec::new();
     for of in all {
-        let base = say::middle(of, say::BASE);
+        let base = of.fastest(say::BASE);
         let rate = base.map_or_else(|| "–".to_owned(), |cell| format::rate(cell.per_second));
         let p99 = base.and_then(|cell| cell.latency.p99).map(format::latency);
         lines.push(format!(
