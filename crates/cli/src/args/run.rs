@@ -179,7 +179,7 @@ fn warm_up(text: &str) -> Result<WarmUp, String> {
     if text == "auto" { Ok(WarmUp::Auto) } else { duration(text).map(WarmUp::Fixed) }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))

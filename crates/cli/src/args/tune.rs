@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{pair, some_time};
+use super::run::pair;
+use super::some_time;
 
 /// `walwright tune`.
 #[derive(Debug, Args)]
