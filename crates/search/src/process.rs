@@ -8,19 +8,15 @@
 //! the highest posterior density, climbed from several starts (Rasmussen & Williams,
 //! Gaussian Processes for Machine Learning, ch. 5).
 
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use nalgebra::{Cholesky, DVector, Dyn};
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
 
-use crate::kernel::{LIMIT, correlations, inverse_squares, matern, squared_distance};
+use crate::kernel::{LIMIT, inverse_squares, matern, squared_distance};
+use crate::likelihood::{Data, Hyper, Prior};
 use crate::optimise::climb;
 
 /// Steps of each climb.
 const STEPS: usize = 40;
-/// Added to the diagonal, in units of the signal's variance: rounding must not make the
-/// matrix indefinite.
-const JITTER: f64 = 1e-8;
-
 /// One measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
@@ -30,83 +26,6 @@ pub struct Observation {
     pub block: u32,
     /// What it scored.
     pub score: f64,
-}
-
-/// Logarithms of the hyperparameters; variances in units of the variance of the scores.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hyper {
-    /// Of the length scale of each feature.
-    pub log_scales: Vec<f64>,
-    /// Of the variance of the function.
-    pub log_signal: f64,
-    /// Of the variance of the noise.
-    pub log_noise: f64,
-    /// Of the variance of the block offsets.
-    pub log_block: f64,
-}
-
-impl Hyper {
-    /// The same to six digits after the point, which JSON keeps exactly.
-    #[must_use]
-    pub fn rounded(&self) -> Hyper {
-        let flat: Vec<f64> = self.flat().iter().map(|log| (log * 1e6).round() / 1e6).collect();
-        Hyper::from_flat(&flat)
-    }
-
-    fn flat(&self) -> Vec<f64> {
-        let mut flat = self.log_scales.clone();
-        flat.extend([self.log_signal, self.log_noise, self.log_block]);
-        flat
-    }
-
-    fn from_flat(flat: &[f64]) -> Hyper {
-        let scales = flat.len() - 3;
-        Hyper {
-            log_scales: flat[..scales].to_vec(),
-            log_signal: flat[scales],
-            log_noise: flat[scales + 1],
-            log_block: flat[scales + 2],
-        }
-    }
-}
-
-/// Where the hyperparameters are expected, as logarithms: mean and deviation.
-struct Prior {
-    scale: (f64, f64),
-    signal: (f64, f64),
-    noise: (f64, f64),
-    block: (f64, f64),
-}
-
-impl Prior {
-    /// Length scales grow with the root of the number of features, so that the distance
-    /// between random points stays moderate (Hvarfner et al., ICML'24). `noise` is the
-    /// variance seen in A/A measurements, in units of that of the scores.
-    fn new(features: usize, noise: Option<f64>) -> Prior {
-        let noise = match noise {
-            Some(variance) => (variance.max(1e-6).ln(), 0.5),
-            None => (0.05_f64.ln(), 1.5),
-        };
-        Prior {
-            scale: (0.25 * (features.max(1) as f64).ln(), 1.0),
-            signal: (0.0, 1.0),
-            block: (noise.0 - 2.0, 1.0),
-            noise,
-        }
-    }
-
-    fn of(&self, index: usize, scales: usize) -> (f64, f64) {
-        match index.checked_sub(scales) {
-            None => self.scale,
-            Some(0) => self.signal,
-            Some(1) => self.noise,
-            Some(_) => self.block,
-        }
-    }
-
-    fn start(&self, scales: usize) -> Vec<f64> {
-        (0..scales + 3).map(|index| self.of(index, scales).0).collect()
-    }
 }
 
 /// What the process expects of a configuration, free of noise and drift.
@@ -144,90 +63,6 @@ pub struct Process {
     constant: f64,
     shift: f64,
     spread: f64,
-}
-
-/// Observations made ready for the likelihood.
-struct Data {
-    rows: Vec<Vec<f64>>,
-    blocks: Vec<u32>,
-    standard: DVector<f64>,
-}
-
-/// The pieces of one evaluation of the likelihood.
-struct Solved {
-    cholesky: Cholesky<f64, Dyn>,
-    weights: DVector<f64>,
-    ones: DVector<f64>,
-    ones_total: f64,
-    constant: f64,
-    correlation: DMatrix<f64>,
-    slope: DMatrix<f64>,
-}
-
-impl Data {
-    fn solve(&self, hyper: &Hyper) -> Option<Solved> {
-        let (correlation, slope) = correlations(&self.rows, &inverse_squares(&hyper.log_scales));
-        let (signal, noise, block) =
-            (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
-        let n = self.rows.len();
-        let covariance = DMatrix::from_fn(n, n, |i, j| {
-            let own = if i == j { noise + JITTER * signal } else { 0.0 };
-            let shared = if self.blocks[i] == self.blocks[j] { block } else { 0.0 };
-            signal * correlation[(i, j)] + shared + own
-        });
-        let cholesky = Cholesky::new(covariance)?;
-        let ones = cholesky.solve(&DVector::repeat(n, 1.0));
-        let ones_total = ones.sum();
-        let constant = ones.dot(&self.standard) / ones_total;
-        let weights = cholesky.solve(&self.standard.add_scalar(-constant));
-        Some(Solved { cholesky, weights, ones, ones_total, constant, correlation, slope })
-    }
-
-    /// Log posterior density of the hyperparameters and its gradient.
-    fn posterior(&self, flat: &[f64], prior: &Prior) -> Option<(f64, Vec<f64>)> {
-        let hyper = Hyper::from_flat(flat);
-        let solved = self.solve(&hyper)?;
-        let n = self.rows.len();
-        let residual = self.standard.add_scalar(-solved.constant);
-        let log_determinant: f64 =
-            solved.cholesky.l_dirty().diagonal().iter().map(|d| d.ln()).sum();
-        let mut value = -0.5 * residual.dot(&solved.weights) - log_determinant;
-
-        // d/dθ = ½ tr((w wᵀ − K⁻¹) dK/dθ).
-        let inverse = solved.cholesky.inverse();
-        let half =
-            DMatrix::from_fn(n, n, |i, j| solved.weights[i] * solved.weights[j] - inverse[(i, j)]);
-        let scales = hyper.log_scales.len();
-        let (signal, noise, block) =
-            (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
-        let inverse_squares = inverse_squares(&hyper.log_scales);
-        let mut gradient = vec![0.0; flat.len()];
-        for i in 0..n {
-            gradient[scales] += 0.5 * half[(i, i)] * signal * (1.0 + JITTER);
-            gradient[scales + 1] += 0.5 * half[(i, i)] * noise;
-            gradient[scales + 2] += 0.5 * half[(i, i)] * block;
-            for j in 0..i {
-                // Both halves of a symmetric matrix.
-                let weight = half[(i, j)];
-                let by_distance = weight * signal * solved.slope[(i, j)];
-                for (feature, inverse) in inverse_squares.iter().enumerate() {
-                    let apart = self.rows[i][feature] - self.rows[j][feature];
-                    gradient[feature] += by_distance * apart * apart * inverse;
-                }
-                gradient[scales] += weight * signal * solved.correlation[(i, j)];
-                if self.blocks[i] == self.blocks[j] {
-                    gradient[scales + 2] += weight * block;
-                }
-            }
-        }
-        for (index, log) in flat.iter().enumerate() {
-            let (mean, deviation) = prior.of(index, scales);
-            let apart = (log - mean) / deviation;
-            value -= 0.5 * apart * apart;
-            gradient[index] -= apart / deviation;
-        }
-        Some((value, gradient))
-    }
 }
 
 impl Process {
@@ -398,29 +233,6 @@ mod tests {
 
     fn bump(x: &[f64]) -> f64 {
         -(x[0] - 0.6).powi(2)
-    }
-
-    #[test]
-    fn the_gradient_is_that_of_the_density() {
-        let observations = observed(14, 0.05, 0.05, 3, bump);
-        let scores: Vec<f64> = observations.iter().map(|o| o.score * 8.0).collect();
-        let data = Data {
-            rows: observations.iter().map(|o| o.features.clone()).collect(),
-            blocks: observations.iter().map(|o| o.block).collect(),
-            standard: DVector::from_vec(scores),
-        };
-        let prior = Prior::new(3, Some(0.1));
-        let at = vec![0.2, -0.4, 0.9, 0.3, -1.5, -2.0];
-        let (_, gradient) = data.posterior(&at, &prior).unwrap();
-        for index in 0..at.len() {
-            let moved = |by: f64| {
-                let mut flat = at.clone();
-                flat[index] += by;
-                data.posterior(&flat, &prior).unwrap().0
-            };
-            let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-            assert!((numeric - gradient[index]).abs() < 1e-4, "{index}: {numeric} {gradient:?}");
-        }
     }
 
     #[test]

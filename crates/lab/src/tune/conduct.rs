@@ -1,26 +1,20 @@
 //! Doing a tune: phase by phase, measurement by measurement, and going on where it was.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use walwright_diagnose::Machine;
-use walwright_search::{Ask, Configuration as Point, Options, Outcome, Purpose, Searcher, Space};
+use walwright_search::{Ask, Options, Outcome, Purpose, Searcher, Space};
 
-use super::confirm::Confirming;
 use super::folder::{self, Folder};
+use super::measure::Tried;
 use super::notice::Passed;
 use super::space::{self, Surroundings};
-use super::state::{Made, Phase};
+use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, crash, entry, levers,
-    probe, promote, starts, words,
+    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, probe, starts, words,
 };
-use crate::experiment::{Bench, Configuration, ExperimentError, Measured};
+use crate::experiment::{Bench, Configuration, ExperimentError};
 use crate::{Lab, Observer, Stop};
-
-/// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
-const TRIES: u32 = 2;
 
 /// Begins a tune and goes on to its end.
 ///
@@ -90,7 +84,7 @@ fn bench_name(id: &str) -> String {
 }
 
 /// The same for those of its confirmation.
-fn confirming_name(id: &str) -> String {
+pub(super) fn confirming_name(id: &str) -> String {
     format!("tune-{id}-confirm")
 }
 
@@ -98,19 +92,17 @@ fn major(plan: &TunePlan) -> u32 {
     plan.install().0.parse().unwrap_or(18)
 }
 
-struct Conductor {
-    lab: Lab,
-    folder: Folder,
-    state: TuneState,
-    objective: Objective,
-    bench: Bench,
-    stop: Stop,
-    watcher: Arc<dyn TuneWatcher>,
-    observer: Arc<dyn Observer>,
+/// A tune that is being done.
+pub(super) struct Conductor {
+    pub(super) lab: Lab,
+    pub(super) folder: Folder,
+    pub(super) state: TuneState,
+    pub(super) objective: Objective,
+    pub(super) bench: Bench,
+    pub(super) stop: Stop,
+    pub(super) watcher: Arc<dyn TuneWatcher>,
+    pub(super) observer: Arc<dyn Observer>,
 }
-
-/// A measurement: what it gave, or why it gave nothing.
-type Tried = Result<Measured, String>;
 
 impl Conductor {
     fn new(
@@ -161,16 +153,16 @@ impl Conductor {
         Ok(self.state)
     }
 
-    fn enter(&mut self, phase: Phase) -> Result<(), TuneError> {
+    pub(super) fn enter(&mut self, phase: Phase) -> Result<(), TuneError> {
         self.state.phase = phase;
         self.folder.save(&self.state)
     }
 
-    fn stage(&self, text: &str) {
+    pub(super) fn stage(&self, text: &str) {
         self.watcher.notice(TuneNotice::Stage(text));
     }
 
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         self.watcher.notice(TuneNotice::Said(text));
     }
 
@@ -306,222 +298,6 @@ impl Conductor {
             left: self.left(),
         });
         Ok(())
-    }
-
-    /// Measures what lies outside the configuration, with the configuration found.
-    async fn levers(&mut self) -> Result<(), TuneError> {
-        if self.state.plan.client {
-            if self.state.levers.is_empty() {
-                self.state.levers = levers::levers(&self.bench.plan().base.load);
-            }
-            self.stage("options of the client");
-            while let Some((index, block)) = levers::next(&self.state.levers) {
-                let lever = self.state.levers[index].clone();
-                let mut configuration = self.settings(&self.found());
-                configuration.load = lever.load.clone();
-                self.measuring(&format!("{}, block {}", lever.name, block + 1), &[]);
-                let seed = self.state.plan.seed + 10_000 + u64::from(block);
-                let tried = self.measure(&configuration, seed, &lever.name).await?;
-                let value = tried.as_ref().ok().and_then(|m| self.objective.value(&m.figures));
-                let score = value.map(|value| self.objective.score(value));
-                self.state.levers[index].scores.push(score);
-                self.folder.save(&self.state)?;
-                self.measured(value, tried.as_ref().err());
-            }
-        }
-        let gain = self.conclusion().is_some_and(|end| end.is_gain);
-        self.enter(if gain { Phase::Confirm } else { Phase::Promote })
-    }
-
-    /// The winner against the baseline on fresh data with another seed.
-    async fn confirm(&mut self) -> Result<(), TuneError> {
-        let pairs = self.state.plan.confirming_pairs();
-        let plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
-        let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
-        self.stage("confirmation on fresh data");
-        bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
-        while let Some((is_winner, pair)) = self.state.confirmation.next(pairs) {
-            let configuration = match is_winner {
-                true => self.settings(&self.found()),
-                false => Configuration::default(),
-            };
-            let changes = if is_winner { self.changes(&self.found()) } else { Vec::new() };
-            self.measuring(&format!("confirmation, pair {} of {pairs}", pair + 1), &changes);
-            // Both of a pair see the same transactions, which no earlier run saw.
-            let seed = self.state.plan.seed.wrapping_mul(31) + 1_000_003 + u64::from(pair);
-            let arm = if is_winner { "confirmed" } else { "baseline" };
-            let label = self.label(arm);
-            let tried = self.measure_on(&bench, &configuration, seed, label).await?;
-            let figures = tried.as_ref().ok().map(|m| &m.figures);
-            let value = figures.and_then(|figures| self.objective.value(figures));
-            self.state.confirmation.made.push(Confirming {
-                is_winner,
-                pair,
-                run: tried.as_ref().ok().map(|m| m.run.clone()),
-                score: value.map(|value| self.objective.score(value)),
-                value,
-                checkpoints: figures.and_then(|figures| figures.get("checkpoints").copied()),
-            });
-            self.folder.save(&self.state)?;
-            self.measured(value, tried.as_ref().err());
-        }
-        bench.discard().await?;
-        self.enter(Phase::Crash)
-    }
-
-    /// Kills the winner's server and audits it.
-    async fn crash(&mut self) -> Result<(), TuneError> {
-        self.stage("killing the server under load");
-        let mut settings = self.state.plan.settings.clone();
-        settings.extend(self.settings(&self.found()).settings);
-        let stretch = crash::stretch(&self.state.plan);
-        let settings = settings.into_iter().collect();
-        let audit = crash::crash(&self.state.plan, settings, stretch);
-        let audit = tokio::select! {
-            audit = audit => audit?,
-            () = self.stop.requested() => return Err(TuneError::Stopped),
-        };
-        self.say(&words::crash(&audit));
-        self.state.crash = Some(audit);
-        self.enter(Phase::Promote)
-    }
-
-    /// Writes configuration and account.
-    fn promote(&mut self) -> Result<(), TuneError> {
-        if let Ok(text) = promote::text(&self.state, &self.objective) {
-            self.folder.replace("config.env.new", "config.env", text.as_bytes())?;
-            let path: PathBuf = self.folder.path().join("config.env");
-            self.state.promoted = Some(path.display().to_string());
-        }
-        if self.state.entry.is_none() {
-            self.state.entry = Some(entry::append(&self.lab, &self.state, &self.objective)?);
-        }
-        self.enter(Phase::Done)
-    }
-
-    fn conclusion(&self) -> Option<&walwright_search::Conclusion> {
-        self.state.searcher.as_ref().and_then(Searcher::conclusion)
-    }
-
-    /// What the search recommends; the baseline before the end.
-    fn found(&self) -> Point {
-        let baseline = self.state.searcher.as_ref().map(|s| s.baseline().clone());
-        self.conclusion().map(|end| end.configuration.clone()).or(baseline).unwrap_or_default()
-    }
-
-    /// The settings of a point: those that are no default, and those that the baseline
-    /// sets otherwise.
-    fn settings(&self, point: &Point) -> Configuration {
-        let Some(searcher) = &self.state.searcher else { return Configuration::default() };
-        let set = |name: &str| self.state.plan.settings.contains_key(name);
-        Configuration::of_settings(
-            searcher
-                .space()
-                .dimensions
-                .iter()
-                .filter_map(|d| Some((d, point.get(&d.name)?)))
-                .filter(|(d, value)| **value != d.home || set(&d.name))
-                .map(|(d, value)| (d.name.clone(), value.clone())),
-        )
-    }
-
-    /// What differs from the baseline, in words.
-    fn changes(&self, point: &Point) -> Vec<String> {
-        let Some(searcher) = &self.state.searcher else { return Vec::new() };
-        let changes = searcher.space().changes(point, searcher.baseline());
-        changes.map(|(dimension, value)| format!("{} = {value}", dimension.name)).collect()
-    }
-
-    fn label(&self, what: &str) -> Option<String> {
-        Some(format!("tune {}: {what}", self.state.id))
-    }
-
-    async fn measure(
-        &self,
-        configuration: &Configuration,
-        seed: u64,
-        what: &str,
-    ) -> Result<Tried, TuneError> {
-        self.measure_on(&self.bench, configuration, seed, self.label(what)).await
-    }
-
-    /// One measurement. What is wrong with the configuration is a result; what is wrong
-    /// with the lab, or a wish to stop, is an error.
-    async fn measure_on(
-        &self,
-        bench: &Bench,
-        configuration: &Configuration,
-        seed: u64,
-        label: Option<String>,
-    ) -> Result<Tried, TuneError> {
-        let mut reason = String::new();
-        for _ in 0..TRIES {
-            let measured =
-                bench.measure(configuration, seed, label.clone(), &self.stop, &self.observer);
-            match measured.await {
-                Ok(measured) => return Ok(Ok(measured)),
-                Err(_) if self.stop.is_requested() => return Err(TuneError::Stopped),
-                Err(ExperimentError::RunFailed { reason: why, .. }) => reason = why,
-                Err(ExperimentError::Run(error)) => {
-                    return Ok(Err(words::reason(&error.to_string())));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(Err(words::reason(&reason)))
-    }
-
-    fn made(&self, tried: &Tried) -> Made {
-        match tried {
-            Ok(measured) => Made {
-                run: Some(measured.run.clone()),
-                value: self.objective.value(&measured.figures),
-                throughput: measured.figures.get("throughput").copied(),
-                checkpoints: measured.figures.get("checkpoints").copied(),
-                crashed: None,
-                seconds: measured.elapsed.as_secs_f64(),
-            },
-            Err(reason) => Made {
-                run: None,
-                value: None,
-                throughput: None,
-                checkpoints: None,
-                crashed: Some(reason.clone()),
-                seconds: 0.0,
-            },
-        }
-    }
-
-    fn measuring(&self, why: &str, changes: &[String]) {
-        self.watcher.notice(TuneNotice::Measuring {
-            run: (self.state.phase <= Phase::Search)
-                .then(|| (self.state.made.len() as u32 + 1, self.state.plan.runs())),
-            why,
-            changes,
-        });
-    }
-
-    fn measured(&self, value: Option<f64>, crashed: Option<&String>) {
-        self.watcher.notice(TuneNotice::Measured {
-            value,
-            change: None,
-            crashed: crashed.map(String::as_str),
-            left: self.left(),
-        });
-    }
-
-    /// About how long the rest takes: by the measurements so far.
-    fn left(&self) -> Duration {
-        let plan = &self.state.plan;
-        let per_run = self.state.mean_seconds().map_or(plan.per_run(), Duration::from_secs_f64);
-        let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
-        let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
-        let confirming =
-            (2 * plan.confirming_pairs()).saturating_sub(self.state.confirmation.made.len() as u32);
-        let decided = self.conclusion().is_some_and(|end| !end.is_gain);
-        let confirming = if decided { 0 } else { confirming };
-        let searching = if self.conclusion().is_some() { 0 } else { searching };
-        per_run * searching + (per_run + beyond) * confirming
     }
 }
 

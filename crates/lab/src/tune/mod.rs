@@ -14,6 +14,7 @@
 //!   kills its server and audits what it had acknowledged;
 //! - `promote` writes `config.env`, `entry` the journal's account.
 
+mod closing;
 mod conduct;
 mod confirm;
 mod crash;
@@ -22,6 +23,7 @@ mod entry;
 mod error;
 mod folder;
 mod levers;
+mod measure;
 mod notice;
 mod objective;
 mod plan;

@@ -13,8 +13,10 @@ const RANDOM: usize = 300;
 const LOCAL: usize = 80;
 /// Steps of the final climb.
 const REFINE: usize = 80;
-/// Choices after which the best so far is measured again.
+/// Choices after which the best so far is measured again,
 const AGAIN_EVERY: u32 = 5;
+/// unless it is known to this share of the noise of one measurement.
+const SURE: f64 = 0.4;
 /// Expected improvement, as a share of the smallest effect worth anything, below which
 /// the model is shown what it knows least instead.
 const WORTH: f64 = 0.1;
@@ -65,7 +67,10 @@ impl Searcher {
         self.hyper = Some(model.process.hyper().rounded());
         let ranked = self.ranked(&model);
         let Some((incumbent, best)) = ranked.first().cloned() else { return false };
-        if searched % AGAIN_EVERY == AGAIN_EVERY - 1 {
+        let noise = model.process.noise();
+        let known = model.process.predict(&self.space.features(&incumbent, &self.active));
+        let unsure = known.deviation > self.options.smallest_effect.max(SURE * noise);
+        if unsure && searched % AGAIN_EVERY == AGAIN_EVERY - 1 {
             self.plan(Purpose::Again, incumbent);
             return true;
         }
@@ -85,7 +90,7 @@ impl Searcher {
                 chosen = (value, near);
             }
         }
-        let scale = self.options.smallest_effect.max(0.25 * model.process.noise());
+        let scale = self.options.smallest_effect.max(0.25 * noise);
         if chosen.0 < WORTH * scale {
             // A model that sees nothing more to gain may be sure of itself too soon: it is
             // better shown what it knows least.

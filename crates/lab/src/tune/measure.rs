@@ -1,0 +1,143 @@
+//! One measurement of a tune: from a point of the search to what it showed.
+
+use std::time::Duration;
+
+use walwright_search::{Configuration as Point, Searcher};
+
+use super::conduct::Conductor;
+use super::state::{Made, Phase};
+use super::{TuneError, TuneNotice, words};
+use crate::experiment::{Bench, Configuration, ExperimentError, Measured};
+
+/// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
+const TRIES: u32 = 2;
+
+/// A measurement: what it gave, or why it gave nothing.
+pub(super) type Tried = Result<Measured, String>;
+
+impl Conductor {
+    pub(super) fn conclusion(&self) -> Option<&walwright_search::Conclusion> {
+        self.state.searcher.as_ref().and_then(Searcher::conclusion)
+    }
+
+    /// What the search recommends; the baseline before the end.
+    pub(super) fn found(&self) -> Point {
+        let baseline = self.state.searcher.as_ref().map(|s| s.baseline().clone());
+        self.conclusion().map(|end| end.configuration.clone()).or(baseline).unwrap_or_default()
+    }
+
+    /// The settings of a point: those that are no default, and those that the baseline
+    /// sets otherwise.
+    pub(super) fn settings(&self, point: &Point) -> Configuration {
+        let Some(searcher) = &self.state.searcher else { return Configuration::default() };
+        let set = |name: &str| self.state.plan.settings.contains_key(name);
+        Configuration::of_settings(
+            searcher
+                .space()
+                .dimensions
+                .iter()
+                .filter_map(|d| Some((d, point.get(&d.name)?)))
+                .filter(|(d, value)| **value != d.home || set(&d.name))
+                .map(|(d, value)| (d.name.clone(), value.clone())),
+        )
+    }
+
+    /// What differs from the baseline, in words.
+    pub(super) fn changes(&self, point: &Point) -> Vec<String> {
+        let Some(searcher) = &self.state.searcher else { return Vec::new() };
+        let changes = searcher.space().changes(point, searcher.baseline());
+        changes.map(|(dimension, value)| format!("{} = {value}", dimension.name)).collect()
+    }
+
+    pub(super) fn label(&self, what: &str) -> Option<String> {
+        Some(format!("tune {}: {what}", self.state.id))
+    }
+
+    pub(super) async fn measure(
+        &self,
+        configuration: &Configuration,
+        seed: u64,
+        what: &str,
+    ) -> Result<Tried, TuneError> {
+        self.measure_on(&self.bench, configuration, seed, self.label(what)).await
+    }
+
+    /// One measurement. What is wrong with the configuration is a result; what is wrong
+    /// with the lab, or a wish to stop, is an error.
+    pub(super) async fn measure_on(
+        &self,
+        bench: &Bench,
+        configuration: &Configuration,
+        seed: u64,
+        label: Option<String>,
+    ) -> Result<Tried, TuneError> {
+        let mut reason = String::new();
+        for _ in 0..TRIES {
+            let measured =
+                bench.measure(configuration, seed, label.clone(), &self.stop, &self.observer);
+            match measured.await {
+                Ok(measured) => return Ok(Ok(measured)),
+                Err(_) if self.stop.is_requested() => return Err(TuneError::Stopped),
+                Err(ExperimentError::RunFailed { reason: why, .. }) => reason = why,
+                Err(ExperimentError::Run(error)) => {
+                    return Ok(Err(words::reason(&error.to_string())));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Err(words::reason(&reason)))
+    }
+
+    pub(super) fn made(&self, tried: &Tried) -> Made {
+        match tried {
+            Ok(measured) => Made {
+                run: Some(measured.run.clone()),
+                value: self.objective.value(&measured.figures),
+                throughput: measured.figures.get("throughput").copied(),
+                checkpoints: measured.figures.get("checkpoints").copied(),
+                crashed: None,
+                seconds: measured.elapsed.as_secs_f64(),
+            },
+            Err(reason) => Made {
+                run: None,
+                value: None,
+                throughput: None,
+                checkpoints: None,
+                crashed: Some(reason.clone()),
+                seconds: 0.0,
+            },
+        }
+    }
+
+    pub(super) fn measuring(&self, why: &str, changes: &[String]) {
+        self.watcher.notice(TuneNotice::Measuring {
+            run: (self.state.phase <= Phase::Search)
+                .then(|| (self.state.made.len() as u32 + 1, self.state.plan.runs())),
+            why,
+            changes,
+        });
+    }
+
+    pub(super) fn measured(&self, value: Option<f64>, crashed: Option<&String>) {
+        self.watcher.notice(TuneNotice::Measured {
+            value,
+            change: None,
+            crashed: crashed.map(String::as_str),
+            left: self.left(),
+        });
+    }
+
+    /// About how long the rest takes: by the measurements so far.
+    pub(super) fn left(&self) -> Duration {
+        let plan = &self.state.plan;
+        let per_run = self.state.mean_seconds().map_or(plan.per_run(), Duration::from_secs_f64);
+        let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
+        let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
+        let confirming =
+            (2 * plan.confirming_pairs()).saturating_sub(self.state.confirmation.made.len() as u32);
+        let decided = self.conclusion().is_some_and(|end| !end.is_gain);
+        let confirming = if decided { 0 } else { confirming };
+        let searching = if self.conclusion().is_some() { 0 } else { searching };
+        per_run * searching + (per_run + beyond) * confirming
+    }
+}

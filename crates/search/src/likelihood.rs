@@ -1,0 +1,205 @@
+//! How likely the measurements are under a process, and where its hyperparameters are
+//! expected.
+
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{correlations, inverse_squares};
+
+/// Added to the diagonal, in units of the signal's variance: rounding must not make the
+/// matrix indefinite.
+const JITTER: f64 = 1e-8;
+
+/// Logarithms of the hyperparameters; variances in units of the variance of the scores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hyper {
+    /// Of the length scale of each feature.
+    pub log_scales: Vec<f64>,
+    /// Of the variance of the function.
+    pub log_signal: f64,
+    /// Of the variance of the noise.
+    pub log_noise: f64,
+    /// Of the variance of the block offsets.
+    pub log_block: f64,
+}
+
+impl Hyper {
+    /// The same to six digits after the point, which JSON keeps exactly.
+    #[must_use]
+    pub fn rounded(&self) -> Hyper {
+        let flat: Vec<f64> = self.flat().iter().map(|log| (log * 1e6).round() / 1e6).collect();
+        Hyper::from_flat(&flat)
+    }
+
+    pub(crate) fn flat(&self) -> Vec<f64> {
+        let mut flat = self.log_scales.clone();
+        flat.extend([self.log_signal, self.log_noise, self.log_block]);
+        flat
+    }
+
+    pub(crate) fn from_flat(flat: &[f64]) -> Hyper {
+        let scales = flat.len() - 3;
+        Hyper {
+            log_scales: flat[..scales].to_vec(),
+            log_signal: flat[scales],
+            log_noise: flat[scales + 1],
+            log_block: flat[scales + 2],
+        }
+    }
+}
+
+/// Where the hyperparameters are expected, as logarithms: mean and deviation.
+pub(crate) struct Prior {
+    scale: (f64, f64),
+    signal: (f64, f64),
+    noise: (f64, f64),
+    block: (f64, f64),
+}
+
+impl Prior {
+    /// Length scales grow with the root of the number of features, so that the distance
+    /// between random points stays moderate (Hvarfner et al., ICML'24). `noise` is the
+    /// variance seen in A/A measurements, in units of that of the scores.
+    pub(crate) fn new(features: usize, noise: Option<f64>) -> Prior {
+        let noise = match noise {
+            Some(variance) => (variance.max(1e-6).ln(), 0.5),
+            None => (0.05_f64.ln(), 1.5),
+        };
+        Prior {
+            scale: (0.25 * (features.max(1) as f64).ln(), 1.0),
+            signal: (0.0, 1.0),
+            block: (noise.0 - 2.0, 1.0),
+            noise,
+        }
+    }
+
+    fn of(&self, index: usize, scales: usize) -> (f64, f64) {
+        match index.checked_sub(scales) {
+            None => self.scale,
+            Some(0) => self.signal,
+            Some(1) => self.noise,
+            Some(_) => self.block,
+        }
+    }
+
+    pub(crate) fn start(&self, scales: usize) -> Vec<f64> {
+        (0..scales + 3).map(|index| self.of(index, scales).0).collect()
+    }
+}
+
+/// Observations made ready for the likelihood.
+pub(crate) struct Data {
+    pub(crate) rows: Vec<Vec<f64>>,
+    pub(crate) blocks: Vec<u32>,
+    pub(crate) standard: DVector<f64>,
+}
+
+/// The pieces of one evaluation of the likelihood.
+pub(crate) struct Solved {
+    pub(crate) cholesky: Cholesky<f64, Dyn>,
+    pub(crate) weights: DVector<f64>,
+    pub(crate) ones: DVector<f64>,
+    pub(crate) ones_total: f64,
+    pub(crate) constant: f64,
+    correlation: DMatrix<f64>,
+    slope: DMatrix<f64>,
+}
+
+impl Data {
+    pub(crate) fn solve(&self, hyper: &Hyper) -> Option<Solved> {
+        let (correlation, slope) = correlations(&self.rows, &inverse_squares(&hyper.log_scales));
+        let (signal, noise, block) =
+            (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
+        let n = self.rows.len();
+        let covariance = DMatrix::from_fn(n, n, |i, j| {
+            let own = if i == j { noise + JITTER * signal } else { 0.0 };
+            let shared = if self.blocks[i] == self.blocks[j] { block } else { 0.0 };
+            signal * correlation[(i, j)] + shared + own
+        });
+        let cholesky = Cholesky::new(covariance)?;
+        let ones = cholesky.solve(&DVector::repeat(n, 1.0));
+        let ones_total = ones.sum();
+        let constant = ones.dot(&self.standard) / ones_total;
+        let weights = cholesky.solve(&self.standard.add_scalar(-constant));
+        Some(Solved { cholesky, weights, ones, ones_total, constant, correlation, slope })
+    }
+
+    /// Log posterior density of the hyperparameters and its gradient.
+    pub(crate) fn posterior(&self, flat: &[f64], prior: &Prior) -> Option<(f64, Vec<f64>)> {
+        let hyper = Hyper::from_flat(flat);
+        let solved = self.solve(&hyper)?;
+        let n = self.rows.len();
+        let residual = self.standard.add_scalar(-solved.constant);
+        let log_determinant: f64 =
+            solved.cholesky.l_dirty().diagonal().iter().map(|d| d.ln()).sum();
+        let mut value = -0.5 * residual.dot(&solved.weights) - log_determinant;
+
+        // d/dθ = ½ tr((w wᵀ − K⁻¹) dK/dθ).
+        let inverse = solved.cholesky.inverse();
+        let half =
+            DMatrix::from_fn(n, n, |i, j| solved.weights[i] * solved.weights[j] - inverse[(i, j)]);
+        let scales = hyper.log_scales.len();
+        let (signal, noise, block) =
+            (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
+        let inverse_squares = inverse_squares(&hyper.log_scales);
+        let mut gradient = vec![0.0; flat.len()];
+        for i in 0..n {
+            gradient[scales] += 0.5 * half[(i, i)] * signal * (1.0 + JITTER);
+            gradient[scales + 1] += 0.5 * half[(i, i)] * noise;
+            gradient[scales + 2] += 0.5 * half[(i, i)] * block;
+            for j in 0..i {
+                // Both halves of a symmetric matrix.
+                let weight = half[(i, j)];
+                let by_distance = weight * signal * solved.slope[(i, j)];
+                for (feature, inverse) in inverse_squares.iter().enumerate() {
+                    let apart = self.rows[i][feature] - self.rows[j][feature];
+                    gradient[feature] += by_distance * apart * apart * inverse;
+                }
+                gradient[scales] += weight * signal * solved.correlation[(i, j)];
+                if self.blocks[i] == self.blocks[j] {
+                    gradient[scales + 2] += weight * block;
+                }
+            }
+        }
+        for (index, log) in flat.iter().enumerate() {
+            let (mean, deviation) = prior.of(index, scales);
+            let apart = (log - mean) / deviation;
+            value -= 0.5 * apart * apart;
+            gradient[index] -= apart / deviation;
+        }
+        Some((value, gradient))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+    use crate::random::generator;
+
+    #[test]
+    fn the_gradient_is_that_of_the_density() {
+        let mut rng = generator(3, 0);
+        let rows: Vec<Vec<f64>> =
+            (0..14).map(|_| (0..3).map(|_| rng.random::<f64>()).collect()).collect();
+        let scores = rows.iter().map(|row| row[0] * 3.0 - row[1] + rng.random::<f64>()).collect();
+        let data = Data {
+            rows,
+            blocks: (0..14).map(|i| i / 6).collect(),
+            standard: DVector::from_vec(scores),
+        };
+        let prior = Prior::new(3, Some(0.1));
+        let at = vec![0.2, -0.4, 0.9, 0.3, -1.5, -2.0];
+        let (_, gradient) = data.posterior(&at, &prior).unwrap();
+        for index in 0..at.len() {
+            let moved = |by: f64| {
+                let mut flat = at.clone();
+                flat[index] += by;
+                data.posterior(&flat, &prior).unwrap().0
+            };
+            let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((numeric - gradient[index]).abs() < 1e-4, "{index}: {numeric} {gradient:?}");
+        }
+    }
+}
