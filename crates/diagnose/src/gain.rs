@@ -5,11 +5,17 @@
 //! a second, and no more than the busiest of the remaining resources allows
 //! (operational analysis: Lazowska et al., "Quantitative System Performance",
 //! chapter 5). That is a bound, not a promise: other queues grow as one shrinks.
+//!
+//! Where the processors are full, whatever is left of a transaction was made longer by
+//! the CPU that goes: it shrinks in that proportion at most.
 
 use serde::Serialize;
 use walwright_stats::Estimate;
 
 use crate::WaitClass;
+
+/// Processors this busy make all that runs on them wait.
+const FULL: f64 = 0.9;
 
 /// Part of a cycle that is always left: a bound of a hundredfold says no more.
 const LEAST_CYCLE: f64 = 0.01;
@@ -66,16 +72,18 @@ pub struct Relief {
     pub least: f64,
     /// The classes the time is taken from, for what is left behind it.
     pub from: Vec<WaitClass>,
-    /// CPU seconds of a transaction that disappear with it.
+    /// CPU seconds of a transaction that disappear with it at most.
     pub cpu: f64,
     /// Share of the flushes that disappear with it, 0 to 1.
     pub flushes: f64,
+    /// Share of the load generator's work that disappears with it, 0 to 1.
+    pub messages: f64,
 }
 
 impl Relief {
     /// Relief of `time` a transaction that is spent in these classes.
     pub fn new(time: Estimate, from: impl Into<Vec<WaitClass>>) -> Self {
-        Relief { time, least: 0.0, from: from.into(), cpu: 0.0, flushes: 0.0 }
+        Relief { time, least: 0.0, from: from.into(), cpu: 0.0, flushes: 0.0, messages: 0.0 }
     }
 
     /// States what will disappear at least, in seconds of a transaction.
@@ -85,10 +93,18 @@ impl Relief {
         self
     }
 
-    /// States the CPU that disappears with it, in seconds of a transaction.
+    /// States the CPU that can disappear with it at most, in seconds of a transaction.
     #[must_use]
     pub fn and_cpu(mut self, seconds: f64) -> Self {
         self.cpu = seconds.max(0.0);
+        self
+    }
+
+    /// States the share of the messages, and so of the load generator's work, that
+    /// disappear with it.
+    #[must_use]
+    pub fn and_messages(mut self, share: f64) -> Self {
+        self.messages = share.clamp(0.0, 1.0);
         self
     }
 
@@ -171,14 +187,16 @@ impl Model {
         };
         let limits = self.limits(closed, relief);
         let cap = limits.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+        let crowding = self.crowding(closed, relief);
         let rate = |w: f64| closed.rate_without(w).min(cap);
+        let without = |w: f64| w + (self.latency - w).max(0.0) * crowding;
         let rise = |w: f64| (rate(w) / closed.rate - 1.0).max(0.0);
         let think = (closed.cycle() - self.latency).max(0.0);
         let fall =
             |w: f64| (1.0 - (closed.clients / rate(w) - think) / self.latency).clamp(0.0, 1.0);
         let binding = limits
             .into_iter()
-            .filter(|(_, rate)| *rate < closed.rate_without(relief.time.center))
+            .filter(|(_, rate)| *rate < closed.rate_without(without(relief.time.center)))
             .min_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(kind, rate)| Bottleneck {
                 name: kind.name().to_owned(),
@@ -188,11 +206,24 @@ impl Model {
         Gain {
             throughput: Some(Bound {
                 least: rise(relief.least),
-                most: relief.time.clone().map(rise),
+                most: relief.time.clone().map(|w| rise(without(w))),
             }),
-            latency: Bound { least: fall(relief.least), most: relief.time.clone().map(fall) },
+            latency: Bound {
+                least: fall(relief.least),
+                most: relief.time.clone().map(|w| fall(without(w))),
+            },
             next: binding.or(waits),
         }
+    }
+
+    /// Part of the rest of a transaction that full processors made longer for the sake of
+    /// what goes, at most.
+    fn crowding(&self, closed: ClosedLoop, relief: &Relief) -> f64 {
+        let processors = self.resources.iter().find(|r| r.kind == ResourceKind::Processors);
+        processors.map_or(0.0, |r| {
+            let full = r.demand * closed.rate >= FULL * r.capacity;
+            if full && r.demand > 0.0 { (relief.cpu / r.demand).min(1.0) } else { 0.0 }
+        })
     }
 
     /// Transactions a second at which each resource is saturated once the relief is there.
@@ -203,7 +234,7 @@ impl Model {
                 let left = match resource.kind {
                     ResourceKind::Processors => resource.demand - relief.cpu,
                     ResourceKind::WalDevice => resource.demand * (1.0 - relief.flushes),
-                    ResourceKind::Generator => resource.demand,
+                    ResourceKind::Generator => resource.demand * (1.0 - relief.messages),
                 };
                 // What was reached can be reached, whatever the counters round to.
                 (left > 0.0).then(|| (resource.kind, (resource.capacity / left).max(closed.rate)))

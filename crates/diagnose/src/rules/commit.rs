@@ -20,6 +20,8 @@ const SLOW_FLUSH: f64 = 1.5e-3;
 const COSTLY_FLUSH: f64 = 0.5e-3;
 /// What local NVMe with such a cache takes under load: the floor that D6 compares with.
 const FAST_FLUSH: f64 = 0.2e-3;
+/// The fastest of that kind: the bound on what better storage can gain.
+const FASTEST_FLUSH: f64 = 0.02e-3;
 /// A storage probe this slow shows the same without the server's own timing.
 const SLOW_PROBE: f64 = 0.75e-3;
 /// Statements that one flush serves once they are batched. More gain little: of
@@ -186,7 +188,9 @@ fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
         ),
     };
     let classes = [WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
-    let relief = Relief::new(time, classes).and_flushes(over);
+    // At most all that stands above the fastest storage there is goes.
+    let fastest = 1.0 - (FASTEST_FLUSH / flush).min(1.0);
+    let relief = Relief::new(time.map(|t| t * fastest / over), classes).and_flushes(fastest);
     let crowded = is_crowded_by_others(reading);
     let kind = if crowded { Kind::Symptom } else { Kind::Problem };
     let mut finding = reading

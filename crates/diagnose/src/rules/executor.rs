@@ -26,6 +26,10 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
         .collect()
 }
 
+/// Part of a spilling statement's CPU that goes with the spill, at most: an external sort
+/// of rows that would fit into memory was seen to take up to three times as long.
+const EXTERNAL: f64 = 0.7;
+
 /// D29: sorts and hashes spill to temporary files.
 fn spills(reading: &Reading, uses: Option<&StatementUses>) -> Option<Finding> {
     let database = reading.difference(Source::Database).ok()?;
@@ -68,7 +72,7 @@ fn spills(reading: &Reading, uses: Option<&StatementUses>) -> Option<Finding> {
     // With the spill some of the statement's own work goes: never more than all of it.
     let most = worst.map(|(uses, s)| s.seconds() / uses.work.count).unwrap_or(time.center);
     let relief = Relief::new(time.clone().map(|t| t.max(most)), [WaitClass::Io, WaitClass::Cpu])
-        .and_cpu(copying);
+        .and_cpu(copying.max(EXTERNAL * reading.execution(most).cpu));
     finding = finding.gains(reading.gain(&relief));
     if let Some((uses, statement)) = worst {
         finding = finding.seen([calls(reading, uses, statement)]);

@@ -31,6 +31,12 @@ pub(crate) fn relate(findings: &mut [Finding]) {
         let crowd = |f: &&mut Finding| f.id == DiagnosisId::D11;
         findings.iter_mut().filter(crowd).for_each(|f| follows(f, DiagnosisId::D54));
     }
+    // Where far more sessions are ready than there are processors, clients and server wait
+    // for those between two messages: the transactions stay open for that.
+    if has(findings, DiagnosisId::D11) {
+        let open = |f: &&mut Finding| f.id == DiagnosisId::D8 && f.kind == Kind::Problem;
+        findings.iter_mut().filter(open).for_each(|f| follows(f, DiagnosisId::D11));
+    }
     let explains = findings
         .iter()
         .filter(|f| f.kind == Kind::Problem)

@@ -48,7 +48,13 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let share = each(stream) / all.max(1.0) * (1.0 - 1.0 / each(stream));
     let time = gaps.map(|g| g * share + SAVED * executing);
     let impact = worth(reading, Some(time.clone()))?;
-    let relief = Relief::new(time, [WaitClass::Client, WaitClass::Cpu]).and_cpu(SAVED * executing);
+    // What a statement takes besides its execution goes with it: reading its messages,
+    // binding, answering.
+    let all_cpu = reading.summary.time.as_ref().and_then(|t| t.counted_cpu);
+    let cpu = all_cpu.map_or(SAVED * executing, |cpu| cpu.as_secs_f64() * share);
+    let relief = Relief::new(time, [WaitClass::Client, WaitClass::Cpu])
+        .and_cpu(cpu)
+        .and_messages(share);
     let table = stream.target().unwrap_or_else(|| "the table".to_owned());
     Some(
         reading
