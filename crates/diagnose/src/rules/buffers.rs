@@ -7,6 +7,8 @@ use crate::{
     Action, Blind, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass,
 };
 
+/// The words of the evidence that tells how many pages were read.
+pub(super) const PAGES_READ: &str = "pages read";
 /// Part of the memory that shared buffers may have before the page cache is
 /// starved: the documentation's starting point.
 const QUARTER: f64 = 0.25;
@@ -93,7 +95,7 @@ fn misses(reading: &Reading) -> Option<Finding> {
             },
         )
         .seen([
-            Evidence::new("pg_stat_database.blks_read", "pages read", Value::Count(traffic.read))
+            Evidence::new("pg_stat_database.blks_read", PAGES_READ, Value::Count(traffic.read))
                 .per(reading.per()),
             Evidence::new("pg_settings", "shared_buffers", Value::Bytes(now)),
         ])

@@ -26,12 +26,14 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     generator(reading).or_else(|| application(reading)).into_iter().collect()
 }
 
-/// Seconds of a client's cycle in a closed loop, latency and think time.
+/// Seconds of a client's cycle in a closed loop, latency and think time. A transaction that
+/// failed was a cycle too.
 fn cycle(reading: &Reading) -> Option<f64> {
     let load = reading.summary.load.as_ref()?;
     let closed =
         matches!(reading.summary.schedule, Some(walwright_record::Schedule::Closed { .. }));
-    let rate = load.throughput.as_ref()?.center;
+    let tries = (load.transactions + load.failed) as f64 / load.transactions.max(1) as f64;
+    let rate = load.throughput.as_ref()?.center * tries;
     (closed && rate > 0.0).then(|| f64::from(reading.summary.clients.unwrap_or(0)) / rate)
 }
 

@@ -1,7 +1,9 @@
 //! Which finding is the consequence of which.
 
+use super::buffers::PAGES_READ;
 use super::holding::behind;
 use super::locks::IDLE_BLOCKERS;
+use super::schema::INDEX_BLOCKS_READ;
 use crate::{DiagnosisId, Finding, Kind, Value};
 
 /// Part of the waits for row locks that another cause explains from which they are
@@ -36,6 +38,21 @@ pub(crate) fn relate(findings: &mut [Finding]) {
     if has(findings, DiagnosisId::D11) {
         let open = |f: &&mut Finding| f.id == DiagnosisId::D8 && f.kind == Kind::Problem;
         findings.iter_mut().filter(open).for_each(|f| follows(f, DiagnosisId::D11));
+    }
+    // Pages that are read because keys are random are not read for want of buffers alone.
+    let counted = |finding: &Finding, what: &str| {
+        let seen = finding.evidence.iter().find(|e| e.what == what)?;
+        if let Value::Count(count) = seen.value { Some(count) } else { None }
+    };
+    let problems = || findings.iter().filter(|f| f.kind == Kind::Problem);
+    let random: f64 = problems()
+        .filter(|f| f.id == DiagnosisId::D23)
+        .filter_map(|f| counted(f, INDEX_BLOCKS_READ))
+        .sum();
+    let read = problems().find(|f| f.id == DiagnosisId::D36).and_then(|f| counted(f, PAGES_READ));
+    if read.is_some_and(|read| random > MOSTLY * read) {
+        let reads = |f: &&mut Finding| f.id == DiagnosisId::D36;
+        findings.iter_mut().filter(reads).for_each(|f| follows(f, DiagnosisId::D23));
     }
     let explains = findings
         .iter()

@@ -52,9 +52,8 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     // binding, answering.
     let all_cpu = reading.summary.time.as_ref().and_then(|t| t.counted_cpu);
     let cpu = all_cpu.map_or(SAVED * executing, |cpu| cpu.as_secs_f64() * share);
-    let relief = Relief::new(time, [WaitClass::Client, WaitClass::Cpu])
-        .and_cpu(cpu)
-        .and_messages(share);
+    let relief =
+        Relief::new(time, [WaitClass::Client, WaitClass::Cpu]).and_cpu(cpu).and_messages(share);
     let table = stream.target().unwrap_or_else(|| "the table".to_owned());
     Some(
         reading

@@ -8,12 +8,15 @@
 //! An insert on the referencing side locks the referenced row (`FOR KEY SHARE`), one
 //! look-up of 3 to 30 µs for each key.
 
-use walwright_record::{ForeignKey, SchemaIndex, SchemaTable, TableKind, quoted_identifier};
+use walwright_record::{
+    ForeignKey, Row, SchemaIndex, SchemaTable, Source, TableKind, quoted_identifier,
+};
 
+use super::super::threshold::worth;
 use super::by_cost;
 use super::statement_text::columns_set;
 use super::view::{View, bounded};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Relief, Value, WaitClass};
 
 /// Seconds that a sequential scan takes a row, at least.
 const ROW: f64 = 10e-9;
@@ -21,6 +24,18 @@ const ROW: f64 = 10e-9;
 const BY_KEY: f64 = 100e-6;
 /// Seconds of one look-up of the referenced row.
 const CHECK: (f64, f64, f64) = (3e-6, 8e-6, 30e-6);
+/// Looks at members of multixacts a transaction from which rows are shared as a rule.
+const SHARED: f64 = 0.5;
+/// What sessions wait for that lock the same row: its page, and the multixact.
+const LOCKING: [&str; 7] = [
+    "buffercontent",
+    "multixactgen",
+    "multixactoffsetbuffer",
+    "multixactoffsetslru",
+    "multixactmemberbuffer",
+    "multixactmemberslru",
+    "multixacttruncation",
+];
 /// Checks of foreign keys by name in the statements that PostgreSQL runs for them.
 const KEY_SHARE: &str = "for key share of x";
 
@@ -29,7 +44,7 @@ pub(super) fn findings(view: &View) -> Vec<Finding> {
     let own: Vec<&ForeignKey> = keys.iter().filter(|key| !key.inherited).collect();
     let unindexed = own.iter().filter_map(|key| unindexed(view, key));
     let duplicates = own.iter().filter_map(|key| duplicate(view, key, &own));
-    unindexed.chain(duplicates).chain(checks(view)).collect()
+    unindexed.chain(duplicates).chain(checks(view)).chain(crowded(view, &own)).collect()
 }
 
 /// D15.
@@ -268,6 +283,65 @@ fn checks(view: &View) -> Option<Finding> {
             "insert several rows in one statement, so that rows in cache are checked together, and leave out keys that another key implies",
         ));
     Some(by_cost(view.costing_cpu(finding, bounded(0.0, 0.5 * seconds, seconds))))
+}
+
+/// D19: everybody locks the same referenced rows. A row that several transactions lock at
+/// once carries a multixact; each further lock makes another, under the lock of the row's
+/// page (src/backend/access/heap/README.tuplock).
+fn crowded(view: &View, keys: &[&ForeignKey]) -> Option<Finding> {
+    let reading = view.reading;
+    let slru = reading.difference(Source::Slru).ok()?;
+    // Named otherwise before 17.
+    let members = |row: &Row| {
+        row.text("name")
+            .is_some_and(|n| n.eq_ignore_ascii_case("multixact_member") || n == "MultiXactMember")
+    };
+    let used = slru.sum_where("blks_hit", members).ok()? / reading.work(&slru).ok()?.count;
+    if used < SHARED {
+        return None;
+    }
+    let waiting = reading.in_events("LWLock", &LOCKING)?;
+    let impact = worth(reading, Some(waiting.clone()))?;
+    let written = keys.iter().filter_map(|key| {
+        let table = view.facts.table(key.table)?;
+        let used = view.used(table)?;
+        (used.inserted + used.updated > 0.0).then_some((used.inserted + used.updated, key, table))
+    });
+    let (_, key, table) = written.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let finding = view
+        .finding(
+            DiagnosisId::D19,
+            Kind::Problem,
+            format!(
+                "sessions that write {} lock the same rows of {} at the same time, to check {}: \
+                 they queue for the pages of those rows",
+                table.qualified(),
+                key.referenced_name,
+                key.name
+            ),
+        )
+        .about(format!("{}.{}", table.qualified(), key.name))
+        .seen([
+            view.evidence(
+                "wait events",
+                "waiting for pages and multixacts (LWLock)",
+                Value::Seconds(waiting.center),
+            ),
+            view.evidence(
+                "pg_stat_slru.blks_hit",
+                "looks at the members of multixacts",
+                Value::Count(used),
+            ),
+        ])
+        .blind_to("Which waits for pages are those of the referenced rows: an index that grows at its right end has such waits too.")
+        .advise(Action::advice(format!(
+            "Do not change {} while its rows are referenced by everybody (keep what changes, such \
+             as a counter or a balance, in a table of its own), insert several rows in one \
+             statement, or drop {} where the application guarantees it.",
+            key.referenced_name, key.name
+        )));
+    let relief = Relief::new(waiting, [WaitClass::Lwlock]);
+    Some(finding.costs(Some(impact)).gains(reading.gain(&relief)))
 }
 
 #[cfg(test)]

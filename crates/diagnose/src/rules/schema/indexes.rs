@@ -43,10 +43,12 @@ pub(super) fn findings(view: &View) -> Vec<Finding> {
             continue;
         }
         let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
-        for index in &indexes {
-            if let Some(why) = unneeded(view, table, index, &indexes) {
-                found.push(finding(view, table, used, index, indexes.len(), &why));
-            }
+        let needless: Vec<(&SchemaIndex, Unneeded)> = indexes
+            .iter()
+            .filter_map(|index| Some((*index, unneeded(view, table, index, &indexes)?)))
+            .collect();
+        if !needless.is_empty() {
+            found.push(finding(view, table, used, indexes.len(), &needless));
         }
     }
     found
@@ -124,82 +126,93 @@ fn extends(other: &SchemaIndex, index: &SchemaIndex) -> bool {
         && other.key_semantics.get(..keys) == Some(&index.key_semantics[..])
 }
 
+/// What is wrong with one index, as a clause.
+fn clause(index: &SchemaIndex, why: &Unneeded) -> String {
+    let name = &index.name;
+    match why {
+        Unneeded::Duplicate(twin) => format!("{name} does nothing that {} does not do", twin.name),
+        Unneeded::Prefix(longer) => {
+            format!(
+                "the keys of {name} begin those of {}, which serves the same queries",
+                longer.name
+            )
+        }
+        Unneeded::Invalid => {
+            format!("{name} is invalid: every write maintains it and no query may use it")
+        }
+        Unneeded::Unused => format!("no query has used {name}"),
+    }
+}
+
+/// The indexes of a table that are not needed, together: what they cost is felt together.
 fn finding(
     view: &View,
     table: &SchemaTable,
     used: TableUse,
-    index: &SchemaIndex,
     indexes: usize,
-    why: &Unneeded,
+    needless: &[(&SchemaIndex, Unneeded)],
 ) -> Finding {
-    let (name, of) = (&index.name, table.qualified());
-    let cause = match why {
-        Unneeded::Duplicate(twin) => {
-            format!("index {name} of {of} does nothing that {} does not do", twin.name)
-        }
-        Unneeded::Prefix(longer) => {
-            format!(
-                "the keys of index {name} of {of} begin those of {}, which serves the same queries",
-                longer.name
-            )
-        }
-        Unneeded::Invalid => format!(
-            "index {name} of {of} is invalid: every write maintains it and no query may use it"
-        ),
-        Unneeded::Unused => format!("no query has used index {name} of {of}"),
+    let clauses: Vec<String> = needless.iter().map(|(index, why)| clause(index, why)).collect();
+    let what = match needless {
+        [_] => "an index".to_owned(),
+        several => format!("{} indexes", several.len()),
     };
-    let mut finding = view
-        .finding(DiagnosisId::D28, Kind::Problem, cause)
-        .about(format!("{}.{name}", index.schema))
-        .seen([view.evidence(
+    let cause = format!(
+        "every row written to {} maintains {what} without need: {}",
+        table.qualified(),
+        clauses.join("; ")
+    );
+    let about = match needless {
+        [(index, _)] => format!("{}.{}", index.schema, index.name),
+        _ => table.qualified(),
+    };
+    let mut finding =
+        view.finding(DiagnosisId::D28, Kind::Problem, cause).about(about).seen([view.evidence(
             "pg_stat_user_tables",
-            "row versions that need an entry in it (inserts and updates that are not HOT)",
+            "row versions that need an entry in each (inserts and updates that are not HOT)",
             Value::Count(used.index_entries()),
         )]);
-    if let Some(scans) = view.scans(index.oid) {
-        finding = finding.seen([Evidence::new(
-            "pg_stat_user_indexes.idx_scan",
-            "scans since statistics began",
-            Value::Count(scans),
-        )]);
+    for (index, _) in needless {
+        let scans = view.scans(index.oid).map(|scans| {
+            let what = format!("scans of {} since statistics began", index.name);
+            Evidence::new("pg_stat_user_indexes.idx_scan", what, Value::Count(scans))
+        });
+        let size = index.bytes.filter(|bytes| *bytes > 0).map(|bytes| {
+            let what = format!("size of {}", index.name);
+            Evidence::new("pg_relation_size", what, Value::Bytes(bytes as f64))
+        });
+        finding = finding.seen(scans).seen(size);
+        let drop = match table.kind {
+            TableKind::Partitioned => "DROP INDEX",
+            _ => "DROP INDEX CONCURRENTLY",
+        };
+        finding = finding.advise(Action::ddl(
+            format!("drop {}", index.name),
+            format!("{drop} {};", index.sql()),
+            format!("{};", concurrently(&index.definition, table)),
+        ));
     }
-    if let Some(bytes) = index.bytes.filter(|bytes| *bytes > 0) {
-        finding = finding.seen([Evidence::new(
-            "pg_relation_size",
-            "its size",
-            Value::Bytes(bytes as f64),
-        )]);
-    }
-    let drop = match table.kind {
-        TableKind::Partitioned => "DROP INDEX",
-        _ => "DROP INDEX CONCURRENTLY",
-    };
-    finding = finding.advise(Action::ddl(
-        "drop it",
-        format!("{drop} {};", index.sql()),
-        format!("{};", concurrently(&index.definition, table)),
-    ));
-    finding = view.costing_cpu(finding, cost(view, table, used, index, indexes));
-    match why {
-        Unneeded::Unused => doubt(view, by_cost(finding)),
-        _ => finding,
-    }
+    let oids: Vec<u32> = needless.iter().map(|(index, _)| index.oid).collect();
+    finding = view.costing_cpu(finding, cost(view, table, used, &oids, indexes));
+    let only_unused = needless.iter().all(|(_, why)| matches!(why, Unneeded::Unused));
+    if only_unused { doubt(view, by_cost(finding)) } else { finding }
 }
 
-/// What one index of so many costs a transaction.
+/// What these of so many indexes cost a transaction.
 fn cost(
     view: &View,
     table: &SchemaTable,
     used: TableUse,
-    index: &SchemaIndex,
+    needless: &[u32],
     indexes: usize,
 ) -> walwright_stats::Estimate {
-    let entries = used.index_entries();
+    let number = needless.len() as f64;
+    let entries = used.index_entries() * number;
     let writing = view.all_working(&view.writers(table, &["insert", "copy", "merge"]))
         + view.all_working(&view.writers(table, &["update"]))
             * (1.0 - used.hot / used.updated.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-    let reads = view.index_reads(index.oid).unwrap_or(0.0);
-    let share = 1.0 / (indexes as f64 + REST_OF_A_ROW);
+    let reads: f64 = needless.iter().filter_map(|index| view.index_reads(*index)).sum();
+    let share = number / (indexes as f64 + REST_OF_A_ROW);
     let low = entries * ENTRY.0 + reads * READ.0;
     if writing <= 0.0 {
         return bounded(
@@ -208,8 +221,10 @@ fn cost(
             entries * ENTRY.2 + reads * READ.1,
         );
     }
-    let high = (writing / (indexes as f64 + 1.0)).max(reads * READ.1).min(writing);
-    bounded(low, writing * share, high)
+    // Each entry is a WAL record as the row is: commits flush less without them.
+    let flushing = view.flushing() * number / (indexes as f64 + 1.0);
+    let high = (writing * number / (indexes as f64 + 1.0)).max(reads * READ.1).min(writing);
+    bounded(low, writing * share, high + flushing)
 }
 
 /// What "never used" rests on.

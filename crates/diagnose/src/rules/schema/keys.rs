@@ -8,6 +8,9 @@ use super::by_cost;
 use super::view::{TableUse, View, bounded};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
 
+/// The words of the evidence that tells how many blocks of the index were read.
+pub(in crate::rules) const INDEX_BLOCKS_READ: &str =
+    "blocks of the index read from outside shared buffers";
 /// Defaults that make random keys.
 const RANDOM: [&str; 4] = ["gen_random_uuid", "uuid_generate_v4", "uuidv4", "random()"];
 /// Correlation with the order of insertion under which values come in no order. Of
@@ -102,7 +105,7 @@ fn finding(
         .seen(reads.map(|reads| {
             view.evidence(
                 "pg_statio_user_indexes.idx_blks_read",
-                "blocks of the index read from outside shared buffers",
+                INDEX_BLOCKS_READ,
                 Value::Count(reads),
             )
         }))

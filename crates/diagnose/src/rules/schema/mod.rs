@@ -20,6 +20,7 @@ mod vacuum;
 mod view;
 
 use crate::{Finding, Kind, Reading};
+pub(super) use keys::INDEX_BLOCKS_READ;
 use view::View;
 
 /// Share of the latency from which a cost that depends on the load's habits, not on
