@@ -128,6 +128,10 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert!(shown.contains("no index") && shown.contains("given up"), "{shown}");
     let page = fs::read_to_string(place.path("lab/experiments").join(&id).join("report.html"));
     assert!(page.unwrap().contains("<svg"), "a forest plot");
+    let told = place.run(&["journal", "--json"]).code(0).json();
+    assert_eq!(told.as_array().unwrap().len(), 1, "one entry, though it was resumed: {told}");
+    assert_eq!(told[0]["experiments"], serde_json::json!([id]));
+    assert!(!told[0]["effects"].as_array().unwrap().is_empty(), "{told}");
     place.run(&["experiment", "delete", &id]).code(0);
     assert_eq!(place.run(&["experiment", "list", "--json"]).code(0).out().trim(), "[]");
 }

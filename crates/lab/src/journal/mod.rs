@@ -11,6 +11,7 @@
 mod effect;
 mod file;
 mod machine;
+mod of_experiment;
 mod trend;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use walwright_record::{StoreError, Timestamp};
 
 pub use effect::effect;
 pub use machine::this_machine;
+pub use of_experiment::keep_experiment;
 pub use trend::{Scope, trends};
 /// The parts of an entry.
 pub use walwright_record::journal::{Change, Effect, Entry, EntryId, Machine, Origin, Plot};

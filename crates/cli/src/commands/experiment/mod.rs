@@ -109,6 +109,10 @@ fn conducted(
         Err(error) => return Ok(failed(error, output)),
     };
     show(lab, &outcome, None, output)?;
+    let kept = walwright_lab::journal::keep_experiment(lab, &outcome)?;
+    if let Some(entry) = kept.filter(|_| !quiet) {
+        eprintln!("journal entry {}", entry.name());
+    }
     if stopped {
         let id = &outcome.id;
         eprintln!("stopped; `walwright experiment --resume {id}` goes on where it was");
