@@ -18,8 +18,8 @@ use walwright_stats::{Confidence, Moments, t_quantile};
 /// surfaces: the true regret of what each recommends, and how often it claims a gain where
 /// there is none.
 ///
-/// Contenders: the search itself; `best observed`, which makes the same measurements and
-/// recommends the highest; `random`, which recommends the highest of random configurations;
+/// Contenders: the search itself; `best observed`, the same search that spends all its
+/// measurements on searching and recommends the highest; `random`, which recommends the highest of random configurations;
 /// `tpe`, a tree-structured Parzen estimator (crate tpe), which does too.
 #[derive(Parser)]
 struct Cli {
@@ -93,7 +93,11 @@ fn all(cli: &Cli, surfaces: &[Surface], jobs: &[Job]) -> anyhow::Result<Vec<Done
 fn one(cli: &Cli, surface: &Surface, job: &Job) -> anyhow::Result<Done> {
     let sigma = cli.noise[job.noise] / 100.0;
     let bench = |contender: u64| SimulatedBench::new(sigma, job.seed * 31 + contender);
-    let (recommended, observed, claimed) = search(cli, surface, job.seed, bench(0))?;
+    let (recommended, claimed) = search(cli, surface, job.seed, bench(0))?;
+    let observed = match surface.is_flat {
+        true => surface.baseline.clone(),
+        false => best_observed(cli, surface, job.seed, bench(3))?,
+    };
     let others = [random(cli, surface, job.seed, bench(1)), tpe(cli, surface, job.seed, bench(2))?];
     let regret = |configuration: &Configuration| {
         let truth = surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
@@ -108,31 +112,63 @@ fn one(cli: &Cli, surface: &Surface, job: &Job) -> anyhow::Result<Done> {
     })
 }
 
-/// The search itself: what it recommends, the highest it saw, whether it claims a gain.
+/// The search itself: what it recommends, and whether it claims a gain.
 fn search(
     cli: &Cli,
     surface: &Surface,
     seed: u64,
     mut bench: SimulatedBench,
-) -> anyhow::Result<(Configuration, Configuration, bool)> {
-    let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
-    let options = Options { runs: cli.runs, seed, smallest_effect: 0.01, starts: vec![home] };
-    let mut searcher = Searcher::new(surface.space.clone(), &surface.baseline, options)?;
-    while let Some(ask) = searcher.ask() {
-        let outcome = match bench.measure(surface, &ask.configuration) {
-            Some(score) => Outcome::score(score),
-            None => Outcome::Crashed,
-        };
-        searcher.tell(ask.trial, outcome)?;
-    }
+) -> anyhow::Result<(Configuration, bool)> {
+    let mut searcher = searcher(surface, cli.runs, seed)?;
+    while measure(&mut searcher, surface, &mut bench)? {}
     let end = searcher.conclusion().context("a search that asks for nothing has concluded")?;
-    let highest = searcher
-        .trials()
-        .iter()
+    Ok((end.configuration.clone(), end.is_gain))
+}
+
+/// The same search with all its measurements spent on searching: the highest score seen.
+fn best_observed(
+    cli: &Cli,
+    surface: &Surface,
+    seed: u64,
+    mut bench: SimulatedBench,
+) -> anyhow::Result<Configuration> {
+    let searching = |runs: u32| {
+        let budget = searcher(surface, runs, seed).map(|searcher| searcher.budget());
+        budget.is_ok_and(|b| b.runs - b.race - b.ablation >= cli.runs)
+    };
+    let enough = (cli.runs..).find(|runs| searching(*runs)).unwrap_or(cli.runs);
+    let mut searcher = searcher(surface, enough, seed)?;
+    for _ in 0..cli.runs {
+        if !measure(&mut searcher, surface, &mut bench)? {
+            break;
+        }
+    }
+    let seen = searcher.trials().iter();
+    let highest = seen
         .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .context("something was measured")?;
-    Ok((end.configuration.clone(), highest.1.clone(), end.is_gain))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(highest.context("something was measured")?.1.clone())
+}
+
+fn searcher(surface: &Surface, runs: u32, seed: u64) -> anyhow::Result<Searcher> {
+    let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
+    let options = Options { runs, seed, smallest_effect: 0.01, starts: vec![home] };
+    Ok(Searcher::new(surface.space.clone(), &surface.baseline, options)?)
+}
+
+/// One measurement; `false` at the end.
+fn measure(
+    searcher: &mut Searcher,
+    surface: &Surface,
+    bench: &mut SimulatedBench,
+) -> anyhow::Result<bool> {
+    let Some(ask) = searcher.ask() else { return Ok(false) };
+    let outcome = match bench.measure(surface, &ask.configuration) {
+        Some(score) => Outcome::score(score),
+        None => Outcome::Crashed,
+    };
+    searcher.tell(ask.trial, outcome)?;
+    Ok(true)
 }
 
 /// The configuration with the highest score, of those that `next` gives.

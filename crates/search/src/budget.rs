@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Runs;
 
 /// Dimensions up to which a screening costs more than it tells.
-const FEW: usize = 8;
+const FEW: usize = 4;
 /// Runs that must remain to search with, for a screening to be worth its runs.
 const WORTH_SEARCHING: u32 = 6;
 /// Replicates of an ablation that carry a claim.

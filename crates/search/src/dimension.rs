@@ -11,6 +11,8 @@ const SPECIAL_MASS: f64 = 0.15;
 /// Chance that it keeps the dimension's default: most parameters do not matter, and a
 /// configuration that leaves them alone needs no argument.
 const HOME_MASS: f64 = 0.2;
+/// Where a screening's other level lies in a range.
+const FAR: f64 = 0.7;
 /// How far outside its range a model sees a value that was set outside it.
 const OUTSIDE: f64 = 3.0;
 
@@ -248,16 +250,23 @@ impl Dimension {
         }
     }
 
-    /// The level a screening sets against `value`: the one a rule would try, else the end
-    /// of the range that is farther away, kept off the very edge.
+    /// The level a screening sets against `value`: the one a rule would try, else a special
+    /// value, else one towards the farther end of the range, well off its edge: the last
+    /// stretch of a range is where servers run out of something.
     pub fn opposite(&self, value: &str) -> String {
         if let Some(trial) = self.trial.as_ref().filter(|trial| *trial != value) {
             return trial.clone();
         }
         match &self.domain {
-            Domain::Range(_) => {
-                let far = if self.position(value).unwrap_or(0.0) < 0.5 { 0.85 } else { 0.15 };
-                self.at(far)
+            Domain::Range(range) => {
+                let is_special = |text: &str| range.special.iter().any(|s| range.text(*s) == text);
+                match range.special.first() {
+                    Some(special) if !is_special(value) => range.text(*special),
+                    _ => {
+                        let low = self.position(value).unwrap_or(0.0) < 0.5;
+                        self.at(if low { FAR } else { 1.0 - FAR })
+                    }
+                }
             }
             Domain::Words(words) => {
                 words.iter().rev().find(|word| *word != value).unwrap_or(&self.home).clone()

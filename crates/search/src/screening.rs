@@ -8,6 +8,11 @@ use walwright_stats::{Confidence, Estimate, Method, t_quantile};
 use crate::ablation::Noise;
 use crate::{Configuration, Design, Runs, Space};
 
+/// What a loss counts for beside a gain of the same size.
+const LOSS: f64 = 0.4;
+/// Share of the half width of its interval that a gain must reach to be taken for one.
+const LIKELY: f64 = 0.3;
+
 /// Parameters that are moved together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -83,15 +88,16 @@ impl Screening {
             .collect();
     }
 
-    /// The dimensions worth a search, at most `most`: those of the groups with the
-    /// largest effects.
+    /// The dimensions worth a search, at most `most`: those of the groups with the largest
+    /// effects. A loss by the other level says only that this one is not wanted, so it
+    /// counts for less than a gain.
     pub fn active(&self, most: usize) -> Vec<usize> {
-        let mut ranked: Vec<(f64, &Group)> = self
-            .effects
-            .iter()
-            .zip(&self.groups)
-            .map(|(effect, group)| (effect.as_ref().map_or(0.0, |e| e.center.ln_1p().abs()), group))
-            .collect();
+        let promise = |effect: &Option<Estimate>| {
+            let log = effect.as_ref().map_or(0.0, |e| e.center.ln_1p());
+            if log > 0.0 { log } else { LOSS * -log }
+        };
+        let mut ranked: Vec<(f64, &Group)> =
+            self.effects.iter().map(promise).zip(&self.groups).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut active: Vec<usize> =
             ranked.into_iter().flat_map(|(_, group)| group.members.iter().copied()).collect();
@@ -100,26 +106,29 @@ impl Screening {
         active
     }
 
-    /// The reference with every group moved that gains by it, as far as its interval
-    /// says; `None` where none does.
+    /// The reference with every group moved that rather gains by it; `None` where none
+    /// does. What was moved by luck is taken back by the ablation, what was not moved
+    /// for want of proof is lost.
     pub fn predicted_best(&self, space: &Space) -> Option<Configuration> {
-        let gains: Vec<&Group> = self
+        let gains = |effect: &Option<Estimate>| {
+            let log = |value: f64| value.ln_1p();
+            effect.as_ref().is_some_and(|e| {
+                let half = e.interval.map_or(f64::INFINITY, |ends| log(ends.high) - log(e.center));
+                log(e.center) > LIKELY * half
+            })
+        };
+        let moved: Vec<&Group> = self
             .effects
             .iter()
             .zip(&self.groups)
-            .filter(|(effect, _)| {
-                effect.as_ref().and_then(Estimate::low).is_some_and(|low| low > 0.0)
-            })
+            .filter(|(effect, _)| gains(effect))
             .map(|(_, group)| group)
             .collect();
-        if gains.is_empty() {
+        if moved.is_empty() {
             return None;
         }
-        Some(
-            gains
-                .into_iter()
-                .fold(self.reference.clone(), |at, group| self.moved(space, at, group)),
-        )
+        let start = self.reference.clone();
+        Some(moved.into_iter().fold(start, |at, group| self.moved(space, at, group)))
     }
 }
 

@@ -16,7 +16,7 @@ const MOST_LINES: usize = 8;
 /// Standard errors of a difference that can be told from nothing by a handful of blocks.
 const DETECTED: f64 = 2.3;
 /// Where the lines that stand out of the noise make up less than this share of the gain,
-const ENOUGH: f64 = 0.8;
+const ENOUGH: f64 = 0.9;
 /// more are kept until they make up this one.
 const CARRIED: f64 = 0.95;
 
@@ -38,7 +38,7 @@ pub enum Standing {
     NotMeasured,
 }
 
-/// One parameter in which the winner differs from the baseline.
+/// One parameter in which the winner or the baseline has no default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// The parameter.
@@ -145,13 +145,13 @@ impl Searcher {
     }
 
     /// What can be taken back of a configuration, the most important first by the model:
-    /// a value that is not the default goes to the default; where the baseline's value is
-    /// none either, that is tried too, to say what it costs.
+    /// a value that is not the default goes to the default, also one that the baseline has;
+    /// a baseline's value that is gone comes back, to say what it costs.
     fn lines_of(&self, winner: &Configuration) -> Vec<Taken> {
         let model = self.model();
         let mut lines: Vec<(f64, Taken)> = Vec::new();
-        for (dimension, value) in self.space.changes(winner, &self.baseline) {
-            let was = &self.baseline[&dimension.name];
+        for dimension in &self.space.dimensions {
+            let (value, was) = (&winner[&dimension.name], &self.baseline[&dimension.name]);
             let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
@@ -162,10 +162,10 @@ impl Searcher {
                 let (name, instead) = (dimension.name.clone(), instead.clone());
                 lines.push((loss, Taken { name, instead, is_harm }));
             };
-            if value != dimension.home {
+            if *value != dimension.home {
                 add(&dimension.home, false);
             }
-            if *was != dimension.home {
+            if *was != dimension.home && was != value {
                 add(was, true);
             }
         }
@@ -197,7 +197,10 @@ impl Searcher {
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
         let mut lines: Vec<Line> = self
             .space
-            .changes(&winner, &self.baseline)
+            .dimensions
+            .iter()
+            .map(|dimension| (dimension, &winner[&dimension.name]))
+            .filter(|(d, value)| **value != d.home || self.baseline[&d.name] != d.home)
             .map(|(dimension, value)| {
                 let of = |is_harm: bool| {
                     let these = |arm: &Vec<Taken>| {
@@ -212,10 +215,10 @@ impl Searcher {
                 let ((without, together), (harm, _)) = (of(false), of(true));
                 Line {
                     name: dimension.name.clone(),
-                    value: value.to_owned(),
+                    value: value.clone(),
                     home: dimension.home.clone(),
                     was: self.baseline[&dimension.name].clone(),
-                    standing: match value == dimension.home {
+                    standing: match *value == dimension.home {
                         true => undone(&harm),
                         false => kept(&without),
                     },

@@ -7,6 +7,9 @@ use crate::acquisition::{crashed_score, expected_improvement, feasibility};
 use crate::random::generator;
 use crate::{Configuration, Observation, Outcome, Process, Purpose};
 
+/// Random configurations measured first, after a screening and without one.
+const SCREENED: u32 = 3;
+const UNSCREENED: u32 = 8;
 /// Random configurations looked at for each choice.
 const RANDOM: usize = 300;
 /// Changes looked at of each of the best.
@@ -20,6 +23,12 @@ const SURE: f64 = 0.4;
 /// Expected improvement, as a share of the smallest effect worth anything, below which
 /// the model is shown what it knows least instead.
 const WORTH: f64 = 0.1;
+/// Choices of which one is a step from the best in one dimension,
+const PROBE_EVERY: u32 = 3;
+/// of at most this share of the range.
+const PROBE_REACH: f64 = 0.35;
+/// What a value that is no default takes from the worth of a configuration.
+const SIMPLE: f64 = 0.97;
 /// How far below the best a score counts, in units of the distance of the middle one.
 const DEPTH: f64 = 2.5;
 /// Standard deviations of the model's doubt by which a value must be of use to be kept.
@@ -52,8 +61,9 @@ impl Searcher {
             return false;
         }
         let mut rng = generator(self.options.seed, u64::from(self.next_id()));
-        // Without a screening the model needs something to start from.
-        let blind = if self.screening.is_some() { 0 } else { (self.budget.search / 4).clamp(1, 8) };
+        // A screening knows two levels only; without one the model knows nothing.
+        let most = if self.screening.is_some() { SCREENED } else { UNSCREENED };
+        let blind = (self.budget.search / 4).clamp(1, most);
         if searched < blind {
             let next = self.space.sample(&self.reference, &self.active, &mut rng);
             self.plan(Purpose::Search, next);
@@ -74,10 +84,18 @@ impl Searcher {
             self.plan(Purpose::Again, incumbent);
             return true;
         }
+        if searched % PROBE_EVERY == PROBE_EVERY - 1 {
+            let probe = self.probe(&model, &incumbent, &mut rng);
+            self.plan(Purpose::Search, probe);
+            return true;
+        }
+        let home = self.space.home();
         let worth = |configuration: &Configuration| {
             let features = self.space.features(configuration, &self.active);
             let expected = expected_improvement(model.process.predict(&features), best);
-            expected * model.feasible(&features)
+            // Of two that promise the same, the one with more defaults needs less proof.
+            let changes = self.space.changes(configuration, &home).count() as i32;
+            expected * model.feasible(&features) * SIMPLE.powi(changes)
         };
         let candidates = self.candidates(&ranked, &mut rng);
         let scored = candidates.iter().map(|candidate| (worth(candidate), candidate.clone()));
@@ -105,6 +123,39 @@ impl Searcher {
         }
         self.plan(Purpose::Search, chosen.1);
         true
+    }
+
+    /// The best with one dimension moved, one that the model holds for important rather
+    /// than one that it does not. A smooth model looks away from the brink of a cliff and
+    /// past special values; a step at a time finds them.
+    fn probe(
+        &self,
+        model: &Model,
+        incumbent: &Configuration,
+        rng: &mut impl RngExt,
+    ) -> Configuration {
+        let mut scales = model.process.hyper().log_scales.iter();
+        let relevance: Vec<f64> = self
+            .active
+            .iter()
+            .filter_map(|index| self.space.dimensions.get(*index))
+            .map(|dimension| {
+                let own = scales.by_ref().take(dimension.features(&dimension.home).len());
+                own.map(|log| (-log).exp()).fold(0.0, f64::max)
+            })
+            .collect();
+        let mut luck = rng.random::<f64>() * relevance.iter().sum::<f64>();
+        let chosen = relevance.iter().position(|weight| {
+            luck -= weight;
+            luck <= 0.0
+        });
+        let index = self.active[chosen.unwrap_or(0)];
+        let mut probe = incumbent.clone();
+        if let Some(dimension) = self.space.dimensions.get(index) {
+            let value = incumbent.get(&dimension.name).unwrap_or(&dimension.home);
+            probe.insert(dimension.name.clone(), dimension.near(value, PROBE_REACH, rng));
+        }
+        probe
     }
 
     /// Configurations that may be worth measuring: anywhere, near the best, and the best
@@ -225,8 +276,6 @@ impl Searcher {
             let cheapest = self
                 .space
                 .changes(&simple, &home)
-                // What the baseline has is not the search's to take away for nothing.
-                .filter(|(d, value)| self.baseline.get(&d.name).map(String::as_str) != Some(value))
                 .map(|(dimension, _)| {
                     let mut without = simple.clone();
                     without.insert(dimension.name.clone(), dimension.home.clone());

@@ -67,15 +67,21 @@ impl Searcher {
     fn choose_reference(&mut self) {
         let (Some(noise), Some(baseline)) = (self.noise(), self.baseline_score()) else { return };
         let error = (noise.variance * (1.0 + 1.0 / (noise.freedom + 1.0))).sqrt();
-        let best = self
+        let better: Vec<(f64, &Configuration)> = self
             .trials
             .iter()
             .filter(|trial| matches!(trial.purpose, Purpose::Start { .. }))
             .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
             .filter(|(score, _)| *score > baseline + 2.0 * error)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        if let Some((_, configuration)) = best {
-            self.reference = configuration.clone();
+            .collect();
+        let highest = better.iter().map(|(score, _)| *score).reduce(f64::max);
+        // Start points come in the order of hope, the simplest first: one that is about as
+        // good as the best of them will do.
+        let as_good = |score: f64| {
+            highest.is_some_and(|highest| score > highest - 2.0 * noise.variance.sqrt())
+        };
+        if let Some((_, configuration)) = better.iter().find(|(score, _)| as_good(*score)) {
+            self.reference = (*configuration).clone();
         }
     }
 
@@ -94,6 +100,7 @@ impl Searcher {
         }
         self.active = screening.active(MOST_ACTIVE);
         if let Some(best) = screening.predicted_best(&self.space) {
+            self.reference = best.clone();
             self.plan(Purpose::Search, best);
         }
     }
