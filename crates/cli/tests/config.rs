@@ -34,7 +34,7 @@ fn the_catalogue_is_listed_and_taught() {
         assert!(taught.contains(words), "{words}\n{taught}");
     }
     let taught = place.run(&["config", "explain", "synchronous_commit"]).code(0).out();
-    assert!(taught.contains("last three wal_writer_delay"), "{taught}");
+    assert!(taught.contains("three wal_writer_delay"), "{taught}");
     let here = place.run(&["config", "explain", "vm.swappiness", "--json"]).code(0).json();
     let value = here["here"][0]["value"].as_str().unwrap();
     let kernel = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
@@ -50,7 +50,7 @@ fn a_profile_of_another_team_is_read_and_written_in_every_form() {
     assert!(imported["entries"].as_array().unwrap().len() >= 104);
     let own = place.path("own.env");
     let own = own.to_str().unwrap();
-    place.run(&["config", "import", OF_ANOTHER_TEAM, "-o", own]).code(0).says(&["118 values"]);
+    place.run(&["config", "import", OF_ANOTHER_TEAM, "-o", own]).code(0).says(&["116 values"]);
     let again = place.run(&["config", "import", own]).code(0).out();
     assert_eq!(again, fs::read_to_string(own).unwrap(), "what was written is read as it is");
     for (form, words) in [
@@ -164,7 +164,9 @@ fn what_a_killed_apply_leaves_is_rolled_back() {
     assert_ne!(host.ask("postgres", auto), before, "the settings were written");
     let list = place.run(&["config", "rollback", "--list"]).code(0).out();
     assert!(list.contains("cut short") && list.contains("shared_buffers"), "{list}");
-    place.run(&apply).code(1).says(&["was cut short", "config rollback 1"]);
+    let other = place.file("other.env", "PG_COMMIT_SIBLINGS=9\n");
+    let other = ["config", "apply", &other, "--dsn", &dsn, "--yes", "--no-kernel"];
+    place.run(&other).code(1).says(&["was cut short", "config rollback 1"]);
     place.run(&["config", "rollback"]).refuses(&["name it with --dsn"]);
     place.run(&["config", "rollback", "--dsn", &dsn]).code(0);
     assert_eq!(host.ask("postgres", auto), before);

@@ -32,10 +32,6 @@ impl Tree {
         path
     }
 
-    pub(crate) fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.root().join(path)).expect("read")
-    }
-
     /// A disk of 50 GB with a queue.
     pub(crate) fn disk(&self, name: &str, number: &str) {
         let at = format!("sys/block/{name}");

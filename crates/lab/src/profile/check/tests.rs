@@ -123,7 +123,7 @@ fn memory_is_counted_against_sessions_and_promises() {
     // Under strict accounting half of memory and swap is promised, less huge pages.
     let strict = format!("{modest}VM_OVERCOMMIT_MEMORY=2\n");
     assert_eq!(of(&strict), "");
-    let pages = format!("{strict}VM_NR_HUGEPAGES=25000\nPG_HUGE_PAGES=on\n");
+    let pages = format!("{strict}VM_NR_HUGEPAGES=26000\nPG_HUGE_PAGES=on\n");
     assert!(of(&pages).contains("huge pages do not count"), "{}", of(&pages));
     let large = "PG_SHARED_BUFFERS=40GB\nPG_MAX_CONNECTIONS=10\nPG_WORK_MEM=4MB\n\
                  VM_OVERCOMMIT_MEMORY=2\n";
