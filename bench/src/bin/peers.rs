@@ -31,6 +31,9 @@ struct Cli {
 /// What one tool says to both sides of a scenario; `None` where it is not installed.
 type Said = Option<[Vec<String>; 2]>;
 
+/// A tool: its name, and what it said.
+type Tool = (&'static str, fn(&Outcome) -> &Said);
+
 /// What the tools say to one scenario.
 struct Outcome {
     fault: Fault,
@@ -170,7 +173,7 @@ fn report(outcomes: &[Outcome]) -> Report {
         "what other tools say to {} planted faults, and to the controls without them",
         outcomes.len()
     ));
-    let tools: [(&str, fn(&Outcome) -> &Said); 2] =
+    let tools: [Tool; 2] =
         [("postgresqltuner", |outcome| &outcome.tuner), ("rules", |outcome| &outcome.rules)];
     for outcome in outcomes {
         let name = format!("{} {}", outcome.fault.diagnosis, outcome.fault.name);
