@@ -256,6 +256,18 @@ impl ApplyPlan {
                 );
                 continue;
             }
+            // Data and WAL on one disk share its queue, and the array's attributes.
+            let planned = self.changes.iter().find_map(|planned| match &planned.change {
+                Change::Kernel { path: other, after, .. } if *other == path => Some(after.clone()),
+                _ => None,
+            });
+            if let Some(planned) = planned {
+                if planned != entry.bare() {
+                    let why = format!("data and WAL share this place, which is to hold {planned}");
+                    Self::leave(&mut self.skipped, entry, why);
+                }
+                continue;
+            }
             self.changes.push(PlannedChange {
                 title: entry.title(),
                 device: place.device,
@@ -346,6 +358,24 @@ mod tests {
         assert!(path.ends_with("sys/block/md0m0/queue/scheduler"), "{}", path.display());
         assert_eq!((before.as_str(), after.as_str()), ("mq-deadline", "none"));
         assert!(plan.changes.iter().all(|change| change.class == "E" && change.can_lose.is_none()));
+    }
+
+    #[test]
+    fn a_disk_that_data_and_wal_share_has_one_value() {
+        let tree = Tree::new();
+        tree.disk("sda", "8:0");
+        tree.file("proc/self/mountinfo", "40 22 8:0 / / rw - ext4 /dev/sda rw\n");
+        let (data, wal) = (Some(Path::new("/data")), Some(Path::new("/data/pg_wal")));
+        let machine = MachineView::at(tree.root()).with_server(data, wal, None);
+        let of = |text: &str| {
+            let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+            ApplyPlan::of(&profile, None, Some(&machine))
+        };
+        let one = of("DATA_READ_AHEAD_KB=64\nWAL_READ_AHEAD_KB=64\n");
+        assert_eq!((one.changes.len(), one.skipped.len()), (1, 0));
+        let two = of("DATA_READ_AHEAD_KB=64\nWAL_READ_AHEAD_KB=4096\n");
+        assert_eq!((two.changes.len(), two.skipped.len()), (1, 1));
+        assert!(two.skipped[0].why.contains("is to hold 64"), "{two:?}");
     }
 
     #[test]

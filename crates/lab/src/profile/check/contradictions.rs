@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde::Serialize;
-use walwright_catalog::{Disk, Scope, mount_notes};
+use walwright_catalog::{Disk, Place, Scope, mount_notes};
 
 use super::sight::Sight;
 use crate::profile::machine::BlockDevice;
@@ -62,6 +62,7 @@ pub(super) fn found(sight: &Sight) -> Vec<Contradiction> {
     sessions(sight, &mut list);
     dirty(sight, &mut list);
     write_cache(sight, &mut list);
+    shared_disk(sight, &mut list);
     mounts(sight, &mut list);
     asynchronous(sight, &mut list);
     limits(sight, &mut list);
@@ -303,6 +304,34 @@ fn write_cache(sight: &Sight, list: &mut List) {
                     format!("echo 'write back' > /sys/block/{}/queue/write_cache, and find what sets it", device.name),
                 );
             }
+        }
+    }
+}
+
+/// Values for data and WAL each, where both lie on one disk that can have one.
+fn shared_disk(sight: &Sight, list: &mut List) {
+    let (Some(machine), Some(profile)) = (sight.machine(), sight.profile()) else { return };
+    let (data, wal) = (Scope::Disk(Disk::Data), Scope::Disk(Disk::Wal));
+    for entry in &profile.entries {
+        let is_queue = matches!(entry.parameter.place, Place::Queue(_));
+        if !is_queue || entry.scope.as_ref() != Some(&data) {
+            continue;
+        }
+        let Some(other) = profile.get(&entry.parameter.name, Some(&wal)) else { continue };
+        if entry.read() == other.read() {
+            continue;
+        }
+        let of = |disk| machine.read(entry.parameter, Some(disk));
+        let (here, there) = (of(Disk::Data), of(Disk::Wal));
+        let shared = here.iter().find(|place| place.path.is_some() && there.contains(place));
+        if let Some(device) = shared.and_then(|place| place.device.as_ref()) {
+            list.problem(
+                format!(
+                    "{} is wanted as {} for the data and {} for the WAL, and both lie on {device}, which can have one",
+                    entry.parameter.name, entry.value, other.value
+                ),
+                "leave one of them out, or give the WAL a disk of its own",
+            );
         }
     }
 }

@@ -181,6 +181,13 @@ fn what_cannot_be_together_is_named() {
     assert!(of("VM_DIRTY_RATIO=4\nVM_DIRTY_BYTES=1GB\n").contains("are both set"));
     assert!(of("XFS_MOUNT_OPTS_DATA=noatime,nobarrier\n").contains("XFS refuses it"));
     assert!(of("XFS_MOUNT_OPTS_WAL=noatime,nobarrier\n").contains("not be durable"));
+    let apart = "DATA_READ_AHEAD_KB=64\nWAL_READ_AHEAD_KB=4096\n";
+    assert_eq!(of(apart), "");
+    let mountinfo = "40 22 8:16 / / rw,noatime - ext4 /dev/sdb rw\n";
+    let before = std::fs::read_to_string(tree.root().join("proc/self/mountinfo")).unwrap();
+    tree.file("proc/self/mountinfo", mountinfo);
+    assert!(of(apart).contains("both lie on sdb"), "{}", of(apart));
+    tree.file("proc/self/mountinfo", &before);
     tree.file("proc/sys/kernel/io_uring_disabled", "2\n");
     assert!(of("PG_IO_METHOD=io_uring\n").contains("kernel.io_uring_disabled is 2"));
     assert_eq!(of("PG_IO_METHOD=worker\n"), "");
