@@ -34,7 +34,7 @@ impl Confirmation {
     /// on, so that steady drift cancels. Whether it is the winner's, and its pair.
     pub fn next(&self, pairs: u32) -> Option<(bool, u32)> {
         let done = self.made.len() as u32;
-        (done < 2 * pairs).then(|| (matches!(done % 4, 1 | 2), done / 2))
+        (done < 2 * pairs).then_some((matches!(done % 4, 1 | 2), done / 2))
     }
 
     /// The winner against the baseline, with its interval over pairs; `before` is the

@@ -85,7 +85,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         entry.durability = end
             .configuration
             .iter()
-            .filter_map(|(name, value)| Some(class(name, value)?))
+            .filter_map(|(name, value)| class(name, value))
             .max_by_key(|class| matches!(class, DurabilityClass::D));
     }
     entry.decision = Some(match &state.promoted {

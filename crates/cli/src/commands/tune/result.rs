@@ -32,28 +32,28 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     let load = state.plan.workload.as_deref().unwrap_or("own scripts");
     let _ = writeln!(out, "tune {} of {load}, objective {}", state.id, state.plan.objective);
     let _ = writeln!(out, "\n{}", verdict(state, objective));
-    if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion) {
-        if !end.lines.is_empty() {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_header([
-                "parameter",
-                "baseline",
-                "found",
-                "taken back",
-                "so it is",
+    if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion)
+        && !end.lines.is_empty()
+    {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "parameter",
+            "baseline",
+            "found",
+            "taken back",
+            "so it is",
+        ]);
+        for line in &end.lines {
+            table.add_row([
+                line.name.clone(),
+                line.was.clone(),
+                line.value.clone(),
+                cell(&line.without, objective),
+                cell(&line.harm, objective),
+                standing(line.standing).to_owned(),
             ]);
-            for line in &end.lines {
-                table.add_row([
-                    line.name.clone(),
-                    line.was.clone(),
-                    line.value.clone(),
-                    cell(&line.without, objective),
-                    cell(&line.harm, objective),
-                    standing(line.standing).to_owned(),
-                ]);
-            }
-            let _ = writeln!(out, "\n{}", table.trim_fmt());
         }
+        let _ = writeln!(out, "\n{}", table.trim_fmt());
     }
     let levers = lever_effects(state);
     if !levers.is_empty() {
