@@ -10,7 +10,7 @@ use crate::svg::{Ink, escape};
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 26.0;
 const LEFT: f64 = 300.0;
-const RIGHT: f64 = WIDTH - 176.0;
+const RIGHT: f64 = WIDTH - 200.0;
 
 /// The effects one below the other, on one axis with a line at zero; `None` without any.
 /// An effect without an interval has no bar, and says so.

@@ -2,7 +2,7 @@
 
 use walwright_record::journal::Entry;
 
-use super::{change, grounds, grounds_of_entry, interval, machine, signed};
+use super::{change, grounds, grounds_of_entry, interval, level, machine, signed};
 use crate::format;
 use crate::html::STYLE;
 use crate::markdown::escape;
@@ -59,15 +59,8 @@ fn one(entry: &Entry, all: &[Entry], plots: Option<&str>, files: &mut Vec<PlotFi
         out.push_str("\n| What | Figure | Change | Interval | Verdict | Rests on |\n");
         out.push_str("|---|---|---:|---:|---|---|\n");
         for of in &entry.effects {
-            let level = format!(
-                "{}{}",
-                interval(of),
-                match of.interval {
-                    Some(_) if of.confidence > 0.0 =>
-                        format!(" ({})", format::percent(of.confidence)),
-                    _ => String::new(),
-                }
-            );
+            let at = level(of).map(|level| format!(" ({level})")).unwrap_or_default();
+            let level = format!("{}{at}", interval(of));
             out.push_str(&format!(
                 "| {} | {} | {} | {level} | {} | {} |\n",
                 escape(&of.arm),
@@ -152,7 +145,7 @@ mod tests {
             "## Does a larger max\\_wal\\_size",
             "**Corrected by.** `20261122-000000-zzz`",
             "**Change.**\n\n- max\\_wal\\_size: 1GB → 8GB",
-            "| +12.3 % | +10.1 % to +14.5 % (95.0 %) | proven |",
+            "| +12.3 % | +10.1 % to +14.5 % (95 %) | proven |",
             "![Effects](<j-plots/20261121-070000-abc-1.svg>)",
             "**Decision.** Keep it.",
             "**Next question.**",

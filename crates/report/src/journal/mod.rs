@@ -72,14 +72,15 @@ pub(crate) fn grounds(of: &Effect) -> String {
     [blocks, p, floor].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// How often the interval of an effect covers the truth: `95 %`; `None` without one.
+pub(crate) fn level(of: &Effect) -> Option<String> {
+    let percent = (of.confidence * 1000.0).round() / 10.0;
+    (of.interval.is_some() && percent > 0.0).then(|| format!("{percent} %"))
+}
+
 /// An effect as one line.
 pub(crate) fn effect(of: &Effect) -> String {
-    let level = if of.confidence > 0.0 { format::percent(of.confidence) } else { String::new() };
-    let level = if of.interval.is_some() && !level.is_empty() {
-        format!(" at {level}")
-    } else {
-        String::new()
-    };
+    let level = level(of).map(|level| format!(" at {level}")).unwrap_or_default();
     let grounds = grounds(of);
     let grounds = if grounds.is_empty() { grounds } else { format!("; {grounds}") };
     let verdict = if of.verdict.is_empty() { String::new() } else { format!(": {}", of.verdict) };
@@ -174,7 +175,7 @@ pub(crate) mod tests {
         let mut of = sample().effects.remove(0);
         assert_eq!(
             effect(&of),
-            "wide <WAL>, throughput: +12.3 % (+10.1 % to +14.5 % at 95.0 %; 6 blocks, p = 0.031, \
+            "wide <WAL>, throughput: +12.3 % (+10.1 % to +14.5 % at 95 %; 6 blocks, p = 0.031, \
              noise floor 1.2 %): proven"
         );
         of.interval = None;
