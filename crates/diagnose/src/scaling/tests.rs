@@ -103,6 +103,20 @@ fn a_peak_outside_the_range_is_not_found() {
 }
 
 #[test]
+fn a_curve_without_a_peak_tells_what_it_approaches() {
+    let law = ScalingLaw { single: 1_600.0, contention: 0.1, coherency: 0.0 };
+    // The last one a little above the curve, which no coherence can explain.
+    let runs: Vec<Record> = [1, 2, 4, 8, 16, 32]
+        .into_iter()
+        .map(|n| (n, law.throughput(f64::from(n)) * if n == 32 { 1.02 } else { 1.0 }))
+        .map(|(n, rate)| run(n, rate, "Lock", "tuple", 0))
+        .collect();
+    let found = scaling("s", &runs).unwrap();
+    assert_eq!((found.peak, found.fit.as_ref().unwrap().law.coherency), (None, 0.0));
+    assert!(found.verdict[0].contains("and approaches 16"), "{:?}", found.verdict);
+}
+
+#[test]
 fn clients_that_wait_are_the_processors_where_those_are_full_and_the_generators_where_it_is() {
     let waiting = || sweep(PEAKED, "Client", "ClientRead");
     let of = |runs: &[Record]| scaling("s", runs).unwrap().bend.unwrap().growths[0].resource;

@@ -45,8 +45,9 @@ fn peak(of: &Scaling) -> String {
             }
             Some(rises) => format!(
                 "The peak was not found: the curve is still rising at {most} clients, by {:.1} % \
-                 over the load before.",
-                rises * 100.0
+                 over the load before{}.",
+                rises * 100.0,
+                limit(of)
             ),
             None => format!("The peak was not found: still rising at {most} clients."),
         };
@@ -60,6 +61,14 @@ fn peak(of: &Scaling) -> String {
         peak.center,
         ends(peak, if peak.center < 10.0 { 1 } else { 0 })
     )
+}
+
+/// What a curve without a peak approaches, beyond what was measured.
+fn limit(of: &Scaling) -> String {
+    let fit = of.fit.as_ref().filter(|fit| fit.law.coherency == 0.0);
+    fit.and_then(|fit| fit.ceiling.as_ref()).map_or_else(String::new, |ceiling| {
+        format!(", and approaches {:.0} a second{}", ceiling.center, ends(ceiling, 0))
+    })
 }
 
 /// A peak that was found, but not narrowed to the measured range.
