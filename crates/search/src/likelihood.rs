@@ -68,7 +68,7 @@ impl Prior {
         Prior {
             scale: (0.25 * (features.max(1) as f64).ln(), 1.0),
             signal: (0.0, 1.0),
-            block: (noise.0 - 2.0, 1.0),
+            block: (noise.0 - 1.0, 2.0),
             noise,
         }
     }

@@ -102,7 +102,12 @@ impl Process {
                 .iter()
                 .enumerate()
                 .map(|(index, mean)| {
-                    let about = if index < features { 1.5 } else { 0.3 };
+                    let about = match index {
+                        _ if index < features => 1.5,
+                        // Drift may be anything beside the noise.
+                        _ if index == features + 2 => 2.0,
+                        _ => 0.3,
+                    };
                     mean + about * (2.0 * rng.random::<f64>() - 1.0)
                 })
                 .collect(),

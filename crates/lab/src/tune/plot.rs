@@ -102,11 +102,11 @@ fn title(trial: &Trial, value: Option<f64>) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Round values from zero, three to six of them.
+/// Round values from zero, three to eight of them.
 fn ticks(highest: f64) -> Vec<f64> {
-    let rough = highest / 4.0;
+    let rough = highest / 3.0;
     let power = 10.0_f64.powf(rough.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= rough).unwrap_or(10.0);
+    let factor = [5.0, 2.0].into_iter().find(|f| f * power <= rough).unwrap_or(1.0);
     let step = factor * power;
     (0..=(highest / step) as u32).map(|i| f64::from(i) * step).collect()
 }
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_few() {
-        assert_eq!(ticks(5_750.0), [0.0, 2_000.0, 4_000.0]);
+        assert_eq!(ticks(7_000.0), [0.0, 2_000.0, 4_000.0, 6_000.0]);
         for highest in [0.003, 1.0, 730.0, 99_999.0] {
             let ticks = ticks(highest);
-            assert!((3..=6).contains(&ticks.len()), "{highest}: {ticks:?}");
+            assert!((3..=8).contains(&ticks.len()), "{highest}: {ticks:?}");
         }
     }
 }
