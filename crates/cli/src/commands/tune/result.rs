@@ -40,7 +40,8 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             "parameter",
             "baseline",
             "found",
-            "taken back",
+            "default instead",
+            "baseline again",
             "so it is",
         ]);
         for line in &end.lines {
