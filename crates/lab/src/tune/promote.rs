@@ -37,10 +37,21 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
     if !state.confirmed().is_gain() {
         return Err(nothing("the gain did not show again on fresh data"));
     }
-    if state.crash.as_ref().is_none_or(|audit| audit.lost > 0) && state.plan.consent.is_empty() {
-        return Err(nothing("the server lost acknowledged commits, or was not killed to see"));
+    let Some(audit) = &state.crash else {
+        return Err(nothing("its server was not killed to see what is lost"));
+    };
+    if audit.lost > 0 && !may_lose(end) {
+        return Err(nothing("the server lost acknowledged commits"));
     }
     Ok(profile(state, objective, end)?.to_config_env())
+}
+
+/// Whether the winner holds a value that may lose commits. Only what was consented to by
+/// name is searched, so it was; consent that the winner makes no use of excuses nothing.
+fn may_lose(end: &Conclusion) -> bool {
+    end.configuration.iter().any(|(name, value)| {
+        parameter(name).is_some_and(|of| of.class_of(value) == DurabilityClass::D)
+    })
 }
 
 fn profile(
@@ -249,6 +260,9 @@ pub(super) mod tests {
         let mut state = ended();
         state.crash.as_mut().unwrap().lost = 1;
         assert!(text_of(&state).unwrap_err().to_string().contains("lost acknowledged commits"));
+        state.plan.consent = vec!["synchronous_commit".to_owned()];
+        let lost = text_of(&state).unwrap_err().to_string();
+        assert!(lost.contains("lost acknowledged commits"), "the winner does not use the consent");
         state.crash = None;
         assert!(text_of(&state).is_err());
     }

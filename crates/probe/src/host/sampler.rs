@@ -25,7 +25,7 @@ use crate::sql::OwnBackends;
 
 /// Shares of the machine that the readings may take.
 const MACHINE_BUDGET: f64 = 0.001;
-const PROCESSES_BUDGET: f64 = 0.0015;
+const PROCESSES_BUDGET: f64 = 0.001;
 const NEIGHBOURS_BUDGET: f64 = 0.0005;
 const CONNECTIONS_BUDGET: f64 = 0.0005;
 

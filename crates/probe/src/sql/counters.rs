@@ -20,7 +20,7 @@ use crate::pace::Pace;
 use crate::{ProbeError, Rates};
 
 /// Shares of the machine that the readings may take.
-const VIEWS_BUDGET: f64 = 0.002;
+const VIEWS_BUDGET: f64 = 0.0015;
 const ACTIVITY_BUDGET: f64 = 0.001;
 const STATEMENTS_BUDGET: f64 = 0.001;
 const RELATIONS_BUDGET: f64 = 0.001;

@@ -22,7 +22,7 @@ WHERE application_name IS DISTINCT FROM 'walwright probe'
 GROUP BY 1, 2, 3, 4, 5, 7";
 
 /// Processors' worth of time the ticks may take, as a share of the machine.
-const BUDGET: f64 = 0.004;
+const BUDGET: f64 = 0.003;
 
 /// How far a tick may move from the grid, as a part of the interval. PostgreSQL's
 /// own processes wake on round periods (`wal_writer_delay` and `bgwriter_delay`
