@@ -79,6 +79,12 @@ impl Output {
         }
         ExitCode::from(exit::FAILED)
     }
+
+    /// The same for work that ended early: an interruption has an exit code of its own.
+    pub fn ended(&self, interrupted: bool, error: impl Into<anyhow::Error>) -> ExitCode {
+        let code = self.fail(&error.into());
+        if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code }
+    }
 }
 
 /// A value as JSON. Durations are seconds, as all times in JSON are.
@@ -107,6 +113,27 @@ fn durations_to_seconds(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(durations_to_seconds),
         _ => {}
     }
+}
+
+/// Text in lines of at most 96 characters.
+pub fn wrapped(text: &str, indent: &str) -> String {
+    const WIDTH: usize = 96;
+    let mut out = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(&line);
+            out.push('\n');
+            line = indent.to_owned();
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+    out
 }
 
 /// Writes to standard output.

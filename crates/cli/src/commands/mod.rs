@@ -17,6 +17,7 @@ pub mod report;
 pub mod review;
 pub mod run;
 pub mod runs;
+pub mod runtime;
 pub mod storage;
 pub mod sweep;
 pub mod tune;

@@ -1,18 +1,16 @@
 //! `walwright record`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde_json::json;
 use walwright_lab::{
-    CommandPlan, Lab, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Stop,
-    Until,
+    CommandPlan, Lab, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Until,
 };
 use walwright_record::RunState;
 
 use crate::args::{GuardArgs, RecordArgs};
-use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::commands::runtime::until_done;
 use crate::commands::{command_line, report, runs};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
@@ -30,27 +28,13 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
         (false, _) => Style::Auto,
     };
     let plan = plan(args, output)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
-    let recorded = {
+    let recorded = until_done(async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
-        runtime.block_on(async {
-            tokio::spawn(stop_on_signal(stop.clone()));
-            walwright_lab::record(lab, plan, stop, Arc::clone(&observer)).await
-        })
-    };
-    runtime.shutdown_timeout(FAREWELL);
+        walwright_lab::record(lab, plan, stop, observer).await
+    })?;
     match recorded {
         Ok(recorded) => conclude(lab, recorded, output),
-        Err(error) => {
-            let interrupted = error.is_interruption();
-            let code = output.fail(&error.into());
-            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
-        }
+        Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 

@@ -14,7 +14,8 @@ use walwright_server::ConnectParams;
 
 use crate::args::{ReviewArgs, RunName};
 use crate::commands::runs;
-use crate::output::Output;
+use crate::commands::runtime::runtime;
+use crate::output::{Output, wrapped};
 
 /// Version that a file without a data directory around it is taken to be for.
 const NEWEST: u32 = 18;
@@ -84,12 +85,7 @@ fn this_machine(directory: Option<&Path>) -> walwright_record::HostFacts {
 
 fn of_server(dsn: &str) -> anyhow::Result<ReviewInput<'static>> {
     let params = ConnectParams::resolve(Some(dsn))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let client = walwright_server::connect(&params).await?;
         let description = TargetDescription {
             kind: TargetKind::Attached,
@@ -170,26 +166,5 @@ fn shown(item: &ReviewItem) -> String {
     if let Some(loss) = item.can_lose.as_ref().filter(|loss| !item.why.contains(loss.as_str())) {
         out.push_str(&wrapped(&format!("Can lose: {loss}"), "      "));
     }
-    out
-}
-
-/// Text in lines of at most 96 characters.
-fn wrapped(text: &str, indent: &str) -> String {
-    const WIDTH: usize = 96;
-    let mut out = String::new();
-    let mut line = indent.to_owned();
-    for word in text.split_whitespace() {
-        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push_str(&line);
-            out.push('\n');
-            line = indent.to_owned();
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    out.push_str(&line);
-    out.push('\n');
     out
 }

@@ -1,22 +1,16 @@
 //! `walwright run`.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::Context;
 use walwright_driver::{Mode, Protocol};
-use walwright_lab::{
-    Finished, Lab, LoadChoice, ProbePlan, RunPlan, Stop, TargetPlan, WorkloadPlan,
-};
+use walwright_lab::{Finished, Lab, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_record::{RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
+use crate::commands::runtime::until_done;
 use crate::commands::{command_line, report, runs, sweep};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
-
-/// Time given to what still goes on in the background when all is done.
-pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Does a run, prints its summary and writes its report.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -25,27 +19,13 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     }
     let style = style(&args);
     let plan = plan(args);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
-    let finished = {
+    let finished = until_done(async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
-        runtime.block_on(async {
-            tokio::spawn(stop_on_signal(stop.clone()));
-            walwright_lab::run(lab, plan, stop, observer).await
-        })
-    };
-    runtime.shutdown_timeout(FAREWELL);
+        walwright_lab::run(lab, plan, stop, observer).await
+    })?;
     match finished {
         Ok(finished) => conclude(lab, finished, output),
-        Err(error) => {
-            let interrupted = error.is_interruption();
-            let code = output.fail(&error.into());
-            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
-        }
+        Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 
@@ -81,37 +61,6 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
         return Ok(ExitCode::from(exit::CHECK_FAILED));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The first signal asks the run to stop; a second one ends the process, and with
-/// it, by its guard, the server. A hang-up that whoever started us has us ignore
-/// (`nohup`) stays ignored.
-pub async fn stop_on_signal(stop: Stop) {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-    let listen = |kind| signal(kind).ok();
-    let (Some(mut interrupt), Some(mut terminate)) =
-        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()))
-    else {
-        return;
-    };
-    let mut hangup =
-        if walwright_lab::ignores_hangup() { None } else { listen(SignalKind::hangup()) };
-    let hung_up = async |signal: &mut Option<Signal>| match signal {
-        Some(signal) => signal.recv().await,
-        None => std::future::pending().await,
-    };
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hung_up(&mut hangup) => {}
-        }
-        if stop.is_requested() {
-            show::restore_terminal();
-            std::process::exit(i32::from(exit::KILLED));
-        }
-        stop.request();
-    }
 }
 
 /// What the arguments ask for.

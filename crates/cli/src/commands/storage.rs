@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use serde_json::json;
 use walwright_lab::{
-    Lab, Stop, StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
+    Lab, StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
 };
 use walwright_record::StorageMeasurement;
 use walwright_report::terminal::{self, Style};
@@ -17,7 +16,7 @@ use walwright_report::{format, html};
 
 use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
 use crate::commands::report::write_file;
-use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::commands::runtime::until_measured;
 use crate::output::{Output, exit, print};
 
 /// Time between lines of progress where they cannot be written over.
@@ -55,18 +54,12 @@ fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<Exit
     if !quiet {
         eprintln!("measuring {} for about {}", plan.wal.display(), format::length(plan.estimate()));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
-    runtime.spawn(stop_on_signal(stop.clone()));
     let progress = Progress::new(quiet);
-    let measured = measure_storage(lab, &plan, &stop, &|step| progress.show(&step));
-    progress.end();
-    runtime.shutdown_timeout(FAREWELL);
-    let measured = measured?;
+    let measured = until_measured(|stop| {
+        let measured = measure_storage(lab, &plan, stop, &|step| progress.show(&step));
+        progress.end();
+        measured
+    })??;
     if !measured.complete {
         show(&measured, None, output)?;
         return Ok(ExitCode::from(exit::INTERRUPTED));

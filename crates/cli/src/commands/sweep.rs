@@ -17,7 +17,8 @@ use walwright_report::format;
 
 use crate::args::{Cli, RunArgs};
 use crate::commands::report;
-use crate::commands::run::{FAREWELL, plan, stop_on_signal, style};
+use crate::commands::run::{plan, style};
+use crate::commands::runtime::until_done;
 use crate::output::{Output, exit, print};
 use crate::show::{self, Guard, Style};
 
@@ -31,27 +32,13 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         repeats: args.repeats,
         run: plan(args),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
-    let swept = {
+    let swept = until_done(async |stop| {
         let watcher = Watcher::new(lab, style, &stop, output)?;
-        runtime.block_on(async {
-            tokio::spawn(stop_on_signal(stop.clone()));
-            walwright_lab::sweep(lab, sweep, stop.clone(), &watcher).await
-        })
-    };
-    runtime.shutdown_timeout(FAREWELL);
+        anyhow::Ok(walwright_lab::sweep(lab, sweep, stop.clone(), &watcher).await)
+    })??;
     match swept {
         Ok(swept) => conclude(lab, swept, output),
-        Err(error) => {
-            let interrupted = error.is_interruption();
-            let code = output.fail(&error.into());
-            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
-        }
+        Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 

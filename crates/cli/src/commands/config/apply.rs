@@ -11,9 +11,10 @@ use walwright_lab::profile::{
 };
 use walwright_lab::{Lab, Stop};
 
-use super::{machine, profile, runtime, server, wrapped};
+use super::{machine, profile, server};
 use crate::args::ApplyArgs;
-use crate::output::{Output, print};
+use crate::commands::runtime::runtime;
+use crate::output::{Output, print, wrapped};
 
 /// Plans, asks for consent, applies.
 pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<ExitCode> {

@@ -10,9 +10,10 @@ use serde::Serialize;
 use walwright_catalog::{Disk, Parameter, Place, parameter, parameters};
 use walwright_lab::profile::ServerView;
 
-use super::{machine, runtime, server, wrapped};
+use super::{machine, server};
 use crate::args::{ExplainArgs, ListArgs};
-use crate::output::Output;
+use crate::commands::runtime::runtime;
+use crate::output::{Output, wrapped};
 
 /// One parameter in a list.
 #[derive(Serialize)]

@@ -10,9 +10,10 @@ use walwright_lab::profile::{
     Check, CheckInput, CheckItem, ServerView, Standing as Stands, Weight, check,
 };
 
-use super::{machine, profile, runtime, server, wrapped};
+use super::{machine, profile, server};
 use crate::args::CheckArgs;
-use crate::output::{Output, exit};
+use crate::commands::runtime::runtime;
+use crate::output::{Output, exit, wrapped};
 
 /// What a check says, with the review of settings where good practice is the measure.
 #[derive(Serialize)]

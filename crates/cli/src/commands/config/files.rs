@@ -8,8 +8,9 @@ use serde_json::json;
 use walwright_catalog::{Configuration, Devices, Profile, export as written};
 use walwright_lab::profile::{Imported, LeftOut};
 
-use super::{profile, runtime, server};
+use super::{profile, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
+use crate::commands::runtime::runtime;
 use crate::output::{Output, print};
 
 /// Makes a profile of what is there.

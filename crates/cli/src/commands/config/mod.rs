@@ -37,14 +37,6 @@ fn profile(path: &Path) -> anyhow::Result<Profile> {
     Profile::from_config_env(&bytes).with_context(|| format!("{} is no profile", path.display()))
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")
-}
-
 /// A server as it shows itself, with the tables that a profile names, and how to reach it
 /// again.
 async fn server(
@@ -90,25 +82,4 @@ fn machine(
             server.scope.postmaster_pid,
         )
     })
-}
-
-/// Text in lines of at most 96 characters.
-fn wrapped(text: &str, indent: &str) -> String {
-    const WIDTH: usize = 96;
-    let mut out = String::new();
-    let mut line = indent.to_owned();
-    for word in text.split_whitespace() {
-        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push_str(&line);
-            out.push('\n');
-            line = indent.to_owned();
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    out.push_str(&line);
-    out.push('\n');
-    out
 }

@@ -10,9 +10,9 @@ use walwright_lab::ledger::{Change, ChangeSet, Ledger, State};
 use walwright_lab::profile::{Restart, Undone, undo_changes};
 use walwright_server::ConnectParams;
 
-use super::{runtime, wrapped};
 use crate::args::RollbackArgs;
-use crate::output::Output;
+use crate::commands::runtime::runtime;
+use crate::output::{Output, wrapped};
 
 /// Undoes a change set, or lists them.
 pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Result<ExitCode> {

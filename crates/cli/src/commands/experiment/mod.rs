@@ -17,7 +17,7 @@ use walwright_lab::{Lab, Stop};
 use walwright_report::format;
 
 use crate::args::{ExperimentArgs, ExperimentCommand};
-use crate::commands::run::{FAREWELL, stop_on_signal};
+use crate::commands::runtime::until_done;
 use crate::commands::{command_line, report};
 use crate::output::{Output, exit, print};
 
@@ -91,19 +91,9 @@ fn conducted(
     output: &Output,
     work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
     let watcher: Arc<dyn Watcher> =
         if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let done = runtime.block_on(async {
-        tokio::spawn(stop_on_signal(stop.clone()));
-        work(stop, watcher).await
-    });
-    runtime.shutdown_timeout(FAREWELL);
+    let done = until_done(async |stop| work(stop, watcher).await)?;
     let Conducted { outcome, stopped } = match done {
         Ok(done) => done,
         Err(error) => return Ok(failed(error, output)),

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::json;
 use walwright_lab::experiment::{Length, LoadChange, Postgres};
 use walwright_lab::tune::{self, Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
@@ -15,8 +14,8 @@ use walwright_lab::{Lab, Stop};
 
 use crate::args::{PromoteArgs, TuneArgs};
 use crate::commands::command_line;
-use crate::commands::run::{FAREWELL, stop_on_signal};
-use crate::output::{Output, exit};
+use crate::commands::runtime::{runtime, until_done};
+use crate::output::Output;
 
 /// Tunes, goes on, or shows.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -32,8 +31,7 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &args.delete {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let id = runtime.block_on(tune::delete(lab, name))?;
+        let id = runtime()?.block_on(tune::delete(lab, name))?;
         output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -67,29 +65,14 @@ fn conducted(
     output: &Output,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the asynchronous runtime")?;
-    let stop = Stop::new();
     let watcher: Arc<dyn TuneWatcher> =
         if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let ended = runtime.block_on(async {
-        tokio::spawn(stop_on_signal(stop.clone()));
-        work(stop, watcher).await
-    });
-    runtime.shutdown_timeout(FAREWELL);
-    match ended {
+    match until_done(async |stop| work(stop, watcher).await)? {
         Ok(state) => {
             result::print(&state, output)?;
             Ok(ExitCode::SUCCESS)
         }
-        Err(error) => {
-            let interrupted = error.is_interruption();
-            let code = output.fail(&error.into());
-            Ok(if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code })
-        }
+        Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 
