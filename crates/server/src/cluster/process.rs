@@ -30,7 +30,9 @@ pub(crate) fn servers_in(data_dir: &Path) -> Vec<u32> {
         .filter(|pid| {
             let proc = format!("/proc/{pid}");
             fs::read_link(format!("{proc}/cwd")).is_ok_and(|cwd| cwd == data_dir)
-                && fs::read_link(format!("{proc}/exe")).is_ok_and(|exe| {
+                // A process that is ending gives up its program before its working
+                // directory (`do_exit` in the kernel), and is still at home.
+                && fs::read_link(format!("{proc}/exe")).map_or(true, |exe| {
                     // A program deleted since shows as "postgres (deleted)".
                     exe.file_name()
                         .is_some_and(|name| name.to_string_lossy().starts_with("postgres"))
