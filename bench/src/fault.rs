@@ -25,6 +25,9 @@ pub struct Fault {
     /// Length of the measured window.
     #[serde(default = "ten_seconds")]
     pub duration: String,
+    /// Load before it.
+    #[serde(default = "two_seconds")]
+    pub warmup: String,
     /// Flags of both sides.
     #[serde(default)]
     pub flags: Vec<String>,
@@ -78,6 +81,10 @@ fn yes() -> bool {
 
 fn prepared() -> String {
     "prepared".to_owned()
+}
+
+fn two_seconds() -> String {
+    "2s".to_owned()
 }
 
 fn ten_seconds() -> String {

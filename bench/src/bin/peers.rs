@@ -86,7 +86,7 @@ fn ask(
     fault.write(side, directory.path())?;
     let workload = directory.path().display().to_string();
     let mut arguments =
-        vec!["-w", &workload, "--warmup", "2s", "--duration", &fault.duration, "--keep"];
+        vec!["-w", &workload, "--warmup", &fault.warmup, "--duration", &fault.duration, "--keep"];
     arguments.extend(fault.flags.iter().chain(&side.flags).map(String::as_str));
     let beside = (0..side.beside).map(|_| Busy::start()).collect::<Result<Vec<_>, _>>()?;
     let (run, _) = walwright.json(&arguments).with_context(|| fault.name.clone())?;

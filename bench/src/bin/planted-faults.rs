@@ -151,7 +151,8 @@ fn run(walwright: &Walwright, fault: &Fault, side: &Side, label: &str) -> anyhow
     let directory = tempfile::tempdir()?;
     fault.write(side, directory.path())?;
     let workload = directory.path().display().to_string();
-    let mut arguments = vec!["-w", &workload, "--warmup", "2s", "--duration", &fault.duration];
+    let mut arguments =
+        vec!["-w", &workload, "--warmup", &fault.warmup, "--duration", &fault.duration];
     arguments.extend(["--label", label]);
     arguments.extend(fault.flags.iter().chain(&side.flags).map(String::as_str));
     let beside: Vec<Busy> = (0..side.beside).map(|_| Busy::start()).collect::<Result<_, _>>()?;

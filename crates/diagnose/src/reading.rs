@@ -9,9 +9,9 @@ use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, mean, tic
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::window::{driven_between, failures, intervals_inside};
 use crate::{
-    Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain, Impact,
-    Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work, difference, statement_uses,
-    summary, work_between,
+    Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain,
+    GroupCpu, Impact, Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work,
+    difference, statement_uses, summary, work_between,
 };
 
 /// Groups that the ticks of a run are merged to before they are resampled.
@@ -287,7 +287,9 @@ impl<'r> Reading<'r> {
             .collect();
         let residual = self.summary.time.as_ref().and_then(|t| t.residual.as_ref());
         parts.extend(residual.map(|r| (None, r.center)));
-        Some(Model { latency, closed, resources: self.resources(rate), parts })
+        let resources = self.resources(rate);
+        let (run_delay, slowed_flush) = (self.run_delay(), self.slowed_flush());
+        Some(Model { latency, closed, resources, parts, run_delay, slowed_flush })
     }
 
     /// Clients that ran, on average over the window.
@@ -323,19 +325,40 @@ impl<'r> Reading<'r> {
         resources
     }
 
-    /// CPU seconds of a transaction in all that works for it: server, clients, an
-    /// application. Other processes are no limit: the scheduler would take from them
-    /// for the load.
+    /// CPU seconds of a transaction in all that works for it.
     fn processor_demand(&self, rate: f64) -> Option<f64> {
-        let cpu = self.summary.cpu.as_ref()?;
-        let works = |group: &str| {
-            !group.starts_with("other: ")
-                && group != crate::cpu::PROBE_BACKENDS
-                && group != "kernel threads"
-        };
-        let working: f64 =
-            cpu.groups.iter().filter(|g| works(&g.group)).map(|g| g.processors).sum();
+        let working: f64 = self.working_groups().map(|g| g.processors).sum();
         (working > 0.0).then_some(working / rate)
+    }
+
+    /// Share of a flush under load by which it is longer than one of the idle storage.
+    fn slowed_flush(&self) -> f64 {
+        let flush = self.summary.wal.as_ref().and_then(|wal| wal.mean_flush);
+        let known = flush.filter(|flush| !flush.is_zero()).zip(self.record.storage.as_ref());
+        let longer = |(flush, probe): (Duration, &walwright_record::StorageProbe)| {
+            1.0 - probe.p50.as_secs_f64() / flush.as_secs_f64()
+        };
+        known.map(longer).unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+
+    /// Seconds of a transaction that what is in its way waits for a processor: the
+    /// backends of clients and the load.
+    pub(crate) fn run_delay(&self) -> f64 {
+        let in_the_way = self
+            .working_groups()
+            .filter(|g| g.group == crate::cpu::CLIENT_BACKENDS || !g.group.starts_with("server: "));
+        in_the_way.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum()
+    }
+
+    /// Server, clients, an application. Other processes are no limit: the scheduler would
+    /// take from them for the load.
+    fn working_groups(&self) -> impl Iterator<Item = &GroupCpu> {
+        let groups = self.summary.cpu.iter().flat_map(|cpu| &cpu.groups);
+        groups.filter(|g| {
+            !g.group.starts_with("other: ")
+                && g.group != crate::cpu::PROBE_BACKENDS
+                && g.group != "kernel threads"
+        })
     }
 
     /// The time that work of so much CPU takes: processes that are ready to run wait
@@ -347,6 +370,27 @@ impl<'r> Reading<'r> {
         cpu * waiting.map_or(1.0, |(used, delay)| {
             1.0 + (delay.as_secs_f64() / used.as_secs_f64()).min(MOST_WAIT)
         })
+    }
+
+    /// CPU seconds of a transaction that go with waiting so many seconds in it, at most:
+    /// sessions that queue enter and leave their waits, wake each other and look at the
+    /// queue. It is what backends used beyond the part of their sampled CPU time that they
+    /// did have a processor, shared among all waits.
+    pub fn cpu_of_waiting(&self, seconds: f64) -> f64 {
+        let Some(time) = &self.summary.time else { return 0.0 };
+        let Some((cpu, delay)) = time.counted_cpu.zip(time.counted_run_delay) else { return 0.0 };
+        let (cpu, delay) = (cpu.as_secs_f64(), delay.as_secs_f64());
+        let waits = time
+            .parts
+            .iter()
+            .filter(|part| !matches!(part.class, WaitClass::Cpu | WaitClass::Client));
+        let waiting: f64 = waits.map(|part| part.per_transaction.center).sum();
+        if cpu <= 0.0 || waiting <= 0.0 {
+            return 0.0;
+        }
+        let sampled = time.part(WaitClass::Cpu).map_or(0.0, |part| part.per_transaction.center);
+        let in_waits = (cpu - sampled * cpu / (cpu + delay)).max(0.0);
+        in_waits * (seconds / waiting).min(1.0)
     }
 
     /// What statements cost that execute for so many seconds of a transaction: their

@@ -36,8 +36,24 @@ pub fn drift(series: &[f64], confidence: Confidence) -> Option<Estimate> {
     Some(Estimate::symmetric(center, t * variance.sqrt() * span, confidence, Method::BatchMeans))
 }
 
+/// Whether a straight line explains the series better than a step at `at`, by what each
+/// leaves unexplained: a decline is no cliff.
+///
+/// `false` where `at` lies outside of the series.
+pub fn line_fits_better(series: &[f64], at: usize) -> bool {
+    let Some((before, after)) = series.split_at_checked(at) else { return false };
+    let mean = |values: &[f64]| crate::mean(values).unwrap_or(0.0);
+    let squares = |values: &[f64]| -> f64 {
+        let level = mean(values);
+        values.iter().map(|v| (v - level).powi(2)).sum()
+    };
+    let (_, residuals) = line(series, mean(series));
+    let of_line: f64 = residuals.iter().map(|r| r * r).sum();
+    of_line < squares(before) + squares(after)
+}
+
 /// Slope per observation and residuals of the least-squares line.
-pub(crate) fn line(series: &[f64], mean: f64) -> (f64, Vec<f64>) {
+fn line(series: &[f64], mean: f64) -> (f64, Vec<f64>) {
     let n = series.len() as f64;
     let middle = (n - 1.0) / 2.0;
     let spread = n * (n * n - 1.0) / 12.0;
@@ -83,6 +99,21 @@ mod tests {
             })
             .count();
         assert!(covered > 270, "{covered} of 300");
+    }
+
+    #[test]
+    fn a_decline_is_a_line_and_a_cliff_is_a_step() {
+        for seed in 0..50 {
+            let noise = Synthetic::new(seed).noise(20, 0.0, 150.0);
+            let with = |level: fn(usize) -> f64| -> Vec<f64> {
+                noise.iter().enumerate().map(|(i, e)| level(i) + e).collect()
+            };
+            let decline = with(|i| 8_000.0 - 180.0 * i as f64);
+            let cliff = with(|i| if i < 9 { 8_000.0 } else { 5_000.0 });
+            assert!(line_fits_better(&decline, 9), "{decline:?}");
+            assert!(!line_fits_better(&cliff, 9), "{cliff:?}");
+        }
+        assert!(!line_fits_better(&[1.0], 5));
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod unpaired;
 pub use block_bootstrap::{block_bootstrap, block_length};
 pub use cliff::{Cliff, cliffs};
 pub use descriptive::{Moments, coefficient_of_variation, mean, median, quantile, variance};
-pub use drift::drift;
+pub use drift::{drift, line_fits_better};
 pub use e_divisive::{ChangePoint, ChangePointSearch, change_points};
 pub use estimate::{Confidence, Doubt, Estimate, Interval, Method};
 pub use holm::holm;

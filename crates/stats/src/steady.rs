@@ -4,9 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drift::line;
 use crate::mser::cut_in_first_half;
-use crate::{Confidence, Estimate, Truncation, cliffs, drift, median, mser5};
+use crate::{Confidence, Estimate, Truncation, cliffs, drift, line_fits_better, median, mser5};
 
 /// What counts as steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -154,17 +153,6 @@ fn lasting_shift(rest: &[f64], rule: &SteadyRule) -> Option<(usize, f64, f64)> {
         let moved = (after - before).abs() > rule.tolerance * before.abs();
         moved.then_some((cliff.at, before, after))
     })
-}
-
-/// Whether a straight line explains the series better than a step at `at`.
-fn line_fits_better(rest: &[f64], at: usize) -> bool {
-    let squares = |values: &[f64]| -> f64 {
-        let mean = crate::mean(values).unwrap_or(0.0);
-        values.iter().map(|v| (v - mean).powi(2)).sum()
-    };
-    let (_, residuals) = line(rest, crate::mean(rest).unwrap_or(0.0));
-    let of_line: f64 = residuals.iter().map(|r| r * r).sum();
-    of_line < squares(&rest[..at]) + squares(&rest[at..])
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use crate::{
 
 /// The words of the evidence that tells how many pages were read.
 pub(super) const PAGES_READ: &str = "pages read";
+/// Seconds of a processor that it takes to copy a page from or to the page cache, with the
+/// call into the kernel, at most. What takes longer is a device.
+pub(super) const COPY: f64 = 20e-6;
 /// Part of the memory that shared buffers may have before the page cache is
 /// starved: the documentation's starting point.
 const QUARTER: f64 = 0.25;
@@ -64,6 +67,8 @@ fn misses(reading: &Reading) -> Option<Finding> {
     let time =
         [waiting, timed].into_iter().flatten().max_by(|a, b| a.center.total_cmp(&b.center))?;
     let impact = worth(reading, Some(time.clone()))?;
+    let pages = traffic.read + traffic.written.unwrap_or(0.0);
+    let copying = traffic.time.map_or(0.0, |time| time.min(pages * COPY));
     let now = reading.bytes("shared_buffers")?;
     let data = reading.record.target.as_ref().and_then(|t| t.database_bytes).map(|b| b as f64);
     let memory = reading.memory();
@@ -105,7 +110,7 @@ fn misses(reading: &Reading) -> Option<Finding> {
         }))
         .seen(data.map(|d| Evidence::new("pg_database_size()", "data", Value::Bytes(d))))
         .costs(Some(impact))
-        .gains(reading.gain(&Relief::new(time, [WaitClass::Io])));
+        .gains(reading.gain(&Relief::new(time, [WaitClass::Io]).and_cpu(copying)));
     if helps {
         finding.actions.extend(reading.set(
             "shared_buffers",

@@ -168,8 +168,9 @@ fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> 
 /// D6: the flush itself is slow.
 fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
     let probe = reading.record.storage.as_ref().map(|p| p.p50.as_secs_f64());
-    let flush = mean_flush(reading).map(|f| f - waking(reading)).or(probe)?;
-    if flush < SLOW_FLUSH && probe.is_none_or(|p| p < SLOW_PROBE) {
+    let timed = mean_flush(reading).map(|f| f - waking(reading));
+    let flush = timed.or(probe)?;
+    if flush < if timed.is_some() { SLOW_FLUSH } else { SLOW_PROBE } {
         return None;
     }
     let over = 1.0 - (FAST_FLUSH / flush).min(1.0);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use walwright_record::{Row, Source, Timestamp, Window};
-use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, mean};
+use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, line_fits_better, mean};
 
 use super::course_waits::longer_wait;
 use crate::compare::commit_rates;
@@ -33,8 +33,14 @@ fn cliff(reading: &Reading) -> Option<Finding> {
         false => "driver",
     };
     let rates: Vec<f64> = course.iter().map(|(_, rate)| *rate).collect();
-    let falls = |c: &Cliff| c.relative_change().filter(|change| *change <= -CLIFF);
     let found = cliffs(&rates, ALPHA, SHORTEST);
+    let falls = |c: &Cliff| {
+        // To the next change of level on either side: a steady decline has many.
+        let begin = found.iter().rev().find(|other| other.at < c.at).map_or(0, |other| other.at);
+        let end = found.iter().find(|other| other.at > c.at).map_or(rates.len(), |o| o.at);
+        let sudden = !line_fits_better(rates.get(begin..end)?, c.at - begin);
+        c.relative_change().filter(|change| *change <= -CLIFF && sudden)
+    };
     let worst = found
         .iter()
         .filter(|c| falls(c).is_some())
@@ -238,17 +244,18 @@ fn suspects(reading: &Reading, after: Window) -> Vec<Suspect> {
 /// D49: throughput still rises when the window ends.
 fn warm_up(reading: &Reading) -> Option<Finding> {
     let load = reading.summary.load.as_ref()?;
-    let SteadyState::NotSteady { why } = &load.steadiness else { return None };
-    let rising = match why {
-        Unsteady::StillWarming => true,
-        Unsteady::Drifting { change } => change.center > 0.0,
-        Unsteady::TooShort { .. } | Unsteady::Shifted { .. } => false,
-    };
     let rates: Vec<f64> = intervals_inside(reading.record, reading.window)
         .filter(|i| !i.length.is_zero())
         .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
         .collect();
     let third = rates.len() / 3;
+    let rising = match &load.steadiness {
+        // Steady in the end, after a part of the window that is too long to be nothing.
+        SteadyState::Steady { from } => *from >= third,
+        SteadyState::NotSteady { why: Unsteady::StillWarming } => true,
+        SteadyState::NotSteady { why: Unsteady::Drifting { change } } => change.center > 0.0,
+        SteadyState::NotSteady { .. } => false,
+    };
     let first = mean(rates.get(..third)?)?;
     let last = mean(rates.get(rates.len() - third..)?)?;
     // A run that is all warm-up ends well above where it began, not by its noise.
@@ -263,8 +270,8 @@ fn warm_up(reading: &Reading) -> Option<Finding> {
                 DiagnosisId::D49,
                 Kind::Problem,
                 format!(
-                    "Throughput rises through the whole window, from {first:.0} to {last:.0} a \
-                     second: the run is warm-up, and its figures describe no state that lasts."
+                    "Throughput rises in the window, from {first:.0} to {last:.0} a second: the \
+                     run is warm-up, and its figures describe no state that lasts."
                 ),
             )
             .seen([

@@ -58,6 +58,7 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     };
     // Adding pages is part of inserting; no setting and no order of statements avoids it.
     let kind = if what == "extension of relations" { Kind::Symptom } else { Kind::Problem };
+    let cpu = reading.cpu_of_waiting(time.center);
     let mut finding = reading
         .finding(DiagnosisId::D9, kind, cause)
         .about(what)
@@ -65,7 +66,7 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
             .per(reading.per())])
         .seen(waiters.iter().map(Waiters::evidence))
         .costs(Some(impact))
-        .gains(reading.gain(&Relief::new(time, [WaitClass::Lock])));
+        .gains(reading.gain(&Relief::new(time, [WaitClass::Lock]).and_cpu(cpu)));
     if let Some(idle) = idle_blockers(reading) {
         finding = finding.seen([Evidence::new(
             "pg_blocking_pids()",

@@ -188,7 +188,8 @@ fn by_latency(reading: &Reading, cpu: &CpuUse) -> Option<Finding> {
     };
     let time = reading.summary.time.as_ref()?;
     let queue = time.queue.unwrap_or_default().as_secs_f64();
-    let outside = cycle - queue - time.on_server.center;
+    // A backend that a message wakes counts as idle until it has a processor.
+    let outside = cycle - queue - time.on_server.center - reading.run_delay();
     let share = outside / cycle;
     if share < OUTSIDE {
         return None;

@@ -11,6 +11,7 @@
 use walwright_record::{
     ForeignKey, Row, SchemaIndex, SchemaTable, Source, TableKind, quoted_identifier,
 };
+use walwright_stats::{Estimate, Interval};
 
 use super::super::threshold::worth;
 use super::by_cost;
@@ -340,7 +341,12 @@ fn crowded(view: &View, keys: &[&ForeignKey]) -> Option<Finding> {
              statement, or drop {} where the application guarantees it.",
             key.referenced_name, key.name
         )));
-    let relief = Relief::new(waiting, [WaitClass::Lwlock]);
+    // The checks are part of the statements that write: no more than those can go.
+    let writing = view.all_working(&view.writers(table, &["insert", "update", "merge", "copy"]));
+    let execution = reading.execution(writing);
+    let interval = waiting.interval.map(|i| Interval { high: i.high.max(execution.time), ..i });
+    let relief = Relief::new(Estimate { interval, ..waiting }, [WaitClass::Lwlock, WaitClass::Cpu])
+        .and_cpu(execution.cpu);
     Some(finding.costs(Some(impact)).gains(reading.gain(&relief)))
 }
 

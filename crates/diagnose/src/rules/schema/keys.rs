@@ -6,6 +6,7 @@ use walwright_record::{SchemaColumn, SchemaIndex, SchemaTable};
 
 use super::by_cost;
 use super::view::{TableUse, View, bounded};
+use crate::rules::buffers::COPY;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
 
 /// The words of the evidence that tells how many blocks of the index were read.
@@ -119,19 +120,25 @@ fn finding(
     // images. Half a flush is latency of the device and does not shrink with them.
     let share = view.wal_bytes().map_or(0.0, |bytes| (images * PAGE / bytes).min(1.0));
     let flushing = view.flushing() * share;
-    let reading = reads.unwrap_or(0.0) * block_read(view);
-    let center = images * PAGE_IMAGE + 0.5 * flushing + reading;
-    let high = 2.0 * images * PAGE_IMAGE + flushing + 2.0 * reading;
-    by_cost(view.costing_wal(finding, bounded(0.3 * center, center, high)))
+    // A page that comes in displaces one, which inserts in no order have made dirty.
+    let blocks = reads.unwrap_or(0.0);
+    let (read, written) = (block_time(view, "read"), block_time(view, "write"));
+    let moving = blocks * (read + written);
+    let center = images * PAGE_IMAGE + 0.5 * flushing + moving;
+    let high = 2.0 * images * PAGE_IMAGE + flushing + 2.0 * moving;
+    let cpu = images * PAGE_IMAGE + blocks * (read.min(COPY) + written.min(COPY));
+    by_cost(view.costing_wal(finding, bounded(0.3 * center, center, high), cpu))
 }
 
-/// Mean seconds of reading one block, where the server times it; a tenth of a
-/// millisecond otherwise, as of flash behind a network or a busy local disk.
-fn block_read(view: &View) -> f64 {
+/// Mean seconds of a `read` or `write` of one block, where the server times it; a tenth of
+/// a millisecond otherwise, as of flash behind a network or a busy local disk.
+fn block_time(view: &View, what: &str) -> f64 {
     let Ok(statements) = &view.reading.statements else { return 1e-4 };
-    let of = |column: &str| statements.sum(column).unwrap_or(0.0);
-    let milliseconds = of("shared_blk_read_time") + of("blk_read_time");
-    let blocks = of("shared_blks_read");
+    let of = |column: String| statements.sum(&column).unwrap_or(0.0);
+    // Named without `shared_` before 17.
+    let milliseconds = of(format!("shared_blk_{what}_time")) + of(format!("blk_{what}_time"));
+    let done = if what == "read" { "read" } else { "written" };
+    let blocks = of(format!("shared_blks_{done}"));
     if milliseconds > 0.0 && blocks > 0.0 { milliseconds / 1e3 / blocks } else { 1e-4 }
 }
 

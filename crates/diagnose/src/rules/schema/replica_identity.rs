@@ -76,7 +76,7 @@ fn whole_rows(view: &View, table: &SchemaTable, used: TableUse) -> Option<Findin
     let flushing = view.flushing() * share;
     let cost =
         bounded(bytes * BYTE.0, bytes * BYTE.1 + OF_FLUSH * flushing, bytes * BYTE.2 + flushing);
-    Some(view.costing_wal(finding, cost))
+    Some(view.costing_wal(finding, cost, 0.0))
 }
 
 fn row_width(table: &SchemaTable) -> f64 {
@@ -153,6 +153,7 @@ fn unneeded(view: &View) -> Option<Finding> {
     Some(view.costing_wal(
         finding,
         bounded(cost(LOGICAL.0, BYTE.0), cost(LOGICAL.1, BYTE.1), cost(LOGICAL.2, BYTE.2)),
+        0.0,
     ))
 }
 

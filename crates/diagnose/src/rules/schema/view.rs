@@ -211,10 +211,11 @@ impl<'a, 'r> View<'a, 'r> {
         finding.costs(self.impact(cost)).gains(self.reading.gain(&relief))
     }
 
-    /// States cost and gain of seconds of a transaction that go with WAL.
-    pub(super) fn costing_wal(&self, finding: Finding, cost: Estimate) -> Finding {
+    /// States cost and gain of seconds of a transaction that go with WAL, and with so many
+    /// seconds of CPU.
+    pub(super) fn costing_wal(&self, finding: Finding, cost: Estimate, cpu: f64) -> Finding {
         let from = [WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Cpu];
-        let relief = Relief::new(cost.clone(), from);
+        let relief = Relief::new(cost.clone(), from).and_cpu(cpu);
         finding.costs(self.impact(cost)).gains(self.reading.gain(&relief))
     }
 
