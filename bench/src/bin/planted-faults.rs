@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -37,6 +38,9 @@ const FALSE_FINDINGS: f64 = 0.1;
 /// Gains that lie where they were predicted, of all that can be measured.
 const PREDICTED: f64 = 0.8;
 
+/// Longest time that diagnosing a recorded run may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What one scenario came to.
 struct Outcome {
     fault: Fault,
@@ -50,6 +54,8 @@ struct Outcome {
     false_findings: Vec<String>,
     /// The first problems found in the planted side.
     first: Vec<String>,
+    /// The longer of the times that diagnosing its two runs took.
+    diagnosing: Duration,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -105,8 +111,8 @@ struct Exam {
 
 impl Exam {
     fn examine(&self, fault: Fault) -> anyhow::Result<Outcome> {
-        let (planted, planted_rate) = self.diagnose(&fault, &fault.planted, "planted")?;
-        let (control, control_rate) = self.diagnose(&fault, &fault.control, "control")?;
+        let (planted, planted_rate, took) = self.diagnose(&fault, &fault.planted, "planted")?;
+        let (control, control_rate, beside) = self.diagnose(&fault, &fault.control, "control")?;
         let findings = planted["findings"].as_array().context("no findings in the diagnosis")?;
         let is = |finding: &&Value| finding["id"] == fault.diagnosis.as_str();
         let found = findings.iter().find(is).cloned();
@@ -124,25 +130,28 @@ impl Exam {
             measured: rates.map(|(planted, control)| Rise::of(planted, control)),
             false_findings,
             first: problems(&planted).into_iter().take(3).collect(),
+            diagnosing: took.max(beside),
             fault,
         })
     }
 
-    /// One side: its diagnosis and its throughput.
+    /// One side: its diagnosis, its throughput, and how long diagnosing took.
     fn diagnose(
         &self,
         fault: &Fault,
         side: &Side,
         name: &str,
-    ) -> anyhow::Result<(Value, Option<Throughput>)> {
+    ) -> anyhow::Result<(Value, Option<Throughput>, Duration)> {
         let label = format!("{} {name}", fault.name);
         let id = match &self.kept {
             Some(kept) => kept.get(&label).cloned().with_context(|| format!("no run `{label}`"))?,
             None => run(&self.walwright, fault, side, &label)?,
         };
+        let begun = Instant::now();
         let diagnosis = self.walwright.printed_json(&["diagnose", &id])?;
+        let took = begun.elapsed();
         let shown = self.walwright.printed_json(&["show", &id])?;
-        Ok((diagnosis, Throughput::of(&shown)))
+        Ok((diagnosis, Throughput::of(&shown), took))
     }
 }
 
@@ -289,6 +298,14 @@ fn report(outcomes: &[Outcome]) -> Report {
         json!(share),
         ">= 80 %",
         share >= PREDICTED,
+    );
+    let longest = outcomes.iter().map(|o| o.diagnosing).max().unwrap_or_default();
+    report.bar(
+        "diagnosing a recorded run, at most",
+        format!("{:.2} s", longest.as_secs_f64()),
+        json!(longest.as_secs_f64()),
+        "< 1 s",
+        longest < PATIENCE,
     );
     report
 }
