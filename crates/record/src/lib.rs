@@ -19,7 +19,7 @@ mod record;
 mod run;
 mod sample;
 mod schema;
-mod seconds;
+pub mod seconds;
 mod storage;
 mod store;
 mod time;
