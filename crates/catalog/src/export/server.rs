@@ -18,8 +18,11 @@ pub fn is_secret(name: &str) -> bool {
         "pg_failover_slots.primary_dsn",
     ];
     const PARTS: [&str; 5] = ["password", "passphrase", "secret", "token", "dsn"];
+    /// Switches and choices, whose names sound otherwise.
+    const HARMLESS: [&str; 3] =
+        ["password_encryption", "md5_password_warnings", "ssl_passphrase_command_supports_reload"];
     let name = name.to_ascii_lowercase();
-    let harmless = name == "password_encryption";
+    let harmless = HARMLESS.contains(&name.as_str());
     SECRET.contains(&name.as_str()) || (!harmless && PARTS.iter().any(|part| name.contains(part)))
 }
 
