@@ -237,8 +237,8 @@ mod tests {
 
         #[test]
         fn a_quoted_value_comes_back(value in "\\PC{0,30}") {
-            let quoted = value.replace('\\', "\\\\").replace('\'', "''");
-            prop_assert_eq!(parse_line(&format!("x = '{quoted}'")), set("x", &value));
+            let quoted = crate::conf_literal(&value);
+            prop_assert_eq!(parse_line(&format!("x = {quoted}")), set("x", &value));
         }
     }
 }

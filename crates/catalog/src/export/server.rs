@@ -44,8 +44,7 @@ pub(super) fn postgresql_conf(profile: &Profile, out: &mut Exported) {
         if let Some(proof) = proof(entry) {
             let _ = writeln!(out.text, "# {proof}");
         }
-        let quoted = entry.value.replace('\\', "\\\\").replace('\'', "''");
-        let _ = writeln!(out.text, "{} = '{quoted}'", entry.parameter.name);
+        let _ = writeln!(out.text, "{} = {}", entry.parameter.name, conf_literal(&entry.value));
     }
 }
 
@@ -77,6 +76,11 @@ pub(super) fn alter_system(profile: &Profile, out: &mut Exported) {
             Err(why) => out.left_out.push(format!("{} = {}: {why}", entry.title(), entry.value)),
         }
     }
+}
+
+/// A value in quotes as `postgresql.conf` takes it; it must not hold a line feed.
+pub fn conf_literal(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// A string literal of SQL, right whatever standard_conforming_strings says.
