@@ -12,7 +12,6 @@ use walwright_driver::{
 use walwright_record::{
     LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode, Window,
 };
-use walwright_workload::workload;
 
 use super::settle::Settling;
 use super::target::Target;
@@ -97,11 +96,9 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     plan.scale = context.job.scale.into();
     plan.clients = clients;
     plan.threads = threads.clamp(1, clients);
-    plan.protocol = choice.protocol.unwrap_or(match context.workload.defaults.protocol {
-        _ if choice.mode == Mode::Lean => Protocol::Prepared,
-        workload::Protocol::Simple => Protocol::Simple,
-        workload::Protocol::Extended => Protocol::Extended,
-        workload::Protocol::Prepared => Protocol::Prepared,
+    plan.protocol = choice.protocol.unwrap_or(match choice.mode {
+        Mode::Lean => Protocol::Prepared,
+        Mode::Faithful => context.workload.defaults.protocol,
     });
     plan.mode = choice.mode;
     (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
@@ -128,12 +125,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
     LoadFacts {
         clients: plan.clients,
         threads: plan.threads,
-        protocol: match plan.protocol {
-            Protocol::Simple => "simple",
-            Protocol::Extended => "extended",
-            Protocol::Prepared => "prepared",
-        }
-        .to_owned(),
+        protocol: plan.protocol.name().to_owned(),
         mode: match plan.mode {
             Mode::Faithful => "faithful",
             Mode::Lean => "lean",
