@@ -104,6 +104,17 @@ impl LoadChange {
         }
     }
 
+    /// What no load can have: the key, and why.
+    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+        match (self.clients, self.rate) {
+            (Some(0), _) => Some(("clients", "a load has at least one client".to_owned())),
+            (_, Some(rate)) if !rate.is_finite() || rate <= 0.0 => {
+                Some(("rate", format!("{rate} is not a number of transactions a second above 0")))
+            }
+            _ => None,
+        }
+    }
+
     /// What is changed, in words.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();

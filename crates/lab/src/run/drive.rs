@@ -95,7 +95,7 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
         LoadPlan::new(Arc::new(context.job.program.clone()), connect_options(&target.params));
     plan.scale = context.job.scale.into();
     plan.clients = clients;
-    plan.threads = threads.clamp(1, clients);
+    plan.threads = threads.min(clients).max(1);
     plan.protocol = choice.protocol.unwrap_or(match choice.mode {
         Mode::Lean => Protocol::Prepared,
         Mode::Faithful => context.workload.defaults.protocol,
