@@ -78,9 +78,10 @@ pub(super) fn alter_system(profile: &Profile, out: &mut Exported) {
     }
 }
 
-/// A value in quotes as `postgresql.conf` takes it; it must not hold a line feed.
+/// A value in quotes as `postgresql.conf` takes it, on one line whatever it holds.
 pub fn conf_literal(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+    let escaped = value.replace('\\', "\\\\").replace('\'', "''");
+    format!("'{}'", escaped.replace('\n', "\\n").replace('\r', "\\r"))
 }
 
 /// A string literal of SQL, right whatever standard_conforming_strings says.
