@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 
 /// A scenario of the exam, from a file in `bench/faults`.
@@ -93,10 +93,7 @@ fn ten_seconds() -> String {
 
 impl Fault {
     /// All scenarios of a directory, by name.
-    ///
-    /// # Errors
-    /// When one cannot be read.
-    pub fn all(directory: &Path) -> anyhow::Result<Vec<Fault>> {
+    fn all(directory: &Path) -> anyhow::Result<Vec<Fault>> {
         let mut faults = Vec::new();
         for entry in std::fs::read_dir(directory)
             .with_context(|| format!("reading {}", directory.display()))?
@@ -111,6 +108,24 @@ impl Fault {
             }
         }
         faults.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(faults)
+    }
+
+    /// The scenarios of a directory that are named, by diagnosis (D15) or their own name; all
+    /// where none is named.
+    ///
+    /// # Errors
+    /// When one cannot be read, or there is none of those names.
+    pub fn chosen(directory: &Path, names: &[String]) -> anyhow::Result<Vec<Fault>> {
+        let mut faults = Fault::all(directory)?;
+        faults.retain(|fault| {
+            let is =
+                |name: &String| *name == fault.name || name.eq_ignore_ascii_case(&fault.diagnosis);
+            names.is_empty() || names.iter().any(is)
+        });
+        if faults.is_empty() {
+            bail!("no such scenario in {}", directory.display());
+        }
         Ok(faults)
     }
 

@@ -45,14 +45,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let walwright = Walwright::find()?;
     let rules = Rules::read(&cli.rules)?;
-    let wanted = |fault: &Fault| {
-        let is = |word: &String| *word == fault.name || word.eq_ignore_ascii_case(&fault.diagnosis);
-        cli.only.is_empty() || cli.only.iter().any(is)
-    };
-    let faults: Vec<Fault> = Fault::all(&cli.faults)?.into_iter().filter(wanted).collect();
-    if faults.is_empty() {
-        bail!("no such scenario in {}", cli.faults.display());
-    }
+    let faults = Fault::chosen(&cli.faults, &cli.only)?;
     let total = faults.len();
     let mut outcomes = Vec::with_capacity(total);
     for (number, fault) in faults.into_iter().enumerate() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Parser;
 use serde_json::{Value, json};
 use walwright_bench::{Busy, Fault, Report, Side, Walwright};
@@ -65,14 +65,7 @@ fn main() -> anyhow::Result<ExitCode> {
         walwright = walwright.in_lab(lab);
     }
     let exam = Exam { kept: cli.again.then(|| kept(&walwright)).transpose()?, walwright };
-    let wanted = |fault: &Fault| {
-        let is = |word: &String| *word == fault.name || word.eq_ignore_ascii_case(&fault.diagnosis);
-        cli.only.is_empty() || cli.only.iter().any(is)
-    };
-    let faults: Vec<Fault> = Fault::all(&cli.faults)?.into_iter().filter(wanted).collect();
-    if faults.is_empty() {
-        bail!("no such scenario in {}", cli.faults.display());
-    }
+    let faults = Fault::chosen(&cli.faults, &cli.only)?;
     let total = faults.len();
     let mut outcomes = Vec::with_capacity(total);
     for (number, fault) in faults.into_iter().enumerate() {

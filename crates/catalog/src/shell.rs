@@ -1,5 +1,5 @@
-//! One line of a file of shell assignments, read without a shell: quotes and escapes are
-//! taken out, and what only a shell could work out is refused.
+//! Words as a shell has them. One line of a file of shell assignments is read without a
+//! shell: quotes and escapes are taken out, and what only a shell could work out is refused.
 
 use thiserror::Error;
 
@@ -117,10 +117,25 @@ fn word(text: &str) -> Result<(String, &str), ShellError> {
     Ok((value, ""))
 }
 
-/// The value as a shell reads it back: bare where it can be, else in quotes.
+/// Whether a shell takes the character for itself, outside quotes and anywhere in a word.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_./:,@%+=-".contains(c)
+}
+
+/// A word of a command as a shell reads it back: bare where it can be, else in single
+/// quotes, in which nothing has a meaning.
+pub fn shell_word(word: &str) -> String {
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The value of an assignment as a shell reads it back: bare where it can be, else in double
+/// quotes, as configuration files have them.
 pub(crate) fn quote(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:,@%+=-".contains(c);
-    if value.chars().all(plain) {
+    if value.chars().all(is_plain) {
         return value.to_owned();
     }
     let mut quoted = String::with_capacity(value.len() + 2);
@@ -146,6 +161,13 @@ mod tests {
             ShellLine::Assignment { value, .. } => Ok(value),
             ShellLine::Blank => Ok("(blank)".to_owned()),
         }
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_them() {
+        assert_eq!(shell_word("a.sql@3"), "a.sql@3");
+        assert_eq!(shell_word("two words"), "'two words'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
     }
 
     #[test]

@@ -8,9 +8,9 @@ mod prove;
 mod run;
 mod storage;
 mod tune;
+mod values;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -26,6 +26,7 @@ pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{PromoteArgs, TuneArgs};
+use values::{duration, memory, some_time};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -292,55 +293,6 @@ pub struct CalibrateArgs {
     pub workload: String,
 }
 
-/// The longest time that can be chosen.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// Parses `500us`, `20ms`, `30s`, `2m`, `1h`; a bare number means seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{text}' is not a time: write 30s, 20ms or 2m"))?;
-    let seconds = match unit {
-        "us" => number / 1e6,
-        "ms" => number / 1e3,
-        "" | "s" => number,
-        "m" | "min" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(format!("'{unit}' is not a unit of time: us, ms, s, m or h")),
-    };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time <= LONGEST => Ok(time),
-        _ => Err(format!("'{text}' is not a time that can be waited for; a year at most")),
-    }
-}
-
-/// Parses `64GB`, `512MB`, `1.5TB`, as bytes.
-fn memory(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a size of memory: write 64GB or 512MB");
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let unit: f64 = match unit {
-        "MB" | "M" => 1_048_576.0,
-        "GB" | "G" => 1_073_741_824.0,
-        "TB" | "T" => 1_099_511_627_776.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * unit;
-    if (1_048_576.0..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
-}
-
-/// A duration that is not zero.
-fn some_time(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
-        time => Ok(time),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,24 +301,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("500us"), Ok(Duration::from_micros(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "1e12h", "nan"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn memory_has_a_unit() {
-        assert_eq!(memory("1.5GB"), Ok(1_610_612_736));
-        for wrong in ["", "64", "GB", "-1GB", "1e30TB", "5 parsecs", "0MB"] {
-            assert!(memory(wrong).is_err(), "{wrong}");
-        }
     }
 }

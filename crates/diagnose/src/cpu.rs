@@ -70,7 +70,7 @@ pub(crate) fn cpu_seconds(row: &Row) -> Option<f64> {
 }
 
 /// CPU over the window. Everything about processes needs the server on this machine.
-pub(crate) fn cpu_use_noting(record: &Record, window: Window, gaps: &mut Gaps) -> CpuUse {
+pub(crate) fn cpu_use(record: &Record, window: Window, gaps: &mut Gaps) -> CpuUse {
     let mut found = CpuUse {
         unit: None,
         server_per_transaction: None,
@@ -130,11 +130,6 @@ fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
             })
         })
         .collect()
-}
-
-/// CPU over the window.
-pub fn cpu_use(record: &Record, window: Window) -> CpuUse {
-    cpu_use_noting(record, window, &mut Gaps::default())
 }
 
 /// CPU of the driver's threads a transaction; the clients of someone else's load do not
@@ -210,7 +205,7 @@ mod tests {
     fn used(build: &Build) -> (CpuUse, Gaps) {
         let mut gaps = Gaps::default();
         let window = Window { start: second(WINDOW.0), end: second(WINDOW.1) };
-        (cpu_use_noting(&build.record, window, &mut gaps), gaps)
+        (cpu_use(&build.record, window, &mut gaps), gaps)
     }
 
     #[test]

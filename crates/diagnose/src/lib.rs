@@ -12,7 +12,7 @@
 //! - [`scaling::scaling`] reads a sweep over clients.
 //! - [`experiment`] judges arms of an experiment against its baseline.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
-//!   [`checkpoints`], [`statements`], [`row_changes`], [`cpu_use`], [`server_load`].
+//!   [`checkpoints`], [`statements`], [`row_changes`], [`server_load`].
 //!
 //! Three rules hold everywhere. Counters are differenced between samples inside
 //! the window and divided by the work done between the same two moments
@@ -63,7 +63,7 @@ pub use books::{BookLine, Books, CrossCheck};
 pub use checkpoints::{Checkpoints, checkpoints};
 pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
 pub use counters::{Difference, RowDifference, difference};
-pub use cpu::{CpuUse, GroupCpu, cpu_use};
+pub use cpu::{CpuUse, GroupCpu};
 pub use diagnosis::{Diagnosis, diagnose, findings};
 pub use explain::Explanation;
 pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};

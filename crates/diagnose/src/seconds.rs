@@ -1,30 +1,8 @@
-//! Durations in JSON: seconds as a number.
+//! Durations as seconds: in JSON as records have them, and from what was computed.
 
 use std::time::Duration;
 
-use serde::Serializer;
-
-/// Serializes a duration as seconds.
-pub(crate) fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(of.as_secs_f64())
-}
-
-/// Durations that may be unknown: seconds, or null.
-pub(crate) mod option {
-    use std::time::Duration;
-
-    use serde::Serializer;
-
-    pub(crate) fn serialize<S: Serializer>(
-        of: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match of {
-            Some(of) => super::serialize(of, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-}
+pub(crate) use walwright_record::seconds::{option, serialize};
 
 /// A duration from seconds that were computed; `None` when negative, not finite or too large.
 pub(crate) fn duration(seconds: f64) -> Option<Duration> {

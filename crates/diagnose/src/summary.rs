@@ -92,7 +92,7 @@ pub fn summary(record: &Record) -> Summary {
         summary.server_load = gaps.note("commits a second", server_load(record, window));
         summary.wal = wal::wal_summary(record, window, &mut gaps);
         summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
-        let cpu = cpu::cpu_use_noting(record, window, &mut gaps);
+        let cpu = cpu::cpu_use(record, window, &mut gaps);
         summary.time = gaps.note("time of a transaction", time_split(record, window));
         if let Some(time) = &mut summary.time {
             let backends = cpu.group(cpu::CLIENT_BACKENDS);

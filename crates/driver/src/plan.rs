@@ -6,18 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use walwright_wire::ConnectOptions;
 use walwright_workload::script::{Program, ScriptError};
-
-/// How statements travel, as pgbench's `--protocol`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Protocol {
-    /// Values written into the SQL, one Query a statement.
-    Simple,
-    /// Parse, Bind, Describe, Execute and Sync for every execution.
-    Extended,
-    /// Each connection parses a statement once, at its first use.
-    #[default]
-    Prepared,
-}
+pub use walwright_workload::workload::Protocol;
 
 /// Whether the wire carries what pgbench would send.
 ///

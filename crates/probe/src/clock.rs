@@ -18,12 +18,6 @@ impl Clock {
         Clock { origin: Timestamp::now(), at_origin: Instant::now() }
     }
 
-    /// A clock that showed `origin` at the moment `at_origin`, so that several
-    /// producers of one record share one reading of the wall clock.
-    pub fn anchored(origin: Timestamp, at_origin: Instant) -> Self {
-        Clock { origin, at_origin }
-    }
-
     /// The time now.
     pub fn now(&self) -> Timestamp {
         self.at(Instant::now())
@@ -57,7 +51,7 @@ mod tests {
     #[test]
     fn moments_before_and_after_the_origin_keep_their_distance() {
         let at = Instant::now() + Duration::from_secs(10);
-        let clock = Clock::anchored(Timestamp(5_000_000), at);
+        let clock = Clock { origin: Timestamp(5_000_000), at_origin: at };
         assert_eq!(clock.at(at + Duration::from_millis(3)), Timestamp(5_003_000));
         assert_eq!(clock.at(at - Duration::from_millis(3)), Timestamp(4_997_000));
         assert_eq!(clock.between(at, at + Duration::from_millis(2)), Timestamp(5_001_000));

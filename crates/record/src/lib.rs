@@ -19,7 +19,7 @@ mod record;
 mod run;
 mod sample;
 mod schema;
-mod seconds;
+pub mod seconds;
 mod storage;
 mod store;
 mod time;
@@ -39,7 +39,7 @@ pub use sample::{Row, Sample, Scalar, Source};
 pub use schema::{
     ColumnStatistics, ForeignKey, ForeignKeyAction, PartitionPlan, Partitioning, Publication,
     ReplicaIdentity, ReplicationSlot, SchemaColumn, SchemaFacts, SchemaIndex, SchemaTable,
-    TableGauges, TableKind, qualified_identifier, quoted_identifier,
+    TableGauges, TableKind, quoted_identifier,
 };
 pub use storage::{
     Access, DataLoad, FileState, FileSystemId, FlushMethod, Latencies, StorageCell,

@@ -397,7 +397,7 @@ pub fn quoted_identifier(name: &str) -> String {
 }
 
 /// `schema.name` as SQL takes it.
-pub fn qualified_identifier(schema: &str, name: &str) -> String {
+fn qualified_identifier(schema: &str, name: &str) -> String {
     format!("{}.{}", quoted_identifier(schema), quoted_identifier(name))
 }
 

@@ -1,22 +1,34 @@
-//! Durations in JSON as seconds, both ways.
+//! Durations in JSON as seconds, both ways: for `#[serde(with = "walwright_record::seconds")]`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-pub(crate) fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a duration as a number of seconds.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(of.as_secs_f64())
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+/// Reads a number of seconds as a duration.
+///
+/// # Errors
+/// Those of the deserializer, and for what no duration can be: negative, not finite, too large.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(de::Error::custom)
 }
 
 /// Durations that may be unknown: seconds, or null.
-pub(crate) mod option {
+pub mod option {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(
+    /// Writes a number of seconds, or null.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(
         of: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -26,9 +38,11 @@ pub(crate) mod option {
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
+    /// Reads a number of seconds, or null.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         let seconds = Option::<f64>::deserialize(from)?;
         seconds.map(Duration::try_from_secs_f64).transpose().map_err(de::Error::custom)
     }

@@ -1,6 +1,6 @@
 //! Rows of a file with their numbers.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 
 use crate::{Format, ResultsError};
 
@@ -36,6 +36,31 @@ impl Source<'_> {
 
     pub(crate) fn io(&self, source: std::io::Error) -> ResultsError {
         ResultsError::Io { file: self.file.to_owned(), source }
+    }
+}
+
+/// Gives `take` each line that is not blank, with its number from 1. True when the last line
+/// has no end and was left out: a number cut through is a number still.
+pub(crate) fn whole_lines(
+    source: Source<'_>,
+    mut from: impl BufRead,
+    mut take: impl FnMut(u64, &str) -> Result<(), ResultsError>,
+) -> Result<bool, ResultsError> {
+    let (mut raw, mut number) = (Vec::new(), 0);
+    loop {
+        raw.clear();
+        if from.read_until(b'\n', &mut raw).map_err(|error| source.io(error))? == 0 {
+            return Ok(false);
+        }
+        number += 1;
+        let text = String::from_utf8_lossy(&raw);
+        if text.trim().is_empty() {
+            continue;
+        }
+        if !raw.ends_with(b"\n") {
+            return Ok(true);
+        }
+        take(number, &text)?;
     }
 }
 

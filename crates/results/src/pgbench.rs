@@ -14,7 +14,7 @@ use std::time::Duration;
 use walwright_record::{ClientUnit, Timestamp};
 
 use crate::collect::{Collector, Operation, Outcome};
-use crate::line::Source;
+use crate::line::{Source, whole_lines};
 use crate::moment::Moment;
 use crate::read::of_operations;
 use crate::{Format, Results, ResultsError};
@@ -56,7 +56,7 @@ struct Span {
     lines: u64,
 }
 
-pub(crate) fn read(source: Source<'_>, mut from: impl BufRead) -> Result<Results, ResultsError> {
+pub(crate) fn read(source: Source<'_>, from: impl BufRead) -> Result<Results, ResultsError> {
     let mut log = Log {
         source,
         seventh: match source.format {
@@ -70,29 +70,17 @@ pub(crate) fn read(source: Source<'_>, mut from: impl BufRead) -> Result<Results
         collector: Collector::default(),
         notes: Vec::new(),
     };
-    let (mut raw, mut number) = (Vec::new(), 0);
-    loop {
-        raw.clear();
-        if from.read_until(b'\n', &mut raw).map_err(|error| source.io(error))? == 0 {
-            break;
-        }
-        number += 1;
-        let text = String::from_utf8_lossy(&raw);
-        if text.trim().is_empty() {
-            continue;
-        }
-        // A number cut through is a number still, so a line without its end is no line.
-        if !raw.ends_with(b"\n") {
-            log.notes.push("its last line is cut off and was left out".to_owned());
-            break;
-        }
-        let Some(line) = line(&text) else {
+    let cut_off = whole_lines(source, from, |number, text| {
+        let Some(line) = line(text) else {
             return Err(source.line(
                 number,
                 "expected 'client transaction time script epoch_s epoch_us [lag] [retries]'",
             ));
         };
-        log.take(number, line)?;
+        log.take(number, line)
+    })?;
+    if cut_off {
+        log.notes.push("its last line is cut off and was left out".to_owned());
     }
     log.finish()
 }

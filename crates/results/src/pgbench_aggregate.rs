@@ -16,35 +16,21 @@ use walwright_record::{
     ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, SparseHistogram, Timestamp,
 };
 
-use crate::line::Source;
+use crate::line::{Source, whole_lines};
 use crate::read::empty_log;
 use crate::{Results, ResultsError};
 
 /// No interval holds more transactions.
 const MOST: f64 = 1e15;
 
-pub(crate) fn read(source: Source<'_>, mut from: impl BufRead) -> Result<Results, ResultsError> {
+pub(crate) fn read(source: Source<'_>, from: impl BufRead) -> Result<Results, ResultsError> {
     let mut rows: Vec<Row> = Vec::new();
-    let (mut raw, mut number) = (Vec::new(), 0);
-    let mut cut_off = false;
-    loop {
-        raw.clear();
-        if from.read_until(b'\n', &mut raw).map_err(|error| source.io(error))? == 0 {
-            break;
-        }
-        number += 1;
-        let text = String::from_utf8_lossy(&raw);
-        if text.trim().is_empty() {
-            continue;
-        }
-        if !raw.ends_with(b"\n") {
-            cut_off = true;
-            break;
-        }
-        rows.push(row(&text).ok_or_else(|| {
+    let cut_off = whole_lines(source, from, |number, text| {
+        rows.push(row(text).ok_or_else(|| {
             source.line(number, "expected 'start count Σlatency Σlatency² min max …', all numbers")
         })?);
-    }
+        Ok(())
+    })?;
     let starts: BTreeSet<i64> = rows.iter().map(|row| row.start).collect();
     let Some((first, last)) = starts.first().copied().zip(starts.last().copied()) else {
         return Err(ResultsError::Empty { file: source.file.to_owned() });

@@ -72,11 +72,6 @@ impl PgVersion {
     /// The oldest server walwright works with.
     pub const OLDEST_SUPPORTED: PgVersion = PgVersion(140_000);
 
-    /// From the value of `server_version_num`.
-    pub fn from_num(server_version_num: u32) -> Self {
-        Self(server_version_num)
-    }
-
     /// From the text of `server_version` or of `postgres --version`: "18.6",
     /// "17devel", "16.4 (Debian 16.4-1)", "postgres (PostgreSQL) 14.23".
     ///
@@ -91,11 +86,6 @@ impl PgVersion {
             return Some(Self(major.checked_mul(10_000)? + minor.min(99) * 100));
         }
         Some(Self(major.checked_mul(10_000)?.checked_add(minor)?))
-    }
-
-    /// The value of `server_version_num`.
-    pub fn num(self) -> u32 {
-        self.0
     }
 
     /// The major version: 18 of 18.6.
@@ -140,7 +130,7 @@ mod tests {
             ("9.6.24", 90_600, "9.6"),
         ] {
             let version = PgVersion::parse(text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(version.num(), num, "{text}");
+            assert_eq!(version.0, num, "{text}");
             assert_eq!(version.to_string(), shown);
         }
         assert_eq!(PgVersion::parse("EDB"), None);

@@ -18,8 +18,11 @@ pub fn is_secret(name: &str) -> bool {
         "pg_failover_slots.primary_dsn",
     ];
     const PARTS: [&str; 5] = ["password", "passphrase", "secret", "token", "dsn"];
+    /// Switches and choices, whose names sound otherwise.
+    const HARMLESS: [&str; 3] =
+        ["password_encryption", "md5_password_warnings", "ssl_passphrase_command_supports_reload"];
     let name = name.to_ascii_lowercase();
-    let harmless = name == "password_encryption";
+    let harmless = HARMLESS.contains(&name.as_str());
     SECRET.contains(&name.as_str()) || (!harmless && PARTS.iter().any(|part| name.contains(part)))
 }
 
@@ -41,8 +44,7 @@ pub(super) fn postgresql_conf(profile: &Profile, out: &mut Exported) {
         if let Some(proof) = proof(entry) {
             let _ = writeln!(out.text, "# {proof}");
         }
-        let quoted = entry.value.replace('\\', "\\\\").replace('\'', "''");
-        let _ = writeln!(out.text, "{} = '{quoted}'", entry.parameter.name);
+        let _ = writeln!(out.text, "{} = {}", entry.parameter.name, conf_literal(&entry.value));
     }
 }
 
@@ -74,6 +76,12 @@ pub(super) fn alter_system(profile: &Profile, out: &mut Exported) {
             Err(why) => out.left_out.push(format!("{} = {}: {why}", entry.title(), entry.value)),
         }
     }
+}
+
+/// A value in quotes as `postgresql.conf` takes it, on one line whatever it holds.
+pub fn conf_literal(value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('\'', "''");
+    format!("'{}'", escaped.replace('\n', "\\n").replace('\r', "\\r"))
 }
 
 /// A string literal of SQL, right whatever standard_conforming_strings says.

@@ -156,7 +156,7 @@ fn secrets_are_known() {
     for name in ["primary_conninfo", "Restore_Command", "myext.api_token", "ldap.bind_password"] {
         assert!(is_secret(name), "{name}");
     }
-    for name in ["password_encryption", "work_mem", "synchronous_commit"] {
+    for name in ["password_encryption", "MD5_password_warnings", "work_mem", "synchronous_commit"] {
         assert!(!is_secret(name), "{name}");
     }
 }

@@ -1,5 +1,7 @@
 //! The command line as a record keeps it.
 
+use walwright_catalog::shell_word;
+
 /// What stands in place of what may be a secret.
 const HIDDEN: &str = "…";
 /// Parts of an option's name after which a secret may follow.
@@ -31,7 +33,7 @@ fn shown(words: impl Iterator<Item = String>) -> String {
         }
         hidden = word.starts_with('-') && holds(&word, foreign);
         foreign |= word == "--";
-        shown.push(quoted(&word));
+        shown.push(shell_word(&word));
     }
     shown.join(" ")
 }
@@ -50,25 +52,9 @@ fn is_address_with_password(word: &str) -> bool {
         || word.to_ascii_lowercase().contains("password")
 }
 
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./@:,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs_them() {
-        assert_eq!(quoted("a.sql@3"), "a.sql@3");
-        assert_eq!(quoted("two words"), "'two words'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 
     #[test]
     fn secrets_are_left_out() {

@@ -18,6 +18,7 @@ use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
 use crate::commands::report::write_file;
 use crate::commands::runtime::until_measured;
 use crate::output::{Output, exit, print};
+use crate::show::lines;
 
 /// Time between lines of progress where they cannot be written over.
 const EVERY: Duration = Duration::from_secs(5);
@@ -105,23 +106,18 @@ impl Progress {
             return;
         }
         let line = format!("{:>3} of {}  {}", step.done + 1, step.of, step.what);
-        let mut to = std::io::stderr().lock();
-        // Nobody to show it to is no reason to stop measuring.
-        let _ = if self.terminal {
-            let width = crate::show::terminal_width().saturating_sub(1);
-            let line: String = line.chars().take(width).collect();
-            write!(to, "\r\x1b[K{line}").and_then(|()| to.flush())
+        if self.terminal {
+            lines::rewrite(&line);
         } else if self.last.get().is_none_or(|last| last.elapsed() >= EVERY) {
             self.last.set(Some(Instant::now()));
-            writeln!(to, "{line}")
-        } else {
-            Ok(())
-        };
+            // Nobody to show it to is no reason to stop measuring.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
     }
 
     fn end(&self) {
         if self.terminal && !self.quiet {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            lines::erase();
         }
     }
 }

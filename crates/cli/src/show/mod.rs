@@ -1,5 +1,7 @@
-//! Showing a run while it goes on: a live view on a terminal, plain lines elsewhere.
+//! Showing a run while it goes on: a live view on a terminal, plain lines elsewhere. Many
+//! runs in a row are shown as [`lines`].
 
+pub mod lines;
 mod live;
 mod plain;
 mod state;

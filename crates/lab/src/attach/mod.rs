@@ -29,7 +29,6 @@ pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
 use crate::notes::Notes;
 use crate::recorder::Recorder;
-use crate::run::{EARLIER_RUNS, doubts, headline};
 use crate::{Lab, Observer, Progress, Stop};
 
 /// What is left of it besides the record.
@@ -225,14 +224,6 @@ impl Session {
         let mut record = store.load(id)?;
         record.header.state = state;
         record.header.error = why.map(str::to_owned);
-        let summary = walwright_diagnose::summary(&record);
-        if let Some(headline) = headline(&summary) {
-            self.notes.recorder.write(move |writer| writer.headline(&headline));
-        }
-        let earlier = store.probes(id, EARLIER_RUNS)?;
-        for warning in doubts::doubts(&record, &summary, &earlier) {
-            self.notes.recorder.write(move |writer| writer.warning(&warning));
-        }
-        Ok(())
+        Ok(self.notes.whole(store, &record)?)
     }
 }

@@ -104,43 +104,21 @@ impl Observation {
                 .hint("the events and the gaps in the timeline tell when"),
             );
         }
-        match self.probe.stop().await {
-            Ok(report) => {
-                if let Some(warning) = report.warning() {
-                    notes.warn(warning);
-                }
-                for slowed in &report.slowed {
-                    notes.warn(Warning::new(WarningCode::ProbeCost, slowed.sentence()));
-                }
-                for sentence in report.not_observable {
-                    notes.warn(Warning::new(WarningCode::NotObservable, sentence));
-                }
-            }
-            Err(error) => {
-                notes.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
-            }
-        }
+        notes.probe_ended(self.probe.stop().await, true);
     }
 }
 
 fn sink(session: &Session) -> Sink {
-    let (recorder, observer) =
-        (session.notes.recorder.clone(), Arc::clone(&session.notes.observer));
+    let notes = session.notes.clone();
     let commits = Mutex::new(Commits::default());
-    Arc::new(move |seeing| match seeing {
-        Seeing::Sample(sample) => {
-            observer.notice(Progress::Sample(&sample));
+    Arc::new(move |seeing| {
+        if let Seeing::Sample(sample) = &seeing {
             let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(per_second) = commits.rate(&sample) {
-                observer.notice(Progress::Commits { per_second });
+            if let Some(per_second) = commits.rate(sample) {
+                notes.observer.notice(Progress::Commits { per_second });
             }
-            drop(commits);
-            recorder.sample(sample);
         }
-        Seeing::Event(event) => {
-            observer.notice(Progress::Event(&event));
-            recorder.write(move |writer| writer.event(&event));
-        }
+        notes.seen(seeing);
     })
 }
 

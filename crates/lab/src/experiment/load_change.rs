@@ -2,22 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use walwright_driver::Mode;
+pub use walwright_driver::Protocol;
 use walwright_record::Schedule;
 
 use super::Length;
 use crate::LoadChoice;
-
-/// Wire protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Simple query.
-    Simple,
-    /// Parse, Bind and Execute each time.
-    Extended,
-    /// Parse once.
-    Prepared,
-}
 
 /// Gaps between the due times of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,16 +74,9 @@ impl LoadChange {
 
     /// The choice with these options.
     pub(super) fn apply(&self, choice: &mut LoadChoice) {
-        use walwright_driver::Protocol as Wire;
         choice.clients = self.clients.or(choice.clients);
         choice.threads = self.threads.or(choice.threads);
-        if let Some(protocol) = self.protocol {
-            choice.protocol = Some(match protocol {
-                Protocol::Simple => Wire::Simple,
-                Protocol::Extended => Wire::Extended,
-                Protocol::Prepared => Wire::Prepared,
-            });
-        }
+        choice.protocol = self.protocol.or(choice.protocol);
         if let Some(lean) = self.lean {
             choice.mode = if lean { Mode::Lean } else { Mode::Faithful };
         }
@@ -122,6 +104,17 @@ impl LoadChange {
         }
     }
 
+    /// What no load can have: the key, and why.
+    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+        match (self.clients, self.rate) {
+            (Some(0), _) => Some(("clients", "a load has at least one client".to_owned())),
+            (_, Some(rate)) if !rate.is_finite() || rate <= 0.0 => {
+                Some(("rate", format!("{rate} is not a number of transactions a second above 0")))
+            }
+            _ => None,
+        }
+    }
+
     /// What is changed, in words.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -132,7 +125,7 @@ impl LoadChange {
         let length = |value: Option<Length>| value.map(|value| value.to_string());
         say("clients", number(self.clients));
         say("threads", number(self.threads));
-        say("protocol", self.protocol.map(|p| format!("{p:?}").to_ascii_lowercase()));
+        say("protocol", self.protocol.map(|protocol| protocol.name().to_owned()));
         say("lean", self.lean.map(|lean| lean.to_string()));
         say("rate", self.rate.map(|rate| format!("{rate} transactions a second")));
         say("gaps", self.gaps.map(|gaps| format!("{gaps:?}").to_ascii_lowercase()));

@@ -24,19 +24,15 @@ pub struct Estimate {
     /// Runs done already.
     pub done: usize,
     /// One run, restoring and all.
-    #[serde(serialize_with = "seconds")]
+    #[serde(with = "walwright_record::seconds")]
     pub per_run: Duration,
     /// All runs that are left.
-    #[serde(serialize_with = "seconds")]
+    #[serde(with = "walwright_record::seconds")]
     pub left: Duration,
     /// Fewest blocks in which every arm can be proven.
     pub blocks_to_prove: usize,
     /// Blocks after which it may end early.
     pub looks: Vec<usize>,
-}
-
-fn seconds<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(of.as_secs_f64())
 }
 
 /// One thing worth showing.

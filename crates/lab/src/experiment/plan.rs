@@ -1,5 +1,6 @@
 //! A plan file: read, checked, written.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,12 @@ impl PlanFile {
             }
             if self.arms[..place].iter().any(|other| other.name == arm.name) {
                 return Err(PlanError::value(&arm.name, "name", "two arms have this name"));
+            }
+        }
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.load.problem()));
+        for (arm, problem) in iter::once(("", self.load.options().problem())).chain(of_arms) {
+            if let Some((key, what)) = problem {
+                return Err(PlanError::value(arm, key, what));
             }
         }
         let blocks = self.blocks.unwrap_or(1);
@@ -327,6 +334,10 @@ mod tests {
         let metric = error(&format!("seed = 3\nmetric = \"p99\"\n{LEAST}"));
         assert!(metric.contains("line 2") && metric.contains("latency_p99"), "{metric}");
         assert!(error("arm = []").contains("[[arm]]"));
+        let clients = error(&format!("[load]\nclients = 0\n{LEAST}"));
+        assert!(clients.contains("line 2") && clients.contains("at least one"), "{clients}");
+        let rate = error(&format!("{LEAST}load = {{ rate = -1.5 }}\n"));
+        assert!(rate.contains("rate") && rate.contains("-1.5 is not"), "{rate}");
         let blocks = error(&format!("\n\nblocks = 0\n{LEAST}"));
         assert!(blocks.contains("line 3"), "{blocks}");
         let attached = error(&format!("[server]\ndsn = \"host=db\"\n{LEAST}"));

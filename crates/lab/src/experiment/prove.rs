@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
-use walwright_driver::{Mode, Protocol as Wire};
+use walwright_driver::Mode;
 use walwright_record::{Record, Schedule};
 
 use super::plan_tables::{
@@ -198,12 +198,8 @@ fn client(option: &str) -> Option<LoadChange> {
     let change = LoadChange {
         clients: number("--clients").or(pool),
         threads: number("--threads"),
-        protocol: match after("--protocol") {
-            Some("simple") => Some(Protocol::Simple),
-            Some("extended") => Some(Protocol::Extended),
-            Some("prepared") => Some(Protocol::Prepared),
-            _ => None,
-        },
+        protocol: after("--protocol")
+            .and_then(|name| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)),
         lean: words.contains(&"--lean").then_some(true),
         ..LoadChange::default()
     };
@@ -223,11 +219,7 @@ fn load(of: &LoadChoice) -> LoadTable {
     LoadTable {
         clients: of.clients,
         threads: of.threads,
-        protocol: of.protocol.map(|protocol| match protocol {
-            Wire::Simple => Protocol::Simple,
-            Wire::Extended => Protocol::Extended,
-            Wire::Prepared => Protocol::Prepared,
-        }),
+        protocol: of.protocol,
         lean: (of.mode == Mode::Lean).then_some(true),
         rate: open.map(|(rate, ..)| rate),
         gaps: open.map(|(_, poisson, _)| if poisson { Gaps::Poisson } else { Gaps::Even }),

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Length(pub Duration);
 
+/// The longest: with more, the sum over all runs of a plan could be beyond a [`Duration`].
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Units, the smallest first, in nanoseconds.
 const UNITS: [(&str, u128); 5] = [
     ("us", 1_000),
@@ -30,7 +33,10 @@ impl FromStr for Length {
         let number: f64 = number.trim().parse().map_err(|_| wrong())?;
         let unit = if unit == "min" { "m" } else { unit };
         let (_, nanos) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        Duration::try_from_secs_f64(number * nanos as f64 / 1e9).map(Length).map_err(|_| wrong())
+        match Duration::try_from_secs_f64(number * nanos as f64 / 1e9) {
+            Ok(length) if length <= LONGEST => Ok(Length(length)),
+            _ => Err(wrong()),
+        }
     }
 }
 
@@ -71,7 +77,7 @@ mod tests {
         }
         assert_eq!("0.5 ms".parse::<Length>().unwrap().to_string(), "500us");
         assert_eq!("0s".parse::<Length>().unwrap().to_string(), "0us");
-        for wrong in ["", "30", "s", "-1s", "5 weeks", "1e999s"] {
+        for wrong in ["", "30", "s", "-1s", "5 weeks", "1e999s", "9000h", "5000000000000000h"] {
             assert!(wrong.parse::<Length>().is_err(), "{wrong}");
         }
     }

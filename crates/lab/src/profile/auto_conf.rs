@@ -1,7 +1,7 @@
 //! `postgresql.auto.conf`: what `ALTER SYSTEM` writes, read and, where no server runs
 //! that could be asked, edited.
 
-use walwright_catalog::{Line, parse_line};
+use walwright_catalog::{Line, conf_literal, parse_line};
 
 /// Its settings, in their order. Values may be secret: they are never shown or stored.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -41,8 +41,7 @@ pub(crate) fn edited(text: &str, name: &str, value: Option<&str>) -> String {
         out.push('\n');
     }
     if let Some(value) = value {
-        let quoted = value.replace('\\', "\\\\").replace('\'', "''");
-        out.push_str(&format!("{name} = '{quoted}'\n"));
+        out.push_str(&format!("{name} = {}\n", conf_literal(value)));
     }
     out
 }

@@ -174,7 +174,7 @@ pub(super) async fn before(
         if bytes > MOST_CHECKED {
             let text =
                 format!("left out: the checks would read {:.1} GB of tables", bytes as f64 / 1e9);
-            context.event("check", text);
+            context.notes.event("check", text);
             return Ok(Vec::new());
         }
     }
@@ -200,9 +200,9 @@ pub(super) async fn after(
     for (check, before) in context.job.checks.iter().zip(before) {
         let holds = first_value(client, &check.name, &check.sql(before.as_deref())).await?;
         if holds.as_deref() == Some("t") {
-            context.event("check", format!("holds: {}", check.name));
+            context.notes.event("check", format!("holds: {}", check.name));
         } else {
-            context.warn(
+            context.notes.warn(
                 Warning::new(
                     WarningCode::CheckFailed,
                     format!("a check of the workload does not hold: {}", check.name),

@@ -12,14 +12,13 @@ use walwright_driver::{
 use walwright_record::{
     LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode, Window,
 };
-use walwright_workload::workload;
 
 use super::settle::Settling;
 use super::target::Target;
 use super::wire_options::connect_options;
 use super::{Context, RunError, blocking};
-use crate::recorder::Recorder;
-use crate::{Observer, Progress, Stop};
+use crate::notes::Notes;
+use crate::{Progress, Stop};
 
 /// Clients one driver thread serves by default.
 const CLIENTS_A_THREAD: u32 = 64;
@@ -47,20 +46,19 @@ pub(super) struct Driven {
 /// Drives the load to the end of its window.
 pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, RunError> {
     let facts = load_facts(context, &plan);
-    context.recorder.write(move |writer| writer.load(&facts));
+    context.notes.recorder.write(move |writer| writer.load(&facts));
     if plan.mode == Mode::Lean {
-        context.warn(Warning::new(
+        context.notes.warn(Warning::new(
             WarningCode::LeanMode,
             "lean mode: binary parameters and fewer round trips change the server's work too, so these figures do not compare with pgbench's",
         ));
     }
-    context.phase(PhaseName::Connect);
+    context.notes.phase(PhaseName::Connect);
     let choice = &context.plan.load;
     let open_loop = matches!(choice.schedule, Schedule::Open { .. });
     let settling = Settling::new(choice.duration, choice.warm_up, choice.ramp, open_loop);
     let stage = Stage {
-        recorder: context.recorder.clone(),
-        observer: Arc::clone(&context.observer),
+        notes: context.notes.clone(),
         stop: context.stop.clone(),
         wanted: choice.duration,
         settling,
@@ -96,12 +94,10 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
         LoadPlan::new(Arc::new(context.job.program.clone()), connect_options(&target.params));
     plan.scale = context.job.scale.into();
     plan.clients = clients;
-    plan.threads = threads.clamp(1, clients);
-    plan.protocol = choice.protocol.unwrap_or(match context.workload.defaults.protocol {
-        _ if choice.mode == Mode::Lean => Protocol::Prepared,
-        workload::Protocol::Simple => Protocol::Simple,
-        workload::Protocol::Extended => Protocol::Extended,
-        workload::Protocol::Prepared => Protocol::Prepared,
+    plan.threads = threads.min(clients).max(1);
+    plan.protocol = choice.protocol.unwrap_or(match choice.mode {
+        Mode::Lean => Protocol::Prepared,
+        Mode::Faithful => context.workload.defaults.protocol,
     });
     plan.mode = choice.mode;
     (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
@@ -128,12 +124,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
     LoadFacts {
         clients: plan.clients,
         threads: plan.threads,
-        protocol: match plan.protocol {
-            Protocol::Simple => "simple",
-            Protocol::Extended => "extended",
-            Protocol::Prepared => "prepared",
-        }
-        .to_owned(),
+        protocol: plan.protocol.name().to_owned(),
         mode: match plan.mode {
             Mode::Faithful => "faithful",
             Mode::Lean => "lean",
@@ -156,8 +147,7 @@ struct Ended {
 
 /// The blocking part: waits for the driver's intervals.
 struct Stage {
-    recorder: Recorder,
-    observer: Arc<dyn Observer>,
+    notes: Notes,
     stop: Stop,
     wanted: Duration,
     settling: Settling,
@@ -190,7 +180,7 @@ impl Stage {
                 }
                 Err(RecvTimeoutError::Timeout) if self.starts.is_empty() => {
                     let done = load.connected();
-                    self.observer.notice(Progress::Connected { done, total: clients });
+                    self.notes.observer.notice(Progress::Connected { done, total: clients });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 // The load ended by itself: the server is gone, or clients could not connect.
@@ -256,7 +246,7 @@ impl Stage {
     /// Takes an interval in; true when the window is full.
     fn interval(&mut self, interval: LoadInterval) -> bool {
         if self.starts.is_empty() {
-            self.phase(PhaseName::WarmUp, interval.start);
+            self.notes.phase_at(PhaseName::WarmUp, interval.start);
         }
         self.starts.push(interval.start);
         // Failures alone are told by the error; a load that sleeps or waits is one.
@@ -268,28 +258,23 @@ impl Stage {
         if let (Some(from), false) = (standing.from, self.measuring) {
             // Where the window begins may still move; a record of a run that dies
             // keeps this one.
-            self.phase(PhaseName::Measure, self.starts[from]);
+            self.notes.phase_at(PhaseName::Measure, self.starts[from]);
             self.measuring = true;
         }
-        self.observer.notice(Progress::Interval {
+        self.notes.observer.notice(Progress::Interval {
             interval: &interval,
             measured: standing.measured,
             wanted: self.wanted,
         });
         self.keep(interval);
-        if self.recorder.failed() {
+        if self.notes.recorder.failed() {
             return true;
         }
         standing.done
     }
 
     fn keep(&self, interval: LoadInterval) {
-        self.recorder.write(move |writer| writer.interval(&interval));
-    }
-
-    fn phase(&self, name: PhaseName, at: Timestamp) {
-        self.recorder.write(move |writer| writer.phase(name, at));
-        self.observer.notice(Progress::Phase(name));
+        self.notes.recorder.write(move |writer| writer.interval(&interval));
     }
 
     /// Writes the final bounds of warm-up and window; of a `whole` run, whether its
@@ -298,8 +283,8 @@ impl Stage {
         let first = self.starts.first().copied()?;
         let (from, steady) = self.settling.window()?;
         let start = self.starts[from];
-        self.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
-        self.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
+        self.notes.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
+        self.notes.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
         if !steady && whole {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
@@ -308,8 +293,7 @@ impl Stage {
             .hint(
                 "look at the timeline for what changed with it, or measure longer with --duration",
             );
-            self.observer.notice(Progress::Warning(&warning));
-            self.recorder.write(move |writer| writer.warning(&warning));
+            self.notes.warn(warning);
         }
         Some(Window { start, end })
     }
@@ -327,11 +311,11 @@ fn lasting<'a>(scripts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> Opti
 fn report_failures(context: &Context, outcome: &LoadOutcome) {
     for (kind, texts) in outcome.errors.iter() {
         for text in texts {
-            context.event("error", format!("{kind}: {text}"));
+            context.notes.event("error", format!("{kind}: {text}"));
         }
     }
     if outcome.connections_lost > 0 {
-        context.warn(Warning::new(
+        context.notes.warn(Warning::new(
             WarningCode::Connections,
             format!(
                 "{} client connections were lost under the load, and {} attempts to connect anew failed",
@@ -342,7 +326,7 @@ fn report_failures(context: &Context, outcome: &LoadOutcome) {
     // A few are always due in the moment of the stop; a backlog is more than every
     // client could have taken.
     if outcome.never_begun > u64::from(context.clients()) {
-        context.warn(Warning::new(
+        context.notes.warn(Warning::new(
             WarningCode::RateNotReached,
             format!(
                 "{} transactions were due but not begun when the load stopped; their waits are in no figure",
@@ -351,7 +335,7 @@ fn report_failures(context: &Context, outcome: &LoadOutcome) {
         ));
     }
     if outcome.unfinished > 0 && !context.stop.is_requested() {
-        context.warn(Warning::new(
+        context.notes.warn(Warning::new(
             WarningCode::Connections,
             format!(
                 "{} transactions had not ended {:.0} s after the load stopped and were cut off; their latencies are in no figure",

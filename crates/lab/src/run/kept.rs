@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use walwright_catalog::shell_word;
 use walwright_server::RunningCluster;
 
 /// A cluster that was kept: stopped, with what the run left in it.
@@ -29,22 +30,22 @@ impl Kept {
         let socket = socket.display().to_string();
         let data = cluster.data_dir();
         // The server's user may not write beside its data directory.
-        let log = quoted(&data.join("server.log").display().to_string());
+        let log = shell_word(&data.join("server.log").display().to_string());
         let data = data.display().to_string();
-        let pg_ctl = format!("{} -D {}", program(server, "pg_ctl"), quoted(&data));
+        let pg_ctl = format!("{} -D {}", program(server, "pg_ctl"), shell_word(&data));
         let user = cluster.user();
         let as_user = if user.is_dropped() {
             format!("runuser -u {} -- ", user.name())
         } else {
             String::new()
         };
-        let options = quoted(&format!("-k {} -c listen_addresses=", quoted(&socket)));
+        let options = shell_word(&format!("-k {} -c listen_addresses=", shell_word(&socket)));
         Kept {
             start: format!("{as_user}{pg_ctl} -o {options} -l {log} start"),
             connect: format!(
                 "{} -h {} -U postgres postgres",
                 program(server, "psql"),
-                quoted(&socket)
+                shell_word(&socket)
             ),
             stop: format!("{as_user}{pg_ctl} stop"),
             directory,
@@ -59,19 +60,9 @@ fn program(server: &RunningCluster, name: &str) -> String {
         .get_envs()
         .filter_map(|(name, value)| {
             let value = value?.to_string_lossy();
-            Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
+            Some(format!("{}={}", name.to_string_lossy(), shell_word(&value)))
         })
         .collect();
-    let path = quoted(&command.get_program().to_string_lossy());
+    let path = shell_word(&command.get_program().to_string_lossy());
     if variables.is_empty() { path } else { format!("env {} {path}", variables.join(" ")) }
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./@:,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

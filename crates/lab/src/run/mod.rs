@@ -23,8 +23,8 @@ use std::time::Duration;
 use walwright_diagnose::Summary;
 use walwright_driver::LoadPlan;
 use walwright_record::{
-    Event, Headline, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store,
-    TargetKind, Timestamp, Warning, WorkloadFacts,
+    Headline, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store, TargetKind,
+    Timestamp, WorkloadFacts,
 };
 use walwright_workload::{Plan, Workload};
 
@@ -34,12 +34,10 @@ pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, WorkloadPla
 pub(crate) use snapshot::{filled, snapshot};
 pub(crate) use target::with_connections;
 
+use crate::notes::Notes;
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
 use target::Target;
-
-/// Earlier runs whose probes say what is usual on this machine.
-pub(crate) const EARLIER_RUNS: u32 = 20;
 
 /// What is left of a run besides its record.
 #[derive(Debug)]
@@ -78,8 +76,8 @@ pub async fn run(
     let (recorder, thread) = Recorder::start(store.begin(&header)?);
     let lab = lab.directory().to_owned();
     let began = Arc::new(AtomicBool::new(false));
-    let context =
-        Context { lab, plan, workload, job, recorder, observer, stop, began: Arc::clone(&began) };
+    let notes = Notes { recorder, observer };
+    let context = Context { lab, plan, workload, job, notes, stop, began: Arc::clone(&began) };
 
     let (ended, kept) = context.go().await;
     let state = match &ended {
@@ -138,8 +136,7 @@ struct Context {
     plan: RunPlan,
     workload: Workload,
     job: Plan,
-    recorder: Recorder,
-    observer: Arc<dyn Observer>,
+    notes: Notes,
     stop: Stop,
     /// Whether the load has shown anything worth a record.
     began: Arc<AtomicBool>,
@@ -173,12 +170,12 @@ impl Context {
     }
 
     async fn prepare(&self) -> Result<Target, RunError> {
-        self.phase(PhaseName::Prepare);
+        self.notes.phase(PhaseName::Prepare);
         let (plan, clients) = (self.plan.target.clone(), self.clients());
-        let observer = Arc::clone(&self.observer);
+        let observer = Arc::clone(&self.notes.observer);
         let target = blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
         for warning in target.warnings.clone() {
-            self.warn(warning);
+            self.notes.warn(warning);
         }
         Ok(target)
     }
@@ -190,7 +187,7 @@ impl Context {
         let driven = drive::drive(self, ready.load).await;
         side.end(self, driven.as_ref().ok().and_then(|driven| driven.window)).await;
         if driven.is_ok() || self.began.load(Ordering::Acquire) {
-            self.phase(PhaseName::Collect);
+            self.notes.phase(PhaseName::Collect);
         }
         observation.end(self).await;
         if driven.is_ok() {
@@ -224,12 +221,12 @@ impl Context {
         checks::enough_connections(self.clients(), &client, target).await?;
         checks::flushes_can_be_lengthened(&client, target).await?;
         if self.plan.initialises() {
-            self.phase(PhaseName::Load);
+            self.notes.phase(PhaseName::Load);
             match self.plan.restored() {
                 Some(restored) => load_data::change(&restored.changes, &client).await?,
                 None => {
                     let (params, jobs) = (&target.params, self.plan.load_jobs);
-                    load_data::load(&self.job, params, jobs, self.observer.as_ref()).await?;
+                    load_data::load(&self.job, params, jobs, self.notes.observer.as_ref()).await?;
                 }
             }
             if target.kind == TargetKind::Embedded {
@@ -240,7 +237,7 @@ impl Context {
             checks::tables_exist(self, &client, target).await?;
         }
         checks::statements(self, &client).await?;
-        self.phase(PhaseName::Probe);
+        self.notes.phase(PhaseName::Probe);
         let seen = observe::describe(self, target, &client).await?;
         let before = checks::before(self, &client).await?;
         self.record_workload();
@@ -261,29 +258,12 @@ impl Context {
 
     /// Looks up or measures how fast the driver itself is.
     async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
-        self.observer.notice(Progress::Step("what the load driver itself can do"));
+        self.notes.observer.notice(Progress::Step("what the load driver itself can do"));
         let (lab, load) = (self.lab.clone(), load.clone());
         let ceiling = blocking(move || ceiling::ceiling(&lab, &load)).await??;
         let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
-        self.recorder.write(move |writer| writer.instrument(&facts));
+        self.notes.recorder.write(move |writer| writer.instrument(&facts));
         Ok(())
-    }
-
-    fn phase(&self, name: PhaseName) {
-        let now = Timestamp::now();
-        self.recorder.write(move |writer| writer.phase(name, now));
-        self.observer.notice(Progress::Phase(name));
-    }
-
-    fn warn(&self, warning: Warning) {
-        self.observer.notice(Progress::Warning(&warning));
-        self.recorder.write(move |writer| writer.warning(&warning));
-    }
-
-    fn event(&self, kind: &str, text: String) {
-        let event = Event { at: Timestamp::now(), kind: kind.to_owned(), text };
-        self.observer.notice(Progress::Event(&event));
-        self.recorder.write(move |writer| writer.event(&event));
     }
 
     fn record_workload(&self) {
@@ -294,7 +274,7 @@ impl Context {
             scripts: self.script_facts(),
             pass_mark: self.pass_mark(),
         };
-        self.recorder.write(move |writer| writer.workload(&facts));
+        self.notes.recorder.write(move |writer| writer.workload(&facts));
     }
 
     /// The workload's mark, where the load is of the kind the mark is for.
@@ -327,29 +307,21 @@ impl Context {
         state: RunState,
         error: Option<&RunError>,
     ) -> Result<(), RunError> {
-        self.recorder.barrier().await;
+        self.notes.recorder.barrier().await;
         let mut record = store.load(id)?;
         record.header.state = state;
         record.header.error = reason(state, error);
         if let Some(instrument) = doubts::instrument(&record) {
             record.instrument = Some(instrument.clone());
-            self.recorder.write(move |writer| writer.instrument(&instrument));
+            self.notes.recorder.write(move |writer| writer.instrument(&instrument));
         }
-        let summary = walwright_diagnose::summary(&record);
-        if let Some(headline) = headline(&summary) {
-            self.recorder.write(move |writer| writer.headline(&headline));
-        }
-        let earlier = store.probes(id, EARLIER_RUNS)?;
-        for warning in doubts::doubts(&record, &summary, &earlier) {
-            self.recorder.write(move |writer| writer.warning(&warning));
-        }
-        Ok(())
+        Ok(self.notes.whole(store, &record)?)
     }
 
     fn finish(&self, state: RunState, error: Option<&RunError>) {
         let now = Timestamp::now();
         let error = reason(state, error);
-        self.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
+        self.notes.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_postgres::Client;
 use walwright_probe::{
-    Clock, Connector, HostScope, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
-    TablesOfInterest, TargetDescription,
+    Clock, Connector, HostScope, Probe, ProbeSpec, Rates, Sink, TablesOfInterest, TargetDescription,
 };
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 
@@ -43,15 +43,15 @@ pub(super) async fn describe(
     let sync_method =
         settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
     let host = HostScope::of(&facts);
-    context.recorder.write(move |writer| writer.target(&facts));
-    context.recorder.write(move |writer| writer.settings(&settings));
+    context.notes.recorder.write(move |writer| writer.target(&facts));
+    context.notes.recorder.write(move |writer| writer.settings(&settings));
     let mut schema = None;
     if context.plan.probe.is_some() {
         describe_host(context, target, &host, sync_method).await?;
-        context.observer.notice(Progress::Step("the schema"));
+        context.notes.observer.notice(Progress::Step("the schema"));
         let facts = walwright_probe::schema_facts(client).await;
         schema = Some(facts.clone());
-        context.recorder.write(move |writer| writer.schema(&facts));
+        context.notes.recorder.write(move |writer| writer.schema(&facts));
     }
     Ok(Seen { host, schema })
 }
@@ -63,7 +63,7 @@ pub(super) async fn describe_end(context: &Context, seen: &Seen, client: &Client
     let mut facts = walwright_probe::schema_facts(client).await;
     walwright_probe::partition_plans(client, &mut facts).await;
     if !facts.plans.is_empty() || !facts.same_definitions(before) {
-        context.recorder.write(move |writer| writer.schema_end(&facts));
+        context.notes.recorder.write(move |writer| writer.schema_end(&facts));
     }
 }
 
@@ -88,17 +88,17 @@ async fn describe_host(
     let facts =
         blocking(move || walwright_probe::host_facts(data.as_deref(), wal.as_deref())).await?;
     let mount = facts.wal_disk.as_ref().map(|disk| PathBuf::from(&disk.mount));
-    context.recorder.write(move |writer| writer.host(&facts));
+    context.notes.recorder.write(move |writer| writer.host(&facts));
     if !host.local {
         return Ok(());
     }
     let known = mount.and_then(|mount| crate::storage::known_at(&context.lab, &mount));
     if let Some(known) = known {
-        context.recorder.write(move |writer| writer.storage_measured(&known));
+        context.notes.recorder.write(move |writer| writer.storage_measured(&known));
     }
-    context.observer.notice(Progress::Step("processor speed"));
+    context.notes.observer.notice(Progress::Step("processor speed"));
     let cpu = blocking(walwright_probe::cpu_probe).await?;
-    context.recorder.write(move |writer| writer.cpu(&cpu));
+    context.notes.recorder.write(move |writer| writer.cpu(&cpu));
     // Beside the data directory, on the WAL's file system, never inside it.
     let beside = host.data_directory.as_deref().and_then(Path::parent).map(Path::to_owned);
     let directory = match (&context.plan.storage_dir, target.kind) {
@@ -106,7 +106,7 @@ async fn describe_host(
         (None, TargetKind::Embedded) => beside,
         // Writing beside somebody's WAL is more than a guest may do unasked.
         (None, TargetKind::Attached) => {
-            context.warn(
+            context.notes.warn(
                 Warning::new(
                     WarningCode::NotObservable,
                     "flush latency of the disk under the WAL: measuring it writes to that disk, which a guest does not do unasked",
@@ -117,7 +117,7 @@ async fn describe_host(
         }
     };
     if let (Some(directory), Some(method)) = (directory, sync_method) {
-        context.observer.notice(Progress::Step("flush latency of the disk under the WAL"));
+        context.notes.observer.notice(Progress::Step("flush latency of the disk under the WAL"));
         probe_storage(context, directory, method, target.flush_latency).await?;
     }
     Ok(())
@@ -132,9 +132,9 @@ async fn probe_storage(
     let least = least.unwrap_or_default();
     let probe = move || walwright_probe::storage_probe(&beside, &method, least, STORAGE_PROBE);
     match blocking(probe).await? {
-        Ok(storage) => context.recorder.write(move |writer| writer.storage(&storage)),
+        Ok(storage) => context.notes.recorder.write(move |writer| writer.storage(&storage)),
         Err(error) => {
-            context.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
+            context.notes.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
         }
     }
     Ok(())
@@ -155,43 +155,16 @@ impl Observation {
         let rates =
             Rates { waits: Duration::from_secs(1) / choice.waits_hz.max(1), ..Rates::default() };
         let spec = ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
-        Ok(Observation(Some(Probe::start(spec, sink(context)).await?)))
+        let notes = context.notes.clone();
+        let sink: Sink = Arc::new(move |seeing| notes.seen(seeing));
+        Ok(Observation(Some(Probe::start(spec, sink).await?)))
     }
 
     /// Takes a last reading and keeps what the probe knows of itself.
     pub async fn end(self, context: &Context) {
         let Some(probe) = self.0 else { return };
-        match probe.stop().await {
-            Ok(report) => {
-                // Of a load that never began there is nothing to compare its cost with.
-                let began = context.began.load(std::sync::atomic::Ordering::Acquire);
-                if let Some(warning) = report.warning().filter(|_| began) {
-                    context.warn(warning);
-                }
-                for slowed in &report.slowed {
-                    context.warn(Warning::new(WarningCode::ProbeCost, slowed.sentence()));
-                }
-                for sentence in report.not_observable {
-                    context.warn(Warning::new(WarningCode::NotObservable, sentence));
-                }
-            }
-            Err(error) => {
-                context.warn(Warning::new(WarningCode::NotObservable, error.to_string()));
-            }
-        }
+        // Of a load that never began there is nothing to compare its cost with.
+        let began = context.began.load(Ordering::Acquire);
+        context.notes.probe_ended(probe.stop().await, began);
     }
-}
-
-fn sink(context: &Context) -> Sink {
-    let (recorder, observer) = (context.recorder.clone(), Arc::clone(&context.observer));
-    Arc::new(move |seeing| match seeing {
-        Seeing::Sample(sample) => {
-            observer.notice(Progress::Sample(&sample));
-            recorder.sample(sample);
-        }
-        Seeing::Event(event) => {
-            observer.notice(Progress::Event(&event));
-            recorder.write(move |writer| writer.event(&event));
-        }
-    })
 }

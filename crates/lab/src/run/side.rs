@@ -51,7 +51,7 @@ impl Side {
             seen.into_iter().filter(|(at, _)| inside(*at)).map(|(_, seconds)| seconds).collect();
         if let Some(median) = walwright_stats::median(&seconds) {
             let name = self.name;
-            context.recorder.write(move |writer| writer.side_measure(&name, median));
+            context.notes.recorder.write(move |writer| writer.side_measure(&name, median));
         }
     }
 }

@@ -1,30 +1,23 @@
 //! The server's settings.
 
 use tokio_postgres::Client;
+use walwright_catalog::is_secret;
 use walwright_record::Setting;
 
 use crate::ProbeError;
+
+const NAMES: &str = "/* walwright probe */ SELECT name FROM pg_catalog.pg_settings";
 
 const QUERY: &str = "
 /* walwright probe */ SELECT name, setting, unit, pg_catalog.current_setting(name, true), boot_val, source,
        CASE WHEN sourcefile IS NOT NULL THEN sourcefile || ':' || sourceline END,
        context, pending_restart
 FROM pg_catalog.pg_settings
-WHERE name NOT IN (SELECT unnest($1::text[]))
+WHERE name <> ALL ($1::text[])
 ORDER BY name";
 
-/// Settings that may hold a password or a command with one, and are left out.
-const SECRET: [&str; 6] = [
-    "primary_conninfo",
-    "ssl_passphrase_command",
-    "archive_command",
-    "restore_command",
-    "archive_cleanup_command",
-    "recovery_end_command",
-];
-
 /// Every row of `pg_settings` that this role sees, by name. Settings that may
-/// hold secrets (connection strings, shell commands) are left out.
+/// hold secrets ([`is_secret`]: connection strings, shell commands) are left out.
 ///
 /// The values are those of the connection given: what it sets for itself, or its
 /// role or database sets, shows with that source.
@@ -32,10 +25,12 @@ const SECRET: [&str; 6] = [
 /// # Errors
 /// When the server refuses the query.
 pub async fn settings(client: &Client) -> Result<Vec<Setting>, ProbeError> {
-    let rows = client
-        .query(QUERY, &[&SECRET.as_slice()])
-        .await
-        .map_err(|source| ProbeError::Query { what: "its settings", source })?;
+    let wrong = |source| ProbeError::Query { what: "its settings", source };
+    let names = client.query(NAMES, &[]).await.map_err(wrong)?;
+    // What is secret does not leave the server.
+    let mut secret: Vec<&str> = names.iter().map(|row| row.get(0)).collect();
+    secret.retain(|name| is_secret(name));
+    let rows = client.query(QUERY, &[&secret]).await.map_err(wrong)?;
     Ok(rows
         .iter()
         .map(|row| {

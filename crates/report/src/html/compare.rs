@@ -1,11 +1,10 @@
 //! A comparison as one HTML page.
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use walwright_diagnose::compare::{Comparison, Section, Verdict};
 
-use super::{ReportError, STYLE};
+use super::ReportError;
+use super::frame::rendered;
 use crate::svg::Ink;
 use crate::svg::overlay::{self, Curve};
 use crate::{compared, format, words};
@@ -19,7 +18,6 @@ const INKS: [Ink; 6] = [Ink::Main, Ink::Second, Ink::P99, Ink::Flush, Ink::Io, I
 struct Page {
     title: String,
     deck: String,
-    renderer: &'static str,
     groups: Vec<Group>,
     findings: Vec<Judged>,
     doubts: Vec<String>,
@@ -85,12 +83,7 @@ struct Differs {
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
 pub fn comparison(of: &Comparison) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("compare.html", TEMPLATE)?;
-    let template = environment.get_template("compare.html")?;
-    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+    rendered(TEMPLATE, &page(of))
 }
 
 fn ink(group: usize) -> Ink {
@@ -106,7 +99,6 @@ fn page(of: &Comparison) -> Page {
             format::length(of.window),
             of.unit.name()
         ),
-        renderer: env!("CARGO_PKG_VERSION"),
         groups: of
             .groups
             .iter()

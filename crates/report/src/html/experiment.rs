@@ -1,13 +1,12 @@
 //! An experiment as one HTML page.
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use walwright_diagnose::WaitClass;
 use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome, TimeBook};
 use walwright_stats::Verdict;
 
-use super::{ReportError, STYLE};
+use super::ReportError;
+use super::frame::rendered;
 use crate::compared::{percent, statement, value};
 use crate::svg::forest::{self, Row};
 use crate::{experimented as say, format, words};
@@ -21,7 +20,6 @@ struct Page {
     id: String,
     baseline: Vec<String>,
     progress: String,
-    renderer: &'static str,
     findings: Vec<Finding>,
     prediction: Option<String>,
     doubts: Vec<String>,
@@ -115,12 +113,7 @@ struct Block {
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
 pub fn experiment(of: &Outcome) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("experiment.html", TEMPLATE)?;
-    let template = environment.get_template("experiment.html")?;
-    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+    rendered(TEMPLATE, &page(of))
 }
 
 fn page(of: &Outcome) -> Page {
@@ -134,7 +127,6 @@ fn page(of: &Outcome) -> Page {
         id: of.id.clone(),
         baseline: of.baseline.clone(),
         progress: say::progress(of),
-        renderer: env!("CARGO_PKG_VERSION"),
         findings: of
             .judged
             .arms

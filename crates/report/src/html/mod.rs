@@ -9,6 +9,7 @@ mod cpu_panel;
 mod experiment;
 mod facts;
 mod findings;
+mod frame;
 mod headline;
 mod latency;
 mod page;
@@ -19,8 +20,6 @@ mod time;
 mod timeline;
 mod wal;
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use thiserror::Error;
 use walwright_diagnose::{Diagnosis, Summary, Timeline, timeline};
 use walwright_record::Record;
@@ -28,13 +27,12 @@ use walwright_record::Record;
 use crate::{format, words};
 pub use compare::comparison;
 pub use experiment::experiment;
+pub(crate) use frame::{STYLE, rendered};
 use page::{Doubt, EventRow, Failure, Page, Script, State};
 pub use scaling::scaling;
 pub use storage::storage;
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
-pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
-const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// The page could not be made from its template.
 #[derive(Debug, Error)]
@@ -55,12 +53,7 @@ pub fn page(
 ) -> Result<String, ReportError> {
     let mut page = filled(record, summary, &timeline(record));
     page.findings = findings::section(diagnosis);
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("report.html", TEMPLATE)?;
-    let template = environment.get_template("report.html")?;
-    Ok(template.render(context! { page => Serde(&page), css => STYLE, js => SCRIPT })?)
+    rendered(TEMPLATE, &page)
 }
 
 fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
@@ -73,7 +66,6 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
         id: header.id.0.clone(),
         label: header.label.clone(),
         version: header.walwright_version.clone(),
-        renderer: env!("CARGO_PKG_VERSION"),
         started: format::moment(header.started),
         state: words::state(record).map(|(name, text)| State { name: name.to_owned(), text }),
         headline: headline::headline(summary),

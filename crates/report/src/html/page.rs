@@ -15,8 +15,6 @@ pub(super) struct Page {
     pub(super) label: Option<String>,
     /// Version that wrote the record.
     pub(super) version: String,
-    /// Version that renders it.
-    pub(super) renderer: &'static str,
     pub(super) started: String,
     pub(super) state: Option<State>,
     pub(super) headline: Vec<Figure>,

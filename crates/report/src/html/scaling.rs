@@ -1,11 +1,10 @@
 //! A sweep over clients as one HTML page.
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use walwright_diagnose::scaling::{Scaling, ScalingLoad};
 
-use super::{ReportError, STYLE};
+use super::ReportError;
+use super::frame::rendered;
 use crate::scaled::{self, Parameter};
 use crate::svg::scaling as plots;
 use crate::{format, words};
@@ -17,7 +16,6 @@ struct Page {
     title: String,
     deck: String,
     name: String,
-    renderer: &'static str,
     verdict: Vec<String>,
     doubts: Vec<String>,
     throughput: Option<String>,
@@ -66,12 +64,7 @@ struct Grown {
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
 pub fn scaling(of: &Scaling) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("scaling.html", TEMPLATE)?;
-    let template = environment.get_template("scaling.html")?;
-    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+    rendered(TEMPLATE, &page(of))
 }
 
 fn page(of: &Scaling) -> Page {
@@ -81,7 +74,6 @@ fn page(of: &Scaling) -> Page {
         title: scaled::title(of),
         deck: scaled::deck(of),
         name: of.name.clone(),
-        renderer: env!("CARGO_PKG_VERSION"),
         verdict: of.verdict.clone(),
         doubts: doubts.chain(of.doubts.iter().cloned()).map(|d| words::sentence(&d)).collect(),
         throughput: plots::throughput(of),

@@ -1,13 +1,12 @@
 //! A storage measurement as one HTML page.
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use walwright_record::{
     Access, FileState, FlushMethod, StorageCell, StorageMeasurement, StoragePattern,
 };
 
-use super::{ReportError, STYLE};
+use super::ReportError;
+use super::frame::rendered;
 use crate::storage as say;
 use crate::svg::curves::{Vertical, plot};
 use crate::svg::overlay::Curve;
@@ -21,7 +20,6 @@ struct Page {
     id: String,
     places: Vec<String>,
     deck: String,
-    renderer: &'static str,
     gist: Vec<String>,
     doubts: Vec<String>,
     /// Markup made by `svg`.
@@ -48,12 +46,7 @@ struct Table {
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
 pub fn storage(of: &StorageMeasurement) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("storage.html", TEMPLATE)?;
-    let template = environment.get_template("storage.html")?;
-    Ok(template.render(context! { page => Serde(&page(of)), css => STYLE })?)
+    rendered(TEMPLATE, &page(of))
 }
 
 fn page(of: &StorageMeasurement) -> Page {
@@ -79,7 +72,6 @@ fn page(of: &StorageMeasurement) -> Page {
         id: of.id.clone(),
         places,
         deck: say::circumstances(of),
-        renderer: env!("CARGO_PKG_VERSION"),
         gist: say::gist(of),
         doubts: of.doubts.iter().map(doubt).collect(),
         plots: [by_size(of), grouped(of), by_depth(of), spread(of)].into_iter().flatten().collect(),

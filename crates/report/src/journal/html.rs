@@ -1,13 +1,11 @@
 //! The journal as one HTML page.
 
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use walwright_record::journal::Entry;
 
 use super::{change, effect, forest, grounds_of_entry, machine};
 use crate::format;
-use crate::html::{ReportError, STYLE};
+use crate::html::{ReportError, rendered};
 
 const TEMPLATE: &str = include_str!("../../templates/journal.html");
 
@@ -45,13 +43,7 @@ struct Picture {
 /// Only when the template itself is wrong, which the tests would show.
 pub fn page(entries: &[Entry]) -> Result<String, ReportError> {
     let views: Vec<View> = entries.iter().map(|entry| view(entry, entries)).collect();
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_template("journal.html", TEMPLATE)?;
-    let template = environment.get_template("journal.html")?;
-    let renderer = env!("CARGO_PKG_VERSION");
-    Ok(template.render(context! { entries => Serde(&views), css => STYLE, renderer })?)
+    rendered(TEMPLATE, &views)
 }
 
 fn view(of: &Entry, all: &[Entry]) -> View {

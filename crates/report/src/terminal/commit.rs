@@ -73,8 +73,7 @@ impl Page<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        let lines = self.style.wrap(text, 2);
-        self.lines.extend(lines.into_iter().map(|line| format!("  {line}")));
+        self.lines.extend(self.style.indented(text, 2, None));
     }
 
     fn stations(&mut self, of: &CommitAnatomy) {

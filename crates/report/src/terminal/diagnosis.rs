@@ -21,10 +21,10 @@ pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
         style.paint(Ansi::Faint, &of.run.id.0)
     ));
     page.gap();
-    page.text(&of.verdict, "", Some(Ansi::Bold));
+    page.text(&of.verdict, 0, Some(Ansi::Bold));
     if let Some(used) = &of.storage {
         page.gap();
-        page.text(&words::storage_use(used, of.window), "", None);
+        page.text(&words::storage_use(used, of.window), 0, None);
     }
     for finding in of.findings.iter().filter(|f| f.kind != Kind::Information) {
         page.finding(finding);
@@ -55,7 +55,7 @@ pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
     page.text(
         "walwright diagnose --explain ID says what a diagnosis is, how it is derived, and what \
          would disprove it.",
-        "",
+        0,
         Some(Ansi::Faint),
     );
     style.finish(&page.lines)
@@ -98,7 +98,7 @@ pub fn explanation(of: DiagnosisId, style: &Style) -> String {
     ] {
         page.gap();
         page.lines.push(style.paint(Ansi::Cyan, name));
-        page.text(text, "  ", None);
+        page.text(text, 2, None);
     }
     style.finish(&page.lines)
 }
@@ -118,14 +118,8 @@ impl Page<'_> {
         self.lines.push(self.style.paint(Ansi::Bold, text));
     }
 
-    fn text(&mut self, text: &str, indent: &str, ansi: Option<Ansi>) {
-        for line in self.style.wrap(text, indent.len()) {
-            let line = match ansi {
-                Some(ansi) => self.style.paint(ansi, &line),
-                None => line,
-            };
-            self.lines.push(format!("{indent}{line}"));
-        }
+    fn text(&mut self, text: &str, indent: usize, ansi: Option<Ansi>) {
+        self.lines.extend(self.style.indented(text, indent, ansi));
     }
 
     /// A short mark and a text that hangs behind it.
@@ -164,7 +158,7 @@ impl Page<'_> {
                 .paint(Ansi::Bold, &super::style::printable(&format!("{}{about}", finding.title))),
             self.style.paint(Ansi::Faint, &format!("({}{parent})", say::kind(finding.kind)))
         ));
-        self.text(&finding.cause, "  ", None);
+        self.text(&finding.cause, 2, None);
         if let Some(impact) = &finding.impact {
             self.named("costs", &say::impact(impact), None);
         }
@@ -227,10 +221,10 @@ impl Page<'_> {
                 format::seconds(check.counted),
                 check.source
             );
-            self.text(&text, "  ", Some(Ansi::Faint));
+            self.text(&text, 2, Some(Ansi::Faint));
         }
         for doubt in &books.doubts {
-            self.text(&format!("! {doubt}"), "  ", Some(Ansi::Yellow));
+            self.text(&format!("! {doubt}"), 2, Some(Ansi::Yellow));
         }
     }
 }

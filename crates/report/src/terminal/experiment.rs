@@ -48,10 +48,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn text(&mut self, text: &str, indent: usize, ansi: Option<Ansi>) {
-        for line in self.style.wrap(text, indent) {
-            let line = ansi.map_or_else(|| line.clone(), |ansi| self.style.paint(ansi, &line));
-            self.lines.push(format!("{}{line}", " ".repeat(indent)));
-        }
+        self.lines.extend(self.style.indented(text, indent, ansi));
     }
 
     fn head(&mut self, text: &str) {

@@ -82,9 +82,9 @@ impl Page<'_> {
             self.style.paint(Ansi::Bold, &title),
             self.style.paint(Ansi::Faint, id)
         ));
-        self.text(&words::deck(record), "", Ansi::Faint);
+        self.text(&words::deck(record), 0, Ansi::Faint);
         if let Some((word, text)) = words::state(record) {
-            self.text(&format!("{word}. {text}"), "", Ansi::Red);
+            self.text(&format!("{word}. {text}"), 0, Ansi::Red);
         }
         self.gap();
     }
@@ -190,7 +190,7 @@ impl Page<'_> {
             let why = why.map(|n| format!(", {}", n.why)).unwrap_or_default();
             self.text(
                 &format!("Where the time went: {}{why}.", format::NOT_OBSERVABLE),
-                "",
+                0,
                 Ansi::Faint,
             );
             return;
@@ -309,8 +309,7 @@ impl Page<'_> {
         }
     }
 
-    fn text(&mut self, text: &str, indent: &str, ansi: Ansi) {
-        let lines = self.style.wrap(text, indent.len());
-        self.lines.extend(lines.iter().map(|l| format!("{indent}{}", self.style.paint(ansi, l))));
+    fn text(&mut self, text: &str, indent: usize, ansi: Ansi) {
+        self.lines.extend(self.style.indented(text, indent, Some(ansi)));
     }
 }

@@ -81,6 +81,16 @@ impl Style {
         self.fill(words(&text).into_iter(), " ", indent)
     }
 
+    /// Text wrapped and painted, each line behind `indent` blanks.
+    pub(super) fn indented(&self, text: &str, indent: usize, ansi: Option<Ansi>) -> Vec<String> {
+        let painted = |line: String| match ansi {
+            Some(ansi) => self.paint(ansi, &line),
+            None => line,
+        };
+        let lines = self.wrap(text, indent).into_iter();
+        lines.map(|line| format!("{:indent$}{}", "", painted(line))).collect()
+    }
+
     /// Puts pieces in a row, broken only between them.
     pub(super) fn join(&self, pieces: &[String], between: &str, indent: usize) -> Vec<String> {
         let pieces: Vec<String> = pieces.iter().map(|p| printable(p)).collect();

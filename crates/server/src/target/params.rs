@@ -186,13 +186,6 @@ impl ConnectParams {
         self
     }
 
-    /// The same with another TLS mode and root certificate.
-    pub fn with_tls(mut self, mode: SslMode, root_cert: RootCert) -> Self {
-        self.ssl_mode = mode;
-        self.root_cert = root_cert;
-        self
-    }
-
     /// Where the server listens.
     pub fn host(&self) -> &Host {
         &self.host

@@ -169,13 +169,27 @@ use crate::script::ScriptSource;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// One Query message with the values in the text.
+    /// Values written into the SQL, one Query a statement.
     Simple,
-    /// Parse, Bind, Execute each time.
+    /// Parse, Bind, Describe, Execute and Sync for every execution.
     Extended,
-    /// Parsed once per connection.
+    /// Each connection parses a statement once, at its first use.
     #[default]
     Prepared,
+}
+
+impl Protocol {
+    /// Every one.
+    pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
+
+    /// Its name: `simple`, `extended` or `prepared`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Simple => "simple",
+            Protocol::Extended => "extended",
+            Protocol::Prepared => "prepared",
+        }
+    }
 }
 
 /// A workload: schema, initial data, weighted scripts, client settings.

@@ -1,17 +1,17 @@
 //! An experiment while it goes on: lines on standard error, and on a terminal a line
 //! that is rewritten within a run.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use walwright_diagnose::experiment::{Look, Outlook, Prospect};
 use walwright_lab::Progress;
 use walwright_lab::experiment::{Estimate, Notice, Watcher};
 use walwright_report::format;
 
-/// Time between rewrites of the line within a run.
-const EVERY: Duration = Duration::from_millis(500);
+use crate::show::lines::{ProgressLines, stage};
+
 /// Time between lines within a run where nothing can be rewritten.
 const EVERY_LINE: Duration = Duration::from_secs(30);
 
@@ -24,13 +24,9 @@ pub struct Lines {
 }
 
 struct Inner {
-    began: Instant,
-    terminal: bool,
-    last: Instant,
+    lines: ProgressLines,
     /// Which run it is: `run 4 of 18, block 1 of 6, large WAL`.
     run: String,
-    /// Whether a rewritten line stands there.
-    rewritten: bool,
     /// Runs done and planned.
     runs: (usize, usize),
 }
@@ -38,16 +34,8 @@ struct Inner {
 impl Lines {
     /// Nothing printed yet.
     pub fn new() -> Lines {
-        Lines {
-            inner: Mutex::new(Inner {
-                began: Instant::now(),
-                terminal: std::io::stderr().is_terminal(),
-                last: Instant::now(),
-                run: String::new(),
-                rewritten: false,
-                runs: (0, 0),
-            }),
-        }
+        let inner = Inner { lines: ProgressLines::new(), run: String::new(), runs: (0, 0) };
+        Lines { inner: Mutex::new(inner) }
     }
 }
 
@@ -55,12 +43,12 @@ impl Watcher for Lines {
     fn notice(&self, notice: Notice<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            Notice::Estimate(of) => inner.text(&estimate_text(of)),
+            Notice::Estimate(of) => inner.lines.text(&estimate_text(of)),
             Notice::Loading { arm } => inner.run = format!("data of {arm}"),
             Notice::Begins { run, of, block, blocks, arm } => {
                 inner.run = format!("run {run} of {of}, block {block} of {blocks}, {arm}");
                 inner.runs = (run - 1, of);
-                inner.last = Instant::now();
+                inner.lines.wait();
             }
             Notice::Run(progress) => inner.progress(progress),
             Notice::Done { arm: _, metric, value, left } => {
@@ -68,20 +56,19 @@ impl Watcher for Lines {
                     || format::NOT_OBSERVABLE.to_owned(),
                     |value| walwright_report::metric_value(metric.unit, value),
                 );
-                let run = inner.run.clone();
-                let left = about(left);
-                inner.line(&format!("{run}: {} {value}; {left} left", metric.name));
+                let text = format!("{}: {} {value}; {} left", inner.run, metric.name, about(left));
+                inner.lines.line(&text);
             }
             Notice::Again { arm, why } => {
-                inner.line(&format!("{arm}: the run failed and is tried again: {why}"));
+                inner.lines.line(&format!("{arm}: the run failed and is tried again: {why}"));
             }
             Notice::GivenUp { arm, why } => {
-                inner.line(&format!("{arm} is given up, all others go on: {why}"));
+                inner.lines.line(&format!("{arm} is given up, all others go on: {why}"));
             }
             Notice::Block { done, of, negligible, arms } => {
                 inner.block(done, of, negligible, arms);
             }
-            Notice::Look(look) => inner.line(match look {
+            Notice::Look(look) => inner.lines.line(match look {
                 Look::Clear => "look: every arm is clear, so it ends here",
                 Look::Hopeless => {
                     "look: what is open will stay open with the blocks planned, so it ends here"
@@ -93,59 +80,19 @@ impl Watcher for Lines {
 }
 
 impl Inner {
-    fn line(&mut self, text: &str) {
-        self.clear();
-        let at = self.began.elapsed().as_secs_f64();
-        let _ = writeln!(std::io::stderr(), "[{at:6.0} s] {text}");
-        self.last = Instant::now();
-    }
-
-    fn text(&mut self, text: &str) {
-        self.clear();
-        let _ = write!(std::io::stderr(), "{text}");
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.rewritten) {
-            // Back to the first column, and erase what stands there.
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
-
     /// Within a run: what it is at.
     fn progress(&mut self, progress: &Progress<'_>) {
-        let now = match progress {
-            Progress::Phase(name) => name.name().to_owned(),
-            Progress::Step(text) => (*text).to_owned(),
-            Progress::Rows { done, total } => {
-                format!("{} of {} rows", format::count(*done), format::count(*total))
+        let now = stage(progress, |measured, wanted| match measured.is_zero() {
+            true => "warming up".to_owned(),
+            false => {
+                format!("measured {:.0} of {:.0} s", measured.as_secs_f64(), wanted.as_secs_f64())
             }
-            Progress::Interval { interval, measured, wanted } => {
-                let seconds = interval.length.as_secs_f64().max(1e-3);
-                let rate = walwright_diagnose::transactions(interval) as f64 / seconds;
-                match measured.is_zero() {
-                    true => format!("warming up, {}", format::rate(rate)),
-                    false => format!(
-                        "measured {:.0} of {:.0} s, {}",
-                        measured.as_secs_f64(),
-                        wanted.as_secs_f64(),
-                        format::rate(rate)
-                    ),
-                }
-            }
-            _ => return,
-        };
-        if self.terminal && self.last.elapsed() >= EVERY {
-            let text = format!("{} {}: {now}", bar(self.runs), self.run);
-            let width = crate::show::terminal_width().saturating_sub(1);
-            let text: String = text.chars().filter(|c| !c.is_control()).take(width).collect();
-            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
-            let _ = std::io::stderr().flush();
-            self.rewritten = true;
-            self.last = Instant::now();
-        } else if !self.terminal && self.last.elapsed() >= EVERY_LINE {
-            let run = self.run.clone();
-            self.line(&format!("{run}: {now}"));
+        });
+        let Some(now) = now else { return };
+        if self.lines.may_rewrite() {
+            self.lines.rewrite(&format!("{} {}: {now}", bar(self.runs), self.run));
+        } else if self.lines.line_is_due(EVERY_LINE) {
+            self.lines.line(&format!("{}: {now}", self.run));
         }
     }
 
@@ -157,7 +104,7 @@ impl Inner {
         negligible: f64,
         arms: &[(String, Option<Outlook>)],
     ) {
-        self.line(&format!("block {done} of {of} is done"));
+        self.lines.line(&format!("block {done} of {of} is done"));
         for (name, outlook) in arms {
             let Some(outlook) = outlook else { continue };
             let percent = |share: f64| format!("{:+.1}", share * 100.0).replace('-', "−");

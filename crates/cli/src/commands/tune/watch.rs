@@ -1,15 +1,13 @@
 //! A tune while it goes on: a line for each measurement, on standard error.
 
-use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use walwright_lab::Progress;
 use walwright_lab::tune::{TuneNotice, TuneWatcher, change};
 use walwright_report::format;
 
-/// Time between rewrites of the line within a measurement.
-const EVERY: Duration = Duration::from_millis(500);
+use crate::show::lines::{ProgressLines, stage};
+
 /// Changes named in a line; more are counted.
 const NAMED: usize = 3;
 
@@ -19,27 +17,15 @@ pub struct Lines {
 }
 
 struct Inner {
-    began: Instant,
-    terminal: bool,
-    last: Instant,
+    lines: ProgressLines,
     /// What is measured: ` 4 of 60  search: commit_delay = 0`.
     what: String,
-    /// Whether a line that is rewritten stands there.
-    rewritten: bool,
 }
 
 impl Lines {
     /// Nothing printed yet.
     pub fn new() -> Lines {
-        Lines {
-            inner: Mutex::new(Inner {
-                began: Instant::now(),
-                terminal: std::io::stderr().is_terminal(),
-                last: Instant::now(),
-                what: String::new(),
-                rewritten: false,
-            }),
-        }
+        Lines { inner: Mutex::new(Inner { lines: ProgressLines::new(), what: String::new() }) }
     }
 }
 
@@ -50,13 +36,13 @@ impl TuneWatcher for Lines {
             TuneNotice::Begins { id, runs: (search, confirm), done, left } => {
                 let so_far =
                     if done > 0 { format!(", {done} of them done") } else { String::new() };
-                inner.line(&format!(
+                inner.lines.line(&format!(
                     "tune {id}: {search} measurements{so_far}, up to {confirm} more to confirm; about {}",
                     format::length(left)
                 ));
             }
-            TuneNotice::Stage(text) => inner.line(&format!("── {text}")),
-            TuneNotice::Said(text) => inner.line(&format!("   {text}")),
+            TuneNotice::Stage(text) => inner.lines.line(&format!("── {text}")),
+            TuneNotice::Said(text) => inner.lines.line(&format!("   {text}")),
             TuneNotice::Measuring { run, why, changes } => {
                 let number =
                     run.map_or("   ".to_owned(), |(run, of)| format!("{run:>3} of {of}  "));
@@ -76,7 +62,7 @@ impl TuneWatcher for Lines {
                     true => String::new(),
                     false => format!("; about {} left", format::length(left)),
                 };
-                inner.line(&format!("{what}: {value}{relative}{left}"));
+                inner.lines.line(&format!("{what}: {value}{relative}{left}"));
             }
         }
     }
@@ -93,49 +79,16 @@ fn named(changes: &[String]) -> String {
 }
 
 impl Inner {
-    fn line(&mut self, text: &str) {
-        self.clear();
-        let at = self.began.elapsed().as_secs_f64();
-        let _ = writeln!(std::io::stderr(), "[{at:6.0} s] {text}");
-        self.last = Instant::now();
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.rewritten) {
-            // Back to the first column, and erase what stands there.
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
-
     /// Within a measurement: what it is at.
     fn progress(&mut self, progress: &Progress<'_>) {
-        if !self.terminal || self.last.elapsed() < EVERY {
+        if !self.lines.may_rewrite() {
             return;
         }
-        let now = match progress {
-            Progress::Phase(name) => name.name().to_owned(),
-            Progress::Step(text) => (*text).to_owned(),
-            Progress::Rows { done, total } => {
-                format!("{} of {} rows", format::count(*done), format::count(*total))
-            }
-            Progress::Interval { interval, measured, wanted } => {
-                let seconds = interval.length.as_secs_f64().max(1e-3);
-                let rate = walwright_diagnose::transactions(interval) as f64 / seconds;
-                format!(
-                    "{:.0} of {:.0} s, {}",
-                    measured.as_secs_f64(),
-                    wanted.as_secs_f64(),
-                    format::rate(rate)
-                )
-            }
-            _ => return,
-        };
-        self.clear();
-        let width = crate::show::terminal_width().saturating_sub(1);
-        let text: String = format!("{}  {now}", self.what).chars().take(width).collect();
-        let _ = write!(std::io::stderr(), "{text}");
-        let _ = std::io::stderr().flush();
-        self.rewritten = true;
-        self.last = Instant::now();
+        let now = stage(progress, |measured, wanted| {
+            format!("{:.0} of {:.0} s", measured.as_secs_f64(), wanted.as_secs_f64())
+        });
+        if let Some(now) = now {
+            self.lines.rewrite(&format!("{}  {now}", self.what));
+        }
     }
 }

@@ -1,0 +1,113 @@
+//! Progress of long work of many runs: lines with their time on standard error, and on a
+//! terminal a line below them that is rewritten within a run.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use walwright_lab::Progress;
+use walwright_report::format;
+
+/// Time between rewrites of the line within a run.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// What stands on standard error so far.
+pub struct ProgressLines {
+    began: Instant,
+    /// Whether a line can be rewritten.
+    terminal: bool,
+    /// When the last line was written or rewritten.
+    last: Instant,
+    /// Whether a rewritten line stands there.
+    rewritten: bool,
+}
+
+impl ProgressLines {
+    /// Nothing printed yet.
+    pub fn new() -> ProgressLines {
+        let now = Instant::now();
+        ProgressLines {
+            began: now,
+            terminal: std::io::stderr().is_terminal(),
+            last: now,
+            rewritten: false,
+        }
+    }
+
+    /// A line that stays, after the seconds since the work began.
+    pub fn line(&mut self, text: &str) {
+        self.clear();
+        let at = self.began.elapsed().as_secs_f64();
+        let _ = writeln!(std::io::stderr(), "[{at:6.0} s] {text}");
+        self.wait();
+    }
+
+    /// Text as it is, with its own line ends.
+    pub fn text(&mut self, text: &str) {
+        self.clear();
+        let _ = write!(std::io::stderr(), "{text}");
+    }
+
+    /// Counts the time to the next line within a run from now.
+    pub fn wait(&mut self) {
+        self.last = Instant::now();
+    }
+
+    /// Whether the rewritten line may say something new.
+    pub fn may_rewrite(&self) -> bool {
+        self.terminal && self.last.elapsed() >= EVERY
+    }
+
+    /// Whether a line is due where nothing can be rewritten, and none came for `every`.
+    pub fn line_is_due(&self, every: Duration) -> bool {
+        !self.terminal && self.last.elapsed() >= every
+    }
+
+    /// Puts `text` in place of the rewritten line.
+    pub fn rewrite(&mut self, text: &str) {
+        rewrite(text);
+        self.rewritten = true;
+        self.wait();
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.rewritten) {
+            erase();
+        }
+    }
+}
+
+/// Puts as much of `text` as a line of the terminal holds in place of what stands there.
+pub fn rewrite(text: &str) {
+    erase();
+    let width = super::terminal_width().saturating_sub(1);
+    let text: String = text.chars().filter(|c| !c.is_control()).take(width).collect();
+    let mut to = std::io::stderr();
+    // Nobody to show it to is no reason to stop what is shown.
+    let _ = write!(to, "{text}").and_then(|()| to.flush());
+}
+
+/// Goes back to the first column, and erases what stands there.
+pub fn erase() {
+    let _ = write!(std::io::stderr(), "\r\x1b[K");
+}
+
+/// What a run is at, in few words; `None` for what needs none. `load` says how far the load
+/// is, from the settled part of it so far and wanted.
+pub fn stage(
+    progress: &Progress<'_>,
+    load: impl FnOnce(Duration, Duration) -> String,
+) -> Option<String> {
+    match progress {
+        Progress::Phase(name) => Some(name.name().to_owned()),
+        Progress::Step(text) => Some((*text).to_owned()),
+        Progress::Rows { done, total } => {
+            Some(format!("{} of {} rows", format::count(*done), format::count(*total)))
+        }
+        Progress::Interval { interval, measured, wanted } => {
+            let seconds = interval.length.as_secs_f64().max(1e-3);
+            let rate = walwright_diagnose::transactions(interval) as f64 / seconds;
+            Some(format!("{}, {}", load(*measured, *wanted), format::rate(rate)))
+        }
+        _ => None,
+    }
+}
