@@ -1,5 +1,6 @@
 //! walwright as a contender, driven as a person drives it: by its command.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -65,6 +66,23 @@ impl Walwright {
         let (printed, _) = run_measured(self.command().arg("--json").args(arguments))?;
         serde_json::from_str(&printed)
             .with_context(|| format!("walwright printed no JSON:\n{printed}"))
+    }
+
+    /// The runs of its lab by label; of several with one label the last.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn labelled_runs(&self) -> anyhow::Result<HashMap<String, String>> {
+        let runs = self.printed_json(&["runs"])?;
+        let mut found: Vec<(String, String)> = runs
+            .as_array()
+            .context("no list of runs")?
+            .iter()
+            .filter_map(|run| Some((run["label"].as_str()?.into(), run["id"].as_str()?.into())))
+            .collect();
+        // Names begin with the time.
+        found.sort_by(|a, b| a.1.cmp(&b.1));
+        Ok(found.into_iter().collect())
     }
 
     /// Runs `tpcb` on the server of `bed` on one driver thread, all of `length` measured.

@@ -23,12 +23,16 @@ struct Cli {
     /// postgresqltuner, a program of the Debian package of that name.
     #[arg(long, default_value = "postgresqltuner")]
     postgresqltuner: PathBuf,
+    /// Run nothing: ask about the runs that `planted-faults --lab` kept. Tools that want a
+    /// server are not asked.
+    #[arg(long, value_name = "DIR")]
+    lab: Option<PathBuf>,
     /// Figures as JSON on standard output.
     #[arg(long)]
     json: bool,
 }
 
-/// What one tool says to both sides of a scenario; `None` where it is not installed.
+/// What one tool says to both sides of a scenario; `None` where it was not asked.
 type Said = Option<[Vec<String>; 2]>;
 
 /// A tool: its name, and what it said.
@@ -43,15 +47,31 @@ struct Outcome {
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let walwright = Walwright::find()?;
+    let mut walwright = Walwright::find()?;
+    let kept = match cli.lab {
+        Some(lab) => {
+            walwright = walwright.in_lab(lab);
+            Some(walwright.labelled_runs()?)
+        }
+        None => None,
+    };
     let rules = Rules::read(&cli.rules)?;
     let faults = Fault::chosen(&cli.faults, &cli.only)?;
     let total = faults.len();
     let mut outcomes = Vec::with_capacity(total);
     for (number, fault) in faults.into_iter().enumerate() {
         eprintln!("{} of {total}: {} {}", number + 1, fault.diagnosis, fault.name);
-        let planted = ask(&walwright, &rules, &cli.postgresqltuner, &fault, &fault.planted)?;
-        let control = ask(&walwright, &rules, &cli.postgresqltuner, &fault, &fault.control)?;
+        let ask = |side: &Side, name: &str| -> anyhow::Result<Answers> {
+            let Some(kept) = &kept else {
+                return ask(&walwright, &rules, &cli.postgresqltuner, &fault, side);
+            };
+            let label = format!("{} {name}", fault.name);
+            let id = kept.get(&label).with_context(|| format!("no run `{label}`"))?;
+            let record = walwright.printed_json(&["export", id])?;
+            Ok(Answers { tuner: None, rules: rules.advice(&record)? })
+        };
+        let planted = ask(&fault.planted, "planted")?;
+        let control = ask(&fault.control, "control")?;
         outcomes.push(Outcome {
             tuner: planted.tuner.zip(control.tuner).map(|(planted, control)| [planted, control]),
             rules: Some([planted.rules, control.rules]),
@@ -143,7 +163,7 @@ fn shell(command: &str) -> anyhow::Result<bool> {
 /// Advice to the planted side, what of it names the cause, and whether the control hears
 /// the same.
 fn told(said: &Said, words: &[String]) -> (String, Value) {
-    let Some([planted, control]) = said else { return ("not installed".to_owned(), Value::Null) };
+    let Some([planted, control]) = said else { return ("not asked".to_owned(), Value::Null) };
     let named = mention(planted, words);
     let also = named.is_some_and(|_| mention(control, words).is_some());
     let verdict = match (named, also) {
@@ -191,7 +211,7 @@ fn report(outcomes: &[Outcome]) -> Report {
             counts.count()
         };
         let shown = match asked.len() {
-            0 => "not installed".to_owned(),
+            0 => "not asked".to_owned(),
             all => format!(
                 "{} of {all}, and {} of them to the planted side alone",
                 named(true),

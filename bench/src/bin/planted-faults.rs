@@ -64,7 +64,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(lab) = cli.lab {
         walwright = walwright.in_lab(lab);
     }
-    let exam = Exam { kept: cli.again.then(|| kept(&walwright)).transpose()?, walwright };
+    let exam = Exam { kept: cli.again.then(|| walwright.labelled_runs()).transpose()?, walwright };
     let faults = Fault::chosen(&cli.faults, &cli.only)?;
     let total = faults.len();
     let mut outcomes = Vec::with_capacity(total);
@@ -80,20 +80,6 @@ fn main() -> anyhow::Result<ExitCode> {
         outcomes.push(outcome);
     }
     Ok(report(&outcomes).print(cli.json))
-}
-
-/// The sides of scenarios in the lab, by label; of several the last.
-fn kept(walwright: &Walwright) -> anyhow::Result<HashMap<String, String>> {
-    let runs = walwright.printed_json(&["runs"])?;
-    let mut found: Vec<(String, String)> = runs
-        .as_array()
-        .context("no list of runs")?
-        .iter()
-        .filter_map(|run| Some((run["label"].as_str()?.into(), run["id"].as_str()?.into())))
-        .collect();
-    // Names begin with the time.
-    found.sort_by(|a, b| a.1.cmp(&b.1));
-    Ok(found.into_iter().collect())
 }
 
 /// How a side is examined: run, or looked up.
