@@ -91,6 +91,16 @@ pub(super) fn shown(plan: &CommandPlan) -> String {
     plan.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+/// The name of the program that makes the load: behind `env`, what env starts.
+pub(super) fn name_of_load(plan: &CommandPlan) -> String {
+    let words: Vec<String> = plan.words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let name = |word: &String| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let by_env = words.first().is_some_and(|word| name(word) == "env");
+    let of_env = |word: &&String| by_env && (word.starts_with('-') || word.contains('='));
+    let started = words.iter().skip(usize::from(by_env)).find(|word| !of_env(word));
+    started.or(words.first()).map(name).unwrap_or_default()
+}
+
 /// That the program is there, so that nothing is recorded of a mistyped one.
 pub(super) fn find_program(plan: &CommandPlan) -> Result<PathBuf, RecordError> {
     let program = plan.words.first().map_or(OsStr::new(""), |word| word.as_os_str());
@@ -115,6 +125,17 @@ mod tests {
 
     fn plan(program: &str) -> CommandPlan {
         CommandPlan { words: vec![program.into()], guard: Vec::new(), keep_out_clear: false }
+    }
+
+    #[test]
+    fn a_load_has_the_name_of_what_makes_it() {
+        let name = |words: &[&str]| {
+            let words = words.iter().map(Into::into).collect();
+            name_of_load(&CommandPlan { words, ..plan("") })
+        };
+        assert_eq!(name(&["/usr/bin/pgbench", "-T", "60"]), "pgbench");
+        assert_eq!(name(&["env", "-i", "PGHOST=/a/b", "bin/pgbench", "-D", "a=1"]), "pgbench");
+        assert_eq!(name(&["env"]), "env");
     }
 
     #[test]

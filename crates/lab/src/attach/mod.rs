@@ -117,9 +117,7 @@ fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
         workload: match &plan.until {
             Until::Elapsed(_) => "observed load".to_owned(),
             Until::CommandEnds(command) => {
-                let program = child::shown(command);
-                let name = program.rsplit('/').next().unwrap_or(&program);
-                format!("load of {name}")
+                format!("load of {}", child::name_of_load(command))
             }
         },
         target: params.address(),
