@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::json;
 use walwright_diagnose::{Finding, findings};
-use walwright_lab::experiment::{self, Choices, Length};
+use walwright_lab::experiment::{self, Choices, Length, Visit};
 use walwright_lab::{Lab, RunPlan};
 use walwright_record::Record;
 
@@ -37,6 +37,7 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
         blocks: None,
         consent: Vec::new(),
         command: command_line::command_line(),
+        visit: Visit::default(),
     };
     experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
 }

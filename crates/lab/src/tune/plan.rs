@@ -140,6 +140,7 @@ impl TunePlan {
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
             command: self.command.clone(),
+            server: None,
         }
     }
 
