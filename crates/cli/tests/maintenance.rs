@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use common::{Host, PASSWORD, Place, finish, install, signal, until};
+use common::{Host, PASSWORD, Place, finish, install, signal, until, until_said};
 use walwright_server::{Cluster, ClusterSpec, ConnectParams, Major, Places, RunningCluster};
 
 const TUNER: &str = "quiet-Marmalade-31";
@@ -166,6 +166,70 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert!(!sets.contains(TUNER) && !sets.contains(PASSWORD));
     place.run(&["config", "rollback", "--dsn", &dsn]).code(0);
     assert_eq!(host.ask("app", STATE), before, "nothing is left to undo");
+}
+
+#[test]
+fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
+    let (place, host) = (Place::new(), host());
+    for setting in ["commit_delay = 5000", "commit_siblings = 0"] {
+        host.execute("postgres", &format!("ALTER SYSTEM SET {setting}"));
+    }
+    host.execute("postgres", "SELECT pg_reload_conf()");
+    host.execute("app", "CREATE ROLE nobody LOGIN PASSWORD 'gG7'");
+    until("it is in force", || host.ask("app", "SHOW commit_delay") == "5000");
+    let file = place.file("count.sql", SCRIPT);
+    let state = || host.ask("app", STATE);
+    let before = state();
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let tune = [
+        "tune",
+        "--file",
+        &file,
+        "--clients=2",
+        "--duration=1s",
+        "--warmup=1s",
+        "--runs=8",
+        "--seed=3",
+        "--only=commit_delay",
+        "--only=commit_siblings",
+        "--dsn",
+        &dsn,
+    ];
+    let agreed = [&tune[..], &["--maintenance"]].concat();
+    let run = |args: &[&str]| finish(as_tuner(&place, args).spawn().unwrap());
+
+    run(&tune).refuses(&["--maintenance"]);
+    run(&[&agreed[..], &["--set", "jit=off"]].concat()).code(2);
+    run(&["tune", "--maintenance"]).refuses(&["no server is named"]);
+    let nobody = host.dsn("nobody", "gG7", "app");
+    run(&["tune", "--dsn", &nobody, "--maintenance"]).refuses(&["postgresql.auto.conf"]);
+    assert_eq!((place.runs().len(), state()), (0, before.clone()));
+
+    // Killed while it measures something else than the baseline.
+    let log = place.path("log");
+    let child = spawned(as_tuner(&place, &agreed), &log);
+    until_said(&log, "  1 of 8");
+    until("a trial is run", || host.ask("app", "SHOW commit_delay") != "5000");
+    signal(child.id(), libc::SIGKILL);
+    finish(child);
+    assert_ne!(state(), before);
+    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let begun = shown["measurements"].as_u64().unwrap();
+    run(&["tune", "--resume"]).refuses(&["nothing of how that is reached is kept", "--dsn"]);
+    let resume = ["tune", "--resume", "--dsn", &dsn, "--maintenance"];
+    run(&[&resume[..], &["--init"]].concat()).refuses(&["without --init"]);
+    assert_ne!(state(), before);
+
+    let child = spawned(as_tuner(&place, &resume), &log);
+    until_said(&log, &format!("  {} of 8", begun + 2));
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(3);
+    assert_eq!(state(), before);
+    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    assert!(shown["measurements"].as_u64().unwrap() > begun, "{shown}");
+    assert!(shown["warnings"].to_string().contains("not restored"), "{shown}");
+    let kept = fs::read_to_string(place.path("lab/changes.jsonl")).unwrap();
+    assert!(!kept.contains(TUNER), "{kept}");
 }
 
 /// Somebody's server that its owner restarts when a file asks for it.

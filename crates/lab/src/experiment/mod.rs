@@ -44,6 +44,7 @@ pub use load_change::{Gaps, LoadChange, Protocol};
 pub use metric::{Metric, MetricError, metric_names};
 pub use notice::{Estimate, Notice, Unwatched, Watcher};
 pub use outcome::{delete, outcome, page_path};
+pub(crate) use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
     ArmTable, ArmWorkload, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values,

@@ -14,9 +14,7 @@ use walwright_search::{Dimension, Domain};
 use super::probe::POSITIONS;
 use super::space::{self, Surroundings};
 use super::{Dropped, TuneError, TunePlan, words};
-use crate::experiment::{
-    Configuration, ExperimentError, Guest, Permission, Postgres, Visit,
-};
+use crate::experiment::{Configuration, ExperimentError, Guest, Permission, Postgres, Visit};
 use crate::profile::{ApplyPlan, Imported, ServerView};
 use crate::{Lab, RunError, Stop};
 
