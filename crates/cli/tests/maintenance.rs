@@ -111,6 +111,7 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     let log = place.path("log");
     let child = spawned(as_tuner(&place, &["experiment", &file, "--maintenance"]), &log);
     until("the arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
+    until_said(&place.path("lab/changes.jsonl"), "\"how\":\"done\"");
     signal(child.id(), libc::SIGKILL);
     finish(child);
     assert_ne!(state(), before);
@@ -118,6 +119,12 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     let id = listed[0]["id"].as_str().unwrap().to_owned();
     let list = place.run(&["config", "rollback", "--list"]).code(0).out();
     assert!(list.contains(&id) && list.contains("commit_delay"), "{list}");
+    run(&["experiment", &file, "--new", "--maintenance"]).refuses(&[
+        &id,
+        "has not ended",
+        "config rollback",
+    ]);
+    run(&["experiment", "delete", &id]).refuses(&["left changes", "config rollback"]);
     run(&["config", "rollback", "--dsn", &dsn]).code(0);
     assert_eq!(state(), before);
 

@@ -12,7 +12,7 @@ use walwright_record::{RunId, RunState, Warning};
 use walwright_server::{Places, Snapshot};
 use walwright_workload::Workload;
 
-use super::guest::Guest;
+use super::guest::{Guest, left_by};
 use super::kernel::Kernel;
 use super::{Configuration, ExperimentError, Postgres};
 use crate::run::snapshot;
@@ -186,7 +186,10 @@ impl Bench {
             Err(_) if stop.is_requested() => return Err(ExperimentError::Stopped),
             Err(error) => return guest.wait().await.and(Err(error)),
         };
+        let started = guest.started().await;
         let finished = self.run(&whole.kernel, plan, stop, observer).await;
+        // Clients come back to a server that was away for a while; that is no measurement.
+        let stayed = started.is_some() && guest.started().await == started;
         let notes = guest.bring_back(set).await?;
         if let (Some(note), false) = (notes.first(), stop.is_requested()) {
             return Err(ExperimentError::Server(format!("not measured as it was to be: {note}")));
@@ -194,6 +197,11 @@ impl Bench {
         let failed = !matches!(&finished, Ok(finished) if finished.state == RunState::Complete);
         if failed && !stop.is_requested() {
             guest.wait().await?;
+        }
+        if !failed && !stayed {
+            let why =
+                "not measured as it was to be: the server was restarted while the run went on";
+            return Err(ExperimentError::Server(why.to_owned()));
         }
         finished
     }
@@ -376,8 +384,11 @@ impl Fnv {
 /// Removes what a bench of this name left, for an experiment that is deleted.
 ///
 /// # Errors
-/// When it cannot be removed.
-pub(crate) fn discard_named(name: &str) -> Result<(), ExperimentError> {
+/// When it cannot be removed, or somebody's server is not as it was.
+pub(crate) fn discard_named(lab: &Lab, name: &str) -> Result<(), ExperimentError> {
+    if let Some(id) = left_by(lab, name)? {
+        return Err(ExperimentError::StillChanged { name: name.to_owned(), id });
+    }
     discard(&Places::open(None)?.root().join(SNAPSHOTS).join(name))
 }
 

@@ -7,6 +7,7 @@ use walwright_record::{RunId, StoreError};
 use walwright_server::{PlacesError, SnapshotError};
 
 use crate::RunError;
+use crate::ledger::LedgerError;
 
 /// A plan that cannot be run.
 #[derive(Debug, Error)]
@@ -138,6 +139,9 @@ pub enum ExperimentError {
     /// Data cannot be put at rest.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The ledger of changes.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A value of the kernel could not be written; what was there is there.
     #[error("a value of the kernel: {0}")]
     Kernel(String),
@@ -168,6 +172,16 @@ pub enum ExperimentError {
         id: u64,
         /// Why not.
         why: String,
+    },
+    /// What a killed run changed on somebody's server stands.
+    #[error(
+        "a run of {name} that was killed has left changes on somebody's server: bring them back with `walwright config rollback {id} --dsn …`, then delete it"
+    )]
+    StillChanged {
+        /// The experiment or tune.
+        name: String,
+        /// The set in the ledger of changes.
+        id: u64,
     },
     /// Somebody's server is away, and not because of a configuration.
     #[error("the server does not accept connections: {why}; start it, then go on with --resume")]

@@ -18,13 +18,16 @@ use walwright_server::ConnectParams;
 use super::permission::Permission;
 use super::visit::{Maintenance, OnServer};
 use super::{Configuration, ExperimentError};
-use crate::ledger::{Change, Intent, Ledger, ServerIdentity, State};
+use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, ServerIdentity, State};
 use crate::profile::{
-    ApplyError, ApplyPlan, NotApplied, Restart, ServerView, make_changes, reconnect, restart_now,
-    undo_changes, unfinished,
+    ApplyError, ApplyPlan, NotApplied, Restart, ServerView, is_same_server, make_changes,
+    reconnect, restart_now, undo_changes, unfinished,
 };
 use crate::run::fill;
 use crate::{Lab, Observer, RunError, RunPlan, Stop, TargetPlan, Window};
+
+/// What the purpose of a run's set in the ledger ends with.
+const PURPOSE: &str = "on somebody's server";
 
 /// A server that one bench works on.
 pub(crate) struct Guest {
@@ -73,7 +76,7 @@ impl Guest {
             identity: view.identity.clone(),
             local: view.scope.local,
             ledger: Ledger::of(lab),
-            purpose: format!("one run of {name} on somebody's server"),
+            purpose: purpose(name),
             restarts: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
         };
@@ -129,6 +132,7 @@ impl Guest {
         }
         let intent = self.intent(whole).await?;
         unfinished(&self.ledger, &intent).map_err(|error| refused(&error.to_string()))?;
+        self.alone()?;
         if let Some(change) = intent.changes.iter().find(|change| takes_restart(change)) {
             if !self.can_restart() {
                 return Err(refused(&format!(
@@ -147,6 +151,27 @@ impl Guest {
         match names.into_iter().find_map(|name| permission.missing(name)) {
             Some(why) => Err(refused(&why)),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses to build on what a run of another bench has changed: it goes on just now, or
+    /// was killed, and nothing is known of it but that.
+    fn alone(&self) -> Result<(), ExperimentError> {
+        let sets = self.ledger.sets().map_err(|error| refused(&error.to_string()))?;
+        let another = sets.iter().find(|set| {
+            let here =
+                set.intent.server.as_ref().map(|server| is_same_server(server, &self.identity));
+            set.state == State::Done
+                && set.intent.purpose.ends_with(PURPOSE)
+                && set.intent.purpose != self.purpose
+                && here == Some(true)
+        });
+        match another {
+            None => Ok(()),
+            Some(set) => Err(refused(&format!(
+                "{} has changed it and has not ended: wait for it or go on with it, or undo that with walwright config rollback {}",
+                set.intent.purpose, set.id
+            ))),
         }
     }
 
@@ -320,6 +345,13 @@ impl Guest {
         Ok(())
     }
 
+    /// When the server was started; `None` where it cannot be asked.
+    pub(super) async fn started(&self) -> Option<String> {
+        let client = walwright_server::connect(&self.params).await.ok()?;
+        let started = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text";
+        client.query_one(started, &[]).await.ok()?.get(0)
+    }
+
     /// Waits until the server accepts connections, after a run that failed.
     ///
     /// # Errors
@@ -335,6 +367,23 @@ impl Guest {
             None => Restart::Never,
         }
     }
+}
+
+/// What the sets of the bench called `name` are for.
+fn purpose(name: &str) -> String {
+    format!("one run of {name} {PURPOSE}")
+}
+
+/// The set of changes that a killed run of the bench called `name` left on somebody's
+/// server.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub(crate) fn left_by(lab: &Lab, name: &str) -> Result<Option<u64>, LedgerError> {
+    let purpose = purpose(name);
+    let sets = Ledger::of(lab).sets()?;
+    let stands = |set: &ChangeSet| set.state == State::Done || set.is_cut_short();
+    Ok(sets.iter().find(|set| set.intent.purpose == purpose && stands(set)).map(|set| set.id))
 }
 
 fn takes_restart(change: &Change) -> bool {

@@ -351,7 +351,7 @@ pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
 pub fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
     let header = folder::find(lab, name)?;
     let held = folder::Folder::open(lab, &header.id)?;
-    super::bench::discard_named(&header.id)?;
+    super::bench::discard_named(lab, &header.id)?;
     let path = folder::path(lab, &header.id);
     std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;
     drop(held);

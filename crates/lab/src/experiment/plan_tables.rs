@@ -70,8 +70,8 @@ impl Ddl {
 /// Statements, and what undoes those that have it.
 pub(super) fn statements(of: &[Ddl]) -> (Vec<String>, BTreeMap<String, String>) {
     let undo = |ddl: &Ddl| match ddl {
-        Ddl::Statement(_) => None,
-        Ddl::Undoable { sql, undo } => Some((sql.clone(), undo.clone())),
+        Ddl::Undoable { sql, undo } if !undo.trim().is_empty() => Some((sql.clone(), undo.clone())),
+        _ => None,
     };
     (of.iter().map(|ddl| ddl.sql().to_owned()).collect(), of.iter().filter_map(undo).collect())
 }

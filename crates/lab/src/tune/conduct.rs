@@ -83,7 +83,7 @@ pub async fn delete(lab: &Lab, name: &str) -> Result<String, TuneError> {
     let id = folder::find(lab, name)?;
     let folder = Folder::open(lab, &id)?;
     for name in [bench_name(&id), confirming_name(&id)] {
-        crate::experiment::discard_named(&name)?;
+        crate::experiment::discard_named(lab, &name)?;
     }
     folder.remove()?;
     Ok(id)

@@ -116,11 +116,11 @@ pub fn crash(state: &TuneState) -> Option<String> {
     match (&state.plan.server, audit) {
         (None, audit) => audit,
         (Some(_), None) if state.confirmation.pairs() == 0 => None,
-        (Some(_), None) => Some(
-            "The server was not killed to see what a crash loses, as it is somebody's".to_owned(),
-        ),
+        (Some(_), None) => {
+            Some("What a crash loses was not looked at: the server is somebody's".to_owned())
+        }
         (Some(_), Some(told)) => Some(format!(
-            "The server itself was not killed, as it is somebody's. A cluster of our own, of the same major version and with these settings, was. {told}"
+            "The server is somebody's and was not killed; in its place, a cluster of our own of the same major version with these settings. {told}"
         )),
     }
 }
