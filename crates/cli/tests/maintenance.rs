@@ -138,6 +138,8 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert_ne!(state(), before);
     // Stopped by its user it brings back all by itself.
     let child = spawned(as_tuner(&place, &resume), &log);
+    // Told once what was left is brought back.
+    until_said(&log, "runs of about");
     until("the arm is run", || host.ask("app", "SELECT to_regclass('extra')::text") == "extra");
     signal(child.id(), libc::SIGINT);
     finish(child).code(3);
