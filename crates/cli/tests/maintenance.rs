@@ -40,7 +40,7 @@ fn host() -> Host {
     host.execute(
         "app",
         &format!(
-            "CREATE ROLE tuner LOGIN PASSWORD '{TUNER}'; GRANT pg_monitor, pg_read_server_files TO tuner;
+            "CREATE ROLE tuner LOGIN PASSWORD '{TUNER}'; GRANT pg_monitor TO tuner;
              GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_reload_conf() TO tuner;
              GRANT ALTER SYSTEM ON PARAMETER commit_delay, commit_siblings, wal_writer_delay TO tuner;
              CREATE TABLE counter (id int PRIMARY KEY, n bigint);
@@ -121,7 +121,7 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert!(list.contains(&id) && list.contains("commit_delay"), "{list}");
     run(&["experiment", &file, "--new", "--maintenance"]).refuses(&[
         &id,
-        "has not ended",
+        "has left it changed",
         "config rollback",
     ]);
     run(&["experiment", "delete", &id]).refuses(&["left changes", "config rollback"]);
@@ -344,12 +344,23 @@ fn what_takes_a_restart_has_one_and_every_run_begins_alike() {
     let dsn = owned.dsn();
     let arm = "[[arm]]\nname = \"more\"\nsettings = { shared_buffers = \"160MB\" }\n";
     let file = place.file("plan.toml", &plan(1, arm));
-    let experiment = |restart: &str| {
+    let command = |restart: &str| {
         let args = ["experiment", &file, "--new", "--dsn", &dsn, "--maintenance", "--json"];
-        place.run(&[&args[..], &["--restart-command", restart]].concat())
+        place.command(&[&args[..], &["--restart-command", restart]].concat())
     };
-    let failed = experiment("exit 7");
-    failed.code(1).says(&["the restart command failed", "exit status: 7"]);
+    let experiment = |restart: &str| finish(command(restart).spawn().unwrap());
+    // While it restarts the server, no other may work on that. Then the restart fails.
+    let (holding, go) = (owned.place.path().join("holding"), owned.place.path().join("go"));
+    let slow = format!(
+        ": > {}; while [ ! -e {} ]; do sleep 0.02; done; exit 7",
+        holding.display(),
+        go.display()
+    );
+    let child = command(&slow).spawn().unwrap();
+    until("it restarts the server", || holding.exists());
+    experiment("true").code(1).says(&["works on it"]);
+    fs::write(&go, "").unwrap();
+    finish(child).code(1).says(&["the restart command failed", "exit status: 7"]);
     assert_eq!(owned.ask(STATE), before);
 
     let outcome = experiment(&owned.restart()).code(0).json();

@@ -203,7 +203,13 @@ impl Bench {
                 "not measured as it was to be: the server was restarted while the run went on";
             return Err(ExperimentError::Server(why.to_owned()));
         }
-        finished
+        match finished {
+            // Whoever ended it, its user did not: it is tried again.
+            Err(ExperimentError::Run(error)) if error.is_interruption() && !stop.is_requested() => {
+                Err(ExperimentError::Server(error.to_string()))
+            }
+            finished => finished,
+        }
     }
 
     fn read(&self, finished: &Finished, stop: &Stop) -> Result<Measured, ExperimentError> {

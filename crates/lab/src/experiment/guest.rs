@@ -7,7 +7,7 @@
 //! The data stay as they are, unless the workload's tables are filled before every run.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +28,8 @@ use crate::{Lab, Observer, RunError, RunPlan, Stop, TargetPlan, Window};
 
 /// What the purpose of a run's set in the ledger ends with.
 const PURPOSE: &str = "on somebody's server";
+/// Directory of the lab that holds a file for each server that is worked on.
+const IN_USE: &str = "servers";
 
 /// A server that one bench works on.
 pub(crate) struct Guest {
@@ -44,6 +46,9 @@ pub(crate) struct Guest {
     restarts: AtomicBool,
     /// Whether the server has been restarted since the last run.
     fresh: AtomicBool,
+    /// Held as long as this process works on the server: two would change each other's
+    /// settings.
+    _alone: File,
 }
 
 impl fmt::Debug for Guest {
@@ -79,6 +84,7 @@ impl Guest {
             purpose: purpose(name),
             restarts: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
+            _alone: hold(lab, &view.identity)?,
         };
         Ok((guest, view))
     }
@@ -121,7 +127,7 @@ impl Guest {
     ///
     /// # Errors
     /// With the first thing that stands in the way.
-    pub(super) async fn check(&self, whole: &Configuration) -> Result<(), ExperimentError> {
+    pub(crate) async fn check(&self, whole: &Configuration) -> Result<(), ExperimentError> {
         if !self.maintenance.init && !(whole.options.is_empty() && whole.define.is_empty()) {
             return Err(refused(
                 "options and variables of the workload shape its data, which are there already: --init fills its tables before every run",
@@ -132,7 +138,7 @@ impl Guest {
         }
         let intent = self.intent(whole).await?;
         unfinished(&self.ledger, &intent).map_err(|error| refused(&error.to_string()))?;
-        self.alone()?;
+        self.unchanged()?;
         if let Some(change) = intent.changes.iter().find(|change| takes_restart(change)) {
             if !self.can_restart() {
                 return Err(refused(&format!(
@@ -154,9 +160,8 @@ impl Guest {
         }
     }
 
-    /// Refuses to build on what a run of another bench has changed: it goes on just now, or
-    /// was killed, and nothing is known of it but that.
-    fn alone(&self) -> Result<(), ExperimentError> {
+    /// Refuses to build on what a killed run of another bench has changed.
+    fn unchanged(&self) -> Result<(), ExperimentError> {
         let sets = self.ledger.sets().map_err(|error| refused(&error.to_string()))?;
         let another = sets.iter().find(|set| {
             let here =
@@ -169,7 +174,7 @@ impl Guest {
         match another {
             None => Ok(()),
             Some(set) => Err(refused(&format!(
-                "{} has changed it and has not ended: wait for it or go on with it, or undo that with walwright config rollback {}",
+                "{} was killed and has left it changed: go on with that, or undo it with walwright config rollback {}",
                 set.intent.purpose, set.id
             ))),
         }
@@ -342,6 +347,8 @@ impl Guest {
                 }
             }
         }
+        // It may have been killed before its restart.
+        self.fresh.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -366,6 +373,25 @@ impl Guest {
             Some(command) => Restart::Command(command.clone()),
             None => Restart::Never,
         }
+    }
+}
+
+/// Takes a server for this process, among all that work in this lab.
+fn hold(lab: &Lab, server: &ServerIdentity) -> Result<File, ExperimentError> {
+    let name = server.system_identifier.as_ref().unwrap_or(&server.address);
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    let directory = lab.directory().join(IN_USE);
+    fs::create_dir_all(&directory).map_err(ExperimentError::file("create", &directory))?;
+    let path = directory.join(name);
+    let opened = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = opened.map_err(ExperimentError::file("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(refused("another experiment or tune of this lab works on it: wait for it"))
+        }
+        Err(TryLockError::Error(error)) => Err(ExperimentError::file("lock", &path)(error)),
     }
 }
 

@@ -188,7 +188,7 @@ async fn settings(
     };
     is_the_server(intent, &client, params).await?;
     let auto = auto_conf(&client).await.ok_or(
-        "postgresql.auto.conf cannot be read: it takes a superuser or pg_read_server_files",
+        "postgresql.auto.conf cannot be read: it takes a superuser or EXECUTE on pg_read_file(text)",
     )?;
     let mut restarts = false;
     for change in intent.changes.iter().rev() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use walwright_catalog::{DurabilityClass, Entry, Parameter, Profile};
+use walwright_catalog::{DurabilityClass, Entry, Parameter, Profile, parameter};
 use walwright_diagnose::Machine;
 use walwright_search::{Dimension, Domain};
 
@@ -41,13 +41,15 @@ pub(super) async fn meet(
         ));
     }
     let (guest, view) = Guest::visit(lab, &agreed, name).await?;
+    settings_alone(plan, view.scope.local)?;
     plan.postgres = Some(Postgres::Major(view.major.to_string()));
     plan.settings = chosen(&view);
     plan.server = Some(guest.kept());
+    guest.check(&Configuration::default()).await?;
     let (dimensions, _) = space::dimensions(plan, &surroundings(&view), &BTreeMap::new())?;
     if view.auto.is_none() {
         return Err(TuneError::Asked(
-            "this role may not read postgresql.auto.conf, so no change could be undone: it takes a superuser, or EXECUTE on pg_read_file(text) and pg_read_server_files".to_owned(),
+            "this role may not read postgresql.auto.conf, so no change could be undone: it takes a superuser or EXECUTE on pg_read_file(text)".to_owned(),
         ));
     }
     let permission = permission(&guest, &dimensions).await?;
@@ -74,6 +76,24 @@ pub(super) async fn again(
 ) -> Result<Option<Arc<Guest>>, TuneError> {
     let guest = visit.again(lab, name, plan.server.as_ref(), None).await?;
     Ok(guest.inspect(|guest| restart_first(guest)))
+}
+
+/// Refuses what a search may change of clusters of our own, but not of somebody's server.
+fn settings_alone(plan: &TunePlan, local: bool) -> Result<(), TuneError> {
+    let named = |name: &str| {
+        plan.consent.iter().chain(&plan.only).any(|one| one.eq_ignore_ascii_case(name))
+    };
+    let of_the_machine = |name: &String| parameter(name).is_some_and(|of| !of.is_setting());
+    let kernel = named("kernel") || plan.consent.iter().chain(&plan.only).any(of_the_machine);
+    match (named("schema"), kernel && !local) {
+        (true, _) => Err(TuneError::Asked(
+            "the schema of a server of yours is not searched, as its data are not restored: try changes as arms of an experiment, each with its undo".to_owned(),
+        )),
+        (_, true) => Err(TuneError::Asked(
+            "values of the kernel are searched where the server is: it is not on this machine".to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn restarting(guest: Guest) -> Arc<Guest> {
@@ -206,4 +226,28 @@ async fn known_words(guest: &Guest) -> Result<BTreeMap<String, Vec<String>>, Tun
     let rows = client.query(query, &[]).await;
     let rows = rows.map_err(|source| TuneError::Sql { what: "reading the settings", source })?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::plan::tests::plan;
+
+    #[test]
+    fn what_cannot_be_taken_back_or_reached_is_refused_by_name() {
+        let asked = |consent: &str, only: &str, local| {
+            let of = |name: &str| match name {
+                "" => Vec::new(),
+                name => vec![name.to_owned()],
+            };
+            let plan = TunePlan { consent: of(consent), only: of(only), ..plan() };
+            settings_alone(&plan, local).map_err(|error| error.to_string())
+        };
+        assert!(asked("synchronous_commit", "commit_delay", false).is_ok());
+        assert!(asked("schema", "", true).unwrap_err().contains("not restored"));
+        for (consent, only) in [("kernel", ""), ("vm.swappiness", ""), ("", "vm.swappiness")] {
+            assert!(asked(consent, only, true).is_ok());
+            assert!(asked(consent, only, false).unwrap_err().contains("not on this machine"));
+        }
+    }
 }
