@@ -408,6 +408,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_does_not_begin_where_others_do_says_in_what() {
+        let text = |filled, refused: Option<RunError>| {
+            not_restored(Window { filled }, refused).map(|doubt| doubt.text)
+        };
+        assert_eq!(text(true, None), None);
+        assert!(text(false, None).unwrap().contains("as the run before left them"));
+        let both = text(false, Some(RunError::Stopped)).unwrap();
+        assert!(both.contains("left them") && both.contains("checkpoint, which was refused"));
+        assert!(!text(true, Some(RunError::Stopped)).unwrap().contains("left them"));
+    }
+
+    #[test]
     fn an_interrupted_run_says_so() {
         let mut record = record();
         record.header.state = RunState::Interrupted;
