@@ -240,7 +240,7 @@ impl Context {
         if let Some(window) = self.plan.window() {
             let checkpoint = load_data::checkpoint(&client).await;
             if let Some(doubt) = doubts::not_restored(window, checkpoint.err()) {
-                self.warn(doubt);
+                self.notes.warn(doubt);
             }
         }
         checks::statements(self, &client).await?;
