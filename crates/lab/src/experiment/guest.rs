@@ -128,7 +128,8 @@ impl Guest {
     /// # Errors
     /// With the first thing that stands in the way.
     pub(crate) async fn check(&self, whole: &Configuration) -> Result<(), ExperimentError> {
-        if !self.maintenance.init && !(whole.options.is_empty() && whole.define.is_empty()) {
+        let shapes_data = !whole.options.is_empty() || !whole.define.is_empty();
+        if shapes_data && !self.maintenance.init {
             return Err(refused(
                 "options and variables of the workload shape its data, which are there already: --init fills its tables before every run",
             ));
