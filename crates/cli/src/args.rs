@@ -9,6 +9,7 @@ mod run;
 mod storage;
 mod tune;
 mod values;
+mod visit;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{PromoteArgs, TuneArgs};
 use values::{duration, memory, some_time};
+pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\

@@ -184,7 +184,7 @@ fn who_may_not_see_or_change_is_told_so() {
     let dsn = host.dsn("guest", "guest-pass", "postgres");
     let wanted = place.file("wanted.env", "PG_WORK_MEM=9MB\nPG_MAX_WAL_SIZE=2GB\n");
     let plan = place.run(&["config", "apply", &wanted, "--dsn", &dsn, "--yes"]).code(0).out();
-    assert!(plan.contains("Nothing to change") && plan.contains("pg_read_server_files"), "{plan}");
+    assert!(plan.contains("Nothing to change") && plan.contains("pg_read_file(text)"), "{plan}");
     let checked = place.run(&["config", "check", &wanted, "--dsn", &dsn]).code(4).out();
     assert!(checked.contains("max_wal_size: 1GB, wanted 2GB"), "{checked}");
     let all = place.run(&["config", "check", "--dsn", &dsn]);

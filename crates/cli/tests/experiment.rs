@@ -153,7 +153,7 @@ fn what_lowers_durability_is_refused_before_anything_runs() {
         "attached.toml",
         "[server]\ndsn = \"host=db\"\n[[arm]]\nname = \"a\"\nsettings = { jit = \"off\" }\n",
     );
-    place.run(&["experiment", &attached]).code(2).says(&["embedded"]);
+    place.run(&["experiment", &attached]).code(2).says(&["--maintenance"]);
     assert!(place.runs().is_empty());
     assert!(!place.path("lab/experiments").exists());
 }

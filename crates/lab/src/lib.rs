@@ -34,8 +34,8 @@ pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;
 pub use progress::{Observer, Progress, Silent};
 pub use run::{
-    Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, WorkloadPlan,
-    run,
+    Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
+    WorkloadPlan, run,
 };
 pub use stop::Stop;
 pub use storage::{

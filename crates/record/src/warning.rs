@@ -58,6 +58,9 @@ pub enum WarningCode {
     ProbeCost,
     /// What a client's own log cannot tell, or how it was read.
     ClientLog,
+    /// The run went on with data as they were, or did not begin with a checkpoint: it does
+    /// not begin where those it is compared with began.
+    NotRestored,
     /// A doubt that a newer walwright wrote and this one does not know.
     #[serde(other)]
     Other,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::VisitArgs;
+
 /// `walwright experiment`.
 #[derive(Debug, Args)]
 #[command(
@@ -17,6 +19,9 @@ Examples:
   walwright experiment plan.toml --stop-when-clear   end at a planned look when all is clear
   walwright experiment --resume latest               go on with one that was stopped or killed
   walwright experiment show latest                   the result again
+  walwright experiment plan.toml --dsn postgres://me@db/app --maintenance
+                                                     on your server: its settings are changed for
+                                                     each run, and brought back after it
 Each block runs the baseline twice and every arm once, in random order, each from the same restored
 data. Three blocks screen, six and more prove."
 )]
@@ -51,6 +56,9 @@ pub struct ExperimentArgs {
     /// Begin anew though the same plan has an unfinished experiment.
     #[arg(long)]
     pub new: bool,
+    /// A server of yours to run on.
+    #[command(flatten)]
+    pub visit: VisitArgs,
     /// Only the result.
     #[arg(short, long)]
     pub quiet: bool,

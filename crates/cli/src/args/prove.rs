@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::some_time;
+use super::{VisitArgs, some_time};
 
 /// `walwright prove`.
 #[derive(Debug, Args)]
@@ -42,6 +42,9 @@ pub struct ProveArgs {
     /// Print the plan instead of doing it.
     #[arg(long)]
     pub plan: bool,
+    /// The server of yours that the run was made on.
+    #[command(flatten)]
+    pub visit: VisitArgs,
     /// Only the result.
     #[arg(short, long)]
     pub quiet: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::run::pair;
-use super::some_time;
+use super::{VisitArgs, some_time};
 
 /// `walwright tune`.
 #[derive(Debug, Args)]
@@ -20,6 +20,8 @@ Examples:
   walwright tune --consent synchronous_commit         let it weigh what may lose commits
   walwright tune --client                             also measure the client's protocol and round trips
   walwright tune --resume                             go on with one that was stopped or killed
+  walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
+                                                      which are brought back after each run
   walwright promote --output config.env               write the configuration that was proven
 Durability never falls below the baseline's without --consent; fsync and full_page_writes stay on.
 Two measurements differ by noise alone: take windows long enough that a run repeats within a few
@@ -49,13 +51,19 @@ pub struct TuneArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "What is tuned")]
     pub clients: Option<u32>,
     /// A setting of the baseline, which is PostgreSQL's default otherwise. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "dsn", help_heading = "What is tuned")]
     pub set: Vec<(String, String)>,
     /// Major version of the PostgreSQL to fetch and start: 14 to 18.
-    #[arg(long, value_name = "MAJOR", default_value = "18", help_heading = "What is tuned")]
+    #[arg(
+        long,
+        value_name = "MAJOR",
+        default_value = "18",
+        conflicts_with = "dsn",
+        help_heading = "What is tuned"
+    )]
     pub pg: String,
     /// Directory of PostgreSQL binaries to use instead.
-    #[arg(long, value_name = "DIR", conflicts_with = "pg", help_heading = "What is tuned")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["pg", "dsn"], help_heading = "What is tuned")]
     pub pg_bin: Option<PathBuf>,
 
     /// Allow a setting that may lose committed data, by name. May be repeated.
@@ -106,6 +114,10 @@ pub struct TuneArgs {
     /// Only the result.
     #[arg(short, long, help_heading = "Which tune")]
     pub quiet: bool,
+
+    /// A server of yours to tune.
+    #[command(flatten)]
+    pub visit: VisitArgs,
 }
 
 /// `walwright promote`.

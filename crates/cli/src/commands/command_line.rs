@@ -15,8 +15,7 @@ pub fn command_line() -> String {
 
 fn shown(words: impl Iterator<Item = String>) -> String {
     let mut shown = vec!["walwright".to_owned()];
-    // Of walwright's own words only --dsn can hold one; a command after `--` is
-    // anybody's.
+    // Of walwright's own words these two can hold one; a command after `--` is anybody's.
     let (mut hidden, mut foreign) = (false, false);
     for word in words {
         if std::mem::take(&mut hidden) {
@@ -41,7 +40,8 @@ fn shown(words: impl Iterator<Item = String>) -> String {
 /// Whether the value of an option or variable may be a secret.
 fn holds(name: &str, foreign: bool) -> bool {
     let lower = name.to_ascii_lowercase();
-    name == "--dsn" || (foreign && SECRET.iter().any(|part| lower.contains(part)))
+    ["--dsn", "--restart-command"].contains(&name)
+        || (foreign && SECRET.iter().any(|part| lower.contains(part)))
 }
 
 /// `scheme://user:password@host`, or keywords with a password among them.
@@ -60,6 +60,10 @@ mod tests {
     fn secrets_are_left_out() {
         for (typed, kept) in [
             ("run --dsn postgres://a:b@h/d -c 4", "walwright run --dsn … -c 4"),
+            (
+                "tune --restart-command restart --dsn=x --init",
+                "walwright tune --restart-command … --dsn=… --init",
+            ),
             ("run --dsn=x --label=key", "walwright run --dsn=… --label=key"),
             (
                 "record --for 9 -- env PGPASSWORD=zz pgbench -h db",

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::json;
 use walwright_diagnose::{Finding, findings};
-use walwright_lab::experiment::{self, Choices, Length};
+use walwright_lab::experiment::{self, Choices, Length, Visit};
 use walwright_lab::{Lab, RunPlan};
 use walwright_record::Record;
 
@@ -21,7 +21,10 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
     let diagnosis = findings(&record);
     let finding = finding(&record, &diagnosis.findings, &args)?;
     let repeated = repeated(&record)?;
-    let mut plan = experiment::prove(&record, &repeated, finding, args.action, &args.consent)?;
+    let visit = Visit::from(args.visit);
+    let on_server = visit.dsn.is_some();
+    let mut plan =
+        experiment::prove(&record, &repeated, finding, args.action, &args.consent, on_server)?;
     plan.blocks = args.blocks.map(|blocks| blocks as usize);
     if let Some(duration) = args.duration {
         plan.load.duration = Length(duration);
@@ -37,6 +40,7 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
         blocks: None,
         consent: Vec::new(),
         command: command_line::command_line(),
+        visit,
     };
     experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
 }

@@ -66,7 +66,7 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
 /// What the arguments ask for.
 pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
-        Some(dsn) => TargetPlan::Attached { dsn, init: args.init },
+        Some(dsn) => TargetPlan::Attached { dsn, init: args.init, window: None },
         None => TargetPlan::Embedded {
             major: args.pg,
             pg_bin: args.pg_bin,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{found_from, from_file, postgres};
-use super::plan_tables::{ArmTable, Values, settings};
+use super::plan_tables::{ArmTable, Values, settings, statements};
 use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
@@ -190,9 +190,11 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
         |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
     let files: Vec<String> =
         arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
+    let (ddl, undo) = statements(&arm.ddl);
     let own = Configuration {
         settings: settings(&arm.settings),
-        ddl: arm.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+        ddl,
+        undo,
         kernel: text(&arm.kernel),
         load: arm.load.clone(),
         options: text(&arm.workload.options),

@@ -1,4 +1,5 @@
-//! The bench: one configuration at a time, each from the same data.
+//! The bench: one configuration at a time, each from the same data; on somebody's server
+//! each on the data that are there.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use walwright_record::{RunId, RunState, Warning};
 use walwright_server::{Places, Snapshot};
 use walwright_workload::Workload;
 
+use super::guest::{Guest, left_by};
 use super::kernel::Kernel;
 use super::{Configuration, ExperimentError, Postgres};
 use crate::run::snapshot;
@@ -40,9 +42,12 @@ pub struct BenchPlan {
     pub load_jobs: Option<usize>,
     /// The command line that records keep.
     pub command: String,
+    /// The server of somebody's that it runs on, for people.
+    pub server: Option<String>,
 }
 
-/// Runs configurations on embedded clusters, each restored from the same snapshot.
+/// Runs configurations on embedded clusters, each restored from the same snapshot; or all
+/// on one server of somebody's ([`Bench::on`]).
 ///
 /// Data are loaded once for each PostgreSQL version and each choice of workload options
 /// that is measured, and kept until [`Bench::discard`].
@@ -52,6 +57,7 @@ pub struct Bench {
     plan: BenchPlan,
     snapshots: PathBuf,
     kernel: Kernel,
+    guest: Option<Arc<Guest>>,
     taken: Mutex<BTreeMap<String, Snapshot>>,
 }
 
@@ -78,7 +84,14 @@ impl Bench {
     pub fn new(lab: &Lab, plan: BenchPlan, name: &str) -> Result<Bench, ExperimentError> {
         let snapshots = Places::open(None)?.root().join(SNAPSHOTS).join(name);
         let kernel = Kernel::of(lab, name);
-        Ok(Bench { lab: lab.clone(), plan, snapshots, kernel, taken: Mutex::default() })
+        let (lab, taken) = (lab.clone(), Mutex::default());
+        Ok(Bench { lab, plan, snapshots, kernel, guest: None, taken })
+    }
+
+    /// Has every run made on somebody's server.
+    #[must_use]
+    pub(crate) fn on(self, guest: Option<Arc<Guest>>) -> Bench {
+        Bench { guest, ..self }
     }
 
     /// What all runs have in common.
@@ -86,11 +99,13 @@ impl Bench {
         &self.plan
     }
 
-    /// Checks that a configuration can be run as far as that shows without a server,
-    /// and loads its data unless they are there.
+    /// Checks that a configuration can be run as far as that shows without a server of our
+    /// own, and loads its data unless they are there. On somebody's server nothing is
+    /// loaded or changed.
     ///
     /// # Errors
-    /// When its workload, options or load are wrong, or its data cannot be loaded.
+    /// When its workload, options or load are wrong, its data cannot be loaded, or
+    /// somebody's server does not take it.
     pub async fn prepare(
         &self,
         configuration: &Configuration,
@@ -99,8 +114,12 @@ impl Bench {
     ) -> Result<(), ExperimentError> {
         let plan = self.run_plan(configuration, 0, None);
         plan.check()?;
-        self.kernel.intent(&self.plan.base.with(configuration).kernel)?;
-        self.snapshot(&plan, stop, observer).await.map(drop)
+        let whole = self.plan.base.with(configuration);
+        self.kernel.intent(&whole.kernel)?;
+        match &self.guest {
+            Some(guest) => guest.check(&whole).await,
+            None => self.snapshot(&plan, stop, observer).await.map(drop),
+        }
     }
 
     /// Does one run of a configuration, from restored data, with this seed, and keeps
@@ -120,15 +139,77 @@ impl Bench {
         let begun = Instant::now();
         let whole = self.plan.base.with(configuration);
         let mut plan = self.run_plan(configuration, seed, label);
-        let taken = self.snapshot(&plan, stop, observer).await?;
-        if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
-            *restored = Some(Restored { snapshot: taken, changes: whole.ddl });
-        }
-        let set = self.kernel.set(&whole.kernel, stop).await?;
+        let finished = match &self.guest {
+            Some(guest) => self.visit(guest, &whole, plan, stop, observer).await?,
+            None => {
+                let snapshot = self.snapshot(&plan, stop, observer).await?;
+                if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
+                    *restored = Some(Restored { snapshot, changes: whole.ddl });
+                }
+                self.run(&whole.kernel, plan, stop, observer).await?
+            }
+        };
+        let measured = self.read(&finished, stop)?;
+        Ok(Measured { elapsed: begun.elapsed(), ..measured })
+    }
+
+    /// A run with these values of the kernel.
+    async fn run(
+        &self,
+        kernel: &BTreeMap<String, String>,
+        plan: RunPlan,
+        stop: &Stop,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<Finished, ExperimentError> {
+        let set = self.kernel.set(kernel, stop).await?;
         let finished = crate::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await;
         self.kernel.bring_back(set).await?;
-        let measured = self.read(&finished?, stop)?;
-        Ok(Measured { elapsed: begun.elapsed(), ..measured })
+        Ok(finished?)
+    }
+
+    /// A run on somebody's server, which is afterwards as it was before, however it ended.
+    async fn visit(
+        &self,
+        guest: &Guest,
+        whole: &Configuration,
+        plan: RunPlan,
+        stop: &Stop,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<Finished, ExperimentError> {
+        let made = async {
+            guest.fill(&plan, stop, observer).await?;
+            guest.set(whole, stop).await
+        };
+        let set = match made.await {
+            Ok(set) => set,
+            Err(error @ ExperimentError::ServerLeft { .. }) => return Err(error),
+            Err(_) if stop.is_requested() => return Err(ExperimentError::Stopped),
+            Err(error) => return guest.wait().await.and(Err(error)),
+        };
+        let started = guest.started().await;
+        let finished = self.run(&whole.kernel, plan, stop, observer).await;
+        // Clients come back to a server that was away for a while; that is no measurement.
+        let stayed = started.is_some() && guest.started().await == started;
+        let notes = guest.bring_back(set).await?;
+        if let (Some(note), false) = (notes.first(), stop.is_requested()) {
+            return Err(ExperimentError::Server(format!("not measured as it was to be: {note}")));
+        }
+        let failed = !matches!(&finished, Ok(finished) if finished.state == RunState::Complete);
+        if failed && !stop.is_requested() {
+            guest.wait().await?;
+        }
+        if !failed && !stayed {
+            let why =
+                "not measured as it was to be: the server was restarted while the run went on";
+            return Err(ExperimentError::Server(why.to_owned()));
+        }
+        match finished {
+            // Whoever ended it, its user did not: it is tried again.
+            Err(ExperimentError::Run(error)) if error.is_interruption() && !stop.is_requested() => {
+                Err(ExperimentError::Server(error.to_string()))
+            }
+            finished => finished,
+        }
     }
 
     fn read(&self, finished: &Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
@@ -152,12 +233,17 @@ impl Bench {
         })
     }
 
-    /// Brings back values of the kernel that a killed process of this bench left changed.
+    /// Brings back what a killed process of this bench left changed: values of the kernel,
+    /// and somebody's server.
     ///
     /// # Errors
     /// When that fails; `walwright config rollback` tries again.
     pub async fn recover(&self) -> Result<(), ExperimentError> {
-        self.kernel.recover().await
+        self.kernel.recover().await?;
+        match &self.guest {
+            Some(guest) => guest.recover().await,
+            None => Ok(()),
+        }
     }
 
     /// Removes the data at rest. Measuring again loads them again.
@@ -195,8 +281,9 @@ impl Bench {
             Some(Postgres::Major(major)) => (major, None),
             None => (DEFAULT_MAJOR.to_owned(), None),
         };
-        RunPlan {
-            target: TargetPlan::Embedded {
+        let target = match &self.guest {
+            Some(guest) => guest.target(),
+            None => TargetPlan::Embedded {
                 major,
                 pg_bin,
                 settings: whole.settings.into_iter().collect(),
@@ -205,6 +292,9 @@ impl Bench {
                 flush_latency: whole.flush_latency.map(|least| least.0),
                 restored: None,
             },
+        };
+        RunPlan {
+            target,
             workload,
             load,
             load_jobs: self.plan.load_jobs,
@@ -300,8 +390,11 @@ impl Fnv {
 /// Removes what a bench of this name left, for an experiment that is deleted.
 ///
 /// # Errors
-/// When it cannot be removed.
-pub(crate) fn discard_named(name: &str) -> Result<(), ExperimentError> {
+/// When it cannot be removed, or somebody's server is not as it was.
+pub(crate) fn discard_named(lab: &Lab, name: &str) -> Result<(), ExperimentError> {
+    if let Some(id) = left_by(lab, name)? {
+        return Err(ExperimentError::StillChanged { name: name.to_owned(), id });
+    }
     discard(&Places::open(None)?.root().join(SNAPSHOTS).join(name))
 }
 

@@ -25,6 +25,8 @@ pub struct Configuration {
     pub settings: BTreeMap<String, String>,
     /// Statements on the restored data before the load, each sent alone.
     pub ddl: Vec<String>,
+    /// What undoes such a statement, by the statement, where data are not restored.
+    pub undo: BTreeMap<String, String>,
     /// Values of the kernel by name, written for the run and brought back after it.
     pub kernel: BTreeMap<String, String>,
     /// Options of the load.
@@ -62,6 +64,7 @@ impl Configuration {
         Configuration {
             settings: over(&self.settings, &changes.settings),
             ddl: self.ddl.iter().chain(&changes.ddl).cloned().collect(),
+            undo: over(&self.undo, &changes.undo),
             kernel: over(&self.kernel, &changes.kernel),
             load: changes.load.over(&self.load),
             options: over(&self.options, &changes.options),
@@ -80,7 +83,9 @@ impl Configuration {
             parts.push(Configuration::of_settings([(name, value)]));
         }
         for sql in &self.ddl {
-            parts.push(Configuration { ddl: vec![sql.clone()], ..none() });
+            let undo = self.undo.get_key_value(sql).into_iter();
+            let undo = undo.map(|(sql, undo)| (sql.clone(), undo.clone())).collect();
+            parts.push(Configuration { ddl: vec![sql.clone()], undo, ..none() });
         }
         for (name, value) in &self.kernel {
             let kernel = BTreeMap::from([(name.clone(), value.clone())]);
@@ -145,6 +150,7 @@ mod tests {
         };
         let changes = Configuration {
             ddl: vec!["DROP INDEX".to_owned()],
+            undo: [("DROP INDEX".to_owned(), "CREATE INDEX".to_owned())].into(),
             load: LoadChange { clients: Some(8), ..LoadChange::default() },
             postgres: Some(Postgres::Major("17".to_owned())),
             ..Configuration::of_settings([("max_wal_size", "64MB")])

@@ -7,6 +7,7 @@ use walwright_record::{RunId, StoreError};
 use walwright_server::{PlacesError, SnapshotError};
 
 use crate::RunError;
+use crate::ledger::LedgerError;
 
 /// A plan that cannot be run.
 #[derive(Debug, Error)]
@@ -27,11 +28,16 @@ pub enum PlanError {
         /// What is wrong and what to do.
         what: String,
     },
-    /// Someone's server.
+    /// A server of somebody's, without consent.
     #[error(
-        "an experiment restores its data before every run, so it runs on embedded clusters only; leave dsn out, and take the server's settings with profile = \"postgresql.conf\""
+        "settings of this server would be changed for each run and brought back after it; agree with --maintenance, in a window in which nobody else uses the server"
     )]
-    Attached,
+    NoMaintenance,
+    /// Consent to changing a server, and none is named.
+    #[error(
+        "no server is named: give one with --dsn; without one all runs are made on clusters of our own, which need no consent"
+    )]
+    NoServer,
     /// An arm that may lose committed data.
     #[error("{}arm '{arm}': {name} needs your consent: {what} If that is meant, write consent = [\"{name}\"] in the plan or --consent {name}", in_line(*line))]
     NoConsent {
@@ -133,6 +139,9 @@ pub enum ExperimentError {
     /// Data cannot be put at rest.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The ledger of changes.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A value of the kernel could not be written; what was there is there.
     #[error("a value of the kernel: {0}")]
     Kernel(String),
@@ -141,6 +150,69 @@ pub enum ExperimentError {
         "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
     )]
     KernelLeft(String),
+    /// Somebody's server does not take what a configuration changes; what was there is there.
+    #[error("{0}")]
+    Server(String),
+    /// An arm that somebody's server does not take, found before the first run.
+    #[error("{arm} cannot be run on {server}: {why}")]
+    ArmRefused {
+        /// The arm, or the baseline.
+        arm: String,
+        /// The server.
+        server: String,
+        /// Why not.
+        why: String,
+    },
+    /// What was changed on somebody's server could not be brought back.
+    #[error(
+        "what was changed on the server could not be brought back: {why}; mend that, then `walwright config rollback {id} --dsn …` or going on with --resume tries again"
+    )]
+    ServerLeft {
+        /// The set in the ledger of changes.
+        id: u64,
+        /// Why not.
+        why: String,
+    },
+    /// What a killed run changed on somebody's server stands.
+    #[error(
+        "a run of {name} that was killed has left changes on somebody's server: bring them back with `walwright config rollback {id} --dsn …`, then delete it"
+    )]
+    StillChanged {
+        /// The experiment or tune.
+        name: String,
+        /// The set in the ledger of changes.
+        id: u64,
+    },
+    /// Somebody's server is away, and not because of a configuration.
+    #[error("the server does not accept connections: {why}; start it, then go on with --resume")]
+    ServerGone {
+        /// What was tried last.
+        why: String,
+    },
+    /// The server that it began on is not named.
+    #[error(
+        "it began on {0}, and nothing of how that is reached is kept: name it with --dsn (or dsn in the plan's [server]) and agree with --maintenance"
+    )]
+    WhichServer(String),
+    /// A server is named for what began on clusters of our own.
+    #[error(
+        "it began on clusters of its own, and goes on there: leave --dsn and --maintenance out"
+    )]
+    OnOwnClusters,
+    /// Half of the runs on tables that were filled, half on those that were there.
+    #[error("it began {} --init, and its runs can be compared only if it goes on so", if *filled { "with" } else { "without" })]
+    FilledOrNot {
+        /// How it began.
+        filled: bool,
+    },
+    /// Another server than the one that it began on.
+    #[error("it began on {began}, and {given} is another server")]
+    AnotherServer {
+        /// The one.
+        began: String,
+        /// The other.
+        given: String,
+    },
     /// A file of the experiment cannot be used.
     #[error("could not {action} {}: {source}", path.display())]
     File {

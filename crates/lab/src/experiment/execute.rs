@@ -12,7 +12,9 @@ use super::folder::{self, Cell, Folder, Header};
 use super::notice::Passed;
 use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
 use super::outcome::Whole;
-use super::{Bench, Configuration, Estimate, ExperimentError, Notice, PlanFile, Watcher, arms};
+use super::{
+    Bench, Configuration, Estimate, ExperimentError, Guest, Notice, PlanFile, Visit, Watcher, arms,
+};
 use crate::{Lab, Observer, Stop};
 
 /// What restoring, starting, probing and summing up take beside warm-up and window,
@@ -36,6 +38,8 @@ pub struct Choices {
     pub consent: Vec<String>,
     /// The command line, without secrets.
     pub command: String,
+    /// What is agreed to for a server of somebody's.
+    pub visit: Visit,
 }
 
 /// An experiment that has ended or was stopped.
@@ -58,6 +62,9 @@ pub fn estimate(
     choices: &Choices,
 ) -> Result<Estimate, ExperimentError> {
     let whole = Whole::new(lab, new_header(text, origin, choices)?, text)?;
+    if choices.visit.dsn.is_some() || whole.plan.server.dsn.is_some() {
+        whole.plan.fits_a_guest().map_err(|error| error.with_line(text))?;
+    }
     let mut estimate = estimated(&whole, &[]);
     estimate.id.clear();
     Ok(estimate)
@@ -66,8 +73,8 @@ pub fn estimate(
 /// Begins the experiment of a plan. Relative paths in it are seen from `origin`.
 ///
 /// # Errors
-/// When the plan is not right, the same plan has an unfinished experiment, the
-/// baseline cannot be run, or files cannot be written.
+/// When the plan is not right, the same plan has an unfinished experiment, somebody's
+/// server does not take an arm, the baseline cannot be run, or files cannot be written.
 pub async fn begin(
     lab: &Lab,
     text: &str,
@@ -79,8 +86,22 @@ pub async fn begin(
     if !choices.new {
         unfinished(lab, text)?;
     }
-    let mut whole = Whole::new(lab, new_header(text, origin, choices)?, text)?;
+    let mut header = new_header(text, origin, choices)?;
+    let plan = PlanFile::parse(text)?;
+    let guest = match choices.visit.agreed(plan.server.dsn.as_deref())? {
+        Some(agreed) => {
+            plan.fits_a_guest().map_err(|error| error.with_line(text))?;
+            Some(Guest::visit(lab, &agreed, &header.id).await?.0)
+        }
+        None => None,
+    };
+    header.server = guest.as_ref().map(Guest::kept);
+    let mut whole = Whole::new(lab, header, text)?.on(guest.map(Arc::new));
     whole.header.workload = workload_hash(&whole)?;
+    if whole.header.server.is_some() {
+        // What the server does not take is found before there is an experiment.
+        prepare(&whole, stop, watcher).await?;
+    }
     let folder = Folder::create(lab, &whole.header, text)?;
     conduct(lab, whole, folder, stop, watcher).await
 }
@@ -89,10 +110,11 @@ pub async fn begin(
 ///
 /// # Errors
 /// As [`begin`], and when there is none of this name, another process runs it, or its
-/// workload has changed.
+/// workload or its server is another.
 pub async fn resume(
     lab: &Lab,
     name: &str,
+    visit: &Visit,
     stop: &Stop,
     watcher: &Arc<dyn Watcher>,
 ) -> Result<Conducted, ExperimentError> {
@@ -101,7 +123,13 @@ pub async fn resume(
     // The process that held it until now may have ended it.
     let header = folder::header(lab, &header.id)?;
     let text = folder::plan(lab, &header.id)?;
-    let whole = Whole::new(lab, header, &text)?;
+    let planned = PlanFile::parse(&text)?.server.dsn;
+    let began = header.server.as_ref();
+    let guest = match header.ending {
+        Ending::Unfinished => visit.again(lab, &header.id, began, planned.as_deref()).await?,
+        _ => None,
+    };
+    let whole = Whole::new(lab, header, &text)?.on(guest);
     if workload_hash(&whole)? != whole.header.workload {
         return Err(ExperimentError::WorkloadChanged(whole.header.id));
     }
@@ -203,7 +231,7 @@ async fn conduct(
     let mut cells = folder::cells(lab, &whole.header.id)?;
     let mut stopped = false;
     if whole.header.ending == Ending::Unfinished {
-        let passed: Arc<dyn Observer> = Arc::new(Passed(Arc::clone(watcher)));
+        let passed = passed(watcher);
         let session = Session { whole: &whole, folder: &folder, stop, watcher, passed };
         match session.blocks(&mut cells).await {
             Ok(ending) => {
@@ -224,6 +252,34 @@ async fn conduct(
     Ok(Conducted { outcome, stopped })
 }
 
+fn passed(watcher: &Arc<dyn Watcher>) -> Arc<dyn Observer> {
+    Arc::new(Passed(Arc::clone(watcher)))
+}
+
+/// Loads all data before the first run, so that a mistake in an arm's workload shows before
+/// hours are spent; and asks somebody's server what it would not take.
+async fn prepare(
+    whole: &Whole,
+    stop: &Stop,
+    watcher: &Arc<dyn Watcher>,
+) -> Result<(), ExperimentError> {
+    let passed = passed(watcher);
+    let names = std::iter::once("baseline").chain(whole.header.arms.iter().map(|arm| &**arm));
+    for (arm, configuration) in names.zip(configurations(whole)) {
+        watcher.notice(Notice::Loading { arm });
+        let prepared = whole.bench.prepare(configuration, stop, &passed).await;
+        prepared.map_err(|error| match (error, &whole.header.server) {
+            (ExperimentError::Server(why), Some(on)) => ExperimentError::ArmRefused {
+                arm: if arm == "baseline" { arm.to_owned() } else { format!("arm '{arm}'") },
+                server: on.identity.address.clone(),
+                why,
+            },
+            (error, _) => error,
+        })?;
+    }
+    Ok(())
+}
+
 /// One process's work on an experiment.
 struct Session<'a> {
     whole: &'a Whole,
@@ -237,7 +293,7 @@ impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
         self.watcher.notice(Notice::Estimate(&estimated(whole, cells)));
-        self.load_data().await?;
+        prepare(whole, self.stop, self.watcher).await?;
         for block in 0..whole.header.blocks {
             let before = left(whole, cells);
             for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len()) {
@@ -281,17 +337,6 @@ impl Session<'_> {
             }
         }
         Ok(Ending::AllBlocks)
-    }
-
-    /// Loads all data before the first run, so that a mistake in an arm's workload shows
-    /// before hours are spent.
-    async fn load_data(&self) -> Result<(), ExperimentError> {
-        let names = std::iter::once("baseline").chain(self.whole.header.arms.iter().map(|a| &**a));
-        for (arm, configuration) in names.zip(configurations(self.whole)) {
-            self.watcher.notice(Notice::Loading { arm });
-            self.bench().prepare(configuration, self.stop, &self.passed).await?;
-        }
-        Ok(())
     }
 
     fn bench(&self) -> &Bench {
@@ -362,9 +407,12 @@ impl Session<'_> {
                         seconds: measured.elapsed.as_secs_f64(),
                     });
                 }
-                Err(error @ (ExperimentError::Store(_) | ExperimentError::KernelLeft(_))) => {
-                    return Err(error);
-                }
+                Err(
+                    error @ (ExperimentError::Store(_)
+                    | ExperimentError::KernelLeft(_)
+                    | ExperimentError::ServerLeft { .. }
+                    | ExperimentError::ServerGone { .. }),
+                ) => return Err(error),
                 Err(error) if self.stop.is_requested() || error.is_interruption() => {
                     return Err(ExperimentError::Stopped);
                 }

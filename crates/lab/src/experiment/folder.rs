@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::Ending;
 use walwright_record::{RunId, Timestamp, Warning};
 
-use super::ExperimentError;
+use super::{ExperimentError, OnServer};
 use crate::Lab;
 
 /// The layout; another one is refused.
@@ -62,6 +62,9 @@ pub struct Header {
     pub stop_when_clear: bool,
     /// What its workloads are made of, as a hash.
     pub workload: String,
+    /// The server of somebody's that it runs on.
+    #[serde(default)]
+    pub server: Option<OnServer>,
 }
 
 /// One run that is done.
@@ -121,6 +124,7 @@ impl Header {
             consent: Vec::new(),
             stop_when_clear: false,
             workload: String::new(),
+            server: None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Experiments: arms against a baseline, block by block, each run from the same data.
 //!
 //! - A [`PlanFile`] is what a person writes; [`arms()`] makes of it the configurations to run.
-//! - A [`Bench`] runs one [`Configuration`] from a restored snapshot and gives its
-//!   record and figures. Experiments and searches for a configuration use it alike.
+//! - A [`Bench`] runs one [`Configuration`] from a restored snapshot, or on somebody's
+//!   server that a [`Visit`] names, and gives its record and figures. Experiments and searches for a configuration use it alike.
 //! - [`begin`] and [`resume`] do an experiment; its state is a directory of the lab
 //!   from which a killed experiment goes on (see `folder`).
 //! - Judging is not done here but in [`walwright_diagnose::experiment`]; [`outcome()`]
@@ -15,17 +15,20 @@ mod durability;
 mod error;
 mod execute;
 mod folder;
+mod guest;
 mod kernel;
 mod load_change;
 mod metric;
 mod notice;
 mod order;
 mod outcome;
+mod permission;
 mod plan;
 mod plan_tables;
 mod profile;
 mod prove;
 mod time;
+mod visit;
 mod words;
 
 pub use arms::{ArmPlan, Arms, Design, arms};
@@ -36,10 +39,12 @@ pub use durability::Consent;
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list};
+pub(crate) use guest::Guest;
 pub use load_change::{Gaps, LoadChange, Protocol};
 pub use metric::{Metric, MetricError, metric_names};
 pub use notice::{Estimate, Notice, Unwatched, Watcher};
 pub use outcome::{delete, outcome, page_path};
+pub(crate) use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
     ArmTable, ArmWorkload, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values,
@@ -47,3 +52,4 @@ pub use plan_tables::{
 };
 pub use prove::{ProveError, prove};
 pub use time::Length;
+pub use visit::{OnServer, Visit};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_diagnose::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
@@ -14,7 +15,9 @@ use walwright_stats::{Confidence, Interval};
 
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
-use super::{Arms, Bench, Consent, ExperimentError, Metric, PlanError, PlanFile, arms, words};
+use super::{
+    Arms, Bench, Consent, ExperimentError, Guest, Metric, PlanError, PlanFile, arms, words,
+};
 use crate::Lab;
 
 /// Blocks whose records are read for their statements.
@@ -41,7 +44,9 @@ impl Whole {
         let origin: &Path = &header.origin;
         let arms = arms(&plan, origin).map_err(|error| error.with_line(text))?;
         let consent: Consent = plan.consent.iter().chain(&header.consent).collect();
-        let common = plan.bench(origin, &header.command).map_err(|error| error.with_line(text))?;
+        let mut common =
+            plan.bench(origin, &header.command).map_err(|error| error.with_line(text))?;
+        common.server = header.server.as_ref().map(|on| on.identity.address.clone());
         let bench = Bench::new(lab, common, &header.id)?;
         let base = &bench.plan().base;
         // In an ablation the baseline is what lowers durability.
@@ -60,6 +65,11 @@ impl Whole {
         let metrics = plan.metrics()?;
         let left_out = plan.left_out(origin)?;
         Ok(Whole { header, plan, arms, metrics, looks, bench, left_out })
+    }
+
+    /// Has its runs made on somebody's server.
+    pub(super) fn on(self, guest: Option<Arc<Guest>>) -> Whole {
+        Whole { bench: self.bench.on(guest), ..self }
     }
 
     /// The value of a metric at one place in every block up to the last one begun.
@@ -341,7 +351,7 @@ pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
 pub fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
     let header = folder::find(lab, name)?;
     let held = folder::Folder::open(lab, &header.id)?;
-    super::bench::discard_named(&header.id)?;
+    super::bench::discard_named(lab, &header.id)?;
     let path = folder::path(lab, &header.id);
     std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;
     drop(held);

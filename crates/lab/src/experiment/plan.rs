@@ -114,8 +114,9 @@ impl PlanFile {
     }
 
     fn check(&self) -> Result<(), PlanError> {
-        if self.server.dsn.is_some() {
-            return Err(PlanError::Attached);
+        if self.server.dsn.as_deref().is_some_and(holds_password) {
+            let what = "the plan is kept in the lab, so it may hold no password: take it from ~/.pgpass or PGPASSWORD, or give the whole with --dsn";
+            return Err(PlanError::value("", "dsn", what));
         }
         if self.arms.is_empty() {
             return Err(PlanError::value("", "arm", "there is no arm; add one with [[arm]]"));
@@ -148,6 +149,29 @@ impl PlanFile {
             return Err(PlanError::value("", "duration", "nothing can be measured in no time"));
         }
         self.metrics().map(drop)
+    }
+
+    /// Refuses what somebody's server cannot have.
+    ///
+    /// # Errors
+    /// When the plan names a version, binaries or a flush latency.
+    pub(super) fn fits_a_guest(&self) -> Result<(), PlanError> {
+        let server = &self.server;
+        let baseline = ("", &server.postgres, &server.pg_bin, &server.flush_latency);
+        let arms = self.arms.iter();
+        let arms = arms.map(|a| (a.name.as_str(), &a.postgres, &a.pg_bin, &a.flush_latency));
+        for (arm, postgres, pg_bin, flush_latency) in std::iter::once(baseline).chain(arms) {
+            let (key, what) = match (postgres, pg_bin, flush_latency) {
+                (Some(_), ..) => ("postgres", "its version is the server's own: leave it out"),
+                (_, Some(_), _) => ("pg_bin", "its binaries are the server's own: leave it out"),
+                (.., Some(_)) => {
+                    ("flush_latency", "only flushes of a cluster of our own can be lengthened")
+                }
+                _ => continue,
+            };
+            return Err(PlanError::value(arm, key, what));
+        }
+        Ok(())
     }
 
     /// What is measured; the first is judged.
@@ -226,15 +250,18 @@ impl PlanFile {
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
             command: command.to_owned(),
+            server: None,
         })
     }
 
     /// The baseline's own settings and schema.
     fn baseline(&self, origin: &Path) -> Result<Configuration, PlanError> {
         let server = &self.server;
+        let (ddl, undo) = super::plan_tables::statements(&server.ddl);
         let own = Configuration {
             settings: super::plan_tables::settings(&server.settings),
-            ddl: server.ddl.iter().map(|ddl| ddl.sql().to_owned()).collect(),
+            ddl,
+            undo,
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
             ..Configuration::default()
@@ -286,6 +313,13 @@ pub(super) fn postgres(
         (None, Some(major)) => Some(Postgres::Major(major.text())),
         (None, None) => None,
     }
+}
+
+/// Whether a connection string holds a password, as a URI or in keywords.
+fn holds_password(dsn: &str) -> bool {
+    let user = dsn.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
+    user.is_some_and(|(user, _)| user.contains(':'))
+        || dsn.to_ascii_lowercase().contains("password")
 }
 
 /// A path as seen from the plan's directory, where there is something by this name; else
@@ -340,10 +374,21 @@ mod tests {
         assert!(rate.contains("rate") && rate.contains("-1.5 is not"), "{rate}");
         let blocks = error(&format!("\n\nblocks = 0\n{LEAST}"));
         assert!(blocks.contains("line 3"), "{blocks}");
-        let attached = error(&format!("[server]\ndsn = \"host=db\"\n{LEAST}"));
-        assert!(attached.contains("embedded"), "{attached}");
+        for secret in ["host=db password=x", "postgres://me:x@db/app", "postgres://db?password=x"] {
+            let told = error(&format!("[server]\ndsn = \"{secret}\"\n{LEAST}"));
+            assert!(told.contains("line 2") && told.contains(".pgpass"), "{told}");
+        }
         let time = error(&format!("[load]\nduration = \"5\"\n{LEAST}"));
         assert!(time.contains("line 2") && time.contains("30s"), "{time}");
+    }
+
+    #[test]
+    fn somebody_elses_server_has_its_own_version() {
+        let plan = |text: &str| PlanFile::parse(text).unwrap().fits_a_guest();
+        assert!(plan(&format!("[server]\ndsn = \"postgres://me@db:5433/app\"\n{LEAST}")).is_ok());
+        assert!(plan(&format!("[server]\npostgres = \"17\"\n{LEAST}")).is_err());
+        let arm = plan(&format!("{LEAST}flush_latency = \"1ms\"\n")).unwrap_err().to_string();
+        assert!(arm.contains("arm 'small'") && arm.contains("flush_latency"), "{arm}");
     }
 
     #[test]

@@ -67,6 +67,15 @@ impl Ddl {
     }
 }
 
+/// Statements, and what undoes those that have it.
+pub(super) fn statements(of: &[Ddl]) -> (Vec<String>, BTreeMap<String, String>) {
+    let undo = |ddl: &Ddl| match ddl {
+        Ddl::Undoable { sql, undo } if !undo.trim().is_empty() => Some((sql.clone(), undo.clone())),
+        _ => None,
+    };
+    (of.iter().map(|ddl| ddl.sql().to_owned()).collect(), of.iter().filter_map(undo).collect())
+}
+
 /// `[workload]`: what is run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

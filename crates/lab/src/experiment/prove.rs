@@ -20,9 +20,14 @@ use crate::{LoadChoice, RunError, RunPlan, TargetPlan};
 pub enum ProveError {
     /// The run was on someone's server.
     #[error(
-        "run {0} was made on an attached server, and an experiment restores its data before every run; repeat the run on an embedded cluster (walwright run without --dsn) and prove its finding"
+        "run {0} was made on an attached server, and how that is reached is not kept: name it with --dsn, and agree with --maintenance that its settings are changed for each run and brought back after it"
     )]
     Attached(String),
+    /// The run was on a cluster of its own.
+    #[error(
+        "run {0} was made on a cluster of its own, and its finding is proven on such: leave --dsn out"
+    )]
+    Embedded(String),
     /// The scripts are not those of the run.
     #[error(
         "the workload of run {0} has changed since, or is seen from another directory: what is proven would not be what was found"
@@ -42,8 +47,9 @@ pub enum ProveError {
 }
 
 /// The plan of an experiment that tries the first action of a finding that can be executed
-/// on an embedded cluster, or the one numbered `wanted`, from 1. The baseline is the
-/// run as `plan`, which repeats it, says.
+/// by an experiment, or the one numbered `wanted`, from 1. The baseline is the run as `plan`,
+/// which repeats it, says. `on_server` tells that somebody's server is named for a run
+/// that was made on one.
 ///
 /// # Errors
 /// When the run cannot be repeated or nothing can be executed.
@@ -53,10 +59,27 @@ pub fn prove(
     finding: &Finding,
     wanted: Option<usize>,
     consent: &[String],
+    on_server: bool,
 ) -> Result<PlanFile, ProveError> {
     let id = record.header.id.0.clone();
-    let TargetPlan::Embedded { major, pg_bin, settings, flush_latency, .. } = &plan.target else {
-        return Err(ProveError::Attached(id));
+    let text = |pairs: &[(String, String)]| -> Values {
+        let value =
+            |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
+        pairs.iter().map(value).collect()
+    };
+    let server = match (&plan.target, on_server) {
+        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, .. }, false) => {
+            ServerTable {
+                postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
+                pg_bin: pg_bin.clone(),
+                flush_latency: flush_latency.map(Length),
+                settings: text(settings),
+                ..ServerTable::default()
+            }
+        }
+        (TargetPlan::Attached { .. }, true) => ServerTable::default(),
+        (TargetPlan::Attached { .. }, false) => return Err(ProveError::Attached(id)),
+        (TargetPlan::Embedded { .. }, true) => return Err(ProveError::Embedded(id)),
     };
     let workload = plan.workload()?;
     let then = record.workload.iter().flat_map(|facts| &facts.scripts).map(|script| &script.text);
@@ -68,11 +91,6 @@ pub fn prove(
     let metric = if open { "latency_mean" } else { "throughput" };
     let beside = ["throughput", "latency_mean", "latency_p99", "wal_bytes"];
     let metrics = [metric].into_iter().chain(beside.into_iter().filter(|name| *name != metric));
-    let text = |pairs: &[(String, String)]| -> Values {
-        let value =
-            |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
-        pairs.iter().map(value).collect()
-    };
     Ok(PlanFile {
         name: Some(format!("{} of {id}", finding.id)),
         question: Some(format!("{} {}", finding.cause.trim_end(), action.text.trim_end())),
@@ -91,15 +109,7 @@ pub fn prove(
             define: text(&plan.workload.define),
         },
         load: load(&plan.load),
-        server: ServerTable {
-            postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
-            pg_bin: pg_bin.clone(),
-            dsn: None,
-            flush_latency: flush_latency.map(Length),
-            profile: None,
-            settings: text(settings),
-            ddl: Vec::new(),
-        },
+        server,
         prediction: prediction(finding, action, &id, open),
         arms: vec![arm],
     })

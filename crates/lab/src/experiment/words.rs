@@ -27,8 +27,10 @@ pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
     words.push(driven.join(", "));
     let whole = plan.base.with(configuration);
     let own = whole.words();
-    if whole.postgres.is_none() {
-        words.push("PostgreSQL 18".to_owned());
+    match &plan.server {
+        Some(server) => words.push(format!("on {server}, as it is")),
+        None if whole.postgres.is_none() => words.push("PostgreSQL 18".to_owned()),
+        None => {}
     }
     words.extend(own);
     words

@@ -1,5 +1,6 @@
 //! What a set of changes holds.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -36,15 +37,46 @@ pub enum Change {
         /// to 0 when its value in bytes is set, and the other way round.
         restore: Option<(PathBuf, String)>,
     },
+    /// A statement that changes the schema.
+    Statement {
+        /// The statement.
+        sql: String,
+        /// What undoes it.
+        undo: String,
+        /// The database it is for.
+        database: String,
+    },
 }
 
 impl Change {
-    /// The parameter.
+    /// The parameter, or the statement.
     pub fn name(&self) -> &str {
         match self {
             Change::Setting { name, .. } | Change::Kernel { name, .. } => name,
+            Change::Statement { sql, .. } => sql,
         }
     }
+}
+
+/// How far a statement of a set is. Unlike a setting or a file, it cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Step {
+    /// It is about to be run.
+    Making {
+        /// The transaction that holds it, whose fate the server knows; `None` of what runs
+        /// in no transaction.
+        transaction: Option<String>,
+    },
+    /// It was run.
+    Made,
+    /// It is about to be undone.
+    Undoing {
+        /// As in `Making`.
+        transaction: Option<String>,
+    },
+    /// It was undone, or did not come to pass.
+    Undone,
 }
 
 /// Which server a set changes, so that it is undone there and nowhere else.
@@ -116,6 +148,9 @@ pub struct ChangeSet {
     pub intent: Intent,
     /// How it stands.
     pub state: State,
+    /// How far its statements are, by their place among the changes; those that are not
+    /// there were not begun.
+    pub(crate) steps: BTreeMap<usize, Step>,
 }
 
 impl ChangeSet {

@@ -5,6 +5,7 @@
 //!
 //! - [`Ledger::begin`] notes a set of changes with what was there before. Nothing may be
 //!   changed before it has returned.
+//! - [`Ledger::step`] notes how far a statement of it is, which cannot be read back.
 //! - [`Ledger::end`] notes how it ended: done, or undone.
 //! - A set without an end was cut short: anything from none to all of it may have been
 //!   changed. Undoing it compares what is there with both.
@@ -21,6 +22,7 @@ mod owner;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ use walwright_record::Timestamp;
 
 use crate::Lab;
 
-pub use change::{Change, ChangeSet, Intent, Outcome, ServerIdentity, State};
+pub use change::{Change, ChangeSet, Intent, Outcome, ServerIdentity, State, Step};
 use owner::Owner;
 
 const FILE: &str = "changes.jsonl";
@@ -56,6 +58,7 @@ pub struct Ledger {
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event {
     Begin { id: u64, at: Timestamp, owner: Owner, intent: Intent },
+    Step { id: u64, change: usize, step: Step },
     End { id: u64, at: Timestamp, outcome: Outcome },
 }
 
@@ -81,7 +84,17 @@ impl Ledger {
         let (at, owner) = (Timestamp::now(), Owner::me());
         let event = Event::Begin { id, at, owner: owner.clone(), intent: intent.clone() };
         self.append(&mut file, &event)?;
-        Ok(ChangeSet { id, at, owner, intent, state: State::Begun })
+        Ok(ChangeSet { id, at, owner, intent, state: State::Begun, steps: BTreeMap::new() })
+    }
+
+    /// Notes how far the statement at this place among a set's changes is, and returns
+    /// when that is on disk.
+    ///
+    /// # Errors
+    /// When it cannot be written; then the statement may not be run.
+    pub fn step(&self, id: u64, change: usize, step: Step) -> Result<(), LedgerError> {
+        let mut file = self.open()?;
+        self.append(&mut file, &Event::Step { id, change, step })
     }
 
     /// Notes how a set ended.
@@ -185,7 +198,13 @@ fn fold(text: &str) -> Vec<ChangeSet> {
     for event in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match event {
             Event::Begin { id, at, owner, intent } => {
-                sets.push(ChangeSet { id, at, owner, intent, state: State::Begun });
+                let (state, steps) = (State::Begun, BTreeMap::new());
+                sets.push(ChangeSet { id, at, owner, intent, state, steps });
+            }
+            Event::Step { id, change, step } => {
+                if let Some(set) = sets.iter_mut().find(|set| set.id == id) {
+                    set.steps.insert(change, step);
+                }
             }
             Event::End { id, outcome, .. } => {
                 if let Some(set) = sets.iter_mut().find(|set| set.id == id) {

@@ -12,6 +12,7 @@ use super::auto_conf::AutoConf;
 use super::check::{holds, same};
 use super::restart::{Restart, restarted};
 use super::server::text;
+use super::statements;
 use super::undo::{self, Undone};
 use crate::Stop;
 use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome};
@@ -98,14 +99,16 @@ pub async fn make_changes(
         None => None,
     };
     let set = ledger.begin(intent)?;
-    match execute(&set, client, params, restart, stop).await {
+    match execute(ledger, &set, client, params, restart, stop).await {
         Ok(waiting) => {
             ledger.end(set.id, Outcome::Done)?;
             Ok(Made { id: set.id, waiting })
         }
         Err(what) => {
             let id = set.id;
-            match undo::restore(&set, params, restart).await {
+            // How far its statements came was noted meanwhile.
+            let set = ledger.set(id)?.unwrap_or(set);
+            match undo::restore(ledger, &set, params, restart).await {
                 Ok(Undone { notes, .. }) => {
                     ledger.end(id, Outcome::Undone { why: what.clone() })?;
                     Err(ApplyError::Undone { id, what, notes })
@@ -126,6 +129,8 @@ fn refused(intent: &Intent) -> Result<(), ApplyError> {
         let value = match change {
             Change::Setting { after, .. } => after.as_deref(),
             Change::Kernel { after, .. } => Some(after.as_str()),
+            // Its consent is whoever makes the set's to see to.
+            Change::Statement { .. } => None,
         };
         let Some((parameter, value)) = parameter(name).zip(value) else { continue };
         if parameter.class_of(value) == DurabilityClass::X {
@@ -137,11 +142,11 @@ fn refused(intent: &Intent) -> Result<(), ApplyError> {
 }
 
 fn needs_server(intent: &Intent) -> bool {
-    intent.changes.iter().any(|change| matches!(change, Change::Setting { .. }))
+    intent.changes.iter().any(|change| !matches!(change, Change::Kernel { .. }))
 }
 
 /// Refuses to build on changes of which nobody knows how far they went.
-fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyError> {
+pub(crate) fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyError> {
     for set in ledger.sets()? {
         let state = match (set.is_in_progress(), set.is_cut_short()) {
             (true, _) => "is being made by another process",
@@ -162,6 +167,7 @@ fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyError> {
 }
 
 async fn execute(
+    ledger: &Ledger,
     set: &ChangeSet,
     client: Option<Client>,
     params: Option<&ConnectParams>,
@@ -175,14 +181,30 @@ async fn execute(
             write_kernel(name, path, after)?;
         }
     }
+    if !needs_server(&set.intent) {
+        return Ok(Vec::new());
+    }
+    let (Some(client), Some(params)) = (client, params) else {
+        return Err("a server is to be changed, and none is named".to_owned());
+    };
+    let waiting = settings(set, client, params, restart, go_on).await?;
+    statements::make(ledger, set, params, go_on).await?;
+    Ok(waiting)
+}
+
+/// Sets the settings of a set. Gives those that wait for a restart.
+async fn settings(
+    set: &ChangeSet,
+    client: Client,
+    params: &ConnectParams,
+    restart: &mut Restart,
+    go_on: impl Fn() -> Result<(), String>,
+) -> Result<Vec<String>, String> {
     let settings: Vec<&Change> =
         set.intent.changes.iter().filter(|c| matches!(c, Change::Setting { .. })).collect();
     if settings.is_empty() {
         return Ok(Vec::new());
     }
-    let (Some(client), Some(params)) = (client, params) else {
-        return Err("settings are to be changed, and no server is named".to_owned());
-    };
     for change in &settings {
         go_on()?;
         if let Change::Setting { name, after, .. } = change {

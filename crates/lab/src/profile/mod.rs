@@ -19,15 +19,19 @@ mod objects;
 mod plan;
 mod restart;
 mod server;
+mod statements;
 #[cfg(test)]
 mod tree;
 mod undo;
 
+pub(crate) use apply::unfinished;
 pub use apply::{ApplyError, Made, make_changes};
 pub use check::{Check, CheckInput, CheckItem, Contradiction, Standing, Weight, check};
 pub use import::{Imported, LeftOut};
 pub use machine::{BlockDevice, DiskView, Found, MachineView, Mount, Reading};
 pub use plan::{ApplyPlan, Consent, NotApplied, PlannedChange};
 pub use restart::Restart;
+pub(crate) use restart::{reconnect, restart_now};
 pub use server::ServerView;
+pub(crate) use undo::is_same_server;
 pub use undo::{UndoError, Undone, undo_changes};

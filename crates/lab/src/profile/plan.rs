@@ -165,7 +165,7 @@ impl ApplyPlan {
             "database" | "user" | "database user" => {
                 format!("set for this {} (ALTER ROLE, ALTER DATABASE), which comes after ALTER SYSTEM", setting.source)
             }
-            _ if auto.is_none() => "this role may not read postgresql.auto.conf, so a change could not be undone: it takes a superuser or pg_read_server_files".to_owned(),
+            _ if auto.is_none() => "this role may not read postgresql.auto.conf, so a change could not be undone: it takes a superuser or EXECUTE on pg_read_file(text)".to_owned(),
             _ => String::new(),
         };
         if !why.is_empty() {

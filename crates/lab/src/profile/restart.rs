@@ -66,6 +66,8 @@ async fn run(command: &str) -> Result<(), String> {
         // Results alone go to standard output.
         .stdout(std::io::stderr())
         .stderr(Stdio::inherit())
+        // Ctrl-C asks walwright to stop; a server must not be left halfway by it.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
@@ -96,8 +98,20 @@ pub(super) async fn restarted(
     }
 }
 
+/// Restarts the server, and returns when it accepts connections.
+///
+/// # Errors
+/// With what failed.
+pub(crate) async fn restart_now(
+    params: &ConnectParams,
+    restart: &mut Restart,
+) -> Result<(), String> {
+    let client = walwright_server::connect(params).await.map_err(|error| error.to_string())?;
+    restarted(client, params, restart).await.map(drop)
+}
+
 /// Connects once the server accepts connections.
-pub(super) async fn reconnect(params: &ConnectParams) -> Result<Client, String> {
+pub(crate) async fn reconnect(params: &ConnectParams) -> Result<Client, String> {
     let deadline = Instant::now() + READY;
     loop {
         match walwright_server::connect(params).await {

@@ -13,6 +13,7 @@ use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_ker
 use super::auto_conf::{AutoConf, edited};
 use super::restart::{Restart, reconnect, restarted};
 use super::server::text;
+use super::statements;
 use crate::ledger::{
     Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
 };
@@ -86,14 +87,16 @@ pub async fn undo_changes(
     if matches!(set.state, State::Undone { .. }) {
         return Err(UndoError::Already(set.id));
     }
-    let undone =
-        restore(set, params, restart).await.map_err(|why| UndoError::Failed { id: set.id, why })?;
+    let undone = restore(ledger, set, params, restart)
+        .await
+        .map_err(|why| UndoError::Failed { id: set.id, why })?;
     ledger.end(set.id, Outcome::Undone { why: "rolled back".to_owned() })?;
     Ok(undone)
 }
 
 /// Brings back what was, in the reverse order of the changes.
 pub(super) async fn restore(
+    ledger: &Ledger,
     set: &ChangeSet,
     params: Option<&ConnectParams>,
     restart: &mut Restart,
@@ -103,6 +106,8 @@ pub(super) async fn restore(
     if intent.changes.iter().any(|change| matches!(change, Change::Setting { .. })) {
         settings(intent, params, restart, &mut undone).await?;
     }
+    // After the settings: with some of those no server runs that could be asked.
+    statements::undo(ledger, set, params, &mut undone).await?;
     for change in intent.changes.iter().rev() {
         if let Change::Kernel { name, path, before, after, restore } = change {
             let held = Held { name, path, before, after, done: set.state == State::Done };
@@ -183,7 +188,7 @@ async fn settings(
     };
     is_the_server(intent, &client, params).await?;
     let auto = auto_conf(&client).await.ok_or(
-        "postgresql.auto.conf cannot be read: it takes a superuser or pg_read_server_files",
+        "postgresql.auto.conf cannot be read: it takes a superuser or EXECUTE on pg_read_file(text)",
     )?;
     let mut restarts = false;
     for change in intent.changes.iter().rev() {
@@ -258,7 +263,7 @@ async fn in_order(client: &Client, intent: &Intent) -> Result<(), String> {
 }
 
 /// Whether two names are of one server.
-pub(super) fn is_same_server(one: &ServerIdentity, other: &ServerIdentity) -> bool {
+pub(crate) fn is_same_server(one: &ServerIdentity, other: &ServerIdentity) -> bool {
     match (&one.system_identifier, &other.system_identifier) {
         // A standby has its primary's identifier.
         (Some(a), Some(b)) if a != b => false,
@@ -271,7 +276,7 @@ pub(super) fn is_same_server(one: &ServerIdentity, other: &ServerIdentity) -> bo
 }
 
 /// Refuses to undo on another server what was done on one.
-async fn is_the_server(
+pub(super) async fn is_the_server(
     intent: &Intent,
     client: &Client,
     params: &ConnectParams,

@@ -30,8 +30,8 @@ use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
 pub use kept::Kept;
-pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, WorkloadPlan};
-pub(crate) use snapshot::{filled, snapshot};
+pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
+pub(crate) use snapshot::{fill, filled, snapshot};
 pub(crate) use target::with_connections;
 
 use crate::notes::Notes;
@@ -224,6 +224,7 @@ impl Context {
             self.notes.phase(PhaseName::Load);
             match self.plan.restored() {
                 Some(restored) => load_data::change(&restored.changes, &client).await?,
+                None if self.plan.is_filled() => {}
                 None => {
                     let (params, jobs) = (&target.params, self.plan.load_jobs);
                     load_data::load(&self.job, params, jobs, self.notes.observer.as_ref()).await?;
@@ -235,6 +236,12 @@ impl Context {
             load_data::before_run(&self.job, &client).await?;
         } else {
             checks::tables_exist(self, &client, target).await?;
+        }
+        if let Some(window) = self.plan.window() {
+            let checkpoint = load_data::checkpoint(&client).await;
+            if let Some(doubt) = doubts::not_restored(window, checkpoint.err()) {
+                self.notes.warn(doubt);
+            }
         }
         checks::statements(self, &client).await?;
         self.notes.phase(PhaseName::Probe);

@@ -57,7 +57,17 @@ pub enum TargetPlan {
         dsn: String,
         /// Whether the workload may create and fill its tables there.
         init: bool,
+        /// Where it is one of several runs that are compared.
+        window: Option<Window>,
     },
+}
+
+/// A maintenance window of somebody's server, in which runs are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Whether the workload's tables were filled for this very run. Otherwise it goes on
+    /// with what the run before left.
+    pub filled: bool,
 }
 
 /// A data directory at rest with the workload's data in it, and what is changed in it
@@ -179,9 +189,22 @@ impl RunPlan {
     /// Whether the workload's tables are its own to create and fill, by this run or before it.
     pub(super) fn initialises(&self) -> bool {
         match &self.target {
-            TargetPlan::Attached { init, .. } => *init,
+            TargetPlan::Attached { init, .. } => *init || self.is_filled(),
             TargetPlan::Embedded { .. } => true,
         }
+    }
+
+    /// The maintenance window it is part of.
+    pub(super) fn window(&self) -> Option<Window> {
+        match &self.target {
+            TargetPlan::Attached { window, .. } => *window,
+            TargetPlan::Embedded { .. } => None,
+        }
+    }
+
+    /// Whether somebody else's tables were filled for this run by who asks for it.
+    pub(super) fn is_filled(&self) -> bool {
+        self.window().is_some_and(|window| window.filled)
     }
 }
 

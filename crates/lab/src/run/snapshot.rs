@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use walwright_server::{Cluster, Snapshot};
+use walwright_server::{Cluster, ConnectParams, Snapshot};
 
 use super::plan::{RunPlan, TargetPlan};
 use super::target::Target;
@@ -66,4 +66,22 @@ pub(crate) async fn filled(
     }
     blocking(move || target.rest()?.ok_or(RunError::Internal("data at rest without a cluster")))
         .await?
+}
+
+/// Creates the workload's tables on somebody's server and fills them, as a run with
+/// `init` does.
+///
+/// # Errors
+/// When a step fails or it is stopped.
+pub(crate) async fn fill(
+    plan: &RunPlan,
+    params: &ConnectParams,
+    stop: &Stop,
+    observer: &Arc<dyn Observer>,
+) -> Result<(), RunError> {
+    let job = plan.job(&plan.workload()?)?;
+    tokio::select! {
+        loaded = load_data::load(&job, params, plan.load_jobs, observer.as_ref()) => loaded,
+        () = stop.requested() => Err(RunError::Stopped),
+    }
 }

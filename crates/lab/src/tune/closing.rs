@@ -39,7 +39,8 @@ impl Conductor {
         let pairs = self.state.plan.confirming_pairs();
         let plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
         let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
-        self.stage("confirmation on fresh data");
+        let bench = bench.on(self.guest.clone());
+        self.stage(&format!("confirmation {}", words::again_on(&self.state)));
         bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         while let Some((is_winner, pair)) = self.state.confirmation.next(pairs) {
             let configuration = match is_winner {
@@ -72,18 +73,30 @@ impl Conductor {
 
     /// Kills the winner's server and audits it.
     pub(super) async fn crash(&mut self) -> Result<(), TuneError> {
-        self.stage("killing the server under load");
+        self.stage(match &self.guest {
+            Some(_) => "killing a server of our own with these settings under load",
+            None => "killing the server under load",
+        });
         let mut settings = self.state.plan.settings.clone();
         settings.extend(self.settings(&self.found()).settings);
         let stretch = crash::stretch(&self.state.plan);
         let settings = settings.into_iter().collect();
         let audit = crash::crash(&self.state.plan, settings, stretch);
         let audit = tokio::select! {
-            audit = audit => audit?,
+            audit = audit => audit,
             () = self.stop.requested() => return Err(TuneError::Stopped),
         };
-        self.say(&words::crash(&audit));
-        self.state.crash = Some(audit);
+        self.state.crash = match audit {
+            // Its settings may be of another machine than this one.
+            Err(error) if self.guest.is_some() => {
+                self.say(&format!("not audited: {error}"));
+                None
+            }
+            audit => Some(audit?),
+        };
+        if let Some(told) = words::crash(&self.state) {
+            self.say(&told);
+        }
         self.enter(Phase::Promote)
     }
 

@@ -11,40 +11,47 @@ use super::notice::Passed;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, probe, starts, words,
+    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, on_server, probe, starts,
+    words,
 };
-use crate::experiment::{Bench, Configuration, ExperimentError};
+use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Visit};
 use crate::{Lab, Observer, Stop};
 
 /// Begins a tune and goes on to its end.
 ///
 /// # Errors
 /// When what is asked for makes no sense, the baseline cannot be run, or files cannot be
-/// written. [`TuneError::is_interruption`] tells a wish to stop, after which [`resume`]
+/// written. On the server that `visit` names, when it does not allow it.
+/// [`TuneError::is_interruption`] tells a wish to stop, after which [`resume`]
 /// goes on.
 pub async fn begin(
     lab: &Lab,
     plan: TunePlan,
+    visit: &Visit,
     stop: &Stop,
     watcher: &Arc<dyn TuneWatcher>,
 ) -> Result<TuneState, TuneError> {
-    let state = TuneState::new(plan);
+    let mut state = TuneState::new(plan);
     let objective = state.plan.objective()?;
     // Refused before anything is made; the size of the machine decides nothing here.
     let any = Surroundings { major: major(&state.plan), memory: Some(1e12), free_disk: None };
     space::dimensions(&state.plan, &any, &state.hints)?;
+    let name = bench_name(&state.id);
+    let guest = on_server::meet(lab, &name, &mut state.plan, visit).await?;
     let folder = Folder::create(lab, &state.id)?;
     folder.save(&state)?;
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.go().await
+    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(guest).go().await
 }
 
 /// Goes on with a tune that was stopped or killed: the one called `name`, or the latest.
 ///
 /// # Errors
-/// As [`begin`], and when there is none, or another process runs it.
+/// As [`begin`], and when there is none, another process runs it, or its server is not
+/// named again.
 pub async fn resume(
     lab: &Lab,
     name: &str,
+    visit: &Visit,
     stop: &Stop,
     watcher: &Arc<dyn TuneWatcher>,
 ) -> Result<TuneState, TuneError> {
@@ -52,7 +59,11 @@ pub async fn resume(
     let folder = Folder::open(lab, &id)?;
     let state = folder::read(lab, &id)?;
     let objective = state.plan.objective()?;
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.go().await
+    let guest = match state.phase {
+        Phase::Done => None,
+        _ => on_server::again(lab, &bench_name(&id), &state.plan, visit).await?,
+    };
+    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(guest).go().await
 }
 
 /// The state of a tune as it was kept last.
@@ -72,7 +83,7 @@ pub async fn delete(lab: &Lab, name: &str) -> Result<String, TuneError> {
     let id = folder::find(lab, name)?;
     let folder = Folder::open(lab, &id)?;
     for name in [bench_name(&id), confirming_name(&id)] {
-        crate::experiment::discard_named(&name)?;
+        crate::experiment::discard_named(lab, &name)?;
     }
     folder.remove()?;
     Ok(id)
@@ -99,6 +110,8 @@ pub(super) struct Conductor {
     pub(super) state: TuneState,
     pub(super) objective: Objective,
     pub(super) bench: Bench,
+    /// The server of somebody's that is tuned.
+    pub(super) guest: Option<Arc<Guest>>,
     pub(super) stop: Stop,
     pub(super) watcher: Arc<dyn TuneWatcher>,
     pub(super) observer: Arc<dyn Observer>,
@@ -121,13 +134,20 @@ impl Conductor {
             state,
             objective,
             bench,
+            guest: None,
             stop: stop.clone(),
             watcher: Arc::clone(watcher),
             observer: Arc::new(Passed(Arc::clone(watcher))),
         })
     }
 
+    /// Has all measurements made on somebody's server.
+    fn on(self, guest: Option<Arc<Guest>>) -> Conductor {
+        Conductor { bench: self.bench.on(guest.clone()), guest, ..self }
+    }
+
     async fn go(mut self) -> Result<TuneState, TuneError> {
+        self.bench.recover().await?;
         self.watcher.notice(TuneNotice::Begins {
             id: &self.state.id,
             runs: (self.state.plan.runs(), 2 * self.state.plan.confirming_pairs()),
@@ -168,7 +188,7 @@ impl Conductor {
 
     /// Runs the baseline and diagnoses it.
     async fn baseline(&mut self) -> Result<(), TuneError> {
-        self.stage("loading the data");
+        self.stage(if self.guest.is_some() { "asking the server" } else { "loading the data" });
         self.bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         self.stage("the baseline, to be diagnosed");
         self.measuring("baseline", &[]);
@@ -205,19 +225,32 @@ impl Conductor {
         self.enter(Phase::Probe)
     }
 
-    /// Finds the space and makes the search.
-    async fn probe(&mut self) -> Result<(), TuneError> {
-        self.stage("writing each value and reading it back");
+    /// This machine, on which clusters of our own run.
+    fn surroundings(&self) -> Result<Surroundings, TuneError> {
         let host = walwright_probe::host_facts(None, None);
         let places = walwright_server::Places::open(None).map_err(crate::RunError::from)?;
-        let surroundings = Surroundings {
+        Ok(Surroundings {
             major: major(&self.state.plan),
             memory: Machine::of(&host).memory,
             free_disk: words::free_bytes(places.root()),
+        })
+    }
+
+    /// Finds the space and makes the search.
+    async fn probe(&mut self) -> Result<(), TuneError> {
+        self.stage("writing each value and reading it back");
+        let surroundings = match &self.guest {
+            Some(guest) => on_server::surroundings(&guest.view().await?),
+            None => self.surroundings()?,
         };
         let (dimensions, mut dropped) =
             space::dimensions(&self.state.plan, &surroundings, &self.state.hints)?;
-        let (dimensions, without_effect) = probe::probe(&self.state.plan, dimensions).await?;
+        let (dimensions, without_effect) = match &self.guest {
+            Some(guest) => {
+                on_server::probe(guest, &self.state.plan, dimensions, &self.stop).await?
+            }
+            None => probe::probe(&self.state.plan, dimensions).await?,
+        };
         for one in &without_effect {
             self.say(&format!("{} is not searched: {}", one.name, one.why));
         }

@@ -75,7 +75,8 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         let verdict = if confirmed.is_gain() { "proven" } else { "undecided" };
         let pairs = state.confirmation.pairs();
         if pairs > 0 {
-            tell("the promoted on fresh data".to_owned(), &confirmed, pairs, verdict);
+            let arm = format!("the promoted {}", words::again_on(state));
+            tell(arm, &confirmed, pairs, verdict);
         }
         for (name, effect) in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
@@ -93,7 +94,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         None => "Nothing is promoted: the baseline stays.".to_owned(),
     });
     entry.next_question = Some(next_question(state, objective));
-    let mut notes: Vec<String> = state.crash.iter().map(words::crash).collect();
+    let mut notes: Vec<String> = words::crash(state).into_iter().collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
     entry.notes = Some(notes.join(" "));
     entry

@@ -82,6 +82,7 @@ impl Conductor {
                 Err(ExperimentError::Run(error)) => {
                     return Ok(Err(words::reason(&error.to_string())));
                 }
+                Err(ExperimentError::Server(why)) => reason = why,
                 Err(error) => return Err(error.into()),
             }
         }

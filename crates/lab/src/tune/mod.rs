@@ -7,6 +7,7 @@
 //! - [`TunePlan`] is what a person asks for; [`Objective`] what is to become better;
 //! - `space` names the parameters to search, `probe` writes each and reads it back,
 //!   `starts` takes first guesses from rules and from the diagnosis of the baseline;
+//! - `on_server` says what of it somebody's server allows, in a maintenance window;
 //! - `conduct` asks the search, measures and tells, from a state on disk that a killed
 //!   tune goes on from ([`begin`], [`resume`]);
 //! - `levers` measures what lies outside the configuration, where that is consented to;
@@ -26,6 +27,7 @@ mod levers;
 mod measure;
 mod notice;
 mod objective;
+mod on_server;
 mod plan;
 mod plot;
 mod probe;
@@ -47,4 +49,4 @@ pub use plan::{Budget, TunePlan};
 pub use probe::Dropped;
 pub use promote::promote;
 pub use state::{Phase, TuneState};
-pub use words::{change, effect, of_figure as shown, verdict};
+pub use words::{change, crash as crash_in_words, effect, of_figure as shown, verdict};

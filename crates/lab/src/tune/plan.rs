@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
 
 use super::{Objective, TuneError};
-use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, Postgres};
+use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, OnServer, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
 /// What one measurement takes beside warm-up and window: restoring, starting, probing,
@@ -70,6 +70,10 @@ pub struct TunePlan {
     pub seed: u64,
     /// The command line, without secrets.
     pub command: String,
+    /// The server of somebody's that is tuned, with `settings` and `postgres` as it has them;
+    /// `None` tunes clusters of our own.
+    #[serde(default)]
+    pub server: Option<OnServer>,
 }
 
 impl TunePlan {
@@ -132,7 +136,12 @@ impl TunePlan {
                 warm_up: Some(self.warm_up.0),
             },
             base: Configuration {
-                settings: self.settings.clone(),
+                // Somebody's server has them already.
+                settings: if self.server.is_some() {
+                    BTreeMap::new()
+                } else {
+                    self.settings.clone()
+                },
                 load: load.over(&self.load),
                 postgres: self.postgres.clone(),
                 ..Configuration::default()
@@ -140,6 +149,7 @@ impl TunePlan {
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
             command: self.command.clone(),
+            server: self.server.as_ref().map(|on| on.identity.address.clone()),
         }
     }
 
@@ -179,6 +189,7 @@ pub(super) mod tests {
             smallest_effect: 0.01,
             seed: 1,
             command: String::new(),
+            server: None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::words::reason;
 use super::{TuneError, TunePlan};
 
 /// Positions that are written: one on each side of a range.
-const POSITIONS: [f64; 2] = [0.85, 0.15];
+pub(super) const POSITIONS: [f64; 2] = [0.85, 0.15];
 
 /// A parameter that is not searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

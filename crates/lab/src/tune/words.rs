@@ -73,16 +73,17 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let confirmed = &state.confirmation;
     let effect_confirmed = state.confirmed();
     let replay = effect(&of_figure(&effect_confirmed, objective));
+    let on = again_on(state);
     match (confirmed.pairs(), effect_confirmed.is_gain()) {
         (0, _) => {
             format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs on fresh data with another seed.{outside}",
+            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs {on} with other seeds.{outside}",
             end.blocks
         ),
         (pairs, false) => format!(
-            "{name} changed by {gain} over {} blocks, but on fresh data by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
+            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
             end.blocks
         ),
     }
@@ -100,8 +101,31 @@ fn outside(state: &TuneState, objective: &Objective) -> String {
     }
 }
 
-/// What the crash showed.
-pub(super) fn crash(audit: &CrashAudit) -> String {
+/// What the confirmation ran on.
+pub(super) fn again_on(state: &TuneState) -> &'static str {
+    match &state.plan.server {
+        None => "on fresh data",
+        Some(on) if on.filled => "on tables filled anew",
+        Some(_) => "on the data as they were",
+    }
+}
+
+/// What the crash showed; `None` where there was none yet.
+pub fn crash(state: &TuneState) -> Option<String> {
+    let audit = state.crash.as_ref().map(killed);
+    match (&state.plan.server, audit) {
+        (None, audit) => audit,
+        (Some(_), None) if state.confirmation.pairs() == 0 => None,
+        (Some(_), None) => {
+            Some("What a crash loses was not looked at: the server is somebody's".to_owned())
+        }
+        (Some(_), Some(told)) => Some(format!(
+            "The server is somebody's and was not killed; in its place, a cluster of our own of the same major version with these settings. {told}"
+        )),
+    }
+}
+
+fn killed(audit: &CrashAudit) -> String {
     let lost = match audit.lost {
         0 => "none of them was lost".to_owned(),
         lost => format!("{lost} OF THEM WERE LOST"),

@@ -32,13 +32,13 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
             }
         },
     };
-    let settings = set.intent.changes.iter().any(|c| matches!(c, Change::Setting { .. }));
+    let settings = set.intent.changes.iter().any(|c| !matches!(c, Change::Kernel { .. }));
     let params = match (&args.dsn, settings) {
         (Some(dsn), _) => Some(ConnectParams::resolve(Some(dsn))?),
         (None, false) => None,
         (None, true) => {
             let server = set.intent.server.as_ref().map_or("a server", |s| s.address.as_str());
-            bail!("change set {} changed settings of {server}: name it with --dsn", set.id)
+            bail!("change set {} changed {server}: name it with --dsn", set.id)
         }
     };
     let mut restart = match &args.restart_command {
@@ -127,5 +127,6 @@ fn shown(change: &Change) -> String {
             format!("{name}: {} -> {}", said(before), said(after))
         }
         Change::Kernel { name, before, after, .. } => format!("{name}: {before} -> {after}"),
+        Change::Statement { sql, undo, .. } => format!("{sql}; undone by {undo}"),
     }
 }

@@ -11,7 +11,7 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_diagnose::experiment::{Ending, Outcome};
 use walwright_lab::experiment::{
-    self, Choices, Conducted, EXAMPLE, ExperimentError, Unwatched, Watcher,
+    self, Choices, Conducted, EXAMPLE, ExperimentError, Unwatched, Visit, Watcher,
 };
 use walwright_lab::{Lab, Stop};
 use walwright_report::format;
@@ -41,9 +41,10 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
         output.result(&json!({ "plan": EXAMPLE }), || EXAMPLE.to_owned())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let visit = Visit::from(args.visit);
     if let Some(id) = &args.resume {
         return conducted(lab, args.quiet, output, async |stop, watcher| {
-            experiment::resume(lab, id, &stop, &watcher).await
+            experiment::resume(lab, id, &visit, &stop, &watcher).await
         });
     }
     // clap requires a plan where nothing else is asked for.
@@ -57,6 +58,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
         blocks: args.blocks.map(|blocks| blocks as usize),
         consent: args.consent,
         command: command_line::command_line(),
+        visit,
     };
     if args.estimate {
         return match experiment::estimate(lab, &text, origin, &choices) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use walwright_lab::experiment::{Length, LoadChange, Postgres};
+use walwright_lab::experiment::{Length, LoadChange, Postgres, Visit};
 use walwright_lab::tune::{self, Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
 use walwright_lab::{Lab, Stop};
 
@@ -36,16 +36,15 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     let quiet = args.quiet;
-    match args.resume.clone() {
+    let resume = args.resume.clone();
+    let (plan, visit) = plan(args);
+    match resume {
         Some(name) => conducted(quiet, output, async |stop, watcher| {
-            tune::resume(lab, &name, &stop, &watcher).await
+            tune::resume(lab, &name, &visit, &stop, &watcher).await
         }),
-        None => {
-            let plan = plan(args);
-            conducted(quiet, output, async |stop, watcher| {
-                tune::begin(lab, plan, &stop, &watcher).await
-            })
-        }
+        None => conducted(quiet, output, async |stop, watcher| {
+            tune::begin(lab, plan, &visit, &stop, &watcher).await
+        }),
     }
 }
 
@@ -81,13 +80,14 @@ fn warm_up(window: Duration) -> Duration {
     (window / 4).clamp(Duration::from_secs(1), Duration::from_secs(10))
 }
 
-fn plan(args: TuneArgs) -> TunePlan {
+/// What is asked for, and the server of somebody's to do it on.
+fn plan(args: TuneArgs) -> (TunePlan, Visit) {
     let drawn = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         // JSON readers keep 53 bits of a number.
         now.map_or(1, |since| since.as_micros() as u64 & 0xFFFF_FFFF)
     };
-    TunePlan {
+    let plan = TunePlan {
         objective: args.objective,
         workload: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
         files: args.file,
@@ -114,5 +114,7 @@ fn plan(args: TuneArgs) -> TunePlan {
         smallest_effect: (args.worth / 100.0).max(0.0),
         seed: args.seed.unwrap_or_else(drawn),
         command: command_line::command_line(),
-    }
+        server: None,
+    };
+    (plan, args.visit.into())
 }

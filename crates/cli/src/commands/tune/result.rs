@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_lab::tune::{Objective, TuneState, effect, lever_effects, shown, verdict};
+use walwright_lab::tune::{
+    Objective, Phase, TuneState, crash_in_words, effect, lever_effects, shown, verdict,
+};
 use walwright_search::{Effect, Searcher, Standing};
 
 use crate::output::Output;
@@ -66,12 +68,8 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     for warning in warnings(state) {
         let _ = writeln!(out, "\n! {warning}");
     }
-    if let Some(audit) = &state.crash {
-        let _ = writeln!(
-            out,
-            "\nKilled under load: {} acknowledged commits, {} lost; recovered in {:.2} s",
-            audit.acknowledged, audit.lost, audit.recovery_seconds
-        );
+    if let Some(told) = crash_in_words(state).filter(|_| state.phase == Phase::Done) {
+        let _ = writeln!(out, "\n{told}");
     }
     if let Some(path) = &state.promoted {
         let _ = writeln!(out, "\nPromoted: {path}");
@@ -94,6 +92,12 @@ fn cell(of: &Effect, objective: &Objective) -> String {
 fn warnings(state: &TuneState) -> Vec<String> {
     let mut warnings = Vec::new();
     let checkpoints = state.confirmation.least_checkpoints();
+    if let Some(on) = &state.plan.server {
+        warnings.push(match on.filled {
+            true => "The tables were filled before every run on this server, whose other data and files were as they were",
+            false => "The data were not restored between runs: each went on with what the one before left, and the confirmation is on the same data. Interleaving and replicates balance steady drift; --init fills the workload's tables before every run",
+        }.to_owned());
+    }
     if state.confirmation.pairs() > 0 && checkpoints.is_none_or(|least| least < 2.0) {
         warnings.push(format!(
             "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: confirm with a longer --confirm-duration",

@@ -1,0 +1,377 @@
+//! Experiments and tunes on somebody's server: agreed to, refused, killed, gone on with, and
+//! nothing of it left.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use common::{Host, PASSWORD, Place, finish, install, signal, until, until_said};
+use walwright_server::{Cluster, ClusterSpec, ConnectParams, Major, Places, RunningCluster};
+
+const TUNER: &str = "quiet-Marmalade-31";
+
+/// What an experiment may not leave changed: the file of `ALTER SYSTEM`, settings, schema.
+const STATE: &str = "SELECT concat_ws(E'\\n',
+    pg_read_file('postgresql.auto.conf'),
+    (SELECT string_agg(concat(name, '=', setting, '/', sourceline, '/', pending_restart), ','
+                       ORDER BY name) FROM pg_settings WHERE name !~ '^transaction'),
+    (SELECT string_agg(concat(relname, reloptions), ',' ORDER BY relname) FROM pg_class
+      WHERE relnamespace = 'public'::regnamespace))";
+
+const SCRIPT: &str = "\\set id random(1, 100)\nUPDATE counter SET n = n + 1 WHERE id = :id;\n";
+
+/// A plan on the tables of [`Host`]s here.
+fn plan(blocks: u32, arms: &str) -> String {
+    format!(
+        "blocks = {blocks}\nseed = 5\n[workload]\nfiles = [\"count.sql\"]\n\
+         [load]\nclients = 2\nduration = \"1s\"\nwarmup = \"1s\"\n{arms}"
+    )
+}
+
+/// A server whose tables and settings a role of its own may change.
+fn host() -> Host {
+    let host = Host::new();
+    host.execute("postgres", "CREATE DATABASE app");
+    host.execute(
+        "app",
+        &format!(
+            "CREATE ROLE tuner LOGIN PASSWORD '{TUNER}'; GRANT pg_monitor TO tuner;
+             GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_reload_conf() TO tuner;
+             GRANT ALTER SYSTEM ON PARAMETER commit_delay, commit_siblings, wal_writer_delay TO tuner;
+             CREATE TABLE counter (id int PRIMARY KEY, n bigint);
+             INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g;
+             ALTER TABLE counter OWNER TO tuner; GRANT CREATE ON SCHEMA public TO tuner"
+        ),
+    );
+    for setting in ["work_mem = '5MB'", "commit_siblings = 7"] {
+        host.execute("postgres", &format!("ALTER SYSTEM SET {setting}"));
+    }
+    host.execute("postgres", "SELECT pg_reload_conf()");
+    host
+}
+
+/// A command as the role of [`host`], whose password no argument holds.
+fn as_tuner(place: &Place, args: &[&str]) -> Command {
+    let mut command = place.command(args);
+    command.env("PGPASSWORD", TUNER);
+    command
+}
+
+fn spawned(mut command: Command, log: &Path) -> Child {
+    command.stderr(Stdio::from(File::create(log).unwrap())).spawn().unwrap()
+}
+
+#[test]
+fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
+    let (place, host) = (Place::new(), host());
+    place.file("count.sql", SCRIPT);
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let arms = format!(
+        "[server]\ndsn = \"{dsn}\"\n[[arm]]\nname = \"delay\"\n\
+         settings = {{ commit_delay = 3000, commit_siblings = 0 }}\n\
+         [[arm]]\nname = \"index\"\n\
+         ddl = [{{ sql = \"CREATE INDEX extra ON counter (n)\", undo = \"DROP INDEX extra\" }}]\n"
+    );
+    let file = place.file("plan.toml", &plan(1, &arms));
+    let state = || host.ask("app", STATE);
+    let before = state();
+    let run = |args: &[&str]| finish(as_tuner(&place, args).spawn().unwrap());
+
+    // Nothing without consent, and nothing that the server or its data cannot take back.
+    run(&["experiment", &file]).code(2).says(&["--maintenance"]);
+    run(&["experiment", &file, "--estimate"]).code(0);
+    for (arm, words) in [
+        ("settings = { shared_buffers = \"64MB\" }", &["shared_buffers", "--restart-command"][..]),
+        (
+            "settings = { work_mem = \"9MB\" }",
+            &["arm 'a'", "GRANT ALTER SYSTEM ON PARAMETER work_mem"],
+        ),
+        ("ddl = [\"CREATE INDEX ON counter (n)\"]", &["undo"]),
+        ("workload = { define = { x = 1 } }", &["--init"]),
+        ("postgres = \"17\"", &["the server's own"]),
+    ] {
+        let text = format!("[server]\ndsn = \"{dsn}\"\n[[arm]]\nname = \"a\"\n{arm}\n");
+        let file = place.file("refused.toml", &plan(1, &text));
+        let refused = run(&["experiment", &file, "--maintenance"]);
+        let code = if arm.starts_with("postgres") { 2 } else { 1 };
+        refused.code(code).says(words);
+    }
+    let secret = format!("[server]\ndsn = \"{dsn} password={TUNER}\"\n[[arm]]\nname = \"a\"\n");
+    let secret = place.file("secret.toml", &plan(1, &secret));
+    run(&["experiment", &secret, "--maintenance"]).code(2).says(&[".pgpass"]);
+    assert_eq!(state(), before);
+    assert!(place.runs().is_empty() && !place.path("lab/experiments").exists());
+
+    // Killed within the arm that changes settings, and rolled back.
+    let log = place.path("log");
+    let child = spawned(as_tuner(&place, &["experiment", &file, "--maintenance"]), &log);
+    until("the arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
+    until_said(&place.path("lab/changes.jsonl"), "\"how\":\"done\"");
+    signal(child.id(), libc::SIGKILL);
+    finish(child);
+    assert_ne!(state(), before);
+    let listed = place.run(&["experiment", "list", "--json"]).code(0).json();
+    let id = listed[0]["id"].as_str().unwrap().to_owned();
+    let list = place.run(&["config", "rollback", "--list"]).code(0).out();
+    assert!(list.contains(&id) && list.contains("commit_delay"), "{list}");
+    run(&["experiment", &file, "--new", "--maintenance"]).refuses(&[
+        &id,
+        "has left it changed",
+        "config rollback",
+    ]);
+    run(&["experiment", "delete", &id]).refuses(&["left changes", "config rollback"]);
+    run(&["config", "rollback", "--dsn", &dsn]).code(0);
+    assert_eq!(state(), before);
+
+    // Killed within the arm that changes the schema, and gone on with.
+    run(&["experiment", "--resume", &id]).code(2).says(&["--maintenance"]);
+    let resume = ["experiment", "--resume", &id, "--maintenance", "--json"];
+    let child = spawned(as_tuner(&place, &resume), &log);
+    until("the arm is run", || host.ask("app", "SELECT to_regclass('extra')::text") == "extra");
+    signal(child.id(), libc::SIGKILL);
+    finish(child);
+    assert_ne!(state(), before);
+    // Stopped by its user it brings back all by itself.
+    let child = spawned(as_tuner(&place, &resume), &log);
+    // Told once what was left is brought back.
+    until_said(&log, "runs of about");
+    until("the arm is run", || host.ask("app", "SELECT to_regclass('extra')::text") == "extra");
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(3);
+    assert_eq!(state(), before);
+    let outcome = run(&resume).code(0).json();
+    assert_eq!(state(), before);
+
+    assert_eq!(
+        (outcome["ending"].as_str(), outcome["runs"].as_u64()),
+        (Some("all_blocks"), Some(4))
+    );
+    let doubts = outcome["doubts"].to_string();
+    assert!(doubts.contains("in every run: the data are as the run before left them"), "{doubts}");
+    assert!(doubts.contains("checkpoint, which was refused"), "{doubts}");
+    let record = |arm: usize| {
+        let run = outcome["arms"][arm]["runs"][0].as_str().unwrap();
+        place.run(&["export", run]).code(0).json()
+    };
+    let set = |record: &serde_json::Value, name: &str| {
+        let settings = record["settings"].as_array().unwrap().iter();
+        settings.clone().find(|s| s["name"] == name).unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    let (delay, index) = (record(0), record(1));
+    assert_eq!(
+        (set(&delay, "commit_delay"), set(&delay, "commit_siblings")),
+        ("3000".into(), "0".into())
+    );
+    assert_eq!(
+        (set(&index, "commit_delay"), set(&index, "commit_siblings")),
+        ("0".into(), "7".into())
+    );
+    let sets = fs::read_to_string(place.path("lab/changes.jsonl")).unwrap();
+    assert!(!sets.contains(TUNER) && !sets.contains(PASSWORD));
+    place.run(&["config", "rollback", "--dsn", &dsn]).code(0);
+    assert_eq!(host.ask("app", STATE), before, "nothing is left to undo");
+}
+
+#[test]
+fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
+    let (place, host) = (Place::new(), host());
+    for setting in ["commit_delay = 5000", "commit_siblings = 0"] {
+        host.execute("postgres", &format!("ALTER SYSTEM SET {setting}"));
+    }
+    host.execute("postgres", "SELECT pg_reload_conf()");
+    host.execute("app", "CREATE ROLE nobody LOGIN PASSWORD 'gG7'");
+    until("it is in force", || host.ask("app", "SHOW commit_delay") == "5000");
+    let file = place.file("count.sql", SCRIPT);
+    let state = || host.ask("app", STATE);
+    let before = state();
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let tune = [
+        "tune",
+        "--file",
+        &file,
+        "--clients=2",
+        "--duration=1s",
+        "--warmup=1s",
+        "--runs=8",
+        "--seed=3",
+        "--only=commit_delay",
+        "--only=commit_siblings",
+        "--dsn",
+        &dsn,
+    ];
+    let agreed = [&tune[..], &["--maintenance"]].concat();
+    let run = |args: &[&str]| finish(as_tuner(&place, args).spawn().unwrap());
+
+    run(&tune).refuses(&["--maintenance"]);
+    run(&[&agreed[..], &["--set", "jit=off"]].concat()).code(2);
+    run(&["tune", "--maintenance"]).refuses(&["no server is named"]);
+    let nobody = host.dsn("nobody", "gG7", "app");
+    run(&["tune", "--dsn", &nobody, "--maintenance"]).refuses(&["postgresql.auto.conf"]);
+    assert_eq!((place.runs().len(), state()), (0, before.clone()));
+
+    // Killed while it measures something else than the baseline.
+    let log = place.path("log");
+    let child = spawned(as_tuner(&place, &agreed), &log);
+    until_said(&log, "  1 of 8");
+    until("a trial is run", || host.ask("app", "SHOW commit_delay") != "5000");
+    signal(child.id(), libc::SIGKILL);
+    finish(child);
+    assert_ne!(state(), before);
+    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let begun = shown["measurements"].as_u64().unwrap();
+    run(&["tune", "--resume"]).refuses(&["nothing of how that is reached is kept", "--dsn"]);
+    let resume = ["tune", "--resume", "--dsn", &dsn, "--maintenance"];
+    run(&[&resume[..], &["--init"]].concat()).refuses(&["without --init"]);
+    assert_ne!(state(), before);
+
+    let child = spawned(as_tuner(&place, &resume), &log);
+    until_said(&log, &format!("  {} of 8", begun + 2));
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(3);
+    assert_eq!(state(), before);
+    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    assert!(shown["measurements"].as_u64().unwrap() > begun, "{shown}");
+    assert!(shown["warnings"].to_string().contains("not restored"), "{shown}");
+    let kept = fs::read_to_string(place.path("lab/changes.jsonl")).unwrap();
+    assert!(!kept.contains(TUNER), "{kept}");
+}
+
+/// Somebody's server that its owner restarts when a file asks for it.
+struct Owned {
+    place: tempfile::TempDir,
+    server: Arc<Mutex<Option<RunningCluster>>>,
+    done: Arc<AtomicBool>,
+    owner: Option<JoinHandle<()>>,
+    socket: PathBuf,
+    port: u16,
+}
+
+impl Owned {
+    fn new() -> Owned {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(place.path(), open).unwrap();
+        let places = Places::open(Some(place.path().join("cache"))).unwrap();
+        let spec = ClusterSpec::new(&places, install(Major::V18));
+        let cluster = Cluster::create(spec).unwrap();
+        let running = cluster.start().unwrap();
+        let (socket, port) = (running.socket_dir().to_owned(), running.port());
+        let server = Arc::new(Mutex::new(Some(running)));
+        let done = Arc::new(AtomicBool::new(false));
+        let owner = std::thread::spawn({
+            let (server, done, wish) =
+                (Arc::clone(&server), Arc::clone(&done), place.path().join("wish"));
+            move || {
+                while !done.load(Ordering::Acquire) {
+                    if wish.exists() {
+                        let mut server = server.lock().unwrap();
+                        if let Some(running) = server.take() {
+                            running.stop().unwrap();
+                        }
+                        *server = cluster.start().ok();
+                        fs::remove_file(&wish).unwrap();
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+            }
+        });
+        Owned { place, server, done, owner: Some(owner), socket, port }
+    }
+
+    /// The command that restarts it.
+    fn restart(&self) -> String {
+        let (wish, times) = (self.place.path().join("wish"), self.place.path().join("times"));
+        format!(
+            "echo >> {}; : > {1}; while [ -e {1} ]; do sleep 0.02; done",
+            times.display(),
+            wish.display()
+        )
+    }
+
+    /// How often that was run.
+    fn restarts(&self) -> usize {
+        fs::read_to_string(self.place.path().join("times")).map_or(0, |text| text.lines().count())
+    }
+
+    fn dsn(&self) -> String {
+        format!("host={} port={} user=postgres dbname=postgres", self.socket.display(), self.port)
+    }
+
+    /// Runs a statement that gives nothing.
+    fn execute(&self, sql: &str) {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let client = walwright_server::connect(&self.params()).await.unwrap();
+            client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        });
+    }
+
+    /// The text that a query of one row and column gives.
+    fn ask(&self, sql: &str) -> String {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let client = walwright_server::connect(&self.params()).await.unwrap();
+            let row = client.query_one(sql, &[]).await;
+            row.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
+        })
+    }
+
+    fn params(&self) -> ConnectParams {
+        ConnectParams::unix_socket(&self.socket, self.port, "postgres", "postgres")
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        if let Some(owner) = self.owner.take() {
+            let _ = owner.join();
+        }
+        drop(self.server.lock().map(|mut server| server.take()));
+    }
+}
+
+#[test]
+fn what_takes_a_restart_has_one_and_every_run_begins_alike() {
+    let (place, owned) = (Place::new(), Owned::new());
+    place.file("count.sql", SCRIPT);
+    owned.execute("CREATE TABLE counter (id int PRIMARY KEY, n bigint)");
+    owned.execute("INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g");
+    let before = owned.ask(STATE);
+    let dsn = owned.dsn();
+    let arm = "[[arm]]\nname = \"more\"\nsettings = { shared_buffers = \"160MB\" }\n";
+    let file = place.file("plan.toml", &plan(1, arm));
+    let command = |restart: &str| {
+        let args = ["experiment", &file, "--new", "--dsn", &dsn, "--maintenance", "--json"];
+        place.command(&[&args[..], &["--restart-command", restart]].concat())
+    };
+    let experiment = |restart: &str| finish(command(restart).spawn().unwrap());
+    // While it restarts the server, no other may work on that. Then the restart fails.
+    let (holding, go) = (owned.place.path().join("holding"), owned.place.path().join("go"));
+    let slow = format!(
+        ": > {}; while [ ! -e {} ]; do sleep 0.02; done; exit 7",
+        holding.display(),
+        go.display()
+    );
+    let child = command(&slow).spawn().unwrap();
+    until("it restarts the server", || holding.exists());
+    experiment("true").code(1).says(&["works on it"]);
+    fs::write(&go, "").unwrap();
+    finish(child).code(1).says(&["the restart command failed", "exit status: 7"]);
+    assert_eq!(owned.ask(STATE), before);
+
+    let outcome = experiment(&owned.restart()).code(0).json();
+    assert_eq!(owned.ask(STATE), before);
+    // Before each of the three runs, and after that of the arm.
+    let order = outcome["arms"][0]["runs"][0].as_str().unwrap();
+    let record = place.run(&["export", order]).code(0).json();
+    let buffers = record["settings"].as_array().unwrap().iter();
+    let buffers = buffers.clone().find(|s| s["name"] == "shared_buffers").unwrap();
+    assert_eq!(buffers["shown"], "160MB");
+    assert!((3..=4).contains(&owned.restarts()), "{}", owned.restarts());
+    let command = record["run"]["command"].as_str().unwrap_or_default();
+    assert!(!command.contains("wish"), "{command}");
+}
