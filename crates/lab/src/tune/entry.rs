@@ -3,7 +3,8 @@
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_search::Effect;
 
-use super::{Objective, TuneError, TuneState, levers, plot, words};
+use super::layer::Layer;
+use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
 use crate::Lab;
 use crate::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
@@ -77,10 +78,10 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         if pairs > 0 {
             tell("the promoted on fresh data".to_owned(), &confirmed, pairs, verdict);
         }
-        for (name, effect) in levers::effects(&state.levers) {
+        for (lever, effect) in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "undecided" };
-            tell(name, &effect, levers::BLOCKS as usize, verdict);
+            tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
         }
         entry.durability = end
             .configuration
@@ -95,8 +96,47 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     entry.next_question = Some(next_question(state, objective));
     let mut notes: Vec<String> = state.crash.iter().map(words::crash).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
+    notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
+}
+
+/// What a reader has to know of changes that are no settings.
+fn beyond_settings(state: &TuneState) -> Vec<String> {
+    let mut notes = Vec::new();
+    let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
+    let kernel: Vec<&str> = dimensions
+        .map(|dimension| dimension.name.as_str())
+        .filter(|name| Layer::of(name) == Layer::Kernel)
+        .collect();
+    if !kernel.is_empty() {
+        notes.push(format!(
+            "Values of the kernel that were searched, each brought back after its run: {}.",
+            kernel.join(", ")
+        ));
+    }
+    for change in state.schema_changes() {
+        notes.push(format!(
+            "{}: {}: {}; undone by {}.",
+            change.name,
+            change.value,
+            change.statements.join("; "),
+            change.undo.join("; ")
+        ));
+    }
+    if schema::rewrites(&state.schema) {
+        notes.push(
+            "Every measurement began by rewriting the tables whose fill factor was searched, the baseline's too."
+                .to_owned(),
+        );
+    }
+    for lever in &state.levers {
+        notes.extend(lever.note.iter().map(|note| format!("{}: {note}.", lever.name)));
+    }
+    for left in &state.levers_left_out {
+        notes.push(format!("{} was not measured: {}.", left.name, left.why));
+    }
+    notes
 }
 
 /// What setting a searched parameter to a value can lose.
@@ -135,8 +175,9 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             center(&a.1).total_cmp(&center(&b.1))
         });
     match (best, state.promoted.is_some()) {
-        (Some((name, effect)), _) => format!(
-            "Can the application use {name}? It changes {} by {}.",
+        (Some((lever, effect)), _) => format!(
+            "Can the application use {}? It changes {} by {}.",
+            lever.name,
             objective.name(),
             words::effect(&words::of_figure(&effect, objective))
         ),
@@ -173,5 +214,31 @@ mod tests {
         assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
         assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
+    }
+
+    #[test]
+    fn the_account_names_each_layer_and_how_it_is_undone() {
+        let mut state = crate::tune::schema::tests::ended();
+        let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
+                       "note":"lost together","scores":[1.0]}"#;
+        state.levers = vec![serde_json::from_str(text).unwrap()];
+        let why = "there is only one".to_owned();
+        state.levers_left_out = vec![crate::tune::Dropped { name: "fewer".to_owned(), why }];
+        let entry = entry(&state, &state.plan.objective().unwrap());
+        let to = |name: &str| {
+            entry.changes.iter().find(|change| change.name == name).and_then(|c| c.to.clone())
+        };
+        assert_eq!(to("index public.t_n").as_deref(), Some("dropped"));
+        assert!(to("vm.dirty_background_bytes").is_some());
+        let notes = entry.notes.unwrap();
+        for told in [
+            "each brought back after its run: vm.dirty_background_bytes",
+            "undone by CREATE INDEX t_n",
+            "the baseline's too",
+            "10 transactions in one commit: lost together",
+            "fewer was not measured: there is only one",
+        ] {
+            assert!(notes.contains(told), "{told}: {notes}");
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! LAB/tunes/ID/
 //!   state.json    all that is known; replaced whole after each measurement
 //!   config.env    the promoted configuration, at the end
+//!   config.schema.sql   the promoted statements on the schema, where there are some
+//!   batch/        scripts of several transactions in one commit, where they are measured
 //!   lock          held by the process that runs it
 //! ```
 
@@ -11,6 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::state::FORMAT;
 use super::{TuneError, TuneState};
 use crate::Lab;
 
@@ -106,8 +109,17 @@ pub(super) fn read(lab: &Lab, id: &str) -> Result<TuneState, TuneError> {
         }
         Err(error) => return Err(TuneError::file("read", &path)(error)),
     };
-    serde_json::from_slice(&text)
-        .map_err(|error| TuneError::State { path, what: error.to_string() })
+    let wrong = |what: String| TuneError::State { path: path.clone(), what };
+    // The layout first: the fields of a later one may read as something else.
+    #[derive(serde::Deserialize)]
+    struct Layout {
+        format: u32,
+    }
+    let layout: Layout = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    if layout.format > FORMAT {
+        return Err(wrong(format!("its layout is {}, this version knows {FORMAT}", layout.format)));
+    }
+    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
 }
 
 /// Names of the tunes of a lab, oldest first.

@@ -12,7 +12,7 @@ use super::words::reason;
 use super::{TuneError, TunePlan};
 
 /// Positions that are written: one on each side of a range.
-const POSITIONS: [f64; 2] = [0.85, 0.15];
+pub(super) const POSITIONS: [f64; 2] = [0.85, 0.15];
 
 /// A parameter that is not searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub(super) async fn probe(
     mut dimensions: Vec<Dimension>,
 ) -> Result<(Vec<Dimension>, Vec<Dropped>), TuneError> {
     let mut dropped = Vec::new();
+    if dimensions.is_empty() {
+        return Ok((dimensions, dropped));
+    }
     // The words first: a word the build lacks would keep the server from starting.
     let known = shown(plan, Vec::new()).await?;
     for dimension in &mut dimensions {

@@ -92,7 +92,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
 fn outside(state: &TuneState, objective: &Objective) -> String {
     let told: Vec<String> = levers::effects(&state.levers)
         .into_iter()
-        .map(|(name, of)| format!("{name} {}", effect(&of_figure(&of, objective))))
+        .map(|(lever, of)| format!("{} {}", lever.name, effect(&of_figure(&of, objective))))
         .collect();
     match told.is_empty() {
         true => String::new(),

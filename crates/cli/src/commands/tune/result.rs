@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_lab::tune::{Objective, TuneState, effect, lever_effects, shown, verdict};
+use walwright_lab::tune::{Layer, Objective, TuneState, effect, lever_effects, shown, verdict};
 use walwright_search::{Effect, Searcher, Standing};
 
 use crate::output::Output;
@@ -38,6 +38,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([
             "parameter",
+            "layer",
             "baseline",
             "found",
             "default instead",
@@ -47,6 +48,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         for line in &end.lines {
             table.add_row([
                 line.name.clone(),
+                Layer::of(&line.name).words().to_owned(),
                 line.was.clone(),
                 line.value.clone(),
                 cell(&line.without, objective),
@@ -57,10 +59,16 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let _ = writeln!(out, "\n{}", table.trim_fmt());
     }
     let levers = lever_effects(state);
-    if !levers.is_empty() {
+    if !levers.is_empty() || !state.levers_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
-        for (name, of) in levers {
-            let _ = writeln!(out, "  {name}: {}", effect(&shown(&of, objective)));
+        for (lever, of) in levers {
+            let _ = writeln!(out, "  {}: {}", lever.name, effect(&shown(&of, objective)));
+            if let Some(note) = &lever.note {
+                let _ = writeln!(out, "    {note}");
+            }
+        }
+        for left in &state.levers_left_out {
+            let _ = writeln!(out, "  {}: not measured: {}", left.name, left.why);
         }
     }
     for warning in warnings(state) {
@@ -75,6 +83,9 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     }
     if let Some(path) = &state.promoted {
         let _ = writeln!(out, "\nPromoted: {path}");
+        if let Some(path) = &state.promoted_schema {
+            let _ = writeln!(out, "Schema:   {path}");
+        }
     }
     if let Some(entry) = &state.entry {
         let _ = writeln!(out, "Journal:  {entry}");
@@ -127,6 +138,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         .map(|line| {
             json!({
                 "name": line.name,
+                "layer": Layer::of(&line.name),
                 "baseline": line.was,
                 "found": line.value,
                 "default": line.home,
@@ -138,7 +150,23 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         .collect();
     let levers: Vec<Value> = lever_effects(state)
         .iter()
-        .map(|(name, of)| json!({ "name": name, "effect": effect_json(of, objective) }))
+        .map(|(lever, of)| {
+            json!({
+                "name": lever.name,
+                "units_per_transaction": lever.units,
+                "note": lever.note,
+                "effect": effect_json(of, objective),
+            })
+        })
+        .collect();
+    let searched: Vec<Value> = state
+        .searcher
+        .iter()
+        .flat_map(|searcher| &searcher.space().dimensions)
+        .map(|dimension| {
+            let name = &dimension.name;
+            json!({ "name": name, "layer": Layer::of(name), "default": dimension.home })
+        })
         .collect();
     json!({
         "id": state.id,
@@ -153,12 +181,16 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "configuration": end.map(|end| &end.configuration),
         "lines": lines,
         "levers": levers,
+        "levers_left_out": state.levers_left_out,
+        "searched": searched,
+        "schema": state.schema_changes(),
         "cause": state.cause,
         "crash": state.crash,
         "measurements": state.made.len(),
         "warnings": warnings(state),
         "dropped": state.dropped,
         "promoted": state.promoted,
+        "promoted_schema": state.promoted_schema,
         "journal": state.entry,
     })
 }
