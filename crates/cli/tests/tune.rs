@@ -7,8 +7,9 @@ use std::process::Stdio;
 
 use common::{Place, finish, signal, until, until_said};
 
-/// As short as a tune can be, from a server whose group leaders wait 5 ms for nobody.
-const TUNE: [&str; 14] = [
+/// As short as a tune can be, from a server whose group leaders wait 5 ms for nobody; with
+/// the fill factors of what tpcb updates.
+const TUNE: [&str; 16] = [
     "tune",
     "--scale=1",
     "--clients=2",
@@ -18,6 +19,8 @@ const TUNE: [&str; 14] = [
     "--seed=3",
     "--only=commit_delay",
     "--only=commit_siblings",
+    "--only=schema",
+    "--consent=schema",
     "--set",
     "commit_delay=5000",
     "--set",
@@ -62,6 +65,17 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     );
     let first = shown["baseline"].as_f64().unwrap();
     assert!(!shown["cause"]["verdict"].as_str().unwrap().is_empty(), "{shown}");
+    let searched: Vec<&str> = shown["searched"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["layer"] == "schema" && one["default"] == "100")
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    for table in ["accounts", "branches", "tellers"] {
+        let name = format!("table.fillfactor (public.pgbench_{table})");
+        assert!(searched.contains(&name.as_str()), "{name} of {searched:?}");
+    }
     let id = shown["id"].as_str().unwrap().to_owned();
     place.run(&["promote", &id]).refuses(&["nothing to promote", "not come to its end"]);
 

@@ -1,7 +1,7 @@
 //! The journal's account of a tune.
 
 use walwright_catalog::{DurabilityClass, parameter};
-use walwright_search::Effect;
+use walwright_search::{Conclusion, Effect};
 
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
@@ -83,18 +83,15 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let verdict = if proven { "proven" } else { "undecided" };
             tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
         }
-        entry.durability = end
-            .configuration
-            .iter()
-            .filter_map(|(name, value)| class(name, value))
-            .max_by_key(|class| matches!(class, DurabilityClass::D));
+        entry.durability = durability(state, end);
     }
     entry.decision = Some(match &state.promoted {
         Some(_) => "Promoted; the configuration is kept with the tune.".to_owned(),
         None => "Nothing is promoted: the baseline stays.".to_owned(),
     });
     entry.next_question = Some(next_question(state, objective));
-    let mut notes: Vec<String> = state.crash.iter().map(words::crash).collect();
+    let mut notes: Vec<String> =
+        state.crash.iter().map(|audit| format!("{}.", words::crash(audit))).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
@@ -130,8 +127,10 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for lever in &state.levers {
-        notes.extend(lever.note.iter().map(|note| format!("{}: {note}.", lever.name)));
+    for together in state.levers.chunk_by(|a, b| a.note == b.note) {
+        let names: Vec<&str> = together.iter().map(|lever| lever.name.as_str()).collect();
+        let note = together.first().and_then(|lever| lever.note.as_ref());
+        notes.extend(note.map(|note| format!("{}: {note}.", names.join(", "))));
     }
     for left in &state.levers_left_out {
         notes.push(format!("{} was not measured: {}.", left.name, left.why));
@@ -139,9 +138,23 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
     notes
 }
 
-/// What setting a searched parameter to a value can lose.
-fn class(name: &str, value: &str) -> Option<DurabilityClass> {
-    parameter(name).map(|parameter| parameter.class_of(value))
+/// What the worst of the values that are no default can lose.
+fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
+    let rank = |class: &DurabilityClass| match class {
+        DurabilityClass::X => 4,
+        DurabilityClass::D => 3,
+        DurabilityClass::T => 2,
+        DurabilityClass::E => 1,
+        DurabilityClass::S => 0,
+    };
+    let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
+    dimensions
+        .filter_map(|of| Some((of, end.configuration.get(&of.name)?)))
+        .filter(|(of, value)| **value != of.home)
+        .map(|(of, value)| {
+            parameter(&of.name).map_or(DurabilityClass::S, |known| known.class_of(value))
+        })
+        .max_by_key(rank)
 }
 
 fn told(
@@ -230,7 +243,9 @@ mod tests {
         };
         assert_eq!(to("index public.t_n").as_deref(), Some("dropped"));
         assert!(to("vm.dirty_background_bytes").is_some());
+        assert_eq!(entry.durability, Some(DurabilityClass::E), "the kernel's value is the worst");
         let notes = entry.notes.unwrap();
+        assert!(notes.contains("after its start. What held"), "{notes}");
         for told in [
             "each brought back after its run: vm.dirty_background_bytes",
             "undone by CREATE INDEX t_n",

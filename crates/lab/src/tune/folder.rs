@@ -162,3 +162,35 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
         _ => Err(TuneError::Asked(format!("'{name}' fits several tunes; give more of the name"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::plan::tests::plan;
+
+    #[test]
+    fn an_earlier_state_goes_on_and_a_later_one_is_refused_with_a_sentence() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(directory.path().to_owned()));
+        let state = TuneState::new(plan());
+        let folder = Folder::create(&lab, &state.id).unwrap();
+        folder.save(&state).unwrap();
+        assert_eq!(read(&lab, &state.id).unwrap(), state);
+
+        let mut earlier = serde_json::to_value(&state).unwrap();
+        let fields = earlier.as_object_mut().unwrap();
+        for added in ["diagnosed_run", "schema", "levers_left_out", "promoted_schema"] {
+            assert!(fields.remove(added).is_some(), "{added}");
+        }
+        fields.insert("format".to_owned(), 1.into());
+        let keep = |value: &serde_json::Value| {
+            folder.replace(NEW, STATE, value.to_string().as_bytes()).unwrap();
+        };
+        keep(&earlier);
+        assert_eq!(read(&lab, &state.id).unwrap(), TuneState { format: 1, ..state.clone() });
+
+        keep(&serde_json::json!({ "format": FORMAT + 1, "plan": "of another kind" }));
+        let refused = read(&lab, &state.id).unwrap_err().to_string();
+        assert!(refused.contains("its layout is 3") && refused.contains("begin a new tune"));
+    }
+}

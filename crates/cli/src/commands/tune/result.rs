@@ -61,9 +61,11 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     let levers = lever_effects(state);
     if !levers.is_empty() || !state.levers_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
-        for (lever, of) in levers {
-            let _ = writeln!(out, "  {}: {}", lever.name, effect(&shown(&of, objective)));
-            if let Some(note) = &lever.note {
+        for together in levers.chunk_by(|a, b| a.0.note == b.0.note) {
+            for (lever, of) in together {
+                let _ = writeln!(out, "  {}: {}", lever.name, effect(&shown(of, objective)));
+            }
+            if let Some(note) = together.first().and_then(|(lever, _)| lever.note.as_ref()) {
                 let _ = writeln!(out, "    {note}");
             }
         }
