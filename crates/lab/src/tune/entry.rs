@@ -67,7 +67,9 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
                 let stands = effect.is_gain() || effect.is_loss();
                 if stands { "proven" } else { "within noise" }
             };
-            let arm = format!("{} = {} instead of {}", line.name, line.home, line.value);
+            let others = words::with_others(line.together);
+            let arm = format!("{} = {} instead of {} {others}", line.name, line.home, line.value);
+            let arm = arm.trim_end().to_owned();
             tell(arm, &line.without, end.blocks, verdict(&line.without));
             let arm = format!("{} = {} again", line.name, line.was);
             tell(arm, &line.harm, end.blocks, verdict(&line.harm));

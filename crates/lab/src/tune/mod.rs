@@ -57,4 +57,4 @@ pub use probe::Dropped;
 pub use promote::{promote, promoted_schema};
 pub use schema::{SchemaChange, SchemaKind, SchemaPart};
 pub use state::{Phase, TuneState};
-pub use words::{change, effect, of_figure as shown, verdict};
+pub use words::{change, effect, of_figure as shown, verdict, with_others};

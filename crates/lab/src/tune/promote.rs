@@ -85,7 +85,12 @@ fn profile(
             },
             None => Entry::new(&line.name, value, None)?,
         };
-        entry.comments = vec![format!("# {}", reason(line))];
+        let others = words::with_others(line.together);
+        let measured = match others.is_empty() || *value == line.home {
+            true => String::new(),
+            false => format!(", measured {others}"),
+        };
+        entry.comments = vec![format!("# {}{measured}", reason(line))];
         entry.comments.extend(whole_checkpoints(state, line));
         entry.proof = Some(Proof {
             experiment: format!("tune {}", state.id),
@@ -301,7 +306,8 @@ pub(super) mod tests {
         assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
         assert!(text.contains("worse with the machine's own value, 0"), "{text}");
         assert!(text.contains("worse with the schema as it was, 100"), "{text}");
-        assert!(text.contains("#   index public.t_n: dropped instead of kept: throughput +"));
+        let index = text.lines().find(|line| line.contains("index public.t_n: dropped")).unwrap();
+        assert!(index.contains("instead of kept: ") && index.contains("throughput +"), "{index}");
         let sql = schema_file::text(&state, &objective).unwrap();
         let sent: Vec<&str> =
             sql.lines().filter(|l| !l.is_empty() && !l.starts_with("--")).collect();

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use walwright_search::Line;
+use walwright_search::{Effect, Line};
 
 use super::schema::{SchemaChange, SchemaKind};
 use super::{Objective, TuneState, words};
@@ -44,15 +44,17 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Option<String> {
 /// A change of the schema and its effect, in a sentence.
 pub(super) fn told(state: &TuneState, change: &SchemaChange, objective: &Objective) -> String {
     let (name, value) = (&change.name, &change.value);
-    match line(state, name) {
-        Some(line) => format!(
-            "{name}: {value} instead of {}: {} {}",
-            line.home,
-            objective.name(),
-            words::effect(&words::of_figure(&words::inverse(&line.without), objective))
-        ),
-        None => format!("{name}: {value}"),
-    }
+    let Some(line) = line(state, name) else { return format!("{name}: {value}") };
+    let effect = words::of_figure(&words::inverse(&line.without), objective);
+    let proof = match (&effect, line.together) {
+        (Effect::NotMeasured, _) => "part of the whole, its own effect was not measured".to_owned(),
+        (effect, 0) => format!("{} {}", objective.name(), words::effect(effect)),
+        (effect, more) => {
+            let (name, effect) = (objective.name(), words::effect(effect));
+            format!("{name} {effect} {}", words::with_others(more))
+        }
+    };
+    format!("{name}: {value} instead of {}: {proof}", line.home)
 }
 
 fn line<'a>(state: &'a TuneState, name: &str) -> Option<&'a Line> {

@@ -112,6 +112,15 @@ pub(super) fn crash(audit: &CrashAudit) -> String {
     )
 }
 
+/// How many other lines went back in the same measurements, in words; empty where none did.
+pub fn with_others(together: usize) -> String {
+    match together {
+        0 => String::new(),
+        1 => "together with one other".to_owned(),
+        more => format!("together with {more} others"),
+    }
+}
+
 /// Lines that differ from the baseline and stay.
 pub(super) fn kept(end: &Conclusion) -> impl Iterator<Item = &walwright_search::Line> {
     end.lines.iter().filter(|line| end.configuration.get(&line.name) != Some(&line.was))

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_lab::tune::{Layer, Objective, TuneState, effect, lever_effects, shown, verdict};
-use walwright_search::{Effect, Searcher, Standing};
+use walwright_lab::tune::{
+    Layer, Objective, TuneState, effect, lever_effects, shown, verdict, with_others,
+};
+use walwright_search::{Effect, Line, Searcher, Standing};
 
 use crate::output::Output;
 
@@ -24,6 +26,14 @@ fn standing(standing: Standing) -> &'static str {
         Standing::HarmUndone => "undone: it did harm",
         Standing::HarmlessUndone => "undone: no difference seen",
         Standing::NotMeasured => "not ablated",
+    }
+}
+
+/// The same of a line, with how many others it was measured.
+fn became(line: &Line) -> String {
+    match with_others(line.together) {
+        alone if alone.is_empty() => standing(line.standing).to_owned(),
+        others => format!("{}, measured {others}", standing(line.standing)),
     }
 }
 
@@ -53,7 +63,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
                 line.value.clone(),
                 cell(&line.without, objective),
                 cell(&line.harm, objective),
-                standing(line.standing).to_owned(),
+                became(line),
             ]);
         }
         let _ = writeln!(out, "\n{}", table.trim_fmt());
@@ -145,6 +155,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
                 "found": line.value,
                 "default": line.home,
                 "without": effect_json(&line.without, objective),
+                "together_with": line.together,
                 "harm": effect_json(&line.harm, objective),
                 "standing": line.standing,
             })
