@@ -1,6 +1,7 @@
 //! The journal's account of a tune.
 
 use walwright_catalog::{DurabilityClass, parameter};
+use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect};
 
 use super::layer::Layer;
@@ -40,7 +41,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         origin: Origin::Tuning,
         workload: workload.clone(),
         baseline: Some(baseline),
-        runs: state.made.iter().filter_map(|made| made.run.clone()).collect(),
+        runs: runs(state),
         experiments: vec![state.id.clone()],
         result: Some(words::verdict(state, objective)),
         plots: plot::course(state, objective).into_iter().collect(),
@@ -98,6 +99,14 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
+}
+
+/// The runs it rests on. That which was diagnosed need not be a measurement of the search.
+fn runs(state: &TuneState) -> Vec<RunId> {
+    let made = state.made.iter().filter_map(|made| made.run.clone());
+    let mut runs: Vec<RunId> = state.diagnosed_run.iter().cloned().chain(made).collect();
+    runs.dedup();
+    runs
 }
 
 /// What a reader has to know of changes that are no settings.

@@ -31,6 +31,7 @@ impl Layer {
     pub fn of(name: &str) -> Layer {
         match parameter(name) {
             Some(of) if is_of_kernel(of) => Layer::Kernel,
+            Some(of) if of.is_of_objects() => Layer::Schema,
             Some(_) => Layer::Setting,
             None => Layer::Schema,
         }
@@ -61,6 +62,12 @@ impl Layer {
             .find(|(name, _)| word.eq_ignore_ascii_case(name))
             .map(|(_, layer)| layer)
     }
+
+    /// The layer that a word of a person is about: one it names whole, or that of a
+    /// parameter.
+    pub(super) fn meant(word: &str) -> Layer {
+        Layer::named(word).unwrap_or_else(|| Layer::of(word))
+    }
 }
 
 /// Whether the kernel keeps it.
@@ -79,13 +86,16 @@ impl TunePlan {
         self.consent.iter().any(|consent| Layer::named(consent) == Some(layer))
     }
 
-    /// Whether the search is not restricted to others: by its name, or its layer's.
+    /// Whether the search is not restricted to others: by its name, that of the parameter
+    /// it is of (`table.fillfactor (public.t)`), or its layer's.
     pub(super) fn lets_search(&self, name: &str, layer: Layer) -> bool {
-        self.only.is_empty()
-            || self
-                .only
-                .iter()
-                .any(|only| only.eq_ignore_ascii_case(name) || Layer::named(only) == Some(layer))
+        let parameter = name.split(" (").next().unwrap_or(name);
+        let means = |only: &String| {
+            only.eq_ignore_ascii_case(name)
+                || only.eq_ignore_ascii_case(parameter)
+                || Layer::named(only) == Some(layer)
+        };
+        self.only.is_empty() || self.only.iter().any(means)
     }
 }
 
@@ -98,7 +108,13 @@ mod tests {
     fn a_name_tells_its_layer_and_consent_covers_names_or_layers() {
         assert_eq!(Layer::of("commit_delay"), Layer::Setting);
         assert_eq!(Layer::of("vm.swappiness"), Layer::Kernel);
-        assert_eq!(Layer::of("index public.unused"), Layer::Schema);
+        for schema in ["index public.unused", "table.fillfactor", "table.fillfactor (public.t)"] {
+            assert_eq!(Layer::of(schema), Layer::Schema, "{schema}");
+        }
+        assert_eq!(
+            [Layer::meant("kernel"), Layer::meant("schema")],
+            [Layer::Kernel, Layer::Schema]
+        );
         let mut with = plan();
         assert!(!with.consents_to(Layer::Kernel) && with.lets_search("anything", Layer::Schema));
         with.consent = vec!["Kernel".to_owned(), "synchronous_commit".to_owned()];
@@ -108,5 +124,8 @@ mod tests {
         assert!(with.lets_search("index public.unused", Layer::Schema));
         assert!(with.lets_search("vm.swappiness", Layer::Kernel));
         assert!(!with.lets_search("vm.dirty_bytes", Layer::Kernel));
+        with.only = vec!["table.fillfactor".to_owned()];
+        assert!(with.lets_search("table.fillfactor (public.t)", Layer::Schema));
+        assert!(!with.lets_search("index public.unused", Layer::Schema));
     }
 }

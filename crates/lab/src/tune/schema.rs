@@ -15,8 +15,10 @@ use walwright_search::{Configuration as Point, Dimension, Domain};
 use super::layer::Layer;
 use super::{Dropped, TunePlan};
 
-/// The parameter of the catalogue, and its default.
-const FILLFACTOR: (&str, &str) = ("table.fillfactor", "100");
+/// The parameter of the catalogue that is searched for each table.
+pub(super) const SEARCHED: &str = "table.fillfactor";
+/// Its default.
+const FULL: &str = "100";
 /// An index that is there, and one that is left out.
 const KEPT: &str = "kept";
 const DROPPED: &str = "dropped";
@@ -112,7 +114,7 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
     let counted = whole.and_then(|whole| difference(record, Source::Tables, whole).ok());
     if counted.is_none() {
         let why = "the baseline's record does not tell which tables are updated".to_owned();
-        found.dropped.push(Dropped { name: FILLFACTOR.0.to_owned(), why });
+        found.dropped.push(Dropped { name: SEARCHED.to_owned(), why });
     }
     let mut updated: Vec<(f64, &SchemaTable)> = counted
         .iter()
@@ -126,7 +128,7 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
         .collect();
     updated.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (place, (_, table)) in updated.into_iter().enumerate() {
-        let name = format!("{} ({})", FILLFACTOR.0, table.qualified());
+        let name = format!("{} ({})", SEARCHED, table.qualified());
         let was = table.options.get("fillfactor").cloned();
         let why = match table.gauges.bytes {
             _ if place >= MOST_TABLES => {
@@ -139,8 +141,8 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
             )),
             Some(_) => None,
         };
-        let home = was.as_deref().unwrap_or(FILLFACTOR.1);
-        let dimension = match (why, parameter(FILLFACTOR.0)) {
+        let home = was.as_deref().unwrap_or(FULL);
+        let dimension = match (why, parameter(SEARCHED)) {
             (None, Some(of)) => {
                 Dimension::at_home(of, home, None).map_err(|error| error.to_string())
             }
@@ -232,7 +234,7 @@ impl SchemaPart {
     pub(super) fn change(&self, value: &str) -> SchemaChange {
         let (statements, undo) = match &self.kind {
             SchemaKind::Fillfactor { was } => {
-                let mut undo = self.fill(was.as_deref().unwrap_or(FILLFACTOR.1));
+                let mut undo = self.fill(was.as_deref().unwrap_or(FULL));
                 if was.is_none() {
                     undo[0] = format!("ALTER TABLE {} RESET (fillfactor)", self.sql);
                 }
@@ -251,11 +253,16 @@ impl SchemaPart {
         let names_itself = self.object.matches('.').count() == 1 && !self.object.contains('=');
         match self.kind {
             SchemaKind::Fillfactor { .. } if names_itself => {
-                Entry::new(FILLFACTOR.0, value, Some(Scope::Object(self.object.clone()))).ok()
+                Entry::new(SEARCHED, value, Some(Scope::Object(self.object.clone()))).ok()
             }
             _ => None,
         }
     }
+}
+
+/// Whether a name of `--only` means a part of the schema that is searched.
+pub(super) fn is_searched(name: &str) -> bool {
+    name.eq_ignore_ascii_case(SEARCHED)
 }
 
 /// Whether every measurement begins by rewriting a table.
@@ -316,7 +323,7 @@ pub(super) mod tests {
     /// A tune that has ended, in which room in pages, no index and earlier writing of the
     /// kernel are worth a fifth each.
     pub fn ended() -> TuneState {
-        let fill = Dimension::at_home(parameter(FILLFACTOR.0).unwrap(), "100", None).unwrap();
+        let fill = Dimension::at_home(parameter(SEARCHED).unwrap(), "100", None).unwrap();
         let index = |part: &SchemaPart| dimension_of_index(part.name.clone());
         let parts = both();
         let kernel = parameter("vm.dirty_background_bytes").unwrap();

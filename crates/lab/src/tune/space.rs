@@ -6,7 +6,7 @@ use walwright_catalog::{Apply, DurabilityClass, Kind, Parameter, parameter, para
 use walwright_search::{Dimension, Domain};
 
 use super::layer::{self, Layer};
-use super::{Dropped, TuneError, TunePlan, kernel};
+use super::{Dropped, TuneError, TunePlan, kernel, schema};
 
 /// Settings that price or read plans of large queries, or that only maintenance uses: a
 /// load of short writes neither gains nor loses by them, and each would cost the search
@@ -87,7 +87,7 @@ pub(super) fn dimensions(
         }
     }
     // What is not a setting is found on the machine and in the baseline's record.
-    for name in plan.only.iter().filter(|name| is_of_settings(name)) {
+    for name in plan.only.iter().filter(|name| Layer::meant(name) == Layer::Setting) {
         if !dimensions.iter().any(|dimension| dimension.name.eq_ignore_ascii_case(name)) {
             return Err(TuneError::Asked(format!(
                 "{name} cannot be searched: it has no range in the catalogue, is not in this version, or needs --consent {name}"
@@ -95,11 +95,6 @@ pub(super) fn dimensions(
         }
     }
     Ok((dimensions, dropped))
-}
-
-/// Whether a name of `--only` means a setting.
-fn is_of_settings(name: &str) -> bool {
-    Layer::named(name).is_none() && Layer::of(name) == Layer::Setting
 }
 
 /// Whether a server takes a new value of it at the latest with a restart.
@@ -151,8 +146,22 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
             }
         }
     }
-    let schema = |only: &String| Layer::named(only) == Some(Layer::Schema);
-    if plan.only.iter().any(schema) && !plan.consents_to(Layer::Schema) {
+    schema_as_a_whole(plan)
+}
+
+/// Parts of the schema are named by the data that a load finds, so consent is to all of it.
+fn schema_as_a_whole(plan: &TunePlan) -> Result<(), TuneError> {
+    let all = plan.consent.iter().chain(&plan.only);
+    let meant: Vec<&String> = all.filter(|name| Layer::meant(name) == Layer::Schema).collect();
+    for name in meant.iter().filter(|name| Layer::named(name).is_none()) {
+        if !schema::is_searched(name) {
+            return Err(TuneError::Asked(format!(
+                "{name} cannot be searched: of the schema, a tune searches {} of tables and the set of indexes",
+                schema::SEARCHED
+            )));
+        }
+    }
+    if !meant.is_empty() && !plan.consents_to(Layer::Schema) {
         return Err(TuneError::Asked(
             "the schema is searched with --consent schema: tables are rewritten and indexes left out, in restored data alone"
                 .to_owned(),
@@ -235,7 +244,11 @@ mod tests {
         };
         assert!(why("vm.swappiness").contains("--consent vm.swappiness"));
         assert!(why("schema").contains("--consent schema"));
-        for (only, consent) in [("vm.swappiness", "kernel"), ("schema", "schema")] {
+        assert!(why("table.fillfactor").contains("--consent schema"));
+        assert!(why("table.partitions").contains("cannot be searched"));
+        for (only, consent) in
+            [("vm.swappiness", "kernel"), ("schema", "schema"), ("table.fillfactor", "schema")]
+        {
             let of = |name: &str| vec![name.to_owned()];
             let plan = TunePlan { only: of(only), consent: of(consent), ..plan() };
             assert!(names(&plan).is_empty(), "no setting is meant");
