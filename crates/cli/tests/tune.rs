@@ -168,6 +168,9 @@ fn kernel_schema_and_client_are_searched_by_consent_and_nothing_stays_changed() 
     };
     let index = named("searched", "index public.mark_n").expect("the index");
     assert_eq!((&index["layer"], &index["default"]), (&"schema".into(), &"kept".into()));
+    let schema = |one: &&serde_json::Value| one["layer"] == "schema";
+    let searched = shown["searched"].as_array().unwrap();
+    assert_eq!(searched.iter().filter(schema).count(), 1, "a primary key stays: {searched:?}");
     // Who may not write the kernel's values is told so.
     match named("searched", "vm.dirty_background_bytes") {
         Some(value) => assert_eq!(value["layer"], "kernel"),
