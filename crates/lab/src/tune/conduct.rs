@@ -235,10 +235,7 @@ impl Conductor {
         let (values, not_here) = kernel::dimensions(&self.state.plan, Path::new("/"));
         let writer = self.kernel();
         let (values, not_written) = kernel::probe(&writer, values, &self.stop).await?;
-        let found = match self.diagnosed() {
-            Some(record) => schema::find(&self.state.plan, &record),
-            None => schema::Found::default(),
-        };
+        let found = schema::find(&self.state.plan, self.diagnosed().as_ref());
         dimensions.extend(values.into_iter().chain(found.dimensions));
         self.state.schema = found.parts;
         self.state.diagnosed.extend(found.advised);

@@ -82,13 +82,15 @@ pub(super) struct Found {
 }
 
 /// What the baseline's record offers, where there is consent.
-pub(super) fn find(plan: &TunePlan, record: &Record) -> Found {
+pub(super) fn find(plan: &TunePlan, record: Option<&Record>) -> Found {
     let mut found = Found::default();
     if !plan.consents_to(Layer::Schema) {
         return found;
     }
-    let Some(facts) = record.schema_end.as_ref().or(record.schema.as_ref()) else {
-        let why = "the baseline's record holds no schema".to_owned();
+    let Some((record, facts)) = record
+        .and_then(|record| Some((record, record.schema_end.as_ref().or(record.schema.as_ref())?)))
+    else {
+        let why = "the baseline's record is gone, or holds no schema".to_owned();
         found.dropped.push(Dropped { name: "schema".to_owned(), why });
         return found;
     };
@@ -128,26 +130,11 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
         .collect();
     updated.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (place, (_, table)) in updated.into_iter().enumerate() {
-        let name = format!("{} ({})", SEARCHED, table.qualified());
+        let name = format!("{SEARCHED} ({})", table.qualified());
         let was = table.options.get("fillfactor").cloned();
-        let why = match table.gauges.bytes {
-            _ if place >= MOST_TABLES => {
-                Some(format!("{MOST_TABLES} tables are updated more often"))
-            }
-            None => Some("its size is not known, and it is rewritten before each run".to_owned()),
-            Some(bytes) if bytes > LARGEST => Some(format!(
-                "it holds {:.1} GB, too much to rewrite before each run: tune at a smaller scale",
-                bytes as f64 / 1_073_741_824.0
-            )),
-            Some(_) => None,
-        };
-        let home = was.as_deref().unwrap_or(FULL);
-        let dimension = match (why, parameter(SEARCHED)) {
-            (None, Some(of)) => {
-                Dimension::at_home(of, home, None).map_err(|error| error.to_string())
-            }
-            (None, None) => Err("the catalogue does not know it".to_owned()),
-            (Some(why), _) => Err(why),
+        let dimension = match too_much(place, table) {
+            Some(why) => Err(why),
+            None => fill_factor(was.as_deref().unwrap_or(FULL)),
         };
         match dimension {
             Ok(dimension) => {
@@ -159,6 +146,24 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
             Err(why) => found.dropped.push(Dropped { name, why }),
         }
     }
+}
+
+/// Why a table's fill factor is not searched; `place` is how many are updated more often.
+fn too_much(place: usize, table: &SchemaTable) -> Option<String> {
+    match table.gauges.bytes {
+        _ if place >= MOST_TABLES => Some(format!("{MOST_TABLES} tables are updated more often")),
+        None => Some("its size is not known, and it is rewritten before each run".to_owned()),
+        Some(bytes) if bytes > LARGEST => Some(format!(
+            "it holds {:.1} GB, too much to rewrite before each run: tune at a smaller scale",
+            bytes as f64 / 1_073_741_824.0
+        )),
+        Some(_) => None,
+    }
+}
+
+fn fill_factor(home: &str) -> Result<Dimension, String> {
+    let of = parameter(SEARCHED).ok_or("the catalogue does not know it")?;
+    Dimension::at_home(of, home, None).map_err(|error| error.to_string())
 }
 
 /// Indexes that only cost: the load never scanned them, and nothing but scans needs them.
@@ -323,7 +328,7 @@ pub(super) mod tests {
     /// A tune that has ended, in which room in pages, no index and earlier writing of the
     /// kernel are worth a fifth each.
     pub fn ended() -> TuneState {
-        let fill = Dimension::at_home(parameter(SEARCHED).unwrap(), "100", None).unwrap();
+        let fill = fill_factor("100").unwrap();
         let index = |part: &SchemaPart| dimension_of_index(part.name.clone());
         let parts = both();
         let kernel = parameter("vm.dirty_background_bytes").unwrap();
@@ -359,9 +364,11 @@ pub(super) mod tests {
             target: String::new(),
             error: None,
         });
-        assert!(find(&plan(), &record).dropped.is_empty());
-        let found = find(&consented(), &record);
-        assert!(found.parts.is_empty() && found.dropped[0].why.contains("holds no schema"));
+        assert!(find(&plan(), Some(&record)).dropped.is_empty());
+        for record in [Some(&record), None] {
+            let found = find(&consented(), record);
+            assert!(found.parts.is_empty() && found.dropped[0].why.contains("holds no schema"));
+        }
     }
 
     #[test]
