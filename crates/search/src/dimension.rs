@@ -97,9 +97,23 @@ impl Dimension {
         major: u32,
         memory_bytes: Option<f64>,
     ) -> Result<Dimension, RangeError> {
+        let home = parameter.default(major).unwrap_or_default();
+        let dimension = Dimension::at_home(parameter, home, memory_bytes)?;
+        Ok(Dimension { restart: parameter.apply(major) == Apply::Restart, ..dimension })
+    }
+
+    /// The dimension of a catalogue parameter whose default is what a machine or a table
+    /// has now: it goes back to `home`, and no change needs a restart of the server.
+    ///
+    /// # Errors
+    /// As [`Dimension::of`], and when `home` is no value of it.
+    pub fn at_home(
+        parameter: &Parameter,
+        home: &str,
+        memory_bytes: Option<f64>,
+    ) -> Result<Dimension, RangeError> {
         let name = || parameter.name.clone();
         let search = parameter.search.as_ref().ok_or_else(|| RangeError::NotSearched(name()))?;
-        let home = parameter.default(major).unwrap_or_default();
         let domain = match parameter.kind {
             Kind::Integer | Kind::Real => {
                 let bound = |text: &str| bound(parameter, text, memory_bytes);
@@ -129,7 +143,7 @@ impl Dimension {
             domain,
             home: home.to_owned(),
             trial: None,
-            restart: parameter.apply(major) == Apply::Restart,
+            restart: false,
         };
         dimension.home = dimension
             .canonical(home)
@@ -424,6 +438,18 @@ mod tests {
         assert!((-3.0..0.0).contains(&low), "{low}");
         assert!(buffers.position("128MB").unwrap() > low);
         assert!(buffers.canonical("much").is_err());
+    }
+
+    #[test]
+    fn home_may_be_what_a_machine_has_now() {
+        let swappiness = parameter("vm.swappiness").unwrap();
+        let here = Dimension::at_home(swappiness, "37", None).unwrap();
+        assert_eq!((here.home.as_str(), here.restart), ("37", false));
+        assert!(Dimension::at_home(swappiness, "much", None).is_err());
+        // The kernel writes bytes as a bare number.
+        let bytes = parameter("vm.dirty_background_bytes").unwrap();
+        let bytes = Dimension::at_home(bytes, "67108864", None).unwrap();
+        assert_eq!(bytes.home, "64MB");
     }
 
     #[test]

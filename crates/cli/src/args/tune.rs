@@ -18,12 +18,15 @@ Examples:
   walwright tune --objective wal-bytes                WAL of a transaction, throughput kept
   walwright tune --objective ':wal_bytes + 1e6 * :latency_p99'    a cost of your own; less is better
   walwright tune --consent synchronous_commit         let it weigh what may lose commits
-  walwright tune --client                             also measure the client's protocol and round trips
+  walwright tune --consent kernel --consent schema    also search values of the kernel, fill factors, indexes
+  walwright tune --client                             also measure protocol, round trips, pool size and batches
   walwright tune --resume                             go on with one that was stopped or killed
   walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
                                                       which are brought back after each run
   walwright promote --output config.env               write the configuration that was proven
 Durability never falls below the baseline's without --consent; fsync and full_page_writes stay on.
+Values of the kernel are brought back after each run, also by --resume after a kill; the schema is
+changed in restored data alone, and what it came to is written as statements with their undoing.
 Two measurements differ by noise alone: take windows long enough that a run repeats within a few
 percent (walwright compare tells), and more measurements for more parameters.")]
 pub struct TuneArgs {
@@ -66,13 +69,15 @@ pub struct TuneArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pg", "dsn"], help_heading = "What is tuned")]
     pub pg_bin: Option<PathBuf>,
 
-    /// Allow a setting that may lose committed data, by name. May be repeated.
+    /// Allow a setting that may lose committed data, by name; values of the kernel, by name or
+    /// all that bear on writes as `kernel`; or `schema`. May be repeated.
     #[arg(long, value_name = "NAME", help_heading = "What may be changed")]
     pub consent: Vec<String>,
-    /// Search these parameters and no others. May be repeated.
+    /// Search these parameters, or layers (kernel, schema), and no others. May be repeated.
     #[arg(long, value_name = "NAME", help_heading = "What may be changed")]
     pub only: Vec<String>,
-    /// Also measure options of the client: protocol and round trips. They are reported, not promoted.
+    /// Also measure options of the client: protocol, round trips, number of connections, several
+    /// transactions in one commit. They are reported, not promoted, and take up to 24 runs more.
     #[arg(long, help_heading = "What may be changed")]
     pub client: bool,
 

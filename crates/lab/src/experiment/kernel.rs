@@ -13,7 +13,7 @@ use crate::{Lab, Stop};
 
 /// Writes the kernel's values for the runs of one bench.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     ledger: Ledger,
     /// Tells its sets in the ledger from all others.
     purpose: String,
@@ -22,11 +22,16 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// For the bench called `name`.
-    pub(super) fn of(lab: &Lab, name: &str) -> Kernel {
+    pub(crate) fn of(lab: &Lab, name: &str) -> Kernel {
+        Kernel::below(Path::new("/"), lab, name)
+    }
+
+    /// The same for the machine whose files lie below `root`.
+    pub(crate) fn below(root: &Path, lab: &Lab, name: &str) -> Kernel {
         Kernel {
             ledger: Ledger::of(lab),
             purpose: format!("one run of {name}"),
-            root: Path::new("/").to_owned(),
+            root: root.to_owned(),
         }
     }
 
@@ -34,7 +39,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When one of them cannot be written here.
-    pub(super) fn intent(
+    pub(crate) fn intent(
         &self,
         values: &BTreeMap<String, String>,
     ) -> Result<Option<Intent>, ExperimentError> {
@@ -60,7 +65,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When one cannot be written; then nothing is changed.
-    pub(super) async fn set(
+    pub(crate) async fn set(
         &self,
         values: &BTreeMap<String, String>,
         stop: &Stop,
@@ -74,7 +79,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When that fails; the set stays in the ledger, for `walwright config rollback`.
-    pub(super) async fn bring_back(&self, set: Option<u64>) -> Result<(), ExperimentError> {
+    pub(crate) async fn bring_back(&self, set: Option<u64>) -> Result<(), ExperimentError> {
         let failed = |error: String| ExperimentError::KernelLeft(error);
         let Some(set) = set else { return Ok(()) };
         let set = self.ledger.set(set).map_err(|error| failed(error.to_string()))?;
@@ -87,7 +92,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When that fails.
-    pub(super) async fn recover(&self) -> Result<(), ExperimentError> {
+    pub(crate) async fn recover(&self) -> Result<(), ExperimentError> {
         let sets =
             self.ledger.sets().map_err(|error| ExperimentError::KernelLeft(error.to_string()))?;
         for set in sets.iter().rev().filter(|set| set.intent.purpose == self.purpose) {
@@ -116,7 +121,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let lab = Lab::at(Some(dir.path().join("lab")));
-        let kernel = Kernel { root: dir.path().to_owned(), ..Kernel::of(&lab, "test") };
+        let kernel = Kernel::below(dir.path(), &lab, "test");
         (dir, kernel)
     }
 

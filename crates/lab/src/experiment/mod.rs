@@ -40,6 +40,7 @@ pub use error::{ExperimentError, PlanError};
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list};
 pub(crate) use guest::Guest;
+pub(crate) use kernel::Kernel;
 pub use load_change::{Gaps, LoadChange, Protocol};
 pub use metric::{Metric, MetricError, metric_names};
 pub use notice::{Estimate, Notice, Unwatched, Watcher};

@@ -1,29 +1,32 @@
 //! What follows the search: levers outside, confirmation, crash, promotion.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::conduct::{Conductor, confirming_name};
 use super::confirm::Confirming;
 use super::state::Phase;
-use super::{TuneError, crash, entry, levers, promote, words};
-use crate::experiment::{Bench, Configuration};
+use super::{TuneError, batch, crash, entry, levers, promote, schema_file, words};
+use crate::experiment::{Bench, Configuration, Measured};
+
+/// The promoted configuration, in the tune's directory.
+const CONFIGURATION: &str = "config.env";
 
 impl Conductor {
     /// Measures what lies outside the configuration, with the configuration found.
     pub(super) async fn levers(&mut self) -> Result<(), TuneError> {
         if self.state.plan.client {
-            if self.state.levers.is_empty() {
-                self.state.levers = levers::levers(&self.bench.plan().base.load);
-            }
+            self.choose_levers()?;
             self.stage("options of the client");
             while let Some((index, block)) = levers::next(&self.state.levers) {
                 let lever = self.state.levers[index].clone();
-                let mut configuration = self.settings(&self.found());
+                let mut configuration = self.configuration(&self.found());
                 configuration.load = lever.load.clone();
+                configuration.files = lever.files.clone();
                 self.measuring(&format!("{}, block {}", lever.name, block + 1), &[]);
                 let seed = self.state.plan.seed + 10_000 + u64::from(block);
                 let tried = self.measure(&configuration, seed, &lever.name).await?;
-                let value = tried.as_ref().ok().and_then(|m| self.objective.value(&m.figures));
+                let figures = |m: &Measured| batch::per_unit(&m.figures, lever.units);
+                let value = tried.as_ref().ok().and_then(|m| self.objective.value(&figures(m)));
                 let score = value.map(|value| self.objective.score(value));
                 self.state.levers[index].scores.push(score);
                 self.folder.save(&self.state)?;
@@ -32,6 +35,20 @@ impl Conductor {
         }
         let gain = self.conclusion().is_some_and(|end| end.is_gain);
         self.enter(if gain { Phase::Confirm } else { Phase::Promote })
+    }
+
+    /// The levers of this load, found once; what they need on disk is there again after it.
+    fn choose_levers(&mut self) -> Result<(), TuneError> {
+        let record = self.diagnosed();
+        let (found, left_out) =
+            levers::levers(&self.state.plan, &self.objective, record.as_ref(), self.folder.path())?;
+        if self.state.levers.is_empty() {
+            for one in &left_out {
+                self.say(&format!("{} is not measured: {}", one.name, one.why));
+            }
+            (self.state.levers, self.state.levers_left_out) = (found, left_out);
+        }
+        Ok(())
     }
 
     /// The winner against the baseline on fresh data with another seed.
@@ -44,8 +61,8 @@ impl Conductor {
         bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         while let Some((is_winner, pair)) = self.state.confirmation.next(pairs) {
             let configuration = match is_winner {
-                true => self.settings(&self.found()),
-                false => Configuration::default(),
+                true => self.configuration(&self.found()),
+                false => self.baseline_configuration(),
             };
             let changes = if is_winner { self.changes(&self.found()) } else { Vec::new() };
             self.measuring(&format!("confirmation, pair {} of {pairs}", pair + 1), &changes);
@@ -78,15 +95,19 @@ impl Conductor {
             None => "killing the server under load",
         });
         let mut settings = self.state.plan.settings.clone();
-        settings.extend(self.settings(&self.found()).settings);
+        let found = self.configuration(&self.found());
+        settings.extend(found.settings);
         let stretch = crash::stretch(&self.state.plan);
         let settings = settings.into_iter().collect();
-        let audit = crash::crash(&self.state.plan, settings, stretch);
+        let kernel = self.kernel();
+        let set = kernel.set(&found.kernel, &self.stop).await?;
         let audit = tokio::select! {
-            audit = audit => audit,
-            () = self.stop.requested() => return Err(TuneError::Stopped),
+            audit = crash::crash(&self.state.plan, settings, stretch) => audit,
+            () = self.stop.requested() => Err(TuneError::Stopped),
         };
+        kernel.bring_back(set).await?;
         self.state.crash = match audit {
+            Err(TuneError::Stopped) => return Err(TuneError::Stopped),
             // Its settings may be of another machine than this one.
             Err(error) if self.guest.is_some() => {
                 self.say(&format!("not audited: {error}"));
@@ -103,8 +124,15 @@ impl Conductor {
     /// Writes configuration and account.
     pub(super) fn promote(&mut self) -> Result<(), TuneError> {
         if let Ok(text) = promote::text(&self.state, &self.objective) {
-            self.folder.replace("config.env.new", "config.env", text.as_bytes())?;
-            let path: PathBuf = self.folder.path().join("config.env");
+            self.folder.replace("config.env.new", CONFIGURATION, text.as_bytes())?;
+            let path: PathBuf = self.folder.path().join(CONFIGURATION);
+            if let Some(sql) = schema_file::text(&self.state, &self.objective) {
+                let beside = schema_file::path(Path::new(CONFIGURATION));
+                let name = beside.display().to_string();
+                self.folder.replace(&format!("{name}.new"), &name, sql.as_bytes())?;
+                let beside = schema_file::path(&path);
+                self.state.promoted_schema = Some(beside.display().to_string());
+            }
             self.state.promoted = Some(path.display().to_string());
         }
         if self.state.entry.is_none() {

@@ -1,5 +1,6 @@
 //! Doing a tune: phase by phase, measurement by measurement, and going on where it was.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use walwright_diagnose::Machine;
@@ -11,10 +12,10 @@ use super::notice::Passed;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, on_server, probe, starts,
-    words,
+    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, kernel, on_server, probe,
+    schema, starts, words,
 };
-use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Visit};
+use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Kernel, Visit};
 use crate::{Lab, Observer, Stop};
 
 /// Begins a tune and goes on to its end.
@@ -83,6 +84,7 @@ pub async fn delete(lab: &Lab, name: &str) -> Result<String, TuneError> {
     let id = folder::find(lab, name)?;
     let folder = Folder::open(lab, &id)?;
     for name in [bench_name(&id), confirming_name(&id)] {
+        Kernel::of(lab, &name).recover().await?;
         crate::experiment::discard_named(lab, &name)?;
     }
     folder.remove()?;
@@ -147,7 +149,9 @@ impl Conductor {
     }
 
     async fn go(mut self) -> Result<TuneState, TuneError> {
+        // What a killed process left changed.
         self.bench.recover().await?;
+        Kernel::of(&self.lab, &confirming_name(&self.state.id)).recover().await?;
         self.watcher.notice(TuneNotice::Begins {
             id: &self.state.id,
             runs: (self.state.plan.runs(), 2 * self.state.plan.confirming_pairs()),
@@ -171,6 +175,11 @@ impl Conductor {
         }
         self.bench.discard().await?;
         Ok(self.state)
+    }
+
+    /// What writes the kernel's values outside of the bench's own runs.
+    pub(super) fn kernel(&self) -> Kernel {
+        Kernel::of(&self.lab, &bench_name(&self.state.id))
     }
 
     pub(super) fn enter(&mut self, phase: Phase) -> Result<(), TuneError> {
@@ -206,6 +215,7 @@ impl Conductor {
         let record = self.lab.store()?.load(&measured.run)?;
         let summary = walwright_diagnose::summary(&record);
         let diagnosis = walwright_diagnose::findings(&record);
+        self.state.diagnosed_run = Some(measured.run.clone());
         self.state.cause = starts::cause(&diagnosis, &summary);
         self.state.server_version = summary.server_version.clone();
         self.state.diagnosed = starts::diagnosed(&diagnosis);
@@ -245,12 +255,20 @@ impl Conductor {
         };
         let (dimensions, mut dropped) =
             space::dimensions(&self.state.plan, &surroundings, &self.state.hints)?;
-        let (dimensions, without_effect) = match &self.guest {
+        let (mut dimensions, mut without_effect) = match &self.guest {
             Some(guest) => {
                 on_server::probe(guest, &self.state.plan, dimensions, &self.stop).await?
             }
             None => probe::probe(&self.state.plan, dimensions).await?,
         };
+        let (values, not_here) = kernel::dimensions(&self.state.plan, Path::new("/"));
+        let writer = self.kernel();
+        let (values, not_written) = kernel::probe(&writer, values, &self.stop).await?;
+        let found = schema::find(&self.state.plan, self.diagnosed().as_ref());
+        dimensions.extend(values.into_iter().chain(found.dimensions));
+        self.state.schema = found.parts;
+        self.state.diagnosed.extend(found.advised);
+        without_effect.extend(not_here.into_iter().chain(not_written).chain(found.dropped));
         for one in &without_effect {
             self.say(&format!("{} is not searched: {}", one.name, one.why));
         }
@@ -269,7 +287,11 @@ impl Conductor {
         };
         let count = space.dimensions.len();
         let mut searcher = Searcher::new(space, &baseline, options)?;
-        // The run that was diagnosed is the first of the baseline against itself.
+        // The run that was diagnosed is the first of the baseline against itself, unless
+        // those that follow begin by rewriting tables.
+        if schema::rewrites(&self.state.schema) {
+            self.state.made.clear();
+        }
         if let Some(value) = self.state.made.first().and_then(|made| made.value) {
             searcher.tell(0, Outcome::score(self.objective.score(value)))?;
         }
@@ -303,7 +325,7 @@ impl Conductor {
             self.measuring(&why(&ask.purpose), &changes);
             let seed = self.state.plan.seed + u64::from(ask.trial);
             let label = format!("trial {}", ask.trial);
-            let configuration = self.settings(&ask.configuration);
+            let configuration = self.configuration(&ask.configuration);
             let tried = self.measure(&configuration, seed, &label).await?;
             self.tell(&ask, &tried)?;
         }

@@ -1,9 +1,11 @@
 //! The journal's account of a tune.
 
 use walwright_catalog::{DurabilityClass, parameter};
-use walwright_search::Effect;
+use walwright_record::RunId;
+use walwright_search::{Conclusion, Effect};
 
-use super::{Objective, TuneError, TuneState, levers, plot, words};
+use super::layer::Layer;
+use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
 use crate::Lab;
 use crate::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
@@ -39,7 +41,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         origin: Origin::Tuning,
         workload: workload.clone(),
         baseline: Some(baseline),
-        runs: state.made.iter().filter_map(|made| made.run.clone()).collect(),
+        runs: runs(state),
         experiments: vec![state.id.clone()],
         result: Some(words::verdict(state, objective)),
         plots: plot::course(state, objective).into_iter().collect(),
@@ -66,7 +68,9 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
                 let stands = effect.is_gain() || effect.is_loss();
                 if stands { "proven" } else { "within noise" }
             };
-            let arm = format!("{} = {} instead of {}", line.name, line.home, line.value);
+            let others = words::with_others(line.together);
+            let arm = format!("{} = {} instead of {} {others}", line.name, line.home, line.value);
+            let arm = arm.trim_end().to_owned();
             tell(arm, &line.without, end.blocks, verdict(&line.without));
             let arm = format!("{} = {} again", line.name, line.was);
             tell(arm, &line.harm, end.blocks, verdict(&line.harm));
@@ -78,31 +82,91 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let arm = format!("the promoted {}", words::again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
-        for (name, effect) in levers::effects(&state.levers) {
+        for (lever, effect) in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "undecided" };
-            tell(name, &effect, levers::BLOCKS as usize, verdict);
+            tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
         }
-        entry.durability = end
-            .configuration
-            .iter()
-            .filter_map(|(name, value)| class(name, value))
-            .max_by_key(|class| matches!(class, DurabilityClass::D));
+        entry.durability = durability(state, end);
     }
     entry.decision = Some(match &state.promoted {
         Some(_) => "Promoted; the configuration is kept with the tune.".to_owned(),
         None => "Nothing is promoted: the baseline stays.".to_owned(),
     });
     entry.next_question = Some(next_question(state, objective));
-    let mut notes: Vec<String> = words::crash(state).into_iter().collect();
+    let mut notes: Vec<String> =
+        words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
+    notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
 }
 
-/// What setting a searched parameter to a value can lose.
-fn class(name: &str, value: &str) -> Option<DurabilityClass> {
-    parameter(name).map(|parameter| parameter.class_of(value))
+/// The runs it rests on. That which was diagnosed need not be a measurement of the search.
+fn runs(state: &TuneState) -> Vec<RunId> {
+    let made = state.made.iter().filter_map(|made| made.run.clone());
+    let mut runs: Vec<RunId> = state.diagnosed_run.iter().cloned().chain(made).collect();
+    runs.dedup();
+    runs
+}
+
+/// What a reader has to know of changes that are no settings.
+fn beyond_settings(state: &TuneState) -> Vec<String> {
+    let mut notes = Vec::new();
+    let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
+    let kernel: Vec<&str> = dimensions
+        .map(|dimension| dimension.name.as_str())
+        .filter(|name| Layer::of(name) == Layer::Kernel)
+        .collect();
+    if !kernel.is_empty() {
+        notes.push(format!(
+            "Values of the kernel that were searched, each brought back after its run: {}.",
+            kernel.join(", ")
+        ));
+    }
+    for change in state.schema_changes() {
+        notes.push(format!(
+            "{}: {}: {}; undone by {}.",
+            change.name,
+            change.value,
+            change.statements.join("; "),
+            change.undo.join("; ")
+        ));
+    }
+    if schema::rewrites(&state.schema) {
+        notes.push(
+            "Every measurement began by rewriting the tables whose fill factor was searched, the baseline's too."
+                .to_owned(),
+        );
+    }
+    for together in state.levers.chunk_by(|a, b| a.note == b.note) {
+        let names: Vec<&str> = together.iter().map(|lever| lever.name.as_str()).collect();
+        let note = together.first().and_then(|lever| lever.note.as_ref());
+        notes.extend(note.map(|note| format!("{}: {note}.", names.join(", "))));
+    }
+    for left in &state.levers_left_out {
+        notes.push(format!("{} was not measured: {}.", left.name, left.why));
+    }
+    notes
+}
+
+/// What the worst of the values that are no default can lose.
+fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
+    let rank = |class: &DurabilityClass| match class {
+        DurabilityClass::X => 4,
+        DurabilityClass::D => 3,
+        DurabilityClass::T => 2,
+        DurabilityClass::E => 1,
+        DurabilityClass::S => 0,
+    };
+    let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
+    dimensions
+        .filter_map(|of| Some((of, end.configuration.get(&of.name)?)))
+        .filter(|(of, value)| **value != of.home)
+        .map(|(of, value)| {
+            parameter(&of.name).map_or(DurabilityClass::S, |known| known.class_of(value))
+        })
+        .max_by_key(rank)
 }
 
 fn told(
@@ -136,8 +200,9 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             center(&a.1).total_cmp(&center(&b.1))
         });
     match (best, state.promoted.is_some()) {
-        (Some((name, effect)), _) => format!(
-            "Can the application use {name}? It changes {} by {}.",
+        (Some((lever, effect)), _) => format!(
+            "Can the application use {}? It changes {} by {}.",
+            lever.name,
             objective.name(),
             words::effect(&words::of_figure(&effect, objective))
         ),
@@ -174,5 +239,33 @@ mod tests {
         assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
         assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
+    }
+
+    #[test]
+    fn the_account_names_each_layer_and_how_it_is_undone() {
+        let mut state = crate::tune::schema::tests::ended();
+        let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
+                       "note":"lost together","scores":[1.0]}"#;
+        state.levers = vec![serde_json::from_str(text).unwrap()];
+        let why = "there is only one".to_owned();
+        state.levers_left_out = vec![crate::tune::Dropped { name: "fewer".to_owned(), why }];
+        let entry = entry(&state, &state.plan.objective().unwrap());
+        let to = |name: &str| {
+            entry.changes.iter().find(|change| change.name == name).and_then(|c| c.to.clone())
+        };
+        assert_eq!(to("index public.t_n").as_deref(), Some("dropped"));
+        assert!(to("vm.dirty_background_bytes").is_some());
+        assert_eq!(entry.durability, Some(DurabilityClass::E), "the kernel's value is the worst");
+        let notes = entry.notes.unwrap();
+        assert!(notes.contains("after its start. What held"), "{notes}");
+        for told in [
+            "each brought back after its run: vm.dirty_background_bytes",
+            "undone by CREATE INDEX t_n",
+            "the baseline's too",
+            "10 transactions in one commit: lost together",
+            "fewer was not measured: there is only one",
+        ] {
+            assert!(notes.contains(told), "{told}: {notes}");
+        }
     }
 }

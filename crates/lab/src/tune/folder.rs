@@ -4,6 +4,8 @@
 //! LAB/tunes/ID/
 //!   state.json    all that is known; replaced whole after each measurement
 //!   config.env    the promoted configuration, at the end
+//!   config.schema.sql   the promoted statements on the schema, where there are some
+//!   batch/        scripts of several transactions in one commit, where they are measured
 //!   lock          held by the process that runs it
 //! ```
 
@@ -11,6 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::state::FORMAT;
 use super::{TuneError, TuneState};
 use crate::Lab;
 
@@ -106,8 +109,17 @@ pub(super) fn read(lab: &Lab, id: &str) -> Result<TuneState, TuneError> {
         }
         Err(error) => return Err(TuneError::file("read", &path)(error)),
     };
-    serde_json::from_slice(&text)
-        .map_err(|error| TuneError::State { path, what: error.to_string() })
+    let wrong = |what: String| TuneError::State { path: path.clone(), what };
+    // The layout first: the fields of a later one may read as something else.
+    #[derive(serde::Deserialize)]
+    struct Layout {
+        format: u32,
+    }
+    let layout: Layout = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    if layout.format > FORMAT {
+        return Err(wrong(format!("its layout is {}, this version knows {FORMAT}", layout.format)));
+    }
+    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
 }
 
 /// Names of the tunes of a lab, oldest first.
@@ -148,5 +160,37 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
         [only] => Ok(only.clone()),
         [] => Err(none()),
         _ => Err(TuneError::Asked(format!("'{name}' fits several tunes; give more of the name"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::plan::tests::plan;
+
+    #[test]
+    fn an_earlier_state_goes_on_and_a_later_one_is_refused_with_a_sentence() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(directory.path().to_owned()));
+        let state = TuneState::new(plan());
+        let folder = Folder::create(&lab, &state.id).unwrap();
+        folder.save(&state).unwrap();
+        assert_eq!(read(&lab, &state.id).unwrap(), state);
+
+        let mut earlier = serde_json::to_value(&state).unwrap();
+        let fields = earlier.as_object_mut().unwrap();
+        for added in ["diagnosed_run", "schema", "levers_left_out", "promoted_schema"] {
+            assert!(fields.remove(added).is_some(), "{added}");
+        }
+        fields.insert("format".to_owned(), 1.into());
+        let keep = |value: &serde_json::Value| {
+            folder.replace(NEW, STATE, value.to_string().as_bytes()).unwrap();
+        };
+        keep(&earlier);
+        assert_eq!(read(&lab, &state.id).unwrap(), TuneState { format: 1, ..state.clone() });
+
+        keep(&serde_json::json!({ "format": FORMAT + 1, "plan": "of another kind" }));
+        let refused = read(&lab, &state.id).unwrap_err().to_string();
+        assert!(refused.contains("its layout is 3") && refused.contains("begin a new tune"));
     }
 }

@@ -1,13 +1,29 @@
-//! What lies outside the server's configuration: options of the client, measured where
-//! that is consented to.
+//! What lies outside the server: options of the client, measured where that is consented
+//! to. They are reported, not promoted: the application has to want them.
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use walwright_record::{LoadFacts, Record, Schedule};
 use walwright_search::{Ablation, Effect};
 
+use super::{Dropped, Objective, TuneError, TunePlan, batch};
 use crate::experiment::{LoadChange, Protocol};
 
-/// Blocks in which each lever runs once beside the baseline.
+/// Blocks in which each lever runs once beside the load as it is.
 pub(super) const BLOCKS: u32 = 4;
+/// Levers that are planned for, the load as it is counted: those of a load that sends
+/// prepared statements.
+pub(super) const MOST: u32 = 6;
+/// Connections that a driver has at most.
+const MOST_CONNECTIONS: u32 = 5_000;
+/// Connections that a run needs besides those of its clients.
+const OTHERS: u32 = 20;
+
+/// What fewer or more connections mean.
+const QUEUEING: &str = "it moves the queue: what does not wait in the server waits outside of it, at a pool, which is not measured";
+/// What a batch means.
+const TOGETHER: &str = "counted per unit of work, one of the script's transactions; those of one commit are acknowledged together, and lost together";
 
 /// One lever.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,29 +32,135 @@ pub struct Lever {
     pub name: String,
     /// What the load has otherwise.
     pub load: LoadChange,
+    /// Scripts in place of the workload's, as `path@weight`.
+    #[serde(default)]
+    pub files: Option<Vec<String>>,
+    /// Units of work, the workload's own transactions, in one transaction of this lever.
+    #[serde(default = "one")]
+    pub units: u32,
+    /// What else changes by it, in a sentence.
+    #[serde(default)]
+    pub note: Option<String>,
     /// Its scores, one a block; `None` for a run that failed.
     pub scores: Vec<Option<f64>>,
 }
 
-/// The levers of a load that is driven like this; the first is the load as it is.
-pub(super) fn levers(load: &LoadChange) -> Vec<Lever> {
-    let lever =
-        |name: &str, load: LoadChange| Lever { name: name.to_owned(), load, scores: Vec::new() };
-    let protocol = |protocol| LoadChange { protocol: Some(protocol), ..LoadChange::default() };
-    let lean = LoadChange { lean: Some(true), ..LoadChange::default() };
-    let mut levers = vec![lever("the load as it is", LoadChange::default())];
-    let now = load.protocol.unwrap_or(Protocol::Prepared);
-    if load.lean != Some(true) {
-        if now != Protocol::Prepared {
-            levers.push(lever("prepared statements", protocol(Protocol::Prepared)));
-        }
-        if now != Protocol::Simple {
-            levers.push(lever("the simple protocol", protocol(Protocol::Simple)));
-        }
-        let lean = LoadChange { protocol: Some(Protocol::Prepared), ..lean };
-        levers.push(lever("one round trip a transaction", lean));
+fn one() -> u32 {
+    1
+}
+
+impl Lever {
+    fn of(name: impl Into<String>, load: LoadChange) -> Lever {
+        let name = name.into();
+        Lever { name, load, files: None, units: 1, note: None, scores: Vec::new() }
     }
+}
+
+/// The levers of the load that the baseline's record shows, the first of them the load as it
+/// is, and those that this load does not have. Scripts are written below `folder`.
+///
+/// # Errors
+/// When they cannot be written.
+pub(super) fn levers(
+    plan: &TunePlan,
+    objective: &Objective,
+    record: Option<&Record>,
+    folder: &Path,
+) -> Result<(Vec<Lever>, Vec<Dropped>), TuneError> {
+    let mut levers = vec![Lever::of("the load as it is", LoadChange::default())];
+    let mut dropped = Vec::new();
+    let mut leave = |name: &str, why: String| dropped.push(Dropped { name: name.to_owned(), why });
+    levers.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
+    let Some((record, load)) = record.and_then(|record| Some((record, record.load.as_ref()?)))
+    else {
+        for name in ["pool size", "batch"] {
+            leave(name, "the record of the baseline is gone".to_owned());
+        }
+        return Ok((levers, dropped));
+    };
+    match closed(objective, load) {
+        Err(why) => {
+            leave("pool size", why.clone());
+            leave("batch", why);
+        }
+        Ok(()) => {
+            for found in connections(plan, load.clients) {
+                match found {
+                    Ok(lever) => levers.push(lever),
+                    Err(why) => leave("pool size", why),
+                }
+            }
+            match batch::scripts(record, objective, folder)? {
+                Err(why) => leave("batch", why),
+                Ok(files) => {
+                    let name = format!("{} transactions in one commit", batch::BATCH);
+                    let batch = Lever {
+                        files: Some(files),
+                        units: batch::BATCH,
+                        note: Some(TOGETHER.to_owned()),
+                        ..Lever::of(name, LoadChange::default())
+                    };
+                    levers.insert(1, batch);
+                }
+            }
+        }
+    }
+    Ok((levers, dropped))
+}
+
+/// Protocols other than the load's own, and one round trip a transaction.
+fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<Lever> {
+    let protocol = |protocol| LoadChange { protocol: Some(protocol), ..LoadChange::default() };
+    let seen_protocol = seen.and_then(|load| match load.protocol.as_str() {
+        "simple" => Some(Protocol::Simple),
+        "extended" => Some(Protocol::Extended),
+        _ => None,
+    });
+    let now = given.protocol.or(seen_protocol).unwrap_or(Protocol::Prepared);
+    if given.lean == Some(true) {
+        return Vec::new();
+    }
+    let mut levers = Vec::new();
+    if now != Protocol::Prepared {
+        levers.push(Lever::of("prepared statements", protocol(Protocol::Prepared)));
+    }
+    if now != Protocol::Simple {
+        levers.push(Lever::of("the simple protocol", protocol(Protocol::Simple)));
+    }
+    let lean = LoadChange { lean: Some(true), ..protocol(Protocol::Prepared) };
+    levers.push(Lever::of("one round trip a transaction", lean));
     levers
+}
+
+/// Half and twice as many connections, or why not.
+fn connections(plan: &TunePlan, now: u32) -> [Result<Lever, String>; 2] {
+    let given = plan.settings.get("max_connections").and_then(|given| given.parse::<u32>().ok());
+    let most = given.map_or(MOST_CONNECTIONS, |given| given.saturating_sub(OTHERS));
+    [now / 2, now * 2].map(|clients| {
+        if clients == 0 {
+            return Err("there is only one connection, so there are no fewer".to_owned());
+        }
+        if clients > most.min(MOST_CONNECTIONS) {
+            return Err(format!("{clients} connections are too many: there is room for {most}"));
+        }
+        let load = LoadChange { clients: Some(clients), ..LoadChange::default() };
+        let name = format!("{clients} connections instead of {now}");
+        Ok(Lever { note: Some(QUEUEING.to_owned()), ..Lever::of(name, load) })
+    })
+}
+
+/// Whether the number of clients is a choice whose effect the objective can tell.
+fn closed(objective: &Objective, load: &LoadFacts) -> Result<(), String> {
+    if objective.rate.is_some() || !matches!(load.schedule, Schedule::Closed { .. }) {
+        return Err("work is offered at a rate, whatever the number of connections".to_owned());
+    }
+    if batch::speaks_of_transactions(objective) {
+        return Err(format!(
+            "{} in a closed loop leaves out the wait for a connection, or for the rest of a batch",
+            objective.name()
+        ));
+    }
+    Ok(())
 }
 
 /// The next run: which lever, in which block. Blocks turn the order around, so that
@@ -50,38 +172,133 @@ pub(super) fn next(levers: &[Lever]) -> Option<(usize, u32)> {
     (levers.len() > 1 && (block as u32) < BLOCKS).then_some((index, block as u32))
 }
 
-/// What was measured outside the configuration of a tune.
-pub fn effects_of(state: &super::TuneState) -> Vec<(String, Effect)> {
+/// What was measured outside the configuration of a tune: each lever, with its effect
+/// against the load as it is.
+pub fn effects_of(state: &super::TuneState) -> Vec<(&Lever, Effect)> {
     effects(&state.levers)
 }
 
 /// The effect of each lever against the load as it is.
-pub(super) fn effects(levers: &[Lever]) -> Vec<(String, Effect)> {
+pub(super) fn effects(levers: &[Lever]) -> Vec<(&Lever, Effect)> {
     let ablation = Ablation { scores: levers.iter().map(|l| l.scores.clone()).collect() };
     levers
         .iter()
         .enumerate()
         .skip(1)
-        .map(|(index, lever)| (lever.name.clone(), ablation.effect(index, 0, None)))
+        .map(|(index, lever)| (lever, ablation.effect(index, 0, None)))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use walwright_record::{RunHeader, RunId, RunState, ScriptFacts, Timestamp, WorkloadFacts};
+
     use super::*;
+    use crate::tune::plan::tests::plan;
+
+    /// A run of so many clients in a closed loop that sends this.
+    fn record(clients: u32, sql: &str) -> Record {
+        let mut record = Record::new(RunHeader {
+            id: RunId(String::new()),
+            started: Timestamp(0),
+            ended: None,
+            state: RunState::Complete,
+            walwright_version: String::new(),
+            command: String::new(),
+            label: None,
+            workload: String::new(),
+            target: String::new(),
+            error: None,
+        });
+        record.load = Some(LoadFacts {
+            clients,
+            threads: 1,
+            protocol: "prepared".to_owned(),
+            mode: "faithful".to_owned(),
+            schedule: Schedule::Closed { think: None },
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: 1,
+        });
+        let script = ScriptFacts {
+            name: "s.sql".to_owned(),
+            weight: 3,
+            text: sql.to_owned(),
+            statements: Vec::new(),
+        };
+        record.workload = Some(WorkloadFacts {
+            name: "s".to_owned(),
+            scale: 1,
+            options: BTreeMap::new(),
+            scripts: vec![script],
+            pass_mark: None,
+        });
+        record
+    }
+
+    const INSERT: &str = "INSERT INTO t VALUES (1);\n";
+
+    fn found(plan: &TunePlan, record: Option<&Record>) -> (Vec<Lever>, Vec<Dropped>) {
+        let folder = tempfile::tempdir().unwrap();
+        levers(plan, &plan.objective().unwrap(), record, folder.path()).unwrap()
+    }
 
     #[test]
     fn every_lever_runs_once_a_block_and_has_its_effect() {
-        let mut all = levers(&LoadChange::default());
-        assert_eq!(all.len(), 3);
+        let (mut all, _) = found(&plan(), Some(&record(16, INSERT)));
+        assert_eq!(all.len(), MOST as usize);
         while let Some((index, block)) = next(&all) {
             assert_eq!(all[index].scores.len(), block as usize);
-            let truth = [0.0, -0.12, 0.5][index];
+            let truth = [0.0, 0.9, -0.12, 0.5, 0.0, 0.0][index];
             all[index].scores.push(Some(truth + 0.01 * f64::from(block)));
         }
         assert!(all.iter().all(|lever| lever.scores.len() == BLOCKS as usize));
         let found = effects(&all);
-        assert_eq!(found[1].0, "one round trip a transaction");
-        assert!(found[0].1.is_loss() && found[1].1.is_gain());
+        assert_eq!(found[2].0.name, "one round trip a transaction");
+        assert_eq!(found[4].0.load.clients, Some(32));
+        assert!(found[0].1.is_gain() && found[1].1.is_loss() && found[2].1.is_gain());
+    }
+
+    #[test]
+    fn a_batch_keeps_its_unit_of_work_and_the_pool_what_it_moves() {
+        let (all, dropped) = found(&plan(), Some(&record(16, INSERT)));
+        let batch = all.iter().find(|lever| lever.files.is_some()).unwrap();
+        assert_eq!((batch.units, dropped.len()), (batch::BATCH, 0));
+        assert!(batch.files.as_ref().unwrap()[0].ends_with("batch/1.sql@3"));
+        assert!(batch.note.as_ref().unwrap().contains("lost together"));
+        let pools = all.iter().filter(|lever| lever.load.clients.is_some());
+        assert!(pools.clone().count() == 2);
+        assert!(pools.clone().all(|l| l.units == 1 && l.note.as_ref().unwrap().contains("queue")));
+    }
+
+    #[test]
+    fn levers_that_a_load_does_not_have_are_named_with_the_reason() {
+        let why = |found: &(Vec<Lever>, Vec<Dropped>), name: &str| {
+            found.1.iter().find(|dropped| dropped.name == name).unwrap().why.clone()
+        };
+        let updates = found(&plan(), Some(&record(1, "UPDATE t SET n = 1;\n")));
+        assert!(why(&updates, "batch").contains("update is not an insert"));
+        assert!(why(&updates, "pool size").contains("only one"));
+        let mut small = plan();
+        small.settings.insert("max_connections".to_owned(), "40".to_owned());
+        let small = found(&small, Some(&record(16, INSERT)));
+        assert!(why(&small, "pool size").contains("room for 20"));
+        for objective in ["p99@100", "latency_p95"] {
+            let plan = TunePlan { objective: objective.to_owned(), ..plan() };
+            let none = found(&plan, Some(&record(16, INSERT)));
+            assert_eq!((none.0.len(), none.1.len()), (3, 2), "{objective}");
+        }
+        let gone = found(&plan(), None);
+        assert!(why(&gone, "pool size").contains("gone") && gone.0.len() == 3);
+    }
+
+    #[test]
+    fn a_lever_of_an_earlier_version_is_read() {
+        let text = r#"{"name":"the simple protocol","load":{"protocol":"simple"},"scores":[1.0]}"#;
+        let lever: Lever = serde_json::from_str(text).unwrap();
+        assert_eq!((lever.units, lever.files, lever.note), (1, None, None));
     }
 }

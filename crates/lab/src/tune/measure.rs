@@ -5,8 +5,9 @@ use std::time::Duration;
 use walwright_search::{Configuration as Point, Searcher};
 
 use super::conduct::Conductor;
+use super::layer::Layer;
 use super::state::{Made, Phase};
-use super::{TuneError, TuneNotice, words};
+use super::{TuneError, TuneNotice, levers, schema, words};
 use crate::experiment::{Bench, Configuration, ExperimentError, Measured};
 
 /// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
@@ -26,20 +27,42 @@ impl Conductor {
         self.conclusion().map(|end| end.configuration.clone()).or(baseline).unwrap_or_default()
     }
 
-    /// The settings of a point: those that are no default, and those that the baseline
-    /// sets otherwise.
-    pub(super) fn settings(&self, point: &Point) -> Configuration {
+    /// What a measurement of a point has: settings and values of the kernel that are no
+    /// default, settings that the baseline sets otherwise, and the schema's statements.
+    pub(super) fn configuration(&self, point: &Point) -> Configuration {
         let Some(searcher) = &self.state.searcher else { return Configuration::default() };
         let set = |name: &str| self.state.plan.settings.contains_key(name);
-        Configuration::of_settings(
-            searcher
-                .space()
-                .dimensions
-                .iter()
-                .filter_map(|d| Some((d, point.get(&d.name)?)))
-                .filter(|(d, value)| **value != d.home || set(&d.name))
-                .map(|(d, value)| (d.name.clone(), value.clone())),
-        )
+        let mut configuration = Configuration {
+            ddl: schema::statements(&self.state.schema, point),
+            ..Configuration::default()
+        };
+        for dimension in &searcher.space().dimensions {
+            let Some(value) = point.get(&dimension.name) else { continue };
+            let (name, differs) = (dimension.name.clone(), *value != dimension.home);
+            match Layer::of(&name) {
+                Layer::Setting if differs || set(&name) => {
+                    configuration.settings.insert(name, value.clone());
+                }
+                Layer::Kernel if differs => {
+                    configuration.kernel.insert(name, value.clone());
+                }
+                _ => {}
+            }
+        }
+        configuration
+    }
+
+    /// The baseline as the search measures it.
+    pub(super) fn baseline_configuration(&self) -> Configuration {
+        let baseline = self.state.searcher.as_ref().map(|s| s.baseline().clone());
+        self.configuration(&baseline.unwrap_or_default())
+    }
+
+    /// The record of the run that was diagnosed, as long as it is kept.
+    pub(super) fn diagnosed(&self) -> Option<walwright_record::Record> {
+        let first = || self.state.made.first()?.run.as_ref();
+        let run = self.state.diagnosed_run.as_ref().or_else(first)?;
+        self.lab.store().ok()?.load(run).ok()
     }
 
     /// What differs from the baseline, in words.
@@ -79,6 +102,7 @@ impl Conductor {
                 Ok(measured) => return Ok(Ok(measured)),
                 Err(_) if self.stop.is_requested() => return Err(TuneError::Stopped),
                 Err(ExperimentError::RunFailed { reason: why, .. }) => reason = why,
+                Err(ExperimentError::Kernel(why)) => return Ok(Err(words::reason(&why))),
                 Err(ExperimentError::Run(error)) => {
                     return Ok(Err(words::reason(&error.to_string())));
                 }
@@ -139,6 +163,14 @@ impl Conductor {
         let decided = self.conclusion().is_some_and(|end| !end.is_gain);
         let confirming = if decided { 0 } else { confirming };
         let searching = if self.conclusion().is_some() { 0 } else { searching };
-        per_run * searching + (per_run + beyond) * confirming
+        let levers = match &self.state.levers[..] {
+            _ if self.state.phase > Phase::Levers => 0,
+            [] => plan.lever_runs(),
+            levers => {
+                let made: usize = levers.iter().map(|lever| lever.scores.len()).sum();
+                (levers.len() as u32 * levers::BLOCKS).saturating_sub(made as u32)
+            }
+        };
+        per_run * (searching + levers) + (per_run + beyond) * confirming
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
 
-use super::{Objective, TuneError};
+use super::{Objective, TuneError, levers};
 use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, OnServer, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
@@ -56,7 +56,8 @@ pub struct TunePlan {
     pub warm_up: Length,
     /// How long it may go on.
     pub budget: Budget,
-    /// Settings that may lower durability, by name.
+    /// What may be changed beyond settings that lose nothing: settings that may lower
+    /// durability, by name; values of the kernel, by name or as `kernel`; `schema`.
     pub consent: Vec<String>,
     /// Parameters to search and no others; empty for all that bear on writes.
     pub only: Vec<String>,
@@ -95,7 +96,8 @@ impl TunePlan {
             Budget::Runs(runs) => runs.max(walwright_search::Budget::LEAST),
             Budget::Time(length) => {
                 let confirming = self.confirm_window.0 + self.warm_up.0 + OVERHEAD;
-                let left = length.0.saturating_sub(confirming * CONFIRMING.1);
+                let outside = self.per_run() * self.lever_runs();
+                let left = length.0.saturating_sub(confirming * CONFIRMING.1 + outside);
                 let runs = left.as_secs_f64() / self.per_run().as_secs_f64();
                 (runs as u32).max(walwright_search::Budget::LEAST)
             }
@@ -105,6 +107,11 @@ impl TunePlan {
     /// What one measurement takes, before any has told.
     pub fn per_run(&self) -> Duration {
         self.warm_up.0 + self.window.0 + OVERHEAD
+    }
+
+    /// Measurements of options of the client, at most.
+    pub fn lever_runs(&self) -> u32 {
+        if self.client { levers::MOST * levers::BLOCKS } else { 0 }
     }
 
     /// Pairs of measurements that confirm the winner.
@@ -198,6 +205,7 @@ pub(super) mod tests {
         let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
         // 17 s each, and ten of 27 s to confirm.
         assert_eq!(hour.runs(), 195);
+        assert_eq!(TunePlan { client: true, ..hour }.runs(), 195 - 24);
         let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
         assert_eq!((plan().confirming_pairs(), short.confirming_pairs()), (5, 3));

@@ -36,6 +36,9 @@ pub(super) async fn probe(
     mut dimensions: Vec<Dimension>,
 ) -> Result<(Vec<Dimension>, Vec<Dropped>), TuneError> {
     let mut dropped = Vec::new();
+    if dimensions.is_empty() {
+        return Ok((dimensions, dropped));
+    }
     // The words first: a word the build lacks would keep the server from starting.
     let known = shown(plan, Vec::new()).await?;
     for dimension in &mut dimensions {

@@ -1,11 +1,12 @@
 //! The promoted configuration: `config.env`, with the proof of each line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, parameter};
 use walwright_search::{Conclusion, Effect, Line, Standing};
 
-use super::{Objective, TuneError, TuneState, conduct, folder, words};
+use super::layer::Layer;
+use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
 use crate::Lab;
 
 /// Writes the promoted configuration of a tune to `path`.
@@ -15,11 +16,23 @@ use crate::Lab;
 pub fn promote(lab: &Lab, name: &str, path: &Path) -> Result<TuneState, TuneError> {
     let state = conduct::show(lab, &folder::find(lab, name)?)?;
     let objective = state.plan.objective()?;
-    let text = text(&state, &objective)?;
+    write(path, &text(&state, &objective)?)?;
+    if let Some(sql) = schema_file::text(&state, &objective) {
+        write(&schema_file::path(path), &sql)?;
+    }
+    Ok(state)
+}
+
+/// Where [`promote`] writes the statements on the schema that belong to the configuration at
+/// `path`; `None` where there are none.
+pub fn promoted_schema(state: &TuneState, path: &Path) -> Option<PathBuf> {
+    (!state.schema_changes().is_empty()).then(|| schema_file::path(path))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), TuneError> {
     let new = path.with_extension("new");
     std::fs::write(&new, text).map_err(TuneError::file("write", &new))?;
-    std::fs::rename(&new, path).map_err(TuneError::file("create", path))?;
-    Ok(state)
+    std::fs::rename(&new, path).map_err(TuneError::file("create", path))
 }
 
 /// The file's text.
@@ -64,8 +77,22 @@ fn profile(
     let date = date(state);
     let mut entries = Vec::new();
     for line in words::kept(end) {
-        let mut entry = Entry::new(&line.name, &end.configuration[&line.name], None)?;
-        entry.comments = vec![format!("# {}", reason(line))];
+        let value = &end.configuration[&line.name];
+        let part = state.schema.iter().find(|part| part.name == line.name);
+        let mut entry = match part {
+            // The statements beside this file say the rest of it.
+            Some(part) => match part.entry(value) {
+                Some(entry) => entry,
+                None => continue,
+            },
+            None => Entry::new(&line.name, value, None)?,
+        };
+        let others = words::with_others(line.together);
+        let measured = match others.is_empty() || *value == line.home {
+            true => String::new(),
+            false => format!(", measured {others}"),
+        };
+        entry.comments = vec![format!("# {}{measured}", reason(line))];
         entry.comments.extend(whole_checkpoints(state, line));
         entry.proof = Some(Proof {
             experiment: format!("tune {}", state.id),
@@ -89,6 +116,12 @@ fn profile(
     let gain = words::effect(&words::of_figure(&state.confirmed(), objective));
     let title = format!("{workload}, {} {gain} {}", objective.name(), words::again_on(state));
     let mut trailer = vec![String::new()];
+    let schema = state.schema_changes();
+    if !schema.is_empty() {
+        trailer.push("# On the schema, as statements with their undoing in the .schema.sql file beside this one:".to_owned());
+        let told = schema.iter().map(|change| schema_file::told(state, change, objective));
+        trailer.extend(told.map(|told| format!("#   {}", told.replace('\n', " "))));
+    }
     trailer.extend(words::crash(state).map(|told| format!("# {told}")));
     trailer.push(format!(
         "# The baseline: {}",
@@ -127,10 +160,11 @@ fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
 /// Why a line is there.
 fn reason(line: &Line) -> String {
     let Line { home, was, .. } = line;
+    let usual = Layer::of(&line.name).home();
     match (line.standing, &line.harm) {
-        (Standing::Proven, _) => format!("worse with its default, {home}"),
+        (Standing::Proven, _) => format!("worse with {usual}, {home}"),
         (Standing::Carrying, _) => format!(
-            "instead of its default, {home}: its own interval contains zero, but the gain needs it or its like"
+            "instead of {usual}, {home}: its own interval contains zero, but the gain needs it or its like"
         ),
         (_, harm) if harm.is_loss() || *harm == Effect::Crashed => {
             format!("the default again: {was} does harm")
@@ -178,22 +212,33 @@ pub(super) mod tests {
     /// A tune from `commit_delay` 5000 that has ended, without a server: half a second is
     /// lost by the delay, nothing by anything else.
     pub fn ended() -> TuneState {
-        let mut plan = plan();
-        for (name, value) in [("commit_delay", "5000"), ("max_connections", "60")] {
-            plan.settings.insert(name.to_owned(), value.to_owned());
-        }
-        let mut state = TuneState::new(plan);
         let dimensions = ["commit_delay", "wal_writer_delay", "bgwriter_delay"]
             .map(|name| Dimension::of(parameter(name).unwrap(), 18, None).unwrap());
-        let space = Space { dimensions: dimensions.to_vec() };
-        let baseline = space.configuration([("commit_delay", "5000")]).unwrap();
+        let set = [("commit_delay", "5000"), ("max_connections", "60")];
+        ended_over(dimensions.to_vec(), &set, |point| {
+            -point["commit_delay"].parse::<f64>().unwrap() / 5_000.0
+        })
+    }
+
+    /// A tune over these dimensions that has ended, whose score is 8 and what `truth` says.
+    pub fn ended_over(
+        dimensions: Vec<Dimension>,
+        set: &[(&str, &str)],
+        truth: impl Fn(&walwright_search::Configuration) -> f64,
+    ) -> TuneState {
+        let mut plan = plan();
+        for (name, value) in set {
+            plan.settings.insert((*name).to_owned(), (*value).to_owned());
+        }
+        let mut state = TuneState::new(plan);
+        let space = Space { dimensions };
+        let baseline = space.configuration(set.iter().copied()).unwrap();
         let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
         let options = Options { runs: 40, seed: 1, smallest_effect: 0.01, starts };
         let mut searcher = Searcher::new(space, &baseline, options).unwrap();
         while let Some(ask) = searcher.ask() {
-            let delay: f64 = ask.configuration["commit_delay"].parse().unwrap();
             let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);
-            let score = 8.0 - delay / 5_000.0 + wobble;
+            let score = 8.0 + truth(&ask.configuration) + wobble;
             searcher.tell(ask.trial, Outcome::score(score)).unwrap();
             state.made.push(Made {
                 run: Some(RunId(format!("run-{}", ask.trial))),
@@ -250,6 +295,35 @@ pub(super) mod tests {
         let kept = entry("max_connections");
         assert_eq!((kept.value.as_str(), &kept.proof), ("60", &None));
         assert!(text.contains("none of them was lost") && text.contains("durability class"));
+    }
+
+    #[test]
+    fn each_layer_is_promoted_as_what_it_is() {
+        let state = crate::tune::schema::tests::ended();
+        let objective = state.plan.objective().unwrap();
+        let text = text_of(&state).unwrap();
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+        let titles: Vec<String> = profile.entries.iter().map(Entry::title).collect();
+        assert!(titles.contains(&"table.fillfactor (public.t)".to_owned()), "{text}");
+        assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
+        assert!(text.contains("worse with the machine's own value, 0"), "{text}");
+        assert!(text.contains("worse with the schema as it was, 100"), "{text}");
+        let index = text.lines().find(|line| line.contains("index public.t_n: dropped")).unwrap();
+        assert!(index.contains("instead of kept: ") && index.contains("throughput +"), "{index}");
+        let sql = schema_file::text(&state, &objective).unwrap();
+        let sent: Vec<&str> =
+            sql.lines().filter(|l| !l.is_empty() && !l.starts_with("--")).collect();
+        assert_eq!(sent.len(), 4, "{sql}");
+        assert!(sent.contains(&"DROP INDEX CONCURRENTLY public.t_n;"), "{sql}");
+        assert!(
+            sql.contains("-- Undo:\n-- CREATE INDEX t_n ON public.t USING btree (n);"),
+            "{sql}"
+        );
+        assert!(sql.contains("-- ALTER TABLE public.t RESET (fillfactor);"), "{sql}");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("prod.env");
+        assert_eq!(promoted_schema(&state, &file), Some(directory.path().join("prod.schema.sql")));
+        assert_eq!(promoted_schema(&ended(), &file), None);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use walwright_catalog::{Apply, DurabilityClass, Kind, Parameter, parameter, parameters};
 use walwright_search::{Dimension, Domain};
 
-use super::{Dropped, TuneError, TunePlan};
+use super::layer::{self, Layer};
+use super::{Dropped, TuneError, TunePlan, kernel, schema};
 
 /// Settings that price or read plans of large queries, or that only maintenance uses: a
 /// load of short writes neither gains nor loses by them, and each would cost the search
@@ -50,13 +51,15 @@ pub(super) fn dimensions(
 ) -> Result<(Vec<Dimension>, Vec<Dropped>), TuneError> {
     refuse(plan)?;
     let asked = |name: &str| plan.only.iter().any(|only| only.eq_ignore_ascii_case(name));
-    let consented = |name: &str| plan.consent.iter().any(|c| c.eq_ignore_ascii_case(name));
     let set = |name: &str| plan.settings.keys().any(|key| key.eq_ignore_ascii_case(name));
     let (mut dimensions, mut dropped) = (Vec::new(), Vec::new());
     for of in parameters().iter().filter(|p| p.is_in(surroundings.major)) {
         let name = of.name.as_str();
         let mut drop = |why: String| dropped.push(Dropped { name: name.to_owned(), why });
-        if of.class == DurabilityClass::D && consented(name) && is_setting(of, surroundings.major) {
+        if of.class == DurabilityClass::D
+            && plan.consents(name)
+            && is_setting(of, surroundings.major)
+        {
             dimensions.extend(weaker(of, surroundings.major));
             continue;
         }
@@ -83,7 +86,8 @@ pub(super) fn dimensions(
             Err(why) => drop(why.to_string()),
         }
     }
-    for name in &plan.only {
+    // What is not a setting is found on the machine and in the baseline's record.
+    for name in plan.only.iter().filter(|name| Layer::meant(name) == Layer::Setting) {
         if !dimensions.iter().any(|dimension| dimension.name.eq_ignore_ascii_case(name)) {
             return Err(TuneError::Asked(format!(
                 "{name} cannot be searched: it has no range in the catalogue, is not in this version, or needs --consent {name}"
@@ -113,8 +117,22 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
             )));
         }
     }
-    for name in plan.consent.iter().chain(&plan.only) {
-        match parameter(name).map(|p| p.class) {
+    let names = plan.consent.iter().chain(&plan.only);
+    for name in names.filter(|name| Layer::named(name).is_none()) {
+        let of = parameter(name);
+        if let Some(of) = of.filter(|of| layer::is_of_kernel(of)) {
+            if !kernel::is_candidate(of) {
+                return Err(TuneError::Asked(format!(
+                    "{name} cannot be searched: the catalogue has no range for it, or it is not written while the machine runs"
+                )));
+            }
+            if !plan.consents(name) && !plan.consents_to(Layer::Kernel) {
+                return Err(TuneError::Asked(format!(
+                    "{name} is felt by every process of this machine: --consent {name} lets it be searched; it is brought back after each run"
+                )));
+            }
+        }
+        match of.map(|p| p.class) {
             Some(DurabilityClass::X) => {
                 return Err(TuneError::Asked(format!(
                     "{name} is never tuned: a crash with it switched off can corrupt the cluster"
@@ -123,10 +141,31 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
             Some(_) => {}
             None => {
                 return Err(TuneError::Asked(format!(
-                    "the catalogue has no parameter called {name}"
+                    "the catalogue has no parameter called {name}; besides parameters there are the layers kernel and schema"
                 )));
             }
         }
+    }
+    schema_as_a_whole(plan)
+}
+
+/// Parts of the schema are named by the data that a load finds, so consent is to all of it.
+fn schema_as_a_whole(plan: &TunePlan) -> Result<(), TuneError> {
+    let all = plan.consent.iter().chain(&plan.only);
+    let meant: Vec<&String> = all.filter(|name| Layer::meant(name) == Layer::Schema).collect();
+    for name in meant.iter().filter(|name| Layer::named(name).is_none()) {
+        if !schema::is_searched(name) {
+            return Err(TuneError::Asked(format!(
+                "{name} cannot be searched: of the schema, a tune searches {} of tables and the set of indexes",
+                schema::SEARCHED
+            )));
+        }
+    }
+    if !meant.is_empty() && !plan.consents_to(Layer::Schema) {
+        return Err(TuneError::Asked(
+            "the schema is searched with --consent schema: tables are rewritten and indexes left out, in restored data alone"
+                .to_owned(),
+        ));
     }
     Ok(())
 }
@@ -180,7 +219,7 @@ mod tests {
         }
         let consented = TunePlan { consent: vec!["synchronous_commit".to_owned()], ..plan() };
         assert!(names(&consented).contains(&"synchronous_commit".to_owned()));
-        for wrong in ["fsync", "full_page_writes", "no_such"] {
+        for wrong in ["fsync", "full_page_writes", "no_such", "vm.nr_hugepages"] {
             let plan = TunePlan { consent: vec![wrong.to_owned()], ..plan() };
             let refused = dimensions(&plan, &surroundings(), &BTreeMap::new()).unwrap_err();
             assert!(refused.to_string().contains(wrong), "{refused}");
@@ -195,6 +234,27 @@ mod tests {
         assert!(names(&with).contains(&"work_mem".to_owned()));
         let only = TunePlan { only: vec!["work_mem".to_owned()], ..plan() };
         assert_eq!(names(&only), ["work_mem"]);
+    }
+
+    #[test]
+    fn the_machine_and_the_schema_are_searched_with_consent_alone() {
+        let why = |only: &str| {
+            let plan = TunePlan { only: vec![only.to_owned()], ..plan() };
+            dimensions(&plan, &surroundings(), &BTreeMap::new()).unwrap_err().to_string()
+        };
+        assert!(why("vm.swappiness").contains("--consent vm.swappiness"));
+        assert!(why("schema").contains("--consent schema"));
+        assert!(why("table.fillfactor").contains("--consent schema"));
+        assert!(why("table.partitions").contains("cannot be searched"));
+        for (only, consent) in
+            [("vm.swappiness", "kernel"), ("schema", "schema"), ("table.fillfactor", "schema")]
+        {
+            let of = |name: &str| vec![name.to_owned()];
+            let plan = TunePlan { only: of(only), consent: of(consent), ..plan() };
+            assert!(names(&plan).is_empty(), "no setting is meant");
+        }
+        let both = TunePlan { consent: vec!["kernel".to_owned(), "schema".to_owned()], ..plan() };
+        assert_eq!(names(&both), names(&plan()));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
 use walwright_search::Searcher;
 
+use super::schema::{self, SchemaChange, SchemaPart};
 use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
 
-/// Layout of the state; another one is refused by its fields.
-pub(super) const FORMAT: u32 = 1;
+/// Layout of the state. Since 2 a search may hold more than settings; 1 is read as it was.
+pub(super) const FORMAT: u32 = 2;
 
 /// Where a tune stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -92,14 +93,26 @@ pub struct TuneState {
     pub searcher: Option<Searcher>,
     /// The measurements of the search, by trial.
     pub made: Vec<Made>,
+    /// The run of the baseline that was diagnosed.
+    #[serde(default)]
+    pub diagnosed_run: Option<RunId>,
+    /// The parts of the schema that are searched.
+    #[serde(default)]
+    pub schema: Vec<SchemaPart>,
     /// What lies outside the configuration.
     pub levers: Vec<Lever>,
+    /// Levers that this load does not have, and why.
+    #[serde(default)]
+    pub levers_left_out: Vec<Dropped>,
     /// The winner on fresh data.
     pub confirmation: Confirmation,
     /// Its server killed.
     pub crash: Option<CrashAudit>,
     /// Where the promoted configuration was written.
     pub promoted: Option<String>,
+    /// Where the statements of the promoted schema were written.
+    #[serde(default)]
+    pub promoted_schema: Option<String>,
     /// The journal's entry.
     pub entry: Option<String>,
 }
@@ -124,12 +137,26 @@ impl TuneState {
             dropped: Vec::new(),
             searcher: None,
             made: Vec::new(),
+            diagnosed_run: None,
+            schema: Vec::new(),
             levers: Vec::new(),
+            levers_left_out: Vec::new(),
             confirmation: Confirmation::default(),
             crash: None,
             promoted: None,
+            promoted_schema: None,
             entry: None,
         }
+    }
+
+    /// What the search recommends to change of the schema.
+    pub fn schema_changes(&self) -> Vec<SchemaChange> {
+        let Some(searcher) = &self.searcher else { return Vec::new() };
+        let Some(end) = searcher.conclusion() else { return Vec::new() };
+        let dimensions = &searcher.space().dimensions;
+        schema::changes(&self.schema, dimensions, &end.configuration)
+            .map(|(part, value)| part.change(value))
+            .collect()
     }
 
     /// Mean length of a measurement in seconds, once one was made.

@@ -93,7 +93,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
 fn outside(state: &TuneState, objective: &Objective) -> String {
     let told: Vec<String> = levers::effects(&state.levers)
         .into_iter()
-        .map(|(name, of)| format!("{name} {}", effect(&of_figure(&of, objective))))
+        .map(|(lever, of)| format!("{} {}", lever.name, effect(&of_figure(&of, objective))))
         .collect();
     match told.is_empty() {
         true => String::new(),
@@ -134,6 +134,15 @@ fn killed(audit: &CrashAudit) -> String {
         "The server was killed (SIGKILL) after {:.0} s of load, {} checkpoints and {} acknowledged commits; {lost}; it accepted connections {:.2} s after its start",
         audit.seconds, audit.checkpoints, audit.acknowledged, audit.recovery_seconds
     )
+}
+
+/// How many other lines went back in the same measurements, in words; empty where none did.
+pub fn with_others(together: usize) -> String {
+    match together {
+        0 => String::new(),
+        1 => "together with one other".to_owned(),
+        more => format!("together with {more} others"),
+    }
 }
 
 /// Lines that differ from the baseline and stay.

@@ -52,8 +52,13 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
 pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let state = tune::promote(lab, &args.tune, &args.output)?;
     let path = args.output.display().to_string();
-    output.result(&json!({ "tune": state.id, "written": path }), || {
-        format!("wrote {path}, as tune {} proved it\n", state.id)
+    let schema = tune::promoted_schema(&state, &args.output);
+    let schema = schema.map(|schema| schema.display().to_string());
+    output.result(&json!({ "tune": state.id, "written": path, "schema": schema }), || {
+        let schema = schema.as_ref().map_or(String::new(), |schema| {
+            format!("wrote {schema}: statements on the schema, for a person to send\n")
+        });
+        format!("wrote {path}, as tune {} proved it\n{schema}", state.id)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use walwright_lab::tune::{
-    Objective, Phase, TuneState, crash_in_words, effect, lever_effects, shown, verdict,
+    Layer, Objective, Phase, TuneState, crash_in_words, effect, lever_effects, shown, verdict,
+    with_others,
 };
-use walwright_search::{Effect, Searcher, Standing};
+use walwright_search::{Effect, Line, Searcher, Standing};
 
 use crate::output::Output;
 
@@ -29,6 +30,14 @@ fn standing(standing: Standing) -> &'static str {
     }
 }
 
+/// The same of a line, with how many others it was measured.
+fn became(line: &Line) -> String {
+    match with_others(line.together) {
+        alone if alone.is_empty() => standing(line.standing).to_owned(),
+        others => format!("{}, measured {others}", standing(line.standing)),
+    }
+}
+
 fn text(state: &TuneState, objective: &Objective) -> String {
     let mut out = String::new();
     let load = state.plan.workload.as_deref().unwrap_or("own scripts");
@@ -40,6 +49,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([
             "parameter",
+            "layer",
             "baseline",
             "found",
             "default instead",
@@ -49,20 +59,29 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         for line in &end.lines {
             table.add_row([
                 line.name.clone(),
+                Layer::of(&line.name).words().to_owned(),
                 line.was.clone(),
                 line.value.clone(),
                 cell(&line.without, objective),
                 cell(&line.harm, objective),
-                standing(line.standing).to_owned(),
+                became(line),
             ]);
         }
         let _ = writeln!(out, "\n{}", table.trim_fmt());
     }
     let levers = lever_effects(state);
-    if !levers.is_empty() {
+    if !levers.is_empty() || !state.levers_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
-        for (name, of) in levers {
-            let _ = writeln!(out, "  {name}: {}", effect(&shown(&of, objective)));
+        for together in levers.chunk_by(|a, b| a.0.note == b.0.note) {
+            for (lever, of) in together {
+                let _ = writeln!(out, "  {}: {}", lever.name, effect(&shown(of, objective)));
+            }
+            if let Some(note) = together.first().and_then(|(lever, _)| lever.note.as_ref()) {
+                let _ = writeln!(out, "    {note}");
+            }
+        }
+        for left in &state.levers_left_out {
+            let _ = writeln!(out, "  {}: not measured: {}", left.name, left.why);
         }
     }
     for warning in warnings(state) {
@@ -73,6 +92,9 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     }
     if let Some(path) = &state.promoted {
         let _ = writeln!(out, "\nPromoted: {path}");
+        if let Some(path) = &state.promoted_schema {
+            let _ = writeln!(out, "Schema:   {path}");
+        }
     }
     if let Some(entry) = &state.entry {
         let _ = writeln!(out, "Journal:  {entry}");
@@ -131,10 +153,12 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         .map(|line| {
             json!({
                 "name": line.name,
+                "layer": Layer::of(&line.name),
                 "baseline": line.was,
                 "found": line.value,
                 "default": line.home,
                 "without": effect_json(&line.without, objective),
+                "together_with": line.together,
                 "harm": effect_json(&line.harm, objective),
                 "standing": line.standing,
             })
@@ -142,7 +166,23 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         .collect();
     let levers: Vec<Value> = lever_effects(state)
         .iter()
-        .map(|(name, of)| json!({ "name": name, "effect": effect_json(of, objective) }))
+        .map(|(lever, of)| {
+            json!({
+                "name": lever.name,
+                "units_per_transaction": lever.units,
+                "note": lever.note,
+                "effect": effect_json(of, objective),
+            })
+        })
+        .collect();
+    let searched: Vec<Value> = state
+        .searcher
+        .iter()
+        .flat_map(|searcher| &searcher.space().dimensions)
+        .map(|dimension| {
+            let name = &dimension.name;
+            json!({ "name": name, "layer": Layer::of(name), "default": dimension.home })
+        })
         .collect();
     json!({
         "id": state.id,
@@ -157,12 +197,16 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "configuration": end.map(|end| &end.configuration),
         "lines": lines,
         "levers": levers,
+        "levers_left_out": state.levers_left_out,
+        "searched": searched,
+        "schema": state.schema_changes(),
         "cause": state.cause,
         "crash": state.crash,
         "measurements": state.made.len(),
         "warnings": warnings(state),
         "dropped": state.dropped,
         "promoted": state.promoted,
+        "promoted_schema": state.promoted_schema,
         "journal": state.entry,
     })
 }
