@@ -13,7 +13,7 @@ pub(crate) const PROVING_BLOCKS: u32 = 4;
 /// Arms of an ablation that are planned for.
 const MOST_ARMS: u32 = 8;
 /// Blocks beyond which more runs buy little.
-pub(crate) const MOST_BLOCKS: u32 = 6;
+pub(crate) const MOST_BLOCKS: u32 = 8;
 
 /// Runs of each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

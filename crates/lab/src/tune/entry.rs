@@ -2,6 +2,7 @@
 
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_search::Effect;
+use walwright_stats::Method;
 
 use super::{Objective, TuneError, TuneState, levers, plot, words};
 use crate::Lab;
@@ -119,7 +120,8 @@ fn told(
         change: estimate.center,
         interval: estimate.interval.map(|ends| [ends.low, ends.high]),
         confidence: estimate.confidence.level(),
-        blocks: u32::try_from(blocks).ok(),
+        // What the model says rests on all measurements, not on blocks.
+        blocks: u32::try_from(blocks).ok().filter(|_| estimate.method != Method::GaussianProcess),
         corrected_p: None,
         noise_floor: None,
         verdict: verdict.to_owned(),
