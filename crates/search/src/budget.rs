@@ -50,7 +50,7 @@ impl Budget {
         let ablation = (PROVING_BLOCKS * arms).min(runs / 2).max(4);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
-        let race = (runs / 8).min(10).min(left / 3);
+        let race = (runs / 15).min(10).min(left / 3);
         let left = left - race;
         let screening = Runs::for_factors(dimensions.min(11))
             .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);
