@@ -29,7 +29,7 @@ pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, run_measured};
-pub use surfaces::{Bench as SimulatedBench, Surface, surfaces};
+pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use walwright::Walwright;
 
 /// What one contender showed in one block.

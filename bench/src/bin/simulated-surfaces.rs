@@ -10,8 +10,8 @@ use clap::Parser;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
-use walwright_bench::{Report, SimulatedBench, Surface, surfaces};
-use walwright_search::{Configuration, Domain, Options, Outcome, Searcher, Start};
+use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
+use walwright_search::{Conclusion, Configuration, Domain, Options, Outcome, Searcher, Start};
 use walwright_stats::{Confidence, Moments, t_quantile};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
@@ -21,10 +21,14 @@ use walwright_stats::{Confidence, Moments, t_quantile};
 /// Contenders: the search itself; `best observed`, the same search that spends all its
 /// measurements on searching and recommends the highest; `random`, which recommends the highest of random configurations;
 /// `tpe`, a tree-structured Parzen estimator (crate tpe), which does too.
+///
+/// Every search has a surface of its own, drawn from its seed. The constants of the search
+/// were chosen on the training surfaces (`--training`); the figures to quote are those of
+/// the others, which are measured unless told otherwise.
 #[derive(Parser)]
 struct Cli {
-    /// Searches of each contender on each surface at each noise.
-    #[arg(long, default_value_t = 20)]
+    /// Searches of each contender on each kind of surface at each noise.
+    #[arg(long, default_value_t = 40)]
     seeds: u64,
     /// Measurements of each search.
     #[arg(long, default_value_t = 60)]
@@ -32,48 +36,76 @@ struct Cli {
     /// Noise of one measurement, in percent.
     #[arg(long, value_delimiter = ',', default_value = "2,5,10")]
     noise: Vec<f64>,
-    /// Searches on the flat surface, where each says only yes or no, for each of the others.
+    /// Searches on flat surfaces, where each says only yes or no, for each of the others.
     #[arg(long, default_value_t = 5)]
     flat: u64,
+    /// The surfaces on which the constants of the search were chosen.
+    #[arg(long)]
+    training: bool,
     /// Figures as JSON on standard output.
     #[arg(long)]
     json: bool,
 }
 
+impl Cli {
+    fn family(&self) -> Family {
+        if self.training { Family::Training } else { Family::HeldOut }
+    }
+}
+
 const CONTENDERS: [&str; 4] = ["walwright", "best observed", "random", "tpe"];
+/// What the search would recommend at the end of its stages.
+const STAGES: [&str; 3] = ["search", "race", "ablation"];
+/// Settings that must carry
+const FEW: usize = 6;
+/// this share of the gain of a profile.
+const CARRIED: f64 = 0.95;
 
 /// One search of all contenders.
 struct Job {
-    surface: usize,
+    kind: Kind,
     noise: usize,
     seed: u64,
 }
 
 /// What a job showed.
 struct Done {
-    surface: usize,
+    kind: Kind,
     noise: usize,
     /// True regret in percent, by contender.
     regret: [f64; CONTENDERS.len()],
+    /// True regret in percent, by stage.
+    stages: [f64; STAGES.len()],
     claimed: bool,
+    /// Share of the true gain that the first few lines of the profile carry, and how many
+    /// lines it has; `None` without a claim.
+    profile: Option<(f64, usize)>,
+    /// Intervals of single lines, and how many of them cover the truth.
+    intervals: (usize, usize),
+}
+
+/// What the search itself showed.
+struct Searched {
+    end: Conclusion,
+    /// The best by the model when searching ended.
+    searched: Configuration,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let surfaces = surfaces();
     let mut jobs = Vec::new();
-    for (index, surface) in surfaces.iter().enumerate() {
-        let seeds = if surface.is_flat { cli.seeds * cli.flat } else { cli.seeds };
+    for kind in Kind::ALL {
+        let seeds = if kind == Kind::Flat { cli.seeds * cli.flat } else { cli.seeds };
         for noise in 0..cli.noise.len() {
-            jobs.extend((0..seeds).map(|seed| Job { surface: index, noise, seed }));
+            jobs.extend((0..seeds).map(|seed| Job { kind, noise, seed }));
         }
     }
-    let done = all(&cli, &surfaces, &jobs)?;
-    Ok(report(&cli, &surfaces, &done).print(cli.json))
+    let done = all(&cli, &jobs)?;
+    Ok(report(&cli, &done).print(cli.json))
 }
 
 /// Does the jobs on all processors.
-fn all(cli: &Cli, surfaces: &[Surface], jobs: &[Job]) -> anyhow::Result<Vec<Done>> {
+fn all(cli: &Cli, jobs: &[Job]) -> anyhow::Result<Vec<Done>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -81,7 +113,7 @@ fn all(cli: &Cli, surfaces: &[Surface], jobs: &[Job]) -> anyhow::Result<Vec<Done
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = one(cli, &surfaces[job.surface], job);
+                    let result = one(cli, job);
                     done.lock().unwrap_or_else(|e| e.into_inner()).push(result);
                 }
             });
@@ -90,39 +122,86 @@ fn all(cli: &Cli, surfaces: &[Surface], jobs: &[Job]) -> anyhow::Result<Vec<Done
     done.into_inner().unwrap_or_else(|e| e.into_inner()).into_iter().collect()
 }
 
-fn one(cli: &Cli, surface: &Surface, job: &Job) -> anyhow::Result<Done> {
+fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
+    let surface = &Surface::new(cli.family(), job.kind, job.seed);
     let sigma = cli.noise[job.noise] / 100.0;
-    let bench = |contender: u64| SimulatedBench::new(sigma, job.seed * 31 + contender);
-    let (recommended, claimed) = search(cli, surface, job.seed, bench(0))?;
-    let observed = match surface.is_flat {
-        true => surface.baseline.clone(),
-        false => best_observed(cli, surface, job.seed, bench(3))?,
+    let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
+    let bench = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
+    let Searched { end, searched } = search(cli, surface, seed(0), bench(0))?;
+    let others = match job.kind {
+        // There every configuration is as good as any.
+        Kind::Flat => [(); 3].map(|()| surface.baseline.clone()),
+        _ => [
+            best_observed(cli, surface, seed(0), bench(3))?,
+            random(cli, surface, seed(1), bench(1)),
+            tpe(cli, surface, seed(2), bench(2))?,
+        ],
     };
-    let others = [random(cli, surface, job.seed, bench(1)), tpe(cli, surface, job.seed, bench(2))?];
-    let regret = |configuration: &Configuration| {
-        let truth = surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
-        100.0 * -(truth - surface.best).exp_m1()
-    };
-    let [random, tpe] = others;
+    let truth =
+        |configuration: &Configuration| surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
+    let regret =
+        |configuration: &Configuration| 100.0 * -(truth(configuration) - surface.best).exp_m1();
+    let [observed, random, tpe] = &others;
     Ok(Done {
-        surface: job.surface,
+        kind: job.kind,
         noise: job.noise,
-        regret: [regret(&recommended), regret(&observed), regret(&random), regret(&tpe)],
-        claimed,
+        regret: [&end.configuration, observed, random, tpe].map(regret),
+        stages: [&searched, &end.winner, &end.configuration].map(regret),
+        claimed: end.is_gain,
+        profile: end.is_gain.then(|| profile(surface, &end)),
+        intervals: intervals(surface, &end),
     })
 }
 
-/// The search itself: what it recommends, and whether it claims a gain.
+/// Share of the true gain that the first few lines carry, in the order in which they are
+/// told, and how many lines there are.
+fn profile(surface: &Surface, end: &Conclusion) -> (f64, usize) {
+    let truth = |configuration: &Configuration| surface.truth(configuration).unwrap_or(0.0);
+    let changed = |line: &&walwright_search::Line| {
+        end.configuration.get(&line.name) != surface.baseline.get(&line.name)
+    };
+    let lines: Vec<_> = end.lines.iter().filter(changed).collect();
+    let mut few = surface.baseline.clone();
+    for line in lines.iter().take(FEW) {
+        few.insert(line.name.clone(), end.configuration[&line.name].clone());
+    }
+    let gain = truth(&end.configuration) - truth(&surface.baseline);
+    ((truth(&few) - truth(&surface.baseline)) / gain, lines.len())
+}
+
+/// The intervals of lines that went back alone, and how many of them cover the truth.
+fn intervals(surface: &Surface, end: &Conclusion) -> (usize, usize) {
+    let (mut all, mut covering) = (0, 0);
+    for line in end.lines.iter().filter(|line| line.together == 0) {
+        let mut without = end.winner.clone();
+        without.insert(line.name.clone(), line.home.clone());
+        let truths = surface.truth(&without).zip(surface.truth(&end.winner));
+        let interval = line.without.estimate().and_then(|estimate| estimate.interval);
+        if let (Some((without, with)), Some(interval)) = (truths, interval) {
+            all += 1;
+            covering += usize::from(interval.contains((without - with).exp_m1()));
+        }
+    }
+    (all, covering)
+}
+
+/// The search itself.
 fn search(
     cli: &Cli,
     surface: &Surface,
     seed: u64,
     mut bench: SimulatedBench,
-) -> anyhow::Result<(Configuration, bool)> {
+) -> anyhow::Result<Searched> {
     let mut searcher = searcher(surface, cli.runs, seed)?;
-    while measure(&mut searcher, surface, &mut bench)? {}
+    let mut searched = None;
+    while measure(&mut searcher, surface, &mut bench)? {
+        if searched.is_none() && searcher.stage().1 > 3 {
+            searched = Some(searcher.best());
+        }
+    }
     let end = searcher.conclusion().context("a search that asks for nothing has concluded")?;
-    Ok((end.configuration.clone(), end.is_gain))
+    let searched = searched.unwrap_or_else(|| end.winner.clone());
+    Ok(Searched { end: end.clone(), searched })
 }
 
 /// The same search with all its measurements spent on searching: the highest score seen.
@@ -136,7 +215,7 @@ fn best_observed(
         let budget = searcher(surface, runs, seed).map(|searcher| searcher.budget());
         budget.is_ok_and(|b| b.runs - b.race - b.ablation >= cli.runs)
     };
-    let enough = (cli.runs..).find(|runs| searching(*runs)).unwrap_or(cli.runs);
+    let enough = (cli.runs..4 * cli.runs).find(|runs| searching(*runs)).unwrap_or(cli.runs);
     let mut searcher = searcher(surface, enough, seed)?;
     for _ in 0..cli.runs {
         if !measure(&mut searcher, surface, &mut bench)? {
@@ -195,8 +274,7 @@ fn highest(
 
 fn random(cli: &Cli, surface: &Surface, seed: u64, mut bench: SimulatedBench) -> Configuration {
     let mut rng = StdRng::seed_from_u64(seed);
-    let all: Vec<usize> = (0..surface.space.dimensions.len()).collect();
-    let next = || surface.space.sample(&surface.baseline, &all, &mut rng);
+    let next = || surface.space.sample(&mut rng);
     highest(cli, surface, &mut bench, next, |_| {})
 }
 
@@ -256,41 +334,67 @@ fn mean(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (moments.mean().unwrap_or(f64::NAN), half)
 }
 
-fn report(cli: &Cli, surfaces: &[Surface], done: &[Done]) -> Report {
+/// A list of figures with the half widths of their intervals, as a row shows it.
+fn shown(means: &[(f64, f64)]) -> String {
+    let each: Vec<String> =
+        means.iter().map(|(mean, half)| format!("{mean:5.1} ± {half:.1}")).collect();
+    each.join(" | ")
+}
+
+fn report(cli: &Cli, done: &[Done]) -> Report {
     let mut report = Report::new(&format!(
-        "True regret in percent after {} measurements, mean of {} searches ± 95 % interval: {}",
+        "True regret in percent after {} measurements on {} surfaces, mean of {} searches ± 95 % interval: {}",
         cli.runs,
+        if cli.training { "training" } else { "held-out" },
         cli.seeds,
         CONTENDERS.join(" | ")
     ));
     for (noise, percent) in cli.noise.iter().enumerate() {
-        for (index, surface) in surfaces.iter().enumerate().filter(|(_, s)| !s.is_flat) {
-            let these = || done.iter().filter(move |d| d.surface == index && d.noise == noise);
-            let means: Vec<(f64, f64)> =
-                (0..CONTENDERS.len()).map(|c| mean(these().map(|d| d.regret[c]))).collect();
-            let shown: Vec<String> =
-                means.iter().map(|(mean, half)| format!("{mean:5.1} ± {half:.1}")).collect();
+        let hilly: Vec<&Done> =
+            done.iter().filter(|d| d.noise == noise && d.kind != Kind::Flat).collect();
+        let by_contender = |which: &dyn Fn(&Done) -> bool| -> Vec<(f64, f64)> {
+            let these = || hilly.iter().filter(|d| which(d));
+            (0..CONTENDERS.len()).map(|c| mean(these().map(|d| d.regret[c]))).collect()
+        };
+        let mut row = |name: String, means: Vec<(f64, f64)>| {
             let value: Vec<_> = CONTENDERS
                 .iter()
                 .zip(&means)
                 .map(|(name, (mean, half))| json!({ "contender": name, "regret": mean, "half_width": half }))
                 .collect();
-            report.figure(
-                &format!("{percent} % noise, {}", surface.name),
-                shown.join(" | "),
-                json!(value),
-            );
+            report.figure(&name, shown(&means), json!(value));
+        };
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Flat) {
+            let name = format!("{percent} % noise, {}", kind.name());
+            row(name, by_contender(&|d| d.kind == kind));
         }
-        bars(&mut report, *percent, surfaces, done.iter().filter(|d| d.noise == noise).collect());
+        row(format!("{percent} % noise, all"), by_contender(&|_| true));
+        let stages: Vec<(f64, f64)> =
+            (0..STAGES.len()).map(|s| mean(hilly.iter().map(|d| d.stages[s]))).collect();
+        report.figure(
+            &format!("{percent} % noise, all, after {}", STAGES.join(" | ")),
+            shown(&stages),
+            json!(stages),
+        );
+        bars(&mut report, *percent, &hilly);
+        let flat = done.iter().filter(|d| d.noise == noise && d.kind == Kind::Flat);
+        let (claims, searches) = (flat.clone().filter(|d| d.claimed).count(), flat.count());
+        let share = claims as f64 / searches.max(1) as f64;
+        report.bar(
+            &format!("{percent} % noise, flat: gains claimed"),
+            format!("{claims} of {searches} ({:.1} %)", 100.0 * share),
+            json!({ "claims": claims, "searches": searches }),
+            "at most 5 %",
+            share <= 0.05,
+        );
     }
     report
 }
 
 /// What must hold at one noise.
-fn bars(report: &mut Report, percent: f64, surfaces: &[Surface], done: Vec<&Done>) {
-    let hilly = || done.iter().filter(|d| !surfaces[d.surface].is_flat);
+fn bars(report: &mut Report, percent: f64, hilly: &[&Done]) {
     for (other, name) in CONTENDERS.iter().enumerate().skip(1) {
-        let (less, half) = mean(hilly().map(|d| d.regret[other] - d.regret[0]));
+        let (less, half) = mean(hilly.iter().map(|d| d.regret[other] - d.regret[0]));
         let figure = format!("{percent} % noise, all: below {name} by");
         let shown = format!("{less:.1} ± {half:.1} points");
         let value = json!({ "less": less, "half_width": half });
@@ -300,14 +404,22 @@ fn bars(report: &mut Report, percent: f64, surfaces: &[Surface], done: Vec<&Done
             report.figure(&figure, shown, value);
         }
     }
-    let flat: Vec<&&Done> = done.iter().filter(|d| surfaces[d.surface].is_flat).collect();
-    let claims = flat.iter().filter(|d| d.claimed).count();
-    let share = claims as f64 / flat.len().max(1) as f64;
+    let all: usize = hilly.iter().map(|d| d.intervals.0).sum();
+    let covering: usize = hilly.iter().map(|d| d.intervals.1).sum();
+    report.figure(
+        &format!("{percent} % noise, intervals of single lines that cover the truth"),
+        format!("{covering} of {all} ({:.1} %)", 100.0 * covering as f64 / all.max(1) as f64),
+        json!({ "covering": covering, "all": all }),
+    );
+    let profiles: Vec<(f64, usize)> = hilly.iter().filter_map(|d| d.profile).collect();
+    let carried = profiles.iter().filter(|(share, _)| *share >= CARRIED).count();
+    let (lines, half) = mean(profiles.iter().map(|(_, lines)| *lines as f64));
+    let share = carried as f64 / profiles.len().max(1) as f64;
     report.bar(
-        &format!("{percent} % noise, flat: gains claimed"),
-        format!("{claims} of {} ({:.1} %)", flat.len(), 100.0 * share),
-        json!({ "claims": claims, "searches": flat.len() }),
-        "at most 5 %",
-        share <= 0.05,
+        &format!("{percent} % noise, profiles whose first {FEW} lines carry 95 % of the true gain"),
+        format!("{carried} of {} ({lines:.1} ± {half:.1} lines)", profiles.len()),
+        json!({ "carried": carried, "profiles": profiles.len(), "lines": lines }),
+        "at least 95 %",
+        share >= 0.95,
     );
 }

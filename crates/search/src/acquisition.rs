@@ -1,8 +1,6 @@
-//! How much is to be expected of measuring a configuration.
+//! How much is to be learned by measuring a configuration.
 
 use statrs::function::erf::erfc;
-
-use crate::Prediction;
 
 /// Measurements that a feasibility of one half is worth, far from all others.
 const PRIOR_WEIGHT: f64 = 0.2;
@@ -18,15 +16,41 @@ fn normal_density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt()
 }
 
-/// Expected improvement over `incumbent`, which is the posterior mean of the best
-/// configuration and not the best score seen: under noise the latter is luck.
-pub fn expected_improvement(prediction: Prediction, incumbent: f64) -> f64 {
-    let ahead = prediction.mean - incumbent;
-    if prediction.deviation <= 0.0 {
-        return ahead.max(0.0);
+/// By how much one measurement is expected to raise the highest of the expected scores:
+/// the knowledge gradient (Frazier, Powell & Dayanik 2009). Each item is a configuration's
+/// expected score and how far it moves by one standard deviation of the measurement.
+///
+/// Unlike the expected improvement it knows that a measurement is noisy and that the
+/// recommendation will be the highest expectation: one that can change no choice is worth
+/// nothing, be it of the best.
+pub fn knowledge_gradient(lines: &mut [(f64, f64)]) -> f64 {
+    lines.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.total_cmp(&b.0)));
+    // The upper envelope of the lines, from left to right, with where each begins.
+    let mut envelope: Vec<(f64, f64, f64)> = Vec::new();
+    for &mut (mean, slope) in lines {
+        let mut from = f64::NEG_INFINITY;
+        while let Some(&(last_mean, last_slope, last_from)) = envelope.last() {
+            if slope <= last_slope {
+                // Equal slopes come in the order of their means.
+                envelope.pop();
+                continue;
+            }
+            from = (last_mean - mean) / (slope - last_slope);
+            if from > last_from {
+                break;
+            }
+            envelope.pop();
+            from = f64::NEG_INFINITY;
+        }
+        envelope.push((mean, slope, from));
     }
-    let z = ahead / prediction.deviation;
-    ahead * normal_cdf(z) + prediction.deviation * normal_density(z)
+    envelope
+        .windows(2)
+        .map(|pair| {
+            let z = -pair[1].2.abs();
+            (pair[1].1 - pair[0].1) * (normal_density(z) + z * normal_cdf(z))
+        })
+        .sum()
 }
 
 /// Probability that a configuration is feasible: the mean of what is known of others,
@@ -52,13 +76,27 @@ pub fn crashed_score(worst: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// By quadrature: the mean of the maximum over a fine grid of the normal distribution.
+    fn by_grid(lines: &[(f64, f64)]) -> f64 {
+        let highest = |z: f64| {
+            lines.iter().map(|(mean, slope)| mean + slope * z).fold(f64::NEG_INFINITY, f64::max)
+        };
+        let steps = (-8000..=8000).map(|i| f64::from(i) / 1000.0);
+        steps.map(|z| 0.001 * normal_density(z) * highest(z)).sum::<f64>() - highest(0.0)
+    }
+
     #[test]
-    fn improvement_grows_with_mean_and_with_doubt() {
-        let at = |mean, deviation| expected_improvement(Prediction { mean, deviation }, 1.0);
-        assert_eq!((at(1.5, 0.0), at(0.5, 0.0)), (0.5, 0.0));
-        assert!(at(1.1, 0.1) > at(1.0, 0.1) && at(0.9, 0.3) > at(0.9, 0.1));
-        // At the incumbent's mean it is deviation / sqrt(2 pi).
-        assert!((at(1.0, 0.2) - 0.2 / std::f64::consts::TAU.sqrt()).abs() < 1e-9);
+    fn knowledge_is_worth_the_better_choices_it_allows() {
+        assert_eq!(knowledge_gradient(&mut [(1.0, 0.3)]), 0.0, "nothing else to choose");
+        assert_eq!(knowledge_gradient(&mut [(1.0, 0.3), (0.5, 0.3)]), 0.0, "both move alike");
+        // Two alike, of which one moves: deviation / sqrt(2 pi).
+        let alike = knowledge_gradient(&mut [(1.0, 0.0), (1.0, 0.2)]);
+        assert!((alike - 0.2 / std::f64::consts::TAU.sqrt()).abs() < 1e-12);
+        let mut many =
+            vec![(0.3, -0.4), (1.0, 0.1), (0.9, 0.1), (0.8, 0.5), (0.2, 0.2), (0.95, -0.1)];
+        let expected = by_grid(&many);
+        let exact = knowledge_gradient(&mut many);
+        assert!((exact - expected).abs() < 1e-5, "{exact} {expected}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) const PROVING_BLOCKS: u32 = 4;
 /// Arms of an ablation that are planned for.
 const MOST_ARMS: u32 = 8;
 /// Blocks beyond which more runs buy little.
-pub(crate) const MOST_BLOCKS: u32 = 6;
+pub(crate) const MOST_BLOCKS: u32 = 8;
 
 /// Runs of each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Budget {
         let ablation = (PROVING_BLOCKS * arms).min(runs / 2).max(4);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
-        let race = (runs / 8).min(10).min(left / 3);
+        let race = (runs / 15).min(10).min(left / 3);
         let left = left - race;
         let screening = Runs::for_factors(dimensions.min(11))
             .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);

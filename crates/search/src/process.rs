@@ -17,6 +17,7 @@ use crate::optimise::climb;
 
 /// Steps of each climb.
 const STEPS: usize = 40;
+
 /// One measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
@@ -35,6 +36,18 @@ pub struct Prediction {
     pub mean: f64,
     /// Standard deviation of what is not known of it.
     pub deviation: f64,
+}
+
+/// A configuration as a process sees it: what it expects, and what it takes to compare it
+/// with others.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// What it expects of it.
+    pub prediction: Prediction,
+    features: Vec<f64>,
+    covariance: DVector<f64>,
+    solved: DVector<f64>,
+    unexplained: f64,
 }
 
 /// How well the process predicts each measurement from all others.
@@ -135,22 +148,7 @@ impl Process {
 
     /// What it expects of a configuration.
     pub fn predict(&self, features: &[f64]) -> Prediction {
-        let signal = self.hyper.log_signal.exp();
-        let covariance = DVector::from_iterator(
-            self.rows.len(),
-            self.rows.iter().map(|row| {
-                signal * matern(squared_distance(row, features, &self.inverse_squares)).0
-            }),
-        );
-        let mean = self.constant + covariance.dot(&self.weights);
-        let solved = self.cholesky.solve(&covariance);
-        let unexplained = 1.0 - self.ones.dot(&covariance);
-        let variance =
-            signal - covariance.dot(&solved) + unexplained * unexplained / self.ones_total;
-        Prediction {
-            mean: self.shift + self.spread * mean,
-            deviation: self.spread * variance.max(0.0).sqrt(),
-        }
+        self.look(features).prediction
     }
 
     /// By how much `a` is expected to score above `b`. What is not known of both alike
@@ -171,6 +169,43 @@ impl Process {
             mean: self.spread * covariance.dot(&self.weights),
             deviation: self.spread * variance.max(0.0).sqrt(),
         }
+    }
+
+    /// What it knows of a configuration.
+    pub fn look(&self, features: &[f64]) -> Look {
+        let signal = self.hyper.log_signal.exp();
+        let covariance = DVector::from_iterator(
+            self.rows.len(),
+            self.rows.iter().map(|row| {
+                signal * matern(squared_distance(row, features, &self.inverse_squares)).0
+            }),
+        );
+        let solved = self.cholesky.solve(&covariance);
+        let mean = self.constant + covariance.dot(&self.weights);
+        let unexplained = 1.0 - self.ones.dot(&covariance);
+        let variance =
+            signal - covariance.dot(&solved) + unexplained * unexplained / self.ones_total;
+        Look {
+            prediction: Prediction {
+                mean: self.shift + self.spread * mean,
+                deviation: self.spread * variance.max(0.0).sqrt(),
+            },
+            features: features.to_vec(),
+            covariance,
+            solved,
+            unexplained,
+        }
+    }
+
+    /// By how much the expected score of `of` moves for one standard deviation of what one
+    /// measurement of `by` may show.
+    pub fn moved(&self, of: &Look, by: &Look) -> f64 {
+        let signal = self.hyper.log_signal.exp();
+        let apart = squared_distance(&of.features, &by.features, &self.inverse_squares);
+        let shared = signal * matern(apart).0 - of.covariance.dot(&by.solved)
+            + of.unexplained * by.unexplained / self.ones_total;
+        let seen = by.prediction.deviation.powi(2) + self.noise().powi(2);
+        shared * self.spread * self.spread / seen.sqrt()
     }
 
     /// Correlation of the scores of two configurations, 0 to 1.
@@ -255,6 +290,12 @@ mod tests {
         let apart = fitted.difference(&a, &b);
         let alone = fitted.predict(&a).mean - fitted.predict(&b).mean;
         assert!((apart.mean - alone).abs() < 1e-9);
+        // The variance of a difference, put together from what each moves of the other.
+        let (look_a, look_b) = (fitted.look(&a), fitted.look(&b));
+        let seen = fitted.predict(&b).deviation.hypot(fitted.noise());
+        let shared = fitted.moved(&look_a, &look_b) * seen;
+        let squares = fitted.predict(&a).deviation.powi(2) + fitted.predict(&b).deviation.powi(2);
+        assert!((squares - 2.0 * shared - apart.deviation.powi(2)).abs() < 1e-9);
         let scales = &fitted.hyper().log_scales;
         assert!(scales[0] < scales[1] && scales[0] < scales[2], "{scales:?}");
         assert!(fitted.leave_one_out().error_ratio < 0.4);

@@ -8,8 +8,6 @@ use walwright_stats::{Confidence, Estimate, Method, t_quantile};
 use crate::ablation::Noise;
 use crate::{Configuration, Design, Runs, Space};
 
-/// What a loss counts for beside a gain of the same size.
-const LOSS: f64 = 0.4;
 /// Share of the half width of its interval that a gain must reach to be taken for one.
 const LIKELY: f64 = 0.3;
 
@@ -86,24 +84,6 @@ impl Screening {
                 Some(Estimate::symmetric(effect?, half, Confidence::P95, method).map(f64::exp_m1))
             })
             .collect();
-    }
-
-    /// The dimensions worth a search, at most `most`: those of the groups with the largest
-    /// effects. A loss by the other level says only that this one is not wanted, so it
-    /// counts for less than a gain.
-    pub fn active(&self, most: usize) -> Vec<usize> {
-        let promise = |effect: &Option<Estimate>| {
-            let log = effect.as_ref().map_or(0.0, |e| e.center.ln_1p());
-            if log > 0.0 { log } else { LOSS * -log }
-        };
-        let mut ranked: Vec<(f64, &Group)> =
-            self.effects.iter().map(promise).zip(&self.groups).collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut active: Vec<usize> =
-            ranked.into_iter().flat_map(|(_, group)| group.members.iter().copied()).collect();
-        active.truncate(most);
-        active.sort_unstable();
-        active
     }
 
     /// The reference with every group moved that rather gains by it; `None` where none
@@ -226,7 +206,6 @@ mod tests {
         let scores: Vec<_> =
             (0..12).map(|row| Some(score(&screening.configuration(&space, row)))).collect();
         screening.conclude(&scores, Noise { variance: 1e-4, freedom: 4.0 });
-        assert_eq!(screening.active(2), [3, 7]);
         let effect = screening.effects[7].as_ref().unwrap();
         assert!((effect.center - f64::exp_m1(0.08)).abs() < 1e-9, "{effect:?}");
         assert!(effect.excludes(0.0));

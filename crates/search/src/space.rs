@@ -58,26 +58,16 @@ impl Space {
         })
     }
 
-    /// What a model sees of a configuration in the dimensions with these indexes.
-    pub fn features(&self, configuration: &Configuration, active: &[usize]) -> Vec<f64> {
-        active
+    /// What a model sees of a configuration.
+    pub fn features(&self, configuration: &Configuration) -> Vec<f64> {
+        self.dimensions
             .iter()
-            .filter_map(|index| self.dimensions.get(*index))
             .flat_map(|d| d.features(configuration.get(&d.name).unwrap_or(&d.home)))
             .collect()
     }
 
-    /// `around` with random values in the dimensions with these indexes.
-    pub fn sample(
-        &self,
-        around: &Configuration,
-        active: &[usize],
-        rng: &mut impl RngExt,
-    ) -> Configuration {
-        let mut configuration = around.clone();
-        for dimension in active.iter().filter_map(|index| self.dimensions.get(*index)) {
-            configuration.insert(dimension.name.clone(), dimension.sample(rng));
-        }
-        configuration
+    /// A random value in every dimension.
+    pub fn sample(&self, rng: &mut impl RngExt) -> Configuration {
+        self.dimensions.iter().map(|d| (d.name.clone(), d.sample(rng))).collect()
     }
 }

@@ -47,7 +47,7 @@ pub enum Purpose {
     },
     /// What the model expects most of.
     Search,
-    /// The best so far once more.
+    /// A configuration of which the model knows too little, once more.
     Again,
     /// A race of a challenger against the best.
     Race {

@@ -102,6 +102,8 @@ pub enum Method {
     HierarchicalBootstrap,
     /// Bootstrap of the residuals of a fitted curve.
     ResidualBootstrap,
+    /// The posterior of a Gaussian process over all measurements of a search.
+    GaussianProcess,
     /// No sampling at all: the ends are what a cost model allows at least and at most.
     CostModel,
 }

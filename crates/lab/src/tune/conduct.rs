@@ -363,7 +363,7 @@ fn why(purpose: &Purpose) -> String {
         Purpose::Start { name } => format!("start: {name}"),
         Purpose::Screen { row } => format!("screening, row {}", row + 1),
         Purpose::Search => "search".to_owned(),
-        Purpose::Again => "the best again".to_owned(),
+        Purpose::Again => "search, once more".to_owned(),
         Purpose::Race { is_challenger: true, .. } => "race: challenger".to_owned(),
         Purpose::Race { .. } => "race: the best".to_owned(),
         Purpose::Ablate { arm: 0, block } => format!("ablation, block {}: baseline", block + 1),

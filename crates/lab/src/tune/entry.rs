@@ -3,6 +3,7 @@
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect};
+use walwright_stats::Method;
 
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
@@ -184,7 +185,8 @@ fn told(
         change: estimate.center,
         interval: estimate.interval.map(|ends| [ends.low, ends.high]),
         confidence: estimate.confidence.level(),
-        blocks: u32::try_from(blocks).ok(),
+        // What the model says rests on all measurements, not on blocks.
+        blocks: u32::try_from(blocks).ok().filter(|_| estimate.method != Method::GaussianProcess),
         corrected_p: None,
         noise_floor: None,
         verdict: verdict.to_owned(),

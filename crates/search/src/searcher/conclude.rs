@@ -2,7 +2,9 @@
 
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use walwright_stats::{Confidence, Estimate, Method};
 
+use super::model::Model;
 use super::{Searcher, Stage};
 use crate::budget::{MOST_BLOCKS, PROVING_BLOCKS};
 use crate::random::generator;
@@ -15,10 +17,11 @@ const FIXED_ARMS: usize = 2;
 const MOST_LINES: usize = 8;
 /// Standard errors of a difference that can be told from nothing by a handful of blocks.
 const DETECTED: f64 = 2.3;
-/// Where the lines that stand out of the noise make up less than this share of the gain,
-const ENOUGH: f64 = 0.9;
-/// more are kept until they make up this one.
-const CARRIED: f64 = 0.95;
+/// Standard deviations of its doubt by which the model must hold a configuration for worse
+/// to say so: 95 % of a normal distribution.
+const PROVEN: f64 = 1.96;
+/// Of the gain that is expected, what unproven lines that go back may be worth together.
+const SPARED: f64 = 0.05;
 
 /// What became of a line of the winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +29,10 @@ const CARRIED: f64 = 0.95;
 pub enum Standing {
     /// Without it the winner is worse: it stays.
     Proven,
-    /// Its own interval contains zero, but the gain is real and needs the larger lines.
+    /// Its own interval contains zero, but the gain is real and would not be the same
+    /// without this and what has gone back.
     Carrying,
-    /// Its interval contains zero: it goes back to its default.
+    /// Its interval contains zero, and the gain does not need it: it goes back to its default.
     Returned,
     /// It is the default; what the baseline had does harm.
     HarmUndone,
@@ -50,7 +54,8 @@ pub struct Line {
     /// The baseline's value.
     pub was: String,
     /// The change by going back from the winner's value to the default, all else being
-    /// the winner's. Not measured where the winner has the default.
+    /// the winner's: from the ablation or, where that tells less, from the model of all
+    /// measurements. Not measured where the winner has the default.
     pub without: Effect,
     /// How many others went back with it in the same measurements.
     pub together: usize,
@@ -126,22 +131,15 @@ impl Searcher {
     }
 
     /// Arms of lines that leave enough blocks to tell half of the gain that is expected
-    /// from noise: lines that cannot be told apart are better left together.
+    /// from noise. Where there is no room for any, the model tells the lines apart better.
     fn resolved_arms(&self, winner: &Configuration, left: usize, lines: usize) -> usize {
         let (Some(model), Some(sigma)) = (self.model(), self.sigma()) else { return lines };
-        let features = |c: &Configuration| self.space.features(c, &self.active);
-        let expected = match (self.mean_of(winner), self.baseline_score()) {
-            // The baseline may stand outside of what the model sees.
-            (Some(winner), Some(baseline)) if !self.differs_only_in_active(&self.baseline) => {
-                winner - baseline
-            }
-            _ => model.process.difference(&features(winner), &features(&self.baseline)).mean,
-        };
+        let (_, expected) = self.ahead(&model, winner, &self.baseline);
         let told = |arms: usize| {
             let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
             DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
         };
-        (1..=lines).rev().find(|arms| told(*arms)).unwrap_or(1)
+        (1..=lines).rev().find(|arms| told(*arms)).unwrap_or(0)
     }
 
     /// What can be taken back of a configuration, the most important first by the model:
@@ -155,10 +153,8 @@ impl Searcher {
             let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
-                let loss = model.as_ref().map_or(0.0, |model| {
-                    let features = |c: &Configuration| self.space.features(c, &self.active);
-                    model.process.difference(&features(winner), &features(&without)).mean
-                });
+                let loss =
+                    model.as_ref().map_or(0.0, |model| self.ahead(model, winner, &without).1);
                 let (name, instead) = (dimension.name.clone(), instead.clone());
                 lines.push((loss, Taken { name, instead, is_harm }));
             };
@@ -195,6 +191,14 @@ impl Searcher {
         let gain = ablation.effect(1, 0, noise);
         let is_gain = gain.is_gain() && self.arms.len() >= FIXED_ARMS;
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
+        let model = self.model();
+        // What may go back together without a loss that could be seen.
+        let needed = model.as_ref().filter(|_| is_gain).map(|model| {
+            let (_, expected) = self.ahead(model, &winner, &self.baseline);
+            self.simplified(model, &winner, |doubts, lost| {
+                doubts < PROVEN && lost <= SPARED * expected.max(0.0)
+            })
+        });
         let mut lines: Vec<Line> = self
             .space
             .dimensions
@@ -212,15 +216,25 @@ impl Searcher {
                     let together = self.lines[arm].len() - 1;
                     (ablation.effect(arm + FIXED_ARMS, 1, noise), together)
                 };
-                let ((without, together), (harm, _)) = (of(false), of(true));
+                let ((mut without, mut together), (harm, _)) = (of(false), of(true));
+                let is_default = *value == dimension.home;
+                if let Some(model) = model.as_ref().filter(|_| !is_default) {
+                    let mut back = winner.clone();
+                    back.insert(dimension.name.clone(), dimension.home.clone());
+                    let by_model = self.contrast(model, &back, &winner);
+                    if together > 0 || tells_more(&by_model, &without) {
+                        (without, together) = (by_model, 0);
+                    }
+                }
+                let stays = needed.as_ref().map(|needed| needed[&dimension.name] == *value);
                 Line {
                     name: dimension.name.clone(),
                     value: value.clone(),
                     home: dimension.home.clone(),
                     was: self.baseline[&dimension.name].clone(),
-                    standing: match *value == dimension.home {
+                    standing: match is_default {
                         true => undone(&harm),
-                        false => kept(&without),
+                        false => kept(&without, stays),
                     },
                     without,
                     together,
@@ -229,9 +243,6 @@ impl Searcher {
             })
             .collect();
         lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-        if is_gain {
-            keep_what_carries(&mut lines, &gain);
-        }
         let mut configuration = self.baseline.clone();
         if is_gain {
             configuration = winner.clone();
@@ -249,6 +260,17 @@ impl Searcher {
             ablation,
         });
         self.stage = Stage::Done;
+    }
+
+    /// The relative change from `base` to another configuration as the model has it after
+    /// all measurements.
+    fn contrast(&self, model: &Model, other: &Configuration, base: &Configuration) -> Effect {
+        let change =
+            model.process.difference(&self.space.features(other), &self.space.features(base));
+        let half = PROVEN * change.deviation;
+        let estimate =
+            Estimate::symmetric(change.mean, half, Confidence::P95, Method::GaussianProcess);
+        Effect::Measured(estimate.map(f64::exp_m1))
     }
 }
 
@@ -301,13 +323,24 @@ fn undone(harm: &Effect) -> Standing {
     }
 }
 
-/// A value that is no default, without which this changes.
-fn kept(without: &Effect) -> Standing {
-    match without {
-        Effect::NotMeasured => Standing::NotMeasured,
-        without if hurts(without) => Standing::Proven,
+/// A value that is no default, without which this changes, and which the model would
+/// have stay.
+fn kept(without: &Effect, stays: Option<bool>) -> Standing {
+    match (without, stays) {
+        (without, _) if hurts(without) => Standing::Proven,
+        (_, Some(true)) => Standing::Carrying,
+        (Effect::NotMeasured, None) => Standing::NotMeasured,
         _ => Standing::Returned,
     }
+}
+
+/// Whether the first effect is known more closely than the second.
+fn tells_more(first: &Effect, second: &Effect) -> bool {
+    let width = |effect: &Effect| match effect {
+        Effect::Crashed => Some(0.0),
+        effect => effect.estimate().and_then(|e| e.interval).map(|ends| ends.half_width()),
+    };
+    width(first) < width(second) || width(second).is_none()
 }
 
 /// The logarithm of what a line is worth, an equal share of what went back with it; 0
@@ -316,31 +349,6 @@ fn worth(line: &Line) -> f64 {
     let log = |effect: &Effect| effect.estimate().map(|change| -change.center.ln_1p());
     let without = log(&line.without).map(|worth| worth / (line.together + 1) as f64);
     without.or(log(&line.harm)).unwrap_or(0.0)
-}
-
-/// A gain that is real must come from somewhere: where the lines that stay make up too
-/// little of it, others that are worth something stay too, largest first, until they do.
-fn keep_what_carries(lines: &mut [Line], gain: &Effect) {
-    let gain = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
-    let sum = |which: &dyn Fn(&Line) -> bool| -> f64 {
-        lines.iter().filter(|line| which(line)).map(worth).sum()
-    };
-    // What was not measured alone has what the measured ones leave of the gain.
-    let mut carried = match lines.iter().any(|line| line.standing == Standing::NotMeasured) {
-        true => gain - sum(&|line| line.standing == Standing::Returned).max(0.0),
-        false => sum(&|line| line.standing != Standing::Returned),
-    };
-    if carried >= ENOUGH * gain {
-        return;
-    }
-    for line in lines.iter_mut().filter(|line| line.standing == Standing::Returned) {
-        let worth = worth(line);
-        if carried >= CARRIED * gain || worth <= 0.0 {
-            break;
-        }
-        line.standing = Standing::Carrying;
-        carried += worth;
-    }
 }
 
 #[cfg(test)]

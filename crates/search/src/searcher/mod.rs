@@ -28,8 +28,6 @@ use race::Race;
 
 /// Runs that count as one block: near enough in time to share their drift.
 const BLOCK: usize = 6;
-/// Most dimensions that a model of a few dozen measurements can tell apart.
-const MOST_ACTIVE: usize = 8;
 /// Least deviation of a measurement that is believed: five A/A runs can agree by luck.
 const LEAST_SIGMA: f64 = 0.002;
 
@@ -121,10 +119,8 @@ pub struct Searcher {
     options: Options,
     budget: Budget,
     baseline: Configuration,
-    /// What the dimensions that are not searched stand at, and searching starts from.
+    /// What a screening moves away from.
     reference: Configuration,
-    /// Indexes of the dimensions that are searched.
-    active: Vec<usize>,
     trials: Vec<Trial>,
     queue: VecDeque<Planned>,
     stage: Stage,
@@ -172,7 +168,6 @@ impl Searcher {
         options.starts = starts;
         let mut searcher = Searcher {
             reference: baseline.clone(),
-            active: (0..space.dimensions.len()).collect(),
             budget,
             space,
             options,

@@ -3,36 +3,31 @@
 use rand::RngExt;
 
 use super::{LEAST_SIGMA, Searcher};
-use crate::acquisition::{crashed_score, expected_improvement, feasibility};
+use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
-use crate::{Configuration, Observation, Outcome, Process, Purpose};
+use crate::{Configuration, Look, Observation, Outcome, Process, Purpose};
 
 /// Random configurations measured first, after a screening and without one.
 const SCREENED: u32 = 3;
 const UNSCREENED: u32 = 8;
 /// Random configurations looked at for each choice.
 const RANDOM: usize = 300;
-/// Changes looked at of each of the best.
+/// Of the best so far, those whose neighbourhood is looked at,
+const TOP: usize = 3;
+/// by so many changes of each,
 const LOCAL: usize = 80;
-/// Steps of the final climb.
+/// and those that may be measured again.
+const KNOWN: usize = 20;
+/// The most promising of all, of which one may turn out to be the best.
+const RIVALS: usize = 120;
+/// Steps of a climb from the best that was looked at.
 const REFINE: usize = 80;
-/// Choices after which the best so far is measured again,
-const AGAIN_EVERY: u32 = 5;
-/// unless it is known to this share of the noise of one measurement.
-const SURE: f64 = 0.4;
-/// Expected improvement, as a share of the smallest effect worth anything, below which
-/// the model is shown what it knows least instead.
-const WORTH: f64 = 0.1;
-/// Choices of which one is a step from the best in one dimension,
-const PROBE_EVERY: u32 = 3;
-/// of at most this share of the range.
-const PROBE_REACH: f64 = 0.35;
-/// What a value that is no default takes from the worth of a configuration.
+/// Steps of a climb to the highest expectation.
+const CLIMB: usize = 400;
+/// What a value that is no default takes from the worth of a measurement.
 const SIMPLE: f64 = 0.97;
 /// How far below the best a score counts, in units of the distance of the middle one.
 const DEPTH: f64 = 2.5;
-/// Standard deviations of the model's doubt by which a value must be of use to be kept.
-const CLEAR: f64 = 0.5;
 
 /// A process over the measurements and what is known of feasibility.
 pub(super) struct Model {
@@ -49,8 +44,7 @@ impl Model {
 }
 
 impl Searcher {
-    /// Queues the model's next choice; `false` when the budget is used or nothing more is
-    /// to be gained.
+    /// Queues the model's next choice; `false` when the budget is used.
     pub(super) fn search_on(&mut self) -> bool {
         let searched = self
             .trials
@@ -64,114 +58,70 @@ impl Searcher {
         // A screening knows two levels only; without one the model knows nothing.
         let most = if self.screening.is_some() { SCREENED } else { UNSCREENED };
         let blind = (self.budget.search / 4).clamp(1, most);
-        if searched < blind {
-            let next = self.space.sample(&self.reference, &self.active, &mut rng);
-            self.plan(Purpose::Search, next);
-            return true;
-        }
-        let Some(model) = self.model() else {
-            let next = self.space.sample(&self.reference, &self.active, &mut rng);
-            self.plan(Purpose::Search, next);
-            return true;
-        };
-        self.hyper = Some(model.process.hyper().rounded());
-        let ranked = self.ranked(&model);
-        let Some((incumbent, best)) = ranked.first().cloned() else { return false };
-        let noise = model.process.noise();
-        let known = model.process.predict(&self.space.features(&incumbent, &self.active));
-        let unsure = known.deviation > self.options.smallest_effect.max(SURE * noise);
-        if unsure && searched % AGAIN_EVERY == AGAIN_EVERY - 1 {
-            self.plan(Purpose::Again, incumbent);
-            return true;
-        }
-        if searched % PROBE_EVERY == PROBE_EVERY - 1 {
-            let probe = self.probe(&model, &incumbent, &mut rng);
-            self.plan(Purpose::Search, probe);
-            return true;
-        }
-        let home = self.space.home();
-        let worth = |configuration: &Configuration| {
-            let features = self.space.features(configuration, &self.active);
-            let expected = expected_improvement(model.process.predict(&features), best);
-            // Of two that promise the same, the one with more defaults needs less proof.
-            let changes = self.space.changes(configuration, &home).count() as i32;
-            expected * model.feasible(&features) * SIMPLE.powi(changes)
-        };
-        let candidates = self.candidates(&ranked, &mut rng);
-        let scored = candidates.iter().map(|candidate| (worth(candidate), candidate.clone()));
-        let Some(mut chosen) = scored.max_by(|a, b| a.0.total_cmp(&b.0)) else { return false };
-        for step in 0..REFINE {
-            let reach = 0.15 * (1.0 - step as f64 / REFINE as f64) + 0.02;
-            let near = self.changed(&chosen.1, 1 + step % 2, reach, &mut rng);
-            let value = worth(&near);
-            if value > chosen.0 {
-                chosen = (value, near);
+        let model = if searched < blind { None } else { self.model() };
+        let next = match &model {
+            None => self.space.sample(&mut rng),
+            Some(model) => {
+                self.hyper = Some(model.process.hyper().rounded());
+                self.most_telling(model, &mut rng)
             }
-        }
-        let scale = self.options.smallest_effect.max(0.25 * noise);
-        if chosen.0 < WORTH * scale {
-            // A model that sees nothing more to gain may be sure of itself too soon: it is
-            // better shown what it knows least.
-            let doubt = |candidate: &Configuration| {
-                let features = self.space.features(candidate, &self.active);
-                model.process.predict(&features).deviation * model.feasible(&features)
-            };
-            let unknown = candidates.into_iter().map(|candidate| (doubt(&candidate), candidate));
-            if let Some(unknown) = unknown.max_by(|a, b| a.0.total_cmp(&b.0)) {
-                chosen = unknown;
-            }
-        }
-        self.plan(Purpose::Search, chosen.1);
+        };
+        let known = self.trials.iter().any(|trial| trial.configuration == next);
+        self.plan(if known { Purpose::Again } else { Purpose::Search }, next);
         true
     }
 
-    /// The best with one dimension moved, one that the model holds for important rather
-    /// than one that it does not. A smooth model looks away from the brink of a cliff and
-    /// past special values; a step at a time finds them.
-    fn probe(
-        &self,
-        model: &Model,
-        incumbent: &Configuration,
-        rng: &mut impl RngExt,
-    ) -> Configuration {
-        let mut scales = model.process.hyper().log_scales.iter();
-        let relevance: Vec<f64> = self
-            .active
-            .iter()
-            .filter_map(|index| self.space.dimensions.get(*index))
-            .map(|dimension| {
-                let own = scales.by_ref().take(dimension.features(&dimension.home).len());
-                own.map(|log| (-log).exp()).fold(0.0, f64::max)
-            })
+    /// The configuration whose measurement is expected to tell most about which is best.
+    fn most_telling(&self, model: &Model, rng: &mut impl RngExt) -> Configuration {
+        let look =
+            |configuration: &Configuration| model.process.look(&self.space.features(configuration));
+        let ranked = self.ranked(model);
+        let mut looked: Vec<(Look, Configuration)> = self
+            .candidates(model, &ranked, rng)
+            .into_iter()
+            .map(|configuration| (look(&configuration), configuration))
             .collect();
-        let mut luck = rng.random::<f64>() * relevance.iter().sum::<f64>();
-        let chosen = relevance.iter().position(|weight| {
-            luck -= weight;
-            luck <= 0.0
-        });
-        let index = self.active[chosen.unwrap_or(0)];
-        let mut probe = incumbent.clone();
-        if let Some(dimension) = self.space.dimensions.get(index) {
-            let value = incumbent.get(&dimension.name).unwrap_or(&dimension.home);
-            probe.insert(dimension.name.clone(), dimension.near(value, PROBE_REACH, rng));
-        }
-        probe
+        let promise = |look: &Look| look.prediction.mean + look.prediction.deviation;
+        looked.sort_by(|a, b| promise(&b.0).total_cmp(&promise(&a.0)));
+        let rivals: Vec<&Look> = looked.iter().take(RIVALS).map(|(look, _)| look).collect();
+        let home = self.space.home();
+        let worth = |look: &Look, configuration: &Configuration| {
+            let mut lines: Vec<(f64, f64)> = rivals
+                .iter()
+                .copied()
+                .chain([look])
+                .map(|rival| (rival.prediction.mean, model.process.moved(rival, look)))
+                .collect();
+            // Of two that tell the same, the one with more defaults needs less proof.
+            let changes = self.space.changes(configuration, &home).count() as i32;
+            knowledge_gradient(&mut lines)
+                * model.feasible(&self.space.features(configuration))
+                * SIMPLE.powi(changes)
+        };
+        let best = looked
+            .iter()
+            .map(|(look, configuration)| (worth(look, configuration), configuration))
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((value, best)) = best else { return self.space.sample(rng) };
+        let worth = |configuration: &Configuration| worth(&look(configuration), configuration);
+        self.climbed(value, best.clone(), REFINE, 0.15, rng, worth).1
     }
 
-    /// Configurations that may be worth measuring: anywhere, near the best, and the best
-    /// with something taken back.
+    /// Configurations that may be worth measuring: anywhere, near the best, the best with
+    /// something taken back, and what was measured before.
     fn candidates(
         &self,
+        model: &Model,
         ranked: &[(Configuration, f64)],
         rng: &mut impl RngExt,
     ) -> Vec<Configuration> {
         let mut candidates: Vec<Configuration> =
-            (0..RANDOM).map(|_| self.space.sample(&self.reference, &self.active, rng)).collect();
-        for (best, _) in ranked.iter().take(3) {
+            (0..RANDOM).map(|_| self.space.sample(rng)).collect();
+        for (best, _) in ranked.iter().take(TOP) {
             for i in 0..LOCAL {
                 candidates.push(self.changed(best, 1 + i % 3, 0.3, rng));
             }
-            for dimension in self.active.iter().filter_map(|i| self.space.dimensions.get(*i)) {
+            for dimension in &self.space.dimensions {
                 for back in [Some(&dimension.home), self.baseline.get(&dimension.name)] {
                     let Some(value) = back else { continue };
                     let mut without = best.clone();
@@ -180,10 +130,12 @@ impl Searcher {
                 }
             }
         }
+        candidates.extend(ranked.iter().take(KNOWN).map(|(known, _)| known.clone()));
+        candidates.extend(self.expected_best(model, ranked));
         candidates
     }
 
-    /// A configuration with some active dimensions moved a little.
+    /// A configuration with some dimensions moved a little.
     fn changed(
         &self,
         from: &Configuration,
@@ -193,7 +145,7 @@ impl Searcher {
     ) -> Configuration {
         let mut changed = from.clone();
         for _ in 0..count {
-            let index = self.active[rng.random_range(0..self.active.len())];
+            let index = rng.random_range(0..self.space.dimensions.len());
             if let Some(dimension) = self.space.dimensions.get(index) {
                 let value = from.get(&dimension.name).unwrap_or(&dimension.home);
                 changed.insert(dimension.name.clone(), dimension.near(value, reach, rng));
@@ -202,18 +154,58 @@ impl Searcher {
         changed
     }
 
-    /// The model of everything that bears on the active dimensions; `None` while there is
-    /// too little.
+    /// The highest `worth` and where random steps that become smaller lead to it.
+    fn climbed(
+        &self,
+        value: f64,
+        from: Configuration,
+        steps: usize,
+        reach: f64,
+        rng: &mut impl RngExt,
+        worth: impl Fn(&Configuration) -> f64,
+    ) -> (f64, Configuration) {
+        let mut at = (value, from);
+        for step in 0..steps {
+            let reach = reach * (1.0 - step as f64 / steps as f64) + 0.02;
+            let near = self.changed(&at.1, 1 + step % 2, reach, rng);
+            let value = worth(&near);
+            if value > at.0 {
+                at = (value, near);
+            }
+        }
+        at
+    }
+
+    /// The configuration with the highest expected score of all, also of those that were
+    /// not measured; `None` while nothing has run.
+    pub(super) fn expected_best(
+        &self,
+        model: &Model,
+        ranked: &[(Configuration, f64)],
+    ) -> Option<Configuration> {
+        let mut rng = generator(self.options.seed ^ 0xC11B, u64::from(self.next_id()));
+        let expected = |configuration: &Configuration| {
+            let features = self.space.features(configuration);
+            match model.feasible(&features) {
+                feasible if feasible < 0.5 => f64::NEG_INFINITY,
+                _ => model.process.predict(&features).mean,
+            }
+        };
+        ranked
+            .iter()
+            .take(TOP)
+            .map(|(start, mean)| self.climbed(*mean, start.clone(), CLIMB, 0.3, &mut rng, expected))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, best)| best)
+    }
+
+    /// The model of everything that was measured; `None` while that is too little.
     pub(super) fn model(&self) -> Option<Model> {
         let penalty = crashed_score(self.worst_score());
         let mut observations = Vec::new();
         let mut known = Vec::new();
         for trial in &self.trials {
-            let screened = matches!(trial.purpose, Purpose::Screen { .. });
-            if !screened && !self.differs_only_in_active(&trial.configuration) {
-                continue;
-            }
-            let features = self.space.features(&trial.configuration, &self.active);
+            let features = self.space.features(&trial.configuration);
             let (score, feasible) = match trial.outcome {
                 Outcome::Measured { score, feasible } => (score, feasible),
                 Outcome::Crashed => (penalty, 0.0),
@@ -239,15 +231,6 @@ impl Searcher {
         Some(Model { process, known })
     }
 
-    pub(super) fn differs_only_in_active(&self, configuration: &Configuration) -> bool {
-        self.space
-            .dimensions
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| !self.active.contains(index))
-            .all(|(_, d)| configuration.get(&d.name) == self.reference.get(&d.name))
-    }
-
     /// Configurations that ran and keep the constraints, each once, best expected score
     /// first.
     pub(super) fn ranked(&self, model: &Model) -> Vec<(Configuration, f64)> {
@@ -255,37 +238,54 @@ impl Searcher {
         for trial in &self.trials {
             let Outcome::Measured { feasible, .. } = trial.outcome else { continue };
             let seen = ranked.iter().any(|(known, _)| *known == trial.configuration);
-            if seen || feasible < 0.5 || !self.differs_only_in_active(&trial.configuration) {
+            if seen || feasible < 0.5 {
                 continue;
             }
-            let features = self.space.features(&trial.configuration, &self.active);
+            let features = self.space.features(&trial.configuration);
             ranked.push((trial.configuration.clone(), model.process.predict(&features).mean));
         }
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked
     }
 
-    /// A configuration without what the model sees no clear use in: values go back to
-    /// their default one by one, the most useless first, as long as the model does not
-    /// clearly hold the result for worse.
-    pub(super) fn simplified(&self, model: &Model, whole: &Configuration) -> Configuration {
-        let of_whole = self.space.features(whole, &self.active);
+    /// The best so far of what was measured: by the model's expectation where there is one.
+    pub fn best(&self) -> Configuration {
+        let by_model = self.model().and_then(|model| self.ranked(&model).into_iter().next());
+        by_model.map_or_else(|| self.best_by_mean(), |(best, _)| best)
+    }
+
+    /// By how much the model expects one configuration to score above another, in
+    /// standard deviations of its doubt, and the expectation itself.
+    pub(super) fn ahead(&self, model: &Model, a: &Configuration, b: &Configuration) -> (f64, f64) {
+        let ahead = model.process.difference(&self.space.features(a), &self.space.features(b));
+        (ahead.mean / ahead.deviation.max(f64::MIN_POSITIVE), ahead.mean)
+    }
+
+    /// A configuration without what is of no use: values go back to their default one by
+    /// one, the one least missed first, as long as `may_go` says that the result, whose
+    /// loss against the whole it is told in standard deviations and in points, is as good.
+    pub(super) fn simplified(
+        &self,
+        model: &Model,
+        whole: &Configuration,
+        may_go: impl Fn(f64, f64) -> bool,
+    ) -> Configuration {
+        let home = self.space.home();
         let mut simple = whole.clone();
         loop {
-            let home = self.space.home();
             let cheapest = self
                 .space
                 .changes(&simple, &home)
                 .map(|(dimension, _)| {
                     let mut without = simple.clone();
                     without.insert(dimension.name.clone(), dimension.home.clone());
-                    let features = self.space.features(&without, &self.active);
-                    let lost = model.process.difference(&of_whole, &features);
-                    (lost.mean / lost.deviation.max(f64::MIN_POSITIVE), without)
+                    (self.ahead(model, whole, &without), without)
                 })
-                .min_by(|a, b| a.0.total_cmp(&b.0));
+                .min_by(|a, b| a.0.0.total_cmp(&b.0.0));
             match cheapest {
-                Some((doubt, without)) if doubt < CLEAR && without != self.baseline => {
+                Some(((doubts, lost), without))
+                    if may_go(doubts, lost) && without != self.baseline =>
+                {
                     simple = without;
                 }
                 _ => return simple,

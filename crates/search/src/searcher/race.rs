@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::Searcher;
+use crate::acquisition::normal_cdf;
 use crate::racing::{self, Next};
 use crate::{Configuration, Purpose, Trial};
 
 /// Challengers at most.
 const CHALLENGERS: usize = 3;
+/// Standard deviations of the model's doubt by which a value must be of use to be kept.
+const CLEAR: f64 = 0.5;
 
 /// The state of the races.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,15 +32,15 @@ impl Searcher {
         };
         self.hyper = Some(model.process.hyper().rounded());
         let ranked = self.ranked(&model);
-        let mut ranked = ranked.into_iter().map(|(configuration, _)| configuration);
-        let Some(best) = ranked.next() else {
+        let Some(best) = self.expected_best(&model, &ranked) else {
             self.race = Race { incumbent: self.best_by_mean(), ..Race::default() };
             return;
         };
         // The simple one defends: what it lacks must show its use.
-        let incumbent = self.simplified(&model, &best);
+        let incumbent = self.simplified(&model, &best, |doubts, _| doubts < CLEAR);
+        let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut challengers: Vec<Configuration> = Vec::new();
-        for challenger in std::iter::once(best).chain(ranked.take(CHALLENGERS - 1)) {
+        for challenger in std::iter::once(best).chain(ranked).take(CHALLENGERS) {
             if challenger != incumbent && !challengers.contains(&challenger) {
                 challengers.push(challenger);
             }
@@ -52,19 +55,18 @@ impl Searcher {
             let Some(challenger) = self.race.challengers.get(current).cloned() else {
                 return false;
             };
-            let sigma = self.sigma().unwrap_or(0.0);
-            let differences = self.race_differences(current);
+            let better = self.probability_better(&challenger);
             let next = match (self.race_crashed(current, true), self.race_crashed(current, false)) {
                 (true, _) => Next::Lost,
                 (false, true) => Next::Won,
-                (false, false) => racing::next(&differences, sigma),
+                (false, false) => racing::next(self.race_pairs(current), better),
             };
             match next {
                 Next::Run(order) => {
                     let reserved = self.budget.ablation;
                     if self.runs_left() < reserved + order.len() as u32 {
                         // Out of runs: the likelier one goes on.
-                        if racing::probability_better(&differences, sigma) > 0.5 {
+                        if better > 0.5 {
                             self.race.incumbent = challenger;
                         }
                         return false;
@@ -92,9 +94,16 @@ impl Searcher {
         self.trials.iter().filter(move |trial| trial.purpose == wanted)
     }
 
-    fn race_differences(&self, challenger: usize) -> Vec<f64> {
-        let scores = |which| self.race_trials(challenger, which).map(Trial::score);
-        scores(true).zip(scores(false)).filter_map(|(a, b)| Some(a? - b?)).collect()
+    fn race_pairs(&self, challenger: usize) -> usize {
+        let count = |which| self.race_trials(challenger, which).count();
+        count(true).min(count(false))
+    }
+
+    /// Probability that a challenger is better than the incumbent, after all that was
+    /// measured: a half where nothing is known.
+    fn probability_better(&self, challenger: &Configuration) -> f64 {
+        self.model()
+            .map_or(0.5, |model| normal_cdf(self.ahead(&model, challenger, &self.race.incumbent).0))
     }
 
     fn race_crashed(&self, challenger: usize, which: bool) -> bool {

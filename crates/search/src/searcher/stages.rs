@@ -2,7 +2,7 @@
 
 use walwright_stats::mean;
 
-use super::{MOST_ACTIVE, Searcher, Stage};
+use super::{Searcher, Stage};
 use crate::acquisition::crashed_score;
 use crate::{Configuration, Purpose, Screening, Trial};
 
@@ -98,9 +98,7 @@ impl Searcher {
         if let Some(noise) = noise {
             screening.conclude(&scores, noise);
         }
-        self.active = screening.active(MOST_ACTIVE);
         if let Some(best) = screening.predicted_best(&self.space) {
-            self.reference = best.clone();
             self.plan(Purpose::Search, best);
         }
     }
