@@ -84,7 +84,7 @@ pub(super) fn levers(
             leave("batch", why);
         }
         Ok(()) => {
-            for found in connections(plan, load.clients) {
+            for found in connections(plan, record, load.clients) {
                 match found {
                     Ok(lever) => levers.push(lever),
                     Err(why) => leave("pool size", why),
@@ -133,8 +133,15 @@ fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<Lever> {
 }
 
 /// Half and twice as many connections, or why not.
-fn connections(plan: &TunePlan, now: u32) -> [Result<Lever, String>; 2] {
-    let given = plan.settings.get("max_connections").and_then(|given| given.parse::<u32>().ok());
+fn connections(plan: &TunePlan, record: &Record, now: u32) -> [Result<Lever, String>; 2] {
+    let given = plan.settings.get("max_connections").cloned();
+    // A cluster of ours has as many as its clients need; somebody's server has what it has.
+    let there = || record.settings.iter().find(|setting| setting.name == "max_connections");
+    let given = match plan.server {
+        Some(_) => there().map(|setting| setting.value.clone()).or(given),
+        None => given,
+    };
+    let given = given.and_then(|given| given.parse::<u32>().ok());
     let most = given.map_or(MOST_CONNECTIONS, |given| given.saturating_sub(OTHERS));
     [now / 2, now * 2].map(|clients| {
         if clients == 0 {
@@ -194,9 +201,13 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use walwright_record::{RunHeader, RunId, RunState, ScriptFacts, Timestamp, WorkloadFacts};
+    use walwright_record::{
+        RunHeader, RunId, RunState, ScriptFacts, Setting, Timestamp, WorkloadFacts,
+    };
 
     use super::*;
+    use crate::experiment::OnServer;
+    use crate::ledger::ServerIdentity;
     use crate::tune::plan::tests::plan;
 
     /// A run of so many clients in a closed loop that sends this.
@@ -237,6 +248,26 @@ mod tests {
             pass_mark: None,
         });
         record
+    }
+
+    fn max_connections(value: &str) -> Setting {
+        Setting {
+            name: "max_connections".to_owned(),
+            value: value.to_owned(),
+            unit: None,
+            shown: value.to_owned(),
+            boot_value: None,
+            source: "default".to_owned(),
+            source_file: None,
+            context: "postmaster".to_owned(),
+            pending_restart: false,
+        }
+    }
+
+    fn somebodys() -> OnServer {
+        let address = "db".to_owned();
+        let identity = ServerIdentity { address, system_identifier: None, data_directory: None };
+        OnServer { identity, filled: false }
     }
 
     const INSERT: &str = "INSERT INTO t VALUES (1);\n";
@@ -286,6 +317,11 @@ mod tests {
         small.settings.insert("max_connections".to_owned(), "40".to_owned());
         let small = found(&small, Some(&record(16, INSERT)));
         assert!(why(&small, "pool size").contains("room for 20"));
+        let mut there = record(16, INSERT);
+        there.settings = vec![max_connections("30")];
+        assert_eq!(found(&plan(), Some(&there)).1, [], "a cluster of ours makes room");
+        let visited = TunePlan { server: Some(somebodys()), ..plan() };
+        assert!(why(&found(&visited, Some(&there)), "pool size").contains("room for 10"));
         for objective in ["p99@100", "latency_p95"] {
             let plan = TunePlan { objective: objective.to_owned(), ..plan() };
             let none = found(&plan, Some(&record(16, INSERT)));
