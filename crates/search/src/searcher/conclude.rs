@@ -23,6 +23,10 @@ const PROVEN: f64 = 1.96;
 /// Of the gain that is expected, what unproven lines that go back may be worth together.
 const SPARED: f64 = 0.05;
 
+/// Of the gain that is expected, what lines that were taken back together may have cost,
+/// their interval containing zero, and all go back for good.
+const SHED: f64 = 0.1;
+
 /// What became of a line of the winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -193,12 +197,19 @@ impl Searcher {
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
         let model = self.model();
         // What may go back together without a loss that could be seen.
-        let needed = model.as_ref().filter(|_| is_gain).map(|model| {
+        let expected = model.as_ref().map_or(0.0, |model| {
             let (_, expected) = self.ahead(model, &winner, &self.baseline);
+            expected.max(0.0)
+        });
+        let needed = model.as_ref().filter(|_| is_gain).map(|model| {
             self.simplified(model, &winner, |doubts, lost| {
-                doubts < PROVEN && lost <= SPARED * expected.max(0.0)
+                doubts < PROVEN && lost <= SPARED * expected
             })
         });
+        let shed = |without: &Effect| {
+            let cost = |e: &Estimate| -e.center.ln_1p() <= SHED * expected;
+            !without.is_loss() && without.estimate().is_some_and(cost)
+        };
         let mut lines: Vec<Line> = self
             .space
             .dimensions
@@ -218,7 +229,10 @@ impl Searcher {
                 };
                 let ((mut without, mut together), (harm, _)) = (of(false), of(true));
                 let is_default = *value == dimension.home;
-                if let Some(model) = model.as_ref().filter(|_| !is_default) {
+                let all_went = together > 0 && is_gain && shed(&without);
+                // What was measured of all of them at once tells more than the model of each.
+                let modelled = model.as_ref().filter(|_| !is_default && !all_went);
+                if let Some(model) = modelled {
                     let mut back = winner.clone();
                     back.insert(dimension.name.clone(), dimension.home.clone());
                     let by_model = self.contrast(model, &back, &winner);
@@ -226,7 +240,8 @@ impl Searcher {
                         (without, together) = (by_model, 0);
                     }
                 }
-                let stays = needed.as_ref().map(|needed| needed[&dimension.name] == *value);
+                let stays =
+                    needed.as_ref().map(|needed| !all_went && needed[&dimension.name] == *value);
                 Line {
                     name: dimension.name.clone(),
                     value: value.clone(),
