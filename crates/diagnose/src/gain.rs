@@ -194,9 +194,13 @@ impl Model {
             let latency = Bound { least: fall(relief.least), most: relief.time.clone().map(fall) };
             return Gain { throughput: None, latency, next: waits };
         };
-        let limits = self.limits(closed, relief);
+        let queue = Queue::eased(self, closed, relief);
+        let limits = self.limits(closed, relief, queue.as_ref());
         let cap = limits.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
-        let (crowding, queueing) = (self.crowding(closed, relief), self.queueing(closed, relief));
+        // Part of the rest of a transaction that full processors made longer for the sake of
+        // what goes, at most.
+        let crowding = queue.as_ref().filter(|queue| queue.full).map_or(0.0, |queue| queue.goes);
+        let queueing = queue.as_ref().map_or(0.0, |queue| self.queueing(queue));
         let rate = |w: f64| closed.rate_without(w).min(cap);
         let without = |w: f64| {
             let rest = (self.latency - w).max(0.0);
@@ -228,20 +232,9 @@ impl Model {
         }
     }
 
-    /// Part of the rest of a transaction that full processors made longer for the sake of
-    /// what goes, at most.
-    fn crowding(&self, closed: ClosedLoop, relief: &Relief) -> f64 {
-        let processors = self.resources.iter().find(|r| r.kind == ResourceKind::Processors);
-        processors.map_or(0.0, |r| {
-            let full = r.demand * closed.rate >= FULL * r.capacity;
-            if full && r.demand > 0.0 { (relief.cpu / r.demand).min(1.0) } else { 0.0 }
-        })
-    }
-
     /// Seconds that the rest of a transaction waits less for processors that are not full
     /// once the relief's CPU is gone, at most.
-    fn queueing(&self, closed: ClosedLoop, relief: &Relief) -> f64 {
-        let Some(queue) = Queue::eased(self, closed, relief) else { return 0.0 };
+    fn queueing(&self, queue: &Queue) -> f64 {
         let flushing = [WaitClass::Flush, WaitClass::FlushQueue].map(Some);
         let flushes = self.parts.iter().filter(|(class, _)| flushing.contains(class));
         let flushes: f64 = flushes.map(|(_, time)| time).sum();
@@ -251,9 +244,13 @@ impl Model {
     }
 
     /// Transactions a second at which each resource is saturated once the relief is there.
-    fn limits(&self, closed: ClosedLoop, relief: &Relief) -> Vec<(ResourceKind, f64)> {
-        let shorter = Queue::eased(self, closed, relief)
-            .map_or(0.0, |queue| queue.shorter_flush(self.slowed_flush));
+    fn limits(
+        &self,
+        closed: ClosedLoop,
+        relief: &Relief,
+        queue: Option<&Queue>,
+    ) -> Vec<(ResourceKind, f64)> {
+        let shorter = queue.map_or(0.0, |queue| queue.shorter_flush(self.slowed_flush));
         self.resources
             .iter()
             .filter_map(|resource| {
@@ -295,6 +292,8 @@ impl Model {
 
 /// The queue for processors once a relief's CPU is gone.
 struct Queue {
+    /// Whether the processors were full before.
+    full: bool,
     /// Share of the CPU that goes, 0 to 1.
     goes: f64,
     /// Share of the wait that goes with it, 0 to 1.
@@ -312,7 +311,7 @@ impl Queue {
         let wait = |utilisation: f64| all_busy(utilisation) / (1.0 - all_busy(utilisation));
         let before = r.demand * closed.rate / r.capacity;
         let eased = 1.0 - wait(before * (1.0 - goes)) / wait(before);
-        Some(Queue { goes, eased, all_busy: all_busy(before) })
+        Some(Queue { full: before >= FULL, goes, eased, all_busy: all_busy(before) })
     }
 
     /// Share of a flush that goes: one that ends waits for a processor when all are busy.
