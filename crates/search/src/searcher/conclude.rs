@@ -20,12 +20,9 @@ const DETECTED: f64 = 2.3;
 /// Standard deviations of its doubt by which the model must hold a configuration for worse
 /// to say so: 95 % of a normal distribution.
 const PROVEN: f64 = 1.96;
-/// Of the gain that is expected, what unproven lines that go back may be worth together.
-const SPARED: f64 = 0.05;
-
-/// Of the gain that is expected, what lines that were taken back together may have cost,
-/// their interval containing zero, and all go back for good.
-const SHED: f64 = 0.1;
+/// Of the gain that is expected, what unproven lines that go back may be worth together:
+/// by the model, or as measured where they were taken back together.
+const SPARED: f64 = 0.1;
 
 /// What became of a line of the winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,7 +204,7 @@ impl Searcher {
             })
         });
         let shed = |without: &Effect| {
-            let cost = |e: &Estimate| -e.center.ln_1p() <= SHED * expected;
+            let cost = |e: &Estimate| -e.center.ln_1p() <= SPARED * expected;
             !without.is_loss() && without.estimate().is_some_and(cost)
         };
         let mut lines: Vec<Line> = self
