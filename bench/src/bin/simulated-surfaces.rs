@@ -53,7 +53,7 @@ impl Cli {
     }
 }
 
-const CONTENDERS: [&str; 4] = ["walwright", "best observed", "random", "tpe"];
+const CONTENDERS: [&str; 5] = ["walwright", "best observed", "random", "tpe", "searching alone"];
 /// What the search would recommend at the end of its stages.
 const STAGES: [&str; 3] = ["search", "race", "ablation"];
 /// Settings that must carry
@@ -89,6 +89,8 @@ struct Searched {
     end: Conclusion,
     /// The best by the model when searching ended.
     searched: Configuration,
+    /// The one with the highest score of all that it measured.
+    observed: Configuration,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -127,25 +129,25 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let sigma = cli.noise[job.noise] / 100.0;
     let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
     let bench = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
-    let Searched { end, searched } = search(cli, surface, seed(0), bench(0))?;
+    let Searched { end, searched, observed } = search(cli, surface, seed(0), bench(0))?;
     let others = match job.kind {
         // There every configuration is as good as any.
         Kind::Flat => [(); 3].map(|()| surface.baseline.clone()),
         _ => [
-            best_observed(cli, surface, seed(0), bench(3))?,
             random(cli, surface, seed(1), bench(1)),
             tpe(cli, surface, seed(2), bench(2))?,
+            searching_alone(cli, surface, seed(0), bench(3))?,
         ],
     };
     let truth =
         |configuration: &Configuration| surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
     let regret =
         |configuration: &Configuration| 100.0 * -(truth(configuration) - surface.best).exp_m1();
-    let [observed, random, tpe] = &others;
+    let [random, tpe, alone] = &others;
     Ok(Done {
         kind: job.kind,
         noise: job.noise,
-        regret: [&end.configuration, observed, random, tpe].map(regret),
+        regret: [&end.configuration, &observed, random, tpe, alone].map(regret),
         stages: [&searched, &end.winner, &end.configuration].map(regret),
         claimed: end.is_gain,
         profile: end.is_gain.then(|| profile(surface, &end)),
@@ -201,11 +203,22 @@ fn search(
     }
     let end = searcher.conclusion().context("a search that asks for nothing has concluded")?;
     let searched = searched.unwrap_or_else(|| end.winner.clone());
-    Ok(Searched { end: end.clone(), searched })
+    let observed = highest_score(&searcher).context("something was measured")?;
+    Ok(Searched { end: end.clone(), searched, observed })
 }
 
-/// The same search with all its measurements spent on searching: the highest score seen.
-fn best_observed(
+/// The configuration with the highest score of all that a search measured.
+fn highest_score(searcher: &Searcher) -> Option<Configuration> {
+    let seen = searcher.trials().iter();
+    let highest = seen
+        .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    highest.map(|(_, configuration)| configuration.clone())
+}
+
+/// The same search with all its measurements spent on searching, and none on proof: the
+/// highest score seen.
+fn searching_alone(
     cli: &Cli,
     surface: &Surface,
     seed: u64,
@@ -222,11 +235,7 @@ fn best_observed(
             break;
         }
     }
-    let seen = searcher.trials().iter();
-    let highest = seen
-        .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(highest.context("something was measured")?.1.clone())
+    highest_score(&searcher).context("something was measured")
 }
 
 fn searcher(surface: &Surface, runs: u32, seed: u64) -> anyhow::Result<Searcher> {

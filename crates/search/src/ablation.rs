@@ -27,6 +27,17 @@ impl Effect {
         }
     }
 
+    /// The change by the same step the other way.
+    #[must_use]
+    pub fn inverted(&self) -> Effect {
+        match self {
+            Effect::Measured(estimate) => {
+                Effect::Measured(estimate.clone().map(|change| 1.0 / (1.0 + change) - 1.0))
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Whether it is above zero as far as its interval says.
     pub fn is_gain(&self) -> bool {
         self.estimate().and_then(Estimate::low).is_some_and(|low| low > 0.0)
@@ -197,6 +208,9 @@ mod tests {
         assert_eq!(ablation.effect(2, 1, None), Effect::Crashed);
         assert!(ablation.effect(1, 0, None).is_gain());
         assert_eq!(ablation.effect(7, 0, None), Effect::NotMeasured);
+        let gain = ablation.effect(1, 0, None);
+        let back = gain.inverted();
+        assert!(gain.is_gain() && back.is_loss() && back.estimate().unwrap().center > -0.2);
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl Budget {
     pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
         let runs = runs.max(Budget::LEAST);
         let baseline = (runs / 12).clamp(2, 5);
-        // Baseline, winner, a line and the other lines together, besides those values.
-        let arms = (4 + at_odds as u32).min(MOST_ARMS);
+        // Baseline, winner, and the unproven lines together, besides those values.
+        let arms = (3 + at_odds as u32).min(MOST_ARMS);
         let ablation = (PROVING_BLOCKS * arms).min(runs / 2).max(4);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn sixty_runs_are_divided_as_the_method_says() {
         let budget = Budget::of(60, 20, 3, 0);
-        assert_eq!((budget.baseline, budget.starts, budget.ablation), (5, 3, 16));
+        assert_eq!((budget.baseline, budget.starts, budget.ablation), (5, 3, 12));
         assert_eq!(budget.screening, Some(Runs::Twelve));
         assert!(budget.search >= 12, "{budget:?}");
         let mis_set = Budget::of(60, 20, 3, 4);
-        assert_eq!(mis_set.ablation, 30);
+        assert_eq!(mis_set.ablation, 28);
         assert_eq!(Budget::of(12, 20, 3, 0).screening, None);
     }
 

@@ -2,8 +2,54 @@
 
 use nalgebra::DMatrix;
 
+use crate::likelihood::Hyper;
+
 /// Logarithms of the hyperparameters lie within plus or minus this.
 pub(crate) const LIMIT: f64 = 9.0;
+/// Length scale of what a feature does on its own, in units of its range: about two bends
+/// from end to end. Sharper ones are left to the part that sees all features at once.
+const ALONE: f64 = 0.4;
+
+/// The covariance function: a part that every feature contributes alone, and a part in
+/// which all act together. Effects of settings mostly add up (as logarithms), so that
+/// what one does is learned from all measurements, whatever the others were (Duvenaud,
+/// Nickisch & Rasmussen, NIPS'11).
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    /// Variance of what each feature does alone.
+    alone: Vec<f64>,
+    /// Variance of what they do together, and its squared length scales, inverted.
+    signal: f64,
+    inverse_squares: Vec<f64>,
+}
+
+impl Kernel {
+    pub(crate) fn of(hyper: &Hyper) -> Kernel {
+        Kernel {
+            alone: hyper.log_alone.iter().map(|log| log.exp()).collect(),
+            signal: hyper.log_signal.exp(),
+            inverse_squares: inverse_squares(&hyper.log_scales),
+        }
+    }
+
+    /// Of the scores of two configurations with these features.
+    pub(crate) fn covariance(&self, a: &[f64], b: &[f64]) -> f64 {
+        let alone: f64 =
+            self.alone.iter().zip(a.iter().zip(b)).map(|(w, (a, b))| w * alone(*a, *b)).sum();
+        alone + self.signal * matern(squared_distance(a, b, &self.inverse_squares)).0
+    }
+
+    /// Of the score of any configuration with itself.
+    pub(crate) fn variance(&self) -> f64 {
+        self.signal + self.alone.iter().sum::<f64>()
+    }
+}
+
+/// Correlation of what a feature does alone at two of its values.
+pub(crate) fn alone(a: f64, b: f64) -> f64 {
+    // Most values are the default, and most pairs of them equal.
+    if a == b { 1.0 } else { matern(((a - b) / ALONE).powi(2)).0 }
+}
 
 /// Matérn 5/2 at a squared scaled distance, and what its derivative with respect to the
 /// logarithm of a length scale is multiplied by (5/3 (1 + √5 r) exp(−√5 r), times the
@@ -15,7 +61,7 @@ pub(crate) fn matern(squared: f64) -> (f64, f64) {
 }
 
 /// Squared distance of two rows of features in units of the length scales.
-pub(crate) fn squared_distance(a: &[f64], b: &[f64], inverse_squares: &[f64]) -> f64 {
+fn squared_distance(a: &[f64], b: &[f64], inverse_squares: &[f64]) -> f64 {
     a.iter().zip(b).zip(inverse_squares).map(|((a, b), inverse)| (a - b) * (a - b) * inverse).sum()
 }
 
@@ -24,8 +70,8 @@ pub(crate) fn inverse_squares(log_scales: &[f64]) -> Vec<f64> {
     log_scales.iter().map(|log| (-2.0 * log).exp()).collect()
 }
 
-/// The correlations of all pairs without noise, a symmetric matrix with ones on its
-/// diagonal, and the factors of its derivatives.
+/// The correlations of all pairs in the part in which features act together, a symmetric
+/// matrix with ones on its diagonal, and the factors of its derivatives.
 pub(crate) fn correlations(
     rows: &[Vec<f64>],
     inverse_squares: &[f64],
@@ -57,5 +103,21 @@ mod tests {
         let numeric = (at(scale + h).0 - at(scale - h).0) / (2.0 * h);
         let exact = at(scale).1 * 0.36 * (-2.0 * scale).exp();
         assert!((numeric - exact).abs() < 1e-8, "{numeric} {exact}");
+    }
+
+    #[test]
+    fn what_a_feature_does_alone_is_known_whatever_the_others_are() {
+        let hyper = Hyper {
+            log_scales: vec![-1.0; 3],
+            log_alone: vec![0.5_f64.ln(), 1e-9_f64.ln(), 1e-9_f64.ln()],
+            log_signal: 0.1_f64.ln(),
+            log_noise: 0.0,
+            log_block: 0.0,
+        };
+        let kernel = Kernel::of(&hyper);
+        assert!((kernel.variance() - kernel.covariance(&[0.2; 3], &[0.2; 3])).abs() < 1e-12);
+        let far = kernel.covariance(&[0.2, 0.0, 0.0], &[0.2, 9.0, 9.0]);
+        assert!((far - 0.5).abs() < 1e-6, "{far}");
+        assert!(kernel.covariance(&[0.2, 0.0, 0.0], &[0.9, 0.0, 0.0]) < 0.2);
     }
 }

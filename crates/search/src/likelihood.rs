@@ -4,18 +4,23 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{correlations, inverse_squares};
+use crate::kernel::{alone, correlations, inverse_squares};
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
 /// matrix indefinite.
 const JITTER: f64 = 1e-8;
+/// Variance expected of what features do together, in units of that of the scores.
+const TOGETHER: f64 = 0.3;
 
 /// Logarithms of the hyperparameters; variances in units of the variance of the scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hyper {
-    /// Of the length scale of each feature.
+    /// Of the length scale of each feature where all act together.
     pub log_scales: Vec<f64>,
-    /// Of the variance of the function.
+    /// Of the variance of what each feature does alone.
+    #[serde(default)]
+    pub log_alone: Vec<f64>,
+    /// Of the variance of what they do together.
     pub log_signal: f64,
     /// Of the variance of the noise.
     pub log_noise: f64,
@@ -33,24 +38,28 @@ impl Hyper {
 
     pub(crate) fn flat(&self) -> Vec<f64> {
         let mut flat = self.log_scales.clone();
+        flat.extend(&self.log_alone);
         flat.extend([self.log_signal, self.log_noise, self.log_block]);
         flat
     }
 
     pub(crate) fn from_flat(flat: &[f64]) -> Hyper {
-        let scales = flat.len() - 3;
+        let features = (flat.len() - 3) / 2;
         Hyper {
-            log_scales: flat[..scales].to_vec(),
-            log_signal: flat[scales],
-            log_noise: flat[scales + 1],
-            log_block: flat[scales + 2],
+            log_scales: flat[..features].to_vec(),
+            log_alone: flat[features..2 * features].to_vec(),
+            log_signal: flat[2 * features],
+            log_noise: flat[2 * features + 1],
+            log_block: flat[2 * features + 2],
         }
     }
 }
 
 /// Where the hyperparameters are expected, as logarithms: mean and deviation.
 pub(crate) struct Prior {
+    features: usize,
     scale: (f64, f64),
+    alone: (f64, f64),
     signal: (f64, f64),
     noise: (f64, f64),
     block: (f64, f64),
@@ -65,25 +74,30 @@ impl Prior {
             Some(variance) => (variance.max(1e-6).ln(), 0.5),
             None => (0.05_f64.ln(), 1.5),
         };
+        let count = features.max(1) as f64;
         Prior {
-            scale: (0.25 * (features.max(1) as f64).ln(), 1.0),
-            signal: (0.0, 1.0),
+            features,
+            scale: (0.25 * count.ln(), 1.0),
+            // Few features do anything, and those a lot.
+            alone: (-count.ln(), 1.5),
+            signal: (TOGETHER.ln(), 1.0),
             block: (noise.0 - 1.0, 2.0),
             noise,
         }
     }
 
-    fn of(&self, index: usize, scales: usize) -> (f64, f64) {
-        match index.checked_sub(scales) {
-            None => self.scale,
+    fn of(&self, index: usize) -> (f64, f64) {
+        match index.checked_sub(2 * self.features) {
+            None if index < self.features => self.scale,
+            None => self.alone,
             Some(0) => self.signal,
             Some(1) => self.noise,
             Some(_) => self.block,
         }
     }
 
-    pub(crate) fn start(&self, scales: usize) -> Vec<f64> {
-        (0..scales + 3).map(|index| self.of(index, scales).0).collect()
+    pub(crate) fn start(&self) -> Vec<f64> {
+        (0..2 * self.features + 3).map(|index| self.of(index).0).collect()
     }
 }
 
@@ -92,6 +106,9 @@ pub(crate) struct Data {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) blocks: Vec<u32>,
     pub(crate) standard: DVector<f64>,
+    /// Correlations of what each feature does alone: those of a pair of rows are
+    /// neighbours, pairs (1, 0), (2, 0), (2, 1), (3, 0) and so on.
+    alone: Vec<f64>,
 }
 
 /// The pieces of one evaluation of the likelihood.
@@ -106,16 +123,43 @@ pub(crate) struct Solved {
 }
 
 impl Data {
+    /// Rows of equal length, with as many blocks and scores.
+    pub(crate) fn new(rows: Vec<Vec<f64>>, blocks: Vec<u32>, standard: DVector<f64>) -> Data {
+        let mut pairs = Vec::new();
+        for (i, a) in rows.iter().enumerate() {
+            for b in &rows[..i] {
+                pairs.extend(a.iter().zip(b).map(|(a, b)| alone(*a, *b)));
+            }
+        }
+        Data { rows, blocks, standard, alone: pairs }
+    }
+
+    /// The correlations of features alone in a pair of rows, `i` above `j`.
+    fn alone(&self, i: usize, j: usize) -> &[f64] {
+        let features = self.rows[0].len();
+        let pair = i * (i - 1) / 2 + j;
+        &self.alone[pair * features..(pair + 1) * features]
+    }
+
     pub(crate) fn solve(&self, hyper: &Hyper) -> Option<Solved> {
         let (correlation, slope) = correlations(&self.rows, &inverse_squares(&hyper.log_scales));
         let (signal, noise, block) =
             (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
+        let alone: Vec<f64> = hyper.log_alone.iter().map(|log| log.exp()).collect();
         let n = self.rows.len();
-        let covariance = DMatrix::from_fn(n, n, |i, j| {
-            let own = if i == j { noise + JITTER * signal } else { 0.0 };
-            let shared = if self.blocks[i] == self.blocks[j] { block } else { 0.0 };
-            signal * correlation[(i, j)] + shared + own
-        });
+        let mut covariance = DMatrix::from_diagonal_element(
+            n,
+            n,
+            signal * (1.0 + JITTER) + alone.iter().sum::<f64>() + noise + block,
+        );
+        for i in 0..n {
+            for j in 0..i {
+                let shared = if self.blocks[i] == self.blocks[j] { block } else { 0.0 };
+                let apart: f64 = self.alone(i, j).iter().zip(&alone).map(|(c, w)| c * w).sum();
+                covariance[(i, j)] = signal * correlation[(i, j)] + apart + shared;
+                covariance[(j, i)] = covariance[(i, j)];
+            }
+        }
         let cholesky = Cholesky::new(covariance)?;
         let ones = cholesky.solve(&DVector::repeat(n, 1.0));
         let ones_total = ones.sum();
@@ -138,15 +182,21 @@ impl Data {
         let inverse = solved.cholesky.inverse();
         let half =
             DMatrix::from_fn(n, n, |i, j| solved.weights[i] * solved.weights[j] - inverse[(i, j)]);
-        let scales = hyper.log_scales.len();
+        let features = hyper.log_scales.len();
+        // Where the variances follow the length scales and the weights.
+        let at = 2 * features;
         let (signal, noise, block) =
             (hyper.log_signal.exp(), hyper.log_noise.exp(), hyper.log_block.exp());
         let inverse_squares = inverse_squares(&hyper.log_scales);
         let mut gradient = vec![0.0; flat.len()];
+        let alone = features..at;
         for i in 0..n {
-            gradient[scales] += 0.5 * half[(i, i)] * signal * (1.0 + JITTER);
-            gradient[scales + 1] += 0.5 * half[(i, i)] * noise;
-            gradient[scales + 2] += 0.5 * half[(i, i)] * block;
+            for slope in &mut gradient[alone.clone()] {
+                *slope += 0.5 * half[(i, i)];
+            }
+            gradient[at] += 0.5 * half[(i, i)] * signal * (1.0 + JITTER);
+            gradient[at + 1] += 0.5 * half[(i, i)] * noise;
+            gradient[at + 2] += 0.5 * half[(i, i)] * block;
             for j in 0..i {
                 // Both halves of a symmetric matrix.
                 let weight = half[(i, j)];
@@ -155,14 +205,20 @@ impl Data {
                     let apart = self.rows[i][feature] - self.rows[j][feature];
                     gradient[feature] += by_distance * apart * apart * inverse;
                 }
-                gradient[scales] += weight * signal * solved.correlation[(i, j)];
+                for (slope, alike) in gradient[alone.clone()].iter_mut().zip(self.alone(i, j)) {
+                    *slope += weight * alike;
+                }
+                gradient[at] += weight * signal * solved.correlation[(i, j)];
                 if self.blocks[i] == self.blocks[j] {
-                    gradient[scales + 2] += weight * block;
+                    gradient[at + 2] += weight * block;
                 }
             }
         }
+        for index in alone {
+            gradient[index] *= flat[index].exp();
+        }
         for (index, log) in flat.iter().enumerate() {
-            let (mean, deviation) = prior.of(index, scales);
+            let (mean, deviation) = prior.of(index);
             let apart = (log - mean) / deviation;
             value -= 0.5 * apart * apart;
             gradient[index] -= apart / deviation;
@@ -184,13 +240,10 @@ mod tests {
         let rows: Vec<Vec<f64>> =
             (0..14).map(|_| (0..3).map(|_| rng.random::<f64>()).collect()).collect();
         let scores = rows.iter().map(|row| row[0] * 3.0 - row[1] + rng.random::<f64>()).collect();
-        let data = Data {
-            rows,
-            blocks: (0..14).map(|i| i / 6).collect(),
-            standard: DVector::from_vec(scores),
-        };
+        let blocks = (0..14).map(|i| i / 6).collect();
+        let data = Data::new(rows, blocks, DVector::from_vec(scores));
         let prior = Prior::new(3, Some(0.1));
-        let at = vec![0.2, -0.4, 0.9, 0.3, -1.5, -2.0];
+        let at = vec![0.2, -0.4, 0.9, -1.2, 0.1, -3.0, 0.3, -1.5, -2.0];
         let (_, gradient) = data.posterior(&at, &prior).unwrap();
         for index in 0..at.len() {
             let moved = |by: f64| {

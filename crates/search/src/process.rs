@@ -1,7 +1,7 @@
 //! A Gaussian process over configurations that knows noise and drift.
 //!
-//! A score is a constant, plus a smooth function of the features (Matérn 5/2 with a
-//! length scale for each feature), plus an offset shared by all measurements of a block
+//! A score is a constant, plus a smooth function of each feature alone, plus one of all of
+//! them together (Matérn 5/2, there with a length scale for each), plus an offset shared by all measurements of a block
 //! (drift), plus noise of its own. Replicates are measurements of their own, so a
 //! configuration measured n times is known with the noise variance over n. The constant
 //! is estimated by generalised least squares; length scales and variances are those of
@@ -11,7 +11,7 @@
 use nalgebra::{Cholesky, DVector, Dyn};
 use rand::RngExt;
 
-use crate::kernel::{LIMIT, inverse_squares, matern, squared_distance};
+use crate::kernel::{Kernel, LIMIT};
 use crate::likelihood::{Data, Hyper, Prior};
 use crate::optimise::climb;
 
@@ -65,7 +65,7 @@ pub struct LeaveOneOut {
 pub struct Process {
     rows: Vec<Vec<f64>>,
     hyper: Hyper,
-    inverse_squares: Vec<f64>,
+    kernel: Kernel,
     cholesky: Cholesky<f64, Dyn>,
     /// K⁻¹ (y − constant).
     weights: DVector<f64>,
@@ -97,28 +97,29 @@ impl Process {
         if observations.len() < 3 || !whole || !(spread > 0.0 && spread.is_finite()) {
             return None;
         }
-        let data = Data {
-            rows: observations.iter().map(|o| o.features.clone()).collect(),
-            blocks: observations.iter().map(|o| o.block).collect(),
-            standard: DVector::from_iterator(
+        let data = Data::new(
+            observations.iter().map(|o| o.features.clone()).collect(),
+            observations.iter().map(|o| o.block).collect(),
+            DVector::from_iterator(
                 scores.len(),
                 scores.iter().map(|score| (score - shift) / spread),
             ),
-        };
+        );
         let prior = Prior::new(features, noise.map(|sigma| (sigma / spread).powi(2)));
-        let mut starts = vec![prior.start(features)];
-        starts.extend(earlier.filter(|h| h.log_scales.len() == features).map(Hyper::flat));
+        let mut starts = vec![prior.start()];
+        let same = |h: &&Hyper| [h.log_scales.len(), h.log_alone.len()] == [features; 2];
+        starts.extend(earlier.filter(same).map(Hyper::flat));
         // One that takes many features as unimportant and few as important.
         starts.push(
             prior
-                .start(features)
+                .start()
                 .iter()
                 .enumerate()
                 .map(|(index, mean)| {
                     let about = match index {
-                        _ if index < features => 1.5,
+                        _ if index < 2 * features => 1.5,
                         // Drift may be anything beside the noise.
-                        _ if index == features + 2 => 2.0,
+                        _ if index == 2 * features + 2 => 2.0,
                         _ => 0.3,
                     };
                     mean + about * (2.0 * rng.random::<f64>() - 1.0)
@@ -132,7 +133,7 @@ impl Process {
         let hyper = Hyper::from_flat(&flat);
         let solved = data.solve(&hyper)?;
         Some(Process {
-            inverse_squares: inverse_squares(&hyper.log_scales),
+            kernel: Kernel::of(&hyper),
             rows: data.rows,
             standard: data.standard,
             hyper,
@@ -154,15 +155,13 @@ impl Process {
     /// By how much `a` is expected to score above `b`. What is not known of both alike
     /// is no doubt about the difference.
     pub fn difference(&self, a: &[f64], b: &[f64]) -> Prediction {
-        let signal = self.hyper.log_signal.exp();
-        let of =
-            |row: &[f64], at: &[f64]| matern(squared_distance(row, at, &self.inverse_squares)).0;
+        let of = |row: &[f64], at: &[f64]| self.kernel.covariance(row, at);
         let covariance = DVector::from_iterator(
             self.rows.len(),
-            self.rows.iter().map(|row| signal * (of(row, a) - of(row, b))),
+            self.rows.iter().map(|row| of(row, a) - of(row, b)),
         );
         let shared = self.ones.dot(&covariance);
-        let variance = 2.0 * signal * (1.0 - of(a, b))
+        let variance = 2.0 * (self.kernel.variance() - of(a, b))
             - covariance.dot(&self.cholesky.solve(&covariance))
             + shared * shared / self.ones_total;
         Prediction {
@@ -173,18 +172,15 @@ impl Process {
 
     /// What it knows of a configuration.
     pub fn look(&self, features: &[f64]) -> Look {
-        let signal = self.hyper.log_signal.exp();
         let covariance = DVector::from_iterator(
             self.rows.len(),
-            self.rows.iter().map(|row| {
-                signal * matern(squared_distance(row, features, &self.inverse_squares)).0
-            }),
+            self.rows.iter().map(|row| self.kernel.covariance(row, features)),
         );
         let solved = self.cholesky.solve(&covariance);
         let mean = self.constant + covariance.dot(&self.weights);
         let unexplained = 1.0 - self.ones.dot(&covariance);
-        let variance =
-            signal - covariance.dot(&solved) + unexplained * unexplained / self.ones_total;
+        let variance = self.kernel.variance() - covariance.dot(&solved)
+            + unexplained * unexplained / self.ones_total;
         Look {
             prediction: Prediction {
                 mean: self.shift + self.spread * mean,
@@ -200,9 +196,8 @@ impl Process {
     /// By how much the expected score of `of` moves for one standard deviation of what one
     /// measurement of `by` may show.
     pub fn moved(&self, of: &Look, by: &Look) -> f64 {
-        let signal = self.hyper.log_signal.exp();
-        let apart = squared_distance(&of.features, &by.features, &self.inverse_squares);
-        let shared = signal * matern(apart).0 - of.covariance.dot(&by.solved)
+        let shared = self.kernel.covariance(&of.features, &by.features)
+            - of.covariance.dot(&by.solved)
             + of.unexplained * by.unexplained / self.ones_total;
         let seen = by.prediction.deviation.powi(2) + self.noise().powi(2);
         shared * self.spread * self.spread / seen.sqrt()
@@ -210,7 +205,7 @@ impl Process {
 
     /// Correlation of the scores of two configurations, 0 to 1.
     pub fn correlation(&self, a: &[f64], b: &[f64]) -> f64 {
-        matern(squared_distance(a, b, &self.inverse_squares)).0
+        self.kernel.covariance(a, b) / self.kernel.variance()
     }
 
     /// Standard deviation of one measurement, as fitted.
@@ -296,8 +291,8 @@ mod tests {
         let shared = fitted.moved(&look_a, &look_b) * seen;
         let squares = fitted.predict(&a).deviation.powi(2) + fitted.predict(&b).deviation.powi(2);
         assert!((squares - 2.0 * shared - apart.deviation.powi(2)).abs() < 1e-9);
-        let scales = &fitted.hyper().log_scales;
-        assert!(scales[0] < scales[1] && scales[0] < scales[2], "{scales:?}");
+        let alone = &fitted.hyper().log_alone;
+        assert!(alone[0] > alone[1] && alone[0] > alone[2], "{alone:?}");
         assert!(fitted.leave_one_out().error_ratio < 0.4);
     }
 

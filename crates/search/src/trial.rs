@@ -27,6 +27,14 @@ impl Trial {
             Outcome::Crashed => None,
         }
     }
+
+    /// Probability that it runs and keeps the constraints.
+    pub fn feasible(&self) -> f64 {
+        match self.outcome {
+            Outcome::Measured { feasible, .. } => feasible,
+            Outcome::Crashed => 0.0,
+        }
+    }
 }
 
 /// Why a configuration is measured.

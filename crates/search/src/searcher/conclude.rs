@@ -20,9 +20,11 @@ const DETECTED: f64 = 2.3;
 /// Standard deviations of its doubt by which the model must hold a configuration for worse
 /// to say so: 95 % of a normal distribution.
 const PROVEN: f64 = 1.96;
+/// The same for a gain that the blocks alone do not prove: 99.5 %.
+const SURE: f64 = 2.8;
 /// Of the gain that is expected, what unproven lines that go back may be worth together:
 /// by the model, or as measured where they were taken back together.
-const SPARED: f64 = 0.1;
+const SPARED: f64 = 0.07;
 
 /// What became of a line of the winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,10 +63,23 @@ pub struct Line {
     /// How many others went back with it in the same measurements.
     pub together: usize,
     /// The change by going back to the baseline's value, where that is no default: what
-    /// it costs.
+    /// it costs. Not measured where the winner has that value too.
     pub harm: Effect,
     /// What became of it.
     pub standing: Standing,
+}
+
+impl Line {
+    /// What the baseline's value costs against the default: the change by going back to
+    /// it, or, where the winner still had it, the change by leaving it turned round.
+    pub fn cost_of_baseline(&self) -> Effect {
+        match &self.without {
+            Effect::Measured(_) if self.value == self.was && self.together == 0 => {
+                self.without.inverted()
+            }
+            _ => self.harm.clone(),
+        }
+    }
 }
 
 /// What may be said at the end.
@@ -76,7 +91,8 @@ pub struct Conclusion {
     pub winner: Configuration,
     /// The winner against the baseline, in measurements that played no part in choosing it.
     pub gain: Effect,
-    /// Whether there is a gain: the interval lies above zero.
+    /// Whether there is a gain: the interval lies above zero or, where the blocks speak for
+    /// one, the model of all measurements is sure of it.
     pub is_gain: bool,
     /// The lines of the winner.
     pub lines: Vec<Line>,
@@ -190,9 +206,13 @@ impl Searcher {
         let ablation = self.ablation_scores();
         let noise = self.noise();
         let gain = ablation.effect(1, 0, noise);
-        let is_gain = gain.is_gain() && self.arms.len() >= FIXED_ARMS;
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
         let model = self.model();
+        // The model knows more than the blocks, and has chosen the winner: it must be surer.
+        let by_model = model.as_ref().map(|model| self.ahead(model, &winner, &self.baseline).0);
+        let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
+        let is_gain = self.arms.len() >= FIXED_ARMS
+            && (gain.is_gain() || rather && by_model.is_some_and(|doubts| doubts > SURE));
         // What may go back together without a loss that could be seen.
         let expected = model.as_ref().map_or(0.0, |model| {
             let (_, expected) = self.ahead(model, &winner, &self.baseline);

@@ -206,11 +206,8 @@ impl Searcher {
         let mut known = Vec::new();
         for trial in &self.trials {
             let features = self.space.features(&trial.configuration);
-            let (score, feasible) = match trial.outcome {
-                Outcome::Measured { score, feasible } => (score, feasible),
-                Outcome::Crashed => (penalty, 0.0),
-            };
-            known.push((features.clone(), feasible));
+            known.push((features.clone(), trial.feasible()));
+            let score = trial.score().unwrap_or(penalty);
             observations.push(Observation { features, block: trial.block, score });
         }
         // How bad the bad ones are is no matter: left as they are, a few collapses would be
