@@ -93,8 +93,8 @@ pub struct TuneArgs {
     /// Load before each window. The default is a quarter of it, 1 to 10 s.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub warmup: Option<Duration>,
-    /// Length of each window of the confirmation. The default is twice that of a measurement; two
-    /// checkpoints should fit in it when WAL sizes are searched.
+    /// Length of each window of the confirmation. The default is twice that of a measurement. At a
+    /// third and at two thirds of it a checkpoint is requested, unless the server completed one since.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub confirm_duration: Option<Duration>,
     /// Change that is worth anything at all, in percent.

@@ -112,6 +112,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
                 WarmUp::Auto => None,
                 WarmUp::Fixed(time) => Some(time),
             },
+            checkpoints: 0,
         },
         load_jobs: args.load_jobs,
         storage_dir: args.storage_dir,

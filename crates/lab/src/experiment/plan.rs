@@ -235,6 +235,7 @@ impl PlanFile {
                 WarmUp::Auto => None,
                 WarmUp::Fixed(length) => Some(length.0),
             },
+            checkpoints: 0,
         };
         self.load.options().apply(&mut load);
         Ok(BenchPlan {

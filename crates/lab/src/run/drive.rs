@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use walwright_driver::{
     Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
@@ -43,8 +44,12 @@ pub(super) struct Driven {
     pub window: Option<Window>,
 }
 
-/// Drives the load to the end of its window.
-pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, RunError> {
+/// Drives the load to the end of its window, and tells `window` when that begins.
+pub(super) async fn drive(
+    context: &Context,
+    plan: LoadPlan,
+    window: Arc<Notify>,
+) -> Result<Driven, RunError> {
     let facts = load_facts(context, &plan);
     context.notes.recorder.write(move |writer| writer.load(&facts));
     if plan.mode == Mode::Lean {
@@ -64,6 +69,7 @@ pub(super) async fn drive(context: &Context, plan: LoadPlan) -> Result<Driven, R
         settling,
         starts: Vec::new(),
         measuring: false,
+        begins: window,
         began: Arc::clone(&context.began),
         failing: 0,
     };
@@ -154,6 +160,8 @@ struct Stage {
     /// Start of every interval so far, and the end of the last.
     starts: Vec<Timestamp>,
     measuring: bool,
+    /// Told when measuring begins.
+    begins: Arc<Notify>,
     began: Arc<AtomicBool>,
     /// Seconds in a row in which transactions did nothing but fail.
     failing: usize,
@@ -260,6 +268,7 @@ impl Stage {
             // keeps this one.
             self.notes.phase_at(PhaseName::Measure, self.starts[from]);
             self.measuring = true;
+            self.begins.notify_one();
         }
         self.notes.observer.notice(Progress::Interval {
             interval: &interval,

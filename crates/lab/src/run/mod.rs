@@ -1,5 +1,6 @@
 //! A run: prepare, load, probe, connect, warm up, measure, collect.
 
+mod checkpoints;
 mod checks;
 pub(crate) mod doubts;
 mod drive;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use walwright_diagnose::Summary;
 use walwright_driver::LoadPlan;
 use walwright_record::{
@@ -37,6 +39,7 @@ pub(crate) use target::with_connections;
 use crate::notes::Notes;
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
+use checkpoints::Checkpoints;
 use target::Target;
 
 /// What is left of a run besides its record.
@@ -184,7 +187,10 @@ impl Context {
         let ready = self.unless_stopped(self.make_ready(target)).await?;
         let observation = observe::Observation::begin(self, target, &ready.seen).await?;
         let side = side::Side::begin(self, target);
-        let driven = drive::drive(self, ready.load).await;
+        let measuring = Arc::new(Notify::new());
+        let checkpoints = Checkpoints::begin(self, target, Arc::clone(&measuring));
+        let driven = drive::drive(self, ready.load, measuring).await;
+        checkpoints.end().await;
         side.end(self, driven.as_ref().ok().and_then(|driven| driven.window)).await;
         if driven.is_ok() || self.began.load(Ordering::Acquire) {
             self.notes.phase(PhaseName::Collect);

@@ -118,6 +118,9 @@ pub struct LoadChoice {
     pub duration: Duration,
     /// Fixed warm-up; found on the series where not given.
     pub warm_up: Option<Duration>,
+    /// Checkpoints that the measured window is to hold: those that the server does not
+    /// complete by itself are requested.
+    pub checkpoints: u32,
 }
 
 /// What is sampled.

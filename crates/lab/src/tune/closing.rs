@@ -10,6 +10,9 @@ use crate::experiment::{Bench, Configuration, Measured};
 
 /// The promoted configuration, in the tune's directory.
 const CONFIGURATION: &str = "config.env";
+/// Checkpoints that each window of the confirmation holds: what a configuration moves past
+/// one of them comes back in the next.
+pub(super) const CHECKPOINTS: u32 = 2;
 
 impl Conductor {
     /// Measures what lies outside the configuration, with the configuration found.
@@ -54,7 +57,8 @@ impl Conductor {
     /// The winner against the baseline on fresh data with another seed.
     pub(super) async fn confirm(&mut self) -> Result<(), TuneError> {
         let pairs = self.state.plan.confirming_pairs();
-        let plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
+        let mut plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
+        plan.load.checkpoints = CHECKPOINTS;
         let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
         let bench = bench.on(self.guest.clone());
         self.stage(&format!("confirmation {}", words::again_on(&self.state)));

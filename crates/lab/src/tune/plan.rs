@@ -141,6 +141,7 @@ impl TunePlan {
                 seed: None,
                 duration: window.0,
                 warm_up: Some(self.warm_up.0),
+                checkpoints: 0,
             },
             base: Configuration {
                 // Somebody's server has them already.

@@ -96,7 +96,7 @@ fn profile(
         entry.comments.extend(whole_checkpoints(state, line));
         entry.proof = Some(Proof {
             experiment: format!("tune {}", state.id),
-            effect: effect(&words::inverse(proof(line, end)), objective),
+            effect: effect(&proof(line, end).inverted(), objective),
             machine: Some(state.machine.clone()),
             date: Some(date.clone()),
         });
@@ -139,10 +139,10 @@ fn profile(
 
 /// What proves the promoted value of a line: what its absence costs, or what the
 /// baseline's value costs.
-fn proof<'a>(line: &'a Line, end: &Conclusion) -> &'a Effect {
+fn proof(line: &Line, end: &Conclusion) -> Effect {
     match end.configuration[&line.name] == line.home {
-        true => &line.harm,
-        false => &line.without,
+        true => line.cost_of_baseline(),
+        false => line.without.clone(),
     }
 }
 
@@ -161,7 +161,7 @@ fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
 fn reason(line: &Line) -> String {
     let Line { home, was, .. } = line;
     let usual = Layer::of(&line.name).home();
-    match (line.standing, &line.harm) {
+    match (line.standing, &line.cost_of_baseline()) {
         (Standing::Proven, _) => format!("worse with {usual}, {home}"),
         (Standing::Carrying, _) => format!(
             "instead of {usual}, {home}: its own interval contains zero, but the gain needs it or its like"

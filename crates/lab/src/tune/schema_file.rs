@@ -45,7 +45,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Option<String> {
 pub(super) fn told(state: &TuneState, change: &SchemaChange, objective: &Objective) -> String {
     let (name, value) = (&change.name, &change.value);
     let Some(line) = line(state, name) else { return format!("{name}: {value}") };
-    let effect = words::of_figure(&words::inverse(&line.without), objective);
+    let effect = words::of_figure(&line.without.inverted(), objective);
     let proof = match (&effect, line.together) {
         (Effect::NotMeasured, _) => "part of the whole, its own effect was not measured".to_owned(),
         (effect, 0) => format!("{} {}", objective.name(), words::effect(effect)),

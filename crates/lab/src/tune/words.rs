@@ -6,6 +6,7 @@ use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
 use walwright_stats::Estimate;
 
+use super::confirm::Confirmation;
 use super::{CrashAudit, Objective, TuneState, levers};
 
 /// Gains above this are worth a search wherever one asks: what excludes them says that
@@ -31,20 +32,10 @@ pub fn effect(effect: &Effect) -> String {
     }
 }
 
-/// The effect of having something, of that of not having it.
-pub(super) fn inverse(without: &Effect) -> Effect {
-    match without {
-        Effect::Measured(estimate) => {
-            Effect::Measured(estimate.clone().map(|change| 1.0 / (1.0 + change) - 1.0))
-        }
-        other => other.clone(),
-    }
-}
-
 /// An effect on the score as a change of the figure itself: where less is better, a
 /// gain is a decrease.
 pub fn of_figure(effect: &Effect, objective: &Objective) -> Effect {
-    if objective.is_more_better() { effect.clone() } else { inverse(effect) }
+    if objective.is_more_better() { effect.clone() } else { effect.inverted() }
 }
 
 /// The whole in a few sentences.
@@ -79,14 +70,26 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs {on} with other seeds.{outside}",
-            end.blocks
+            "{name} changes by {gain} over {} blocks{}, and by {replay} over {pairs} pairs {on} with other seeds{}.{outside}",
+            end.blocks,
+            if end.gain.is_gain() {
+                ""
+            } else {
+                " (no gain by these alone, but by all measurements together)"
+            },
+            whole_checkpoints(confirmed)
         ),
         (pairs, false) => format!(
             "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
             end.blocks
         ),
     }
+}
+
+/// How many checkpoints every window of the winner held, as the end of a sentence.
+fn whole_checkpoints(confirmed: &Confirmation) -> String {
+    let least = confirmed.least_checkpoints().filter(|least| *least >= 1.0);
+    least.map_or(String::new(), |least| format!(", {least:.0} checkpoints or more in each window"))
 }
 
 /// What was measured outside the configuration, as a sentence after others.
@@ -200,7 +203,7 @@ mod tests {
             walwright_stats::Confidence::P95,
             walwright_stats::Method::PairedLogRatio,
         );
-        let having = inverse(&Effect::Measured(half));
+        let having = Effect::Measured(half).inverted();
         let estimate = having.estimate().unwrap();
         assert!((estimate.center - 1.0).abs() < 1e-12 && having.is_gain());
         assert_eq!(effect(&having), "+100.0 % [+66.7 %, +150.0 %]");

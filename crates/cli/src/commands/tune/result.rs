@@ -122,7 +122,7 @@ fn warnings(state: &TuneState) -> Vec<String> {
     }
     if state.confirmation.pairs() > 0 && checkpoints.is_none_or(|least| least < 2.0) {
         warnings.push(format!(
-            "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: confirm with a longer --confirm-duration",
+            "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: those requested did not complete in them (see the run's events); a longer --confirm-duration may tell",
             checkpoints.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"))
         ));
     }
@@ -159,7 +159,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
                 "default": line.home,
                 "without": effect_json(&line.without, objective),
                 "together_with": line.together,
-                "harm": effect_json(&line.harm, objective),
+                "harm": effect_json(&line.cost_of_baseline(), objective),
                 "standing": line.standing,
             })
         })

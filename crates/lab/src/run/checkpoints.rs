@@ -1,0 +1,130 @@
+//! Checkpoints that a measured window is to hold, so that no configuration looks good by
+//! moving their cost past the end of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use super::Context;
+use super::target::Target;
+use crate::Stop;
+use crate::notes::Notes;
+
+/// Where the last checkpoint began: another one for each that completes (pg_controldata's
+/// "Latest checkpoint location").
+const LATEST: &str = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()";
+
+/// Checkpoints being seen to.
+pub(super) struct Checkpoints {
+    over: Stop,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    /// Sees to those that the load of this run is to hold, once its window has begun: in as
+    /// many equal parts of it, and one more, each part but the last ends with a checkpoint
+    /// that is requested unless the server completed one in it.
+    pub fn begin(context: &Context, target: &Target, measuring: Arc<Notify>) -> Checkpoints {
+        let over = Stop::new();
+        let wanted = context.plan.load.checkpoints;
+        if wanted == 0 {
+            return Checkpoints { over, task: None };
+        }
+        let params = target.params.clone().with_application_name("walwright checkpoints");
+        let part = context.plan.load.duration / (wanted + 1);
+        let (until, notes) = (over.clone(), context.notes.clone());
+        let task = tokio::spawn(async move {
+            let seen_to = async {
+                let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
+                measuring.notified().await;
+                see_to(&client, wanted, part, &notes).await.map_err(|e| e.to_string())
+            };
+            tokio::select! {
+                () = until.requested() => {}
+                done = seen_to => {
+                    if let Err(error) = done {
+                        notes.event("checkpoint", format!("none was requested: {error}"));
+                    }
+                }
+            }
+        });
+        Checkpoints { over, task: Some(task) }
+    }
+
+    /// Ends with the load.
+    pub async fn end(self) {
+        self.over.request();
+        if let Some(task) = self.task {
+            // Nothing is lost with it: the record counts what completed.
+            let _ = task.await;
+        }
+    }
+}
+
+async fn see_to(
+    client: &Client,
+    wanted: u32,
+    part: Duration,
+    notes: &Notes,
+) -> Result<(), tokio_postgres::Error> {
+    let begun = Instant::now();
+    let mut last = latest(client).await?;
+    for number in 1..=wanted {
+        tokio::time::sleep_until(begun + part * number).await;
+        if one_more(client, &mut last).await? {
+            let text = format!("requested: the server completed none in {part:.1?} of the window");
+            notes.event("checkpoint", text);
+        }
+    }
+    Ok(())
+}
+
+/// Has a checkpoint completed after `last`, which becomes the latest. Whether one had to be
+/// requested.
+async fn one_more(client: &Client, last: &mut String) -> Result<bool, tokio_postgres::Error> {
+    let requested = latest(client).await? == *last;
+    if requested {
+        client.batch_execute("CHECKPOINT").await?;
+    }
+    *last = latest(client).await?;
+    Ok(requested)
+}
+
+async fn latest(client: &Client) -> Result<String, tokio_postgres::Error> {
+    client.query_one(LATEST, &[]).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places};
+
+    #[test]
+    fn one_is_requested_where_the_server_completed_none() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let places = Places::open(Some(place.path().join("cache"))).unwrap();
+        for major in [Major::V14, Major::V18] {
+            let install = Installs::open(None).unwrap().ensure(major, &mut |_| {}).unwrap();
+            let server = Cluster::create(ClusterSpec::new(&places, install)).unwrap();
+            let server = server.start().unwrap();
+            tokio::runtime::Runtime::new().unwrap().block_on(async {
+                let params = server.connect_params("postgres");
+                let client = walwright_server::connect(&params).await.unwrap();
+                let mut last = latest(&client).await.unwrap();
+                let first = last.clone();
+                assert!(one_more(&client, &mut last).await.unwrap(), "none completed");
+                assert_ne!(last, first);
+                client.batch_execute("CHECKPOINT").await.unwrap();
+                assert!(!one_more(&client, &mut last).await.unwrap(), "one completed");
+                assert!(one_more(&client, &mut last).await.unwrap(), "none since");
+            });
+            server.stop().unwrap();
+        }
+    }
+}
