@@ -25,6 +25,7 @@ mod stop;
 mod storage;
 mod sweep;
 pub mod tune;
+mod whole_file;
 
 pub use attach::{
     CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,
@@ -42,6 +43,7 @@ pub use storage::{
     StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
 };
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
+pub use whole_file::write_whole;
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};

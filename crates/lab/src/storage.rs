@@ -7,7 +7,7 @@ use thiserror::Error;
 use walwright_probe::{ProbeError, StoragePlan, StorageStep};
 use walwright_record::{FileSystemId, StorageMeasurement};
 
-use crate::{Lab, Stop, journal};
+use crate::{Lab, Stop, journal, write_whole};
 
 /// Name of the directory inside the lab.
 const DIRECTORY: &str = "storage";
@@ -98,21 +98,15 @@ pub fn measure_storage(
     Ok(measured)
 }
 
-/// Writes a measurement whole or not at all.
+/// Keeps a measurement.
 fn keep(lab: &Lab, measured: &StorageMeasurement) -> Result<(), StorageError> {
     let directory = lab.directory().join(DIRECTORY);
     let path = directory.join(format!("{}.json", measured.id));
     let cannot = |source| StorageError::Keep { path: path.clone(), source };
     let text = serde_json::to_vec(measured).map_err(|e| cannot(e.into()))?;
-    let partial = directory.join(format!("{}.partial", measured.id));
-    let write = || {
-        std::fs::create_dir_all(&directory)?;
-        std::fs::write(&partial, &text)?;
-        std::fs::File::open(&partial)?.sync_all()?;
-        std::fs::rename(&partial, &path)?;
-        std::fs::File::open(&directory)?.sync_all()
-    };
-    write().inspect_err(|_| drop(std::fs::remove_file(&partial))).map_err(cannot)
+    std::fs::create_dir_all(&directory)
+        .and_then(|()| write_whole(&path, &text))
+        .map_err(cannot)
 }
 
 /// All kept measurements, oldest first. A file that cannot be read is passed over.

@@ -23,6 +23,7 @@ use walwright_record::{RunId, Timestamp, Warning};
 
 use super::{ExperimentError, OnServer};
 use crate::Lab;
+use crate::whole_file::{flush_directory, write_whole};
 
 /// The layout; another one is refused.
 const FORMAT: u32 = 1;
@@ -144,11 +145,11 @@ impl Folder {
         let all = lab.directory().join(DIRECTORY);
         let growing = all.join(format!(".{}", header.id));
         fs::create_dir_all(&growing).map_err(ExperimentError::file("create", &growing))?;
-        write_whole(&growing.join(PLAN), plan.as_bytes())?;
+        write(&growing.join(PLAN), plan.as_bytes())?;
         write_header(&growing, header)?;
         let path = all.join(&header.id);
         fs::rename(&growing, &path).map_err(ExperimentError::file("create", &path))?;
-        sync_directory(&all)?;
+        flush_directory(&all).map_err(ExperimentError::file("flush", &all))?;
         Folder::lock(path, &header.id)
     }
 
@@ -215,7 +216,7 @@ impl Folder {
         let text = serde_json::to_vec_pretty(outcome).map_err(|error| {
             ExperimentError::Damaged { path: path.clone(), what: error.to_string() }
         })?;
-        write_whole(&path, &text)
+        write(&path, &text)
     }
 }
 
@@ -315,26 +316,11 @@ fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError
         path: path.clone(),
         what: error.to_string(),
     })?;
-    write_whole(&path, &text)
+    write(&path, &text)
 }
 
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
-    let growing = path.with_extension("partial");
-    let written = || {
-        let mut file = File::create(&growing)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(&growing, path)
-    };
-    written().map_err(ExperimentError::file("write", path))?;
-    sync_directory(path.parent().unwrap_or(Path::new(".")))
-}
-
-fn sync_directory(path: &Path) -> Result<(), ExperimentError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(ExperimentError::file("flush", path))
+fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
+    write_whole(path, text).map_err(ExperimentError::file("write", path))
 }
 
 #[cfg(test)]

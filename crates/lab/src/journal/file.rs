@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::{Contents, Entry};
+use crate::whole_file::flush_directory;
 
 /// The file, locked against other writers until it is dropped.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Locked {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         if new {
             // The name of a new file is on disk once its directory is.
-            File::open(directory)?.sync_all()?;
+            flush_directory(directory)?;
         }
         file.lock()?;
         Ok(Locked(file))

@@ -32,6 +32,7 @@ use thiserror::Error;
 use walwright_record::Timestamp;
 
 use crate::Lab;
+use crate::whole_file::flush_directory;
 
 pub use change::{Change, ChangeSet, Intent, Outcome, ServerIdentity, State, Step};
 use owner::Owner;
@@ -152,7 +153,7 @@ impl Ledger {
             let file = File::options().create(true).read(true).append(true).open(&self.path)?;
             if new {
                 // Its name is as durable as what it will hold.
-                File::open(directory)?.sync_all()?;
+                flush_directory(directory)?;
             }
             file.lock()?;
             Ok(file)

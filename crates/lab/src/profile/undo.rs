@@ -17,6 +17,7 @@ use super::statements;
 use crate::ledger::{
     Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
 };
+use crate::whole_file::replace;
 
 const AUTO: &str = "postgresql.auto.conf";
 
@@ -314,7 +315,7 @@ fn edit_at_rest(intent: &Intent, undone: &mut Undone) -> Result<bool, String> {
         }
     }
     if text != original {
-        replace(&path, &text)
+        rewrite(&path, &text)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(true)
@@ -328,14 +329,11 @@ fn is_served(directory: &Path) -> bool {
 }
 
 /// Replaces a file whole, with its owner and mode.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn rewrite(path: &Path, text: &str) -> io::Result<()> {
     let meta = fs::metadata(path)?;
-    let new = path.with_extension("conf.walwright");
-    let mut file = fs::File::create(&new)?;
-    file.set_permissions(fs::Permissions::from_mode(meta.mode()))?;
-    std::os::unix::fs::chown(&new, Some(meta.uid()), Some(meta.gid()))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    replace(path, |file| {
+        file.set_permissions(fs::Permissions::from_mode(meta.mode()))?;
+        std::os::unix::fs::fchown(&*file, Some(meta.uid()), Some(meta.gid()))?;
+        file.write_all(text.as_bytes())
+    })
 }

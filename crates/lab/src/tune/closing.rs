@@ -128,12 +128,11 @@ impl Conductor {
     /// Writes configuration and account.
     pub(super) fn promote(&mut self) -> Result<(), TuneError> {
         if let Ok(text) = promote::text(&self.state, &self.objective) {
-            self.folder.replace("config.env.new", CONFIGURATION, text.as_bytes())?;
+            self.folder.write(CONFIGURATION, text.as_bytes())?;
             let path: PathBuf = self.folder.path().join(CONFIGURATION);
             if let Some(sql) = schema_file::text(&self.state, &self.objective) {
                 let beside = schema_file::path(Path::new(CONFIGURATION));
-                let name = beside.display().to_string();
-                self.folder.replace(&format!("{name}.new"), &name, sql.as_bytes())?;
+                self.folder.write(&beside.display().to_string(), sql.as_bytes())?;
                 let beside = schema_file::path(&path);
                 self.state.promoted_schema = Some(beside.display().to_string());
             }

@@ -10,16 +10,15 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::state::FORMAT;
 use super::{TuneError, TuneState};
 use crate::Lab;
+use crate::whole_file::write_whole;
 
 const DIRECTORY: &str = "tunes";
 const STATE: &str = "state.json";
-const NEW: &str = "state.json.new";
 const LOCK: &str = "lock";
 
 /// A tune's directory, held by this process.
@@ -77,21 +76,13 @@ impl Folder {
         let path = self.path.join(STATE);
         let text = serde_json::to_vec_pretty(state)
             .map_err(|error| TuneError::file("write", &path)(error.into()))?;
-        self.replace(NEW, STATE, &text)
+        self.write(STATE, &text)
     }
 
     /// Writes a file of the tune whole.
-    pub fn replace(&self, new: &str, name: &str, bytes: &[u8]) -> Result<(), TuneError> {
-        let (new, path) = (self.path.join(new), self.path.join(name));
-        let written = File::create(&new).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        });
-        written.map_err(TuneError::file("write", &new))?;
-        fs::rename(&new, &path).map_err(TuneError::file("create", &path))?;
-        File::open(&self.path)
-            .and_then(|directory| directory.sync_all())
-            .map_err(TuneError::file("flush", &self.path))
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TuneError> {
+        let path = self.path.join(name);
+        write_whole(&path, bytes).map_err(TuneError::file("write", &path))
     }
 }
 
@@ -184,7 +175,7 @@ mod tests {
         }
         fields.insert("format".to_owned(), 1.into());
         let keep = |value: &serde_json::Value| {
-            folder.replace(NEW, STATE, value.to_string().as_bytes()).unwrap();
+            folder.write(STATE, value.to_string().as_bytes()).unwrap();
         };
         keep(&earlier);
         assert_eq!(read(&lab, &state.id).unwrap(), TuneState { format: 1, ..state.clone() });

@@ -1,0 +1,88 @@
+//! Files that are on disk whole or not at all.
+//!
+//! What is written here takes the old file's place in one step. Files that only grow (the
+//! journal, the ledger, the runs of an experiment) are appended to where they are kept.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Writes a file whole. It is on disk when this returns; killed or failing before, what
+/// was there still is.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_whole`], where `write` makes the file what it is to be. Who may read it is
+/// decided by the umask until `write` says otherwise.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let directory = directory_of(path);
+    let mut new = tempfile::Builder::new()
+        .prefix(".walwright-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    write(new.as_file_mut())?;
+    new.as_file().sync_all()?;
+    new.persist(path).map_err(|failed| failed.error)?;
+    flush_directory(directory)
+}
+
+/// Flushes the names in a directory: that of a new or renamed file is as durable as what
+/// the file holds only then.
+pub(crate) fn flush_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_fails_half_way_leaves_the_old_content_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kept");
+        write_whole(&path, b"old, and longer than the new").unwrap();
+        let full = |file: &mut File| {
+            file.write_all(b"ne")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert_eq!(replace(&path, full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read(&path).unwrap(), b"old, and longer than the new");
+        fs::create_dir(dir.path().join("taken")).unwrap();
+        write_whole(&dir.path().join("taken"), b"x").unwrap_err();
+        write_whole(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let mut left = names(dir.path());
+        left.sort();
+        assert_eq!(left, ["kept", "taken"]);
+    }
+
+    #[test]
+    fn a_file_is_as_open_as_any_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let (whole, plain) = (dir.path().join("whole"), dir.path().join("plain"));
+        write_whole(&whole, b"").unwrap();
+        fs::write(&plain, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&whole), mode(&plain));
+        assert_eq!(directory_of(Path::new("config.env")), Path::new("."));
+    }
+}
