@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_driver::{Calibration, LoadError, LoadPlan, calibrate};
+
+use crate::write_whole;
 
 /// Name of the file inside the lab.
 const FILE: &str = "ceilings.json";
@@ -86,15 +88,11 @@ fn read(file: &Path) -> Kept {
     std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Writes whole or not at all; where it cannot, the next run measures again.
+/// Where it cannot be kept, the next run measures again.
 fn write(file: &Path, kept: &Kept) {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(format!(".{}", std::process::id()));
-    let partial = PathBuf::from(partial);
     let written = serde_json::to_vec_pretty(kept)
         .map_err(std::io::Error::other)
-        .and_then(|text| std::fs::write(&partial, text))
-        .and_then(|()| std::fs::rename(&partial, file));
+        .and_then(|text| write_whole(file, &text));
     if let Err(error) = written {
         tracing::debug!(%error, "the driver's ceiling could not be kept");
     }

@@ -3,17 +3,20 @@
 //! What is written here takes the old file's place in one step. Files that only grow (the
 //! journal, the ledger, the runs of an experiment) are appended to where they are kept.
 
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Writes a file whole. It is on disk when this returns; killed or failing before, what
-/// was there still is.
+/// was there still is. A pipe or a device is written as it comes.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return fs::write(path, bytes);
+    }
     replace(path, |file| file.write_all(bytes))
 }
 
@@ -35,9 +38,13 @@ pub(crate) fn replace(
 }
 
 /// Flushes the names in a directory: that of a new or renamed file is as durable as what
-/// the file holds only then.
+/// the file holds only then. Where the file system cannot do that (`EINVAL`), that is how
+/// it is, as it is for PostgreSQL's own `fsync_fname`.
 pub(crate) fn flush_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+    match File::open(directory)?.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        flushed => flushed,
+    }
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -46,8 +53,6 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn names(directory: &Path) -> Vec<String> {
@@ -84,5 +89,15 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&whole), mode(&plain));
         assert_eq!(directory_of(Path::new("config.env")), Path::new("."));
+    }
+
+    #[test]
+    fn a_device_stays_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        write_whole(&device, b"x").unwrap();
+        assert!(fs::symlink_metadata(&device).unwrap().is_symlink());
+        assert_eq!(names(dir.path()), ["null"]);
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 use walwright_diagnose::{findings, summary};
-use walwright_lab::Lab;
+use walwright_lab::{Lab, write_whole};
 use walwright_record::Record;
 
 use crate::args::ReportArgs;
@@ -50,21 +50,11 @@ pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
     write_file(path, &page)
 }
 
-/// Writes a file whole or not at all; a pipe or a device as it comes.
+/// Writes a file, and the directories it is in.
 pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory).with_context(cannot)?;
     }
-    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
-        return std::fs::write(path, text).with_context(cannot);
-    }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        // There may be nothing to remove.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(cannot)
+    write_whole(path, text.as_bytes()).with_context(cannot)
 }

@@ -7,7 +7,7 @@ use walwright_search::{Conclusion, Effect, Line, Standing};
 
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
-use crate::Lab;
+use crate::{Lab, write_whole};
 
 /// Writes the promoted configuration of a tune to `path`.
 ///
@@ -30,9 +30,7 @@ pub fn promoted_schema(state: &TuneState, path: &Path) -> Option<PathBuf> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), TuneError> {
-    let new = path.with_extension("new");
-    std::fs::write(&new, text).map_err(TuneError::file("write", &new))?;
-    std::fs::rename(&new, path).map_err(TuneError::file("create", path))
+    write_whole(path, text.as_bytes()).map_err(TuneError::file("write", path))
 }
 
 /// The file's text.

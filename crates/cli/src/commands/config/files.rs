@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use serde_json::json;
 use walwright_catalog::{Configuration, Devices, Profile, export as written};
 use walwright_lab::profile::{Imported, LeftOut};
 
 use super::{profile, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
+use crate::commands::report::write_file;
 use crate::commands::runtime::runtime;
 use crate::output::{Output, print};
 
@@ -33,7 +33,7 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let profile = imported.with_comments();
     let text = profile.to_config_env();
     if let Some(path) = &args.output {
-        write(path, &text)?;
+        write_file(path, &text)?;
     }
     if output.json {
         output.print_json(&json!({
@@ -83,7 +83,7 @@ pub fn export(args: &ConfigExportArgs, output: &Output) -> anyhow::Result<ExitCo
         eprintln!("the profile holds nothing that {} could take", args.format.name());
     }
     if let Some(path) = &args.output {
-        write(path, &made.text)?;
+        write_file(path, &made.text)?;
     }
     if output.json {
         output.print_json(&json!({
@@ -96,15 +96,4 @@ pub fn export(args: &ConfigExportArgs, output: &Output) -> anyhow::Result<ExitCo
         print(&made.text)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a file whole or not at all.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut name = path.file_name().context("the output has no file name")?.to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    std::fs::write(&new, text)
-        .and_then(|()| std::fs::File::open(&new)?.sync_all())
-        .and_then(|()| std::fs::rename(&new, path))
-        .with_context(|| format!("cannot write {}", path.display()))
 }
