@@ -5,12 +5,18 @@ use std::time::Duration;
 
 use thiserror::Error;
 use walwright_probe::{ProbeError, StoragePlan, StorageStep};
-use walwright_record::{FileSystemId, StorageMeasurement};
+use walwright_record::{FileSystemId, FindError, Kind, StorageMeasurement};
 
 use crate::{Lab, Stop, journal, write_whole};
 
 /// Name of the directory inside the lab.
 const DIRECTORY: &str = "storage";
+
+static MEASUREMENTS: Kind = Kind {
+    one: "storage measurement",
+    many: "storage measurements",
+    listed_by: "walwright storage list",
+};
 
 /// Why a measurement cannot be made or found.
 #[derive(Debug, Error)]
@@ -29,22 +35,9 @@ pub enum StorageError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// No such measurement.
-    #[error(
-        "there is no storage measurement '{name}'; `walwright storage list` lists them, `walwright storage` makes one"
-    )]
-    NoSuch {
-        /// What was asked for.
-        name: String,
-    },
-    /// Several fit.
-    #[error("'{name}' fits several measurements: {candidates}; give more of the name")]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// Those that fit.
-        candidates: String,
-    },
+    /// No measurement of that name, or several.
+    #[error(transparent)]
+    Find(#[from] FindError),
 }
 
 /// What to measure. See [`StoragePlan`].
@@ -104,9 +97,7 @@ fn keep(lab: &Lab, measured: &StorageMeasurement) -> Result<(), StorageError> {
     let path = directory.join(format!("{}.json", measured.id));
     let cannot = |source| StorageError::Keep { path: path.clone(), source };
     let text = serde_json::to_vec(measured).map_err(|e| cannot(e.into()))?;
-    std::fs::create_dir_all(&directory)
-        .and_then(|()| write_whole(&path, &text))
-        .map_err(cannot)
+    std::fs::create_dir_all(&directory).and_then(|()| write_whole(&path, &text)).map_err(cannot)
 }
 
 /// All kept measurements, oldest first. A file that cannot be read is passed over.
@@ -141,20 +132,7 @@ fn read(path: &Path) -> Option<StorageMeasurement> {
 /// # Errors
 /// When none or several fit.
 pub fn find_storage(lab: &Lab, name: &str) -> Result<StorageMeasurement, StorageError> {
-    let mut all = storage_measurements(lab)?;
-    let none = || StorageError::NoSuch { name: name.to_owned() };
-    if matches!(name, "latest" | "last") {
-        return all.pop().ok_or_else(none);
-    }
-    all.retain(|m| !name.is_empty() && (m.id.starts_with(name) || m.id.ends_with(name)));
-    match all.len() {
-        0 => Err(none()),
-        1 => Ok(all.remove(0)),
-        _ => Err(StorageError::Ambiguous {
-            name: name.to_owned(),
-            candidates: all.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", "),
-        }),
-    }
+    Ok(MEASUREMENTS.find(storage_measurements(lab)?, |one| vec![&one.id], name)?)
 }
 
 /// The newest measurement whose WAL patterns ran on this file system, as a record takes

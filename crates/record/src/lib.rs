@@ -11,6 +11,7 @@
 
 mod client;
 mod facts;
+mod find;
 mod histogram;
 mod interval;
 pub mod journal;
@@ -30,6 +31,7 @@ pub use facts::{
     CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, Probes, Schedule,
     ScriptFacts, Setting, StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
+pub use find::{FindError, Kind};
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
 pub use interval::{LatencySums, LoadInterval, ScriptInterval};
 pub use name::Name;

@@ -15,12 +15,14 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
-use crate::{Headline, Probes, Record, RunHeader, RunId, RunState, Timestamp};
+use crate::{FindError, Headline, Kind, Probes, Record, RunHeader, RunId, RunState, Timestamp};
 
 pub use writer::RunWriter;
 
 /// Name of the file inside the lab directory.
 const FILE: &str = "walwright.db";
+
+static RUNS: Kind = Kind { one: "run", many: "runs", listed_by: "walwright runs" };
 
 /// Why the store refuses.
 #[derive(Debug, Error)]
@@ -60,22 +62,9 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// No such run.
-    #[error("there is no run '{name}' in {path}; `walwright runs` lists them")]
-    NoSuchRun {
-        /// What was asked for.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// Several runs fit.
-    #[error("'{name}' fits several runs: {candidates}; give more of the name")]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// The runs that fit.
-        candidates: String,
-    },
+    /// No run of that name, or several.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// A run that is still being written cannot be deleted or added to.
     #[error("run {id} is still being written by process {pid}; stop it first")]
     InUse {
@@ -160,29 +149,12 @@ impl Store {
         load::headers(self)
     }
 
-    /// The run a person means by `name`: `latest` (or `last`), a whole name, or the
-    /// beginning or end of one, where only one fits.
+    /// The run a person means by `name`, as [`Kind::find`] has it.
     ///
     /// # Errors
     /// When none or several fit.
     pub fn find(&self, name: &str) -> Result<RunHeader, StoreError> {
-        let mut runs = self.runs()?;
-        let none = || StoreError::NoSuchRun { name: name.to_owned(), path: self.path.clone() };
-        if matches!(name, "latest" | "last") {
-            return runs.pop().ok_or_else(none);
-        }
-        if let Some(exact) = runs.iter().position(|r| r.id.0 == name) {
-            return Ok(runs.swap_remove(exact));
-        }
-        runs.retain(|r| !name.is_empty() && (r.id.0.starts_with(name) || r.id.0.ends_with(name)));
-        match runs.len() {
-            0 => Err(none()),
-            1 => Ok(runs.remove(0)),
-            _ => Err(StoreError::Ambiguous {
-                name: name.to_owned(),
-                candidates: runs.iter().map(|r| r.id.0.as_str()).collect::<Vec<_>>().join(", "),
-            }),
-        }
+        Ok(RUNS.find(self.runs()?, |run| vec![&run.id.0], name)?)
     }
 
     /// The whole record of a run.

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use walwright_record::{
-    Event, LatencyHistogram, LoadInterval, PartitionPlan, PhaseName, Row, RunHeader, RunId,
-    RunState, Sample, SchemaFacts, ScriptInterval, Source, SparseHistogram, Store, StoreError,
-    Timestamp, Warning, WarningCode,
+    Event, FindError, LatencyHistogram, LoadInterval, PartitionPlan, PhaseName, Row, RunHeader,
+    RunId, RunState, Sample, SchemaFacts, ScriptInterval, Source, SparseHistogram, Store,
+    StoreError, Timestamp, Warning, WarningCode,
 };
 
 const ORIGIN: Timestamp = Timestamp(1_790_000_000_000_000);
@@ -144,7 +144,7 @@ fn a_live_run_is_left_alone_and_not_deleted() {
     assert!(matches!(second_reader.delete(&found.id), Err(StoreError::InUse { .. })));
     writer.finish(RunState::Complete, ORIGIN, None).unwrap();
     second_reader.delete(&found.id).unwrap();
-    assert!(matches!(store.load(&found.id), Err(StoreError::NoSuchRun { .. })));
+    assert!(matches!(store.load(&found.id), Err(StoreError::Find(FindError::NoSuch { .. }))));
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn names_are_found_by_their_ends_and_ambiguity_is_said() {
         store.begin(&header(name)).unwrap();
     }
     assert_eq!(store.find("abd").unwrap().id.0, "20260922-000001-abd");
-    assert!(matches!(store.find("20260922"), Err(StoreError::Ambiguous { .. })));
-    assert!(matches!(store.find("xyz"), Err(StoreError::NoSuchRun { .. })));
-    assert!(matches!(store.find(""), Err(StoreError::NoSuchRun { .. })));
+    assert!(matches!(store.find("20260922"), Err(StoreError::Find(FindError::Several { .. }))));
+    assert!(matches!(store.find("xyz"), Err(StoreError::Find(FindError::NoSuch { .. }))));
+    assert!(matches!(store.find(""), Err(StoreError::Find(FindError::NoSuch { .. }))));
 }
 
 #[test]

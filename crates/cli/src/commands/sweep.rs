@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
 use walwright_diagnose::scaling::{Scaling, scaling};
 use walwright_lab::{Finished, Lab, Observer, Stop, SweepObserver, SweepPlan, SweepPoint, Swept};
-use walwright_record::{Record, RunHeader, RunState, Store, WarningCode};
+use walwright_record::{Kind, Record, RunHeader, RunState, Store, WarningCode};
 use walwright_report::format;
 
 use crate::args::{Cli, RunArgs};
@@ -21,6 +21,8 @@ use crate::commands::run::{plan, style};
 use crate::commands::runtime::until_done;
 use crate::output::{Output, exit, print};
 use crate::show::{self, Guard, Style};
+
+static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs" };
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -94,18 +96,13 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
 /// The runs of the sweep that a person means by its name or the beginning of it; `None`
 /// where it is not a sweep's name.
 pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
+    // Other names, and `latest`, are those of runs.
+    if !name.starts_with("sweep-") {
+        return Ok(None);
+    }
     let runs = store.runs()?;
-    let names: BTreeSet<&str> = runs
-        .iter()
-        .filter_map(walwright_lab::sweep_of)
-        .filter(|sweep| *sweep == name || (name.starts_with("sweep-") && sweep.starts_with(name)))
-        .collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    let sweep = match names[..] {
-        [] => return Ok(None),
-        [only] => only.to_owned(),
-        _ => bail!("'{name}' fits several sweeps: {}; give more of the name", names.join(", ")),
-    };
+    let names: BTreeSet<&str> = runs.iter().filter_map(walwright_lab::sweep_of).collect();
+    let sweep = SWEEPS.find(names, |sweep| vec![sweep], name)?.to_owned();
     let of = |run: &RunHeader| walwright_lab::sweep_of(run) == Some(&sweep);
     let found = runs.iter().filter(|run| of(run)).cloned().collect();
     Ok(Some((sweep, found)))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
-use walwright_record::{RunId, StoreError};
+use walwright_record::{FindError, RunId, StoreError};
 use walwright_server::{PlacesError, SnapshotError};
 
 use crate::RunError;
@@ -231,22 +231,9 @@ pub enum ExperimentError {
         /// Why not.
         what: String,
     },
-    /// No such experiment.
-    #[error("there is no experiment '{name}' in {}; `walwright experiment list` lists them", lab.display())]
-    NoSuch {
-        /// What was asked for.
-        name: String,
-        /// The lab.
-        lab: PathBuf,
-    },
-    /// Several fit.
-    #[error("'{name}' fits several experiments: {candidates}; give more of the name")]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// Those that fit.
-        candidates: String,
-    },
+    /// No experiment of that name, or several.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// Another process works on it.
     #[error("experiment {0} is being run by another process; wait for it or stop it")]
     InUse(String),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::Ending;
-use walwright_record::{RunId, Timestamp, Warning};
+use walwright_record::{Kind, RunId, Timestamp, Warning};
 
 use super::{ExperimentError, OnServer};
 use crate::Lab;
@@ -33,6 +33,9 @@ const HEADER: &str = "header.json";
 const CELLS: &str = "cells.jsonl";
 const OUTCOME: &str = "outcome.json";
 const LOCK: &str = "lock";
+
+static EXPERIMENTS: Kind =
+    Kind { one: "experiment", many: "experiments", listed_by: "walwright experiment list" };
 
 /// What an experiment was begun with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,25 +292,10 @@ pub fn list(lab: &Lab) -> Result<Vec<Listed>, ExperimentError> {
         .collect()
 }
 
-/// The experiment a person means: `latest`, a name, or the beginning or end of one.
+/// The experiment a person means by its name, or by what its plan calls it.
 pub(super) fn find(lab: &Lab, name: &str) -> Result<Header, ExperimentError> {
-    let mut all: Vec<Header> = list(lab)?.into_iter().map(|listed| listed.header).collect();
-    let none =
-        || ExperimentError::NoSuch { name: name.to_owned(), lab: lab.directory().to_owned() };
-    if matches!(name, "latest" | "last") {
-        return all.pop().ok_or_else(none);
-    }
-    all.retain(|one| {
-        !name.is_empty() && (one.id.starts_with(name) || one.id.ends_with(name) || one.name == name)
-    });
-    match all.len() {
-        0 => Err(none()),
-        1 => Ok(all.remove(0)),
-        _ => Err(ExperimentError::Ambiguous {
-            name: name.to_owned(),
-            candidates: all.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(", "),
-        }),
-    }
+    let all = list(lab)?.into_iter().map(|listed| listed.header);
+    Ok(EXPERIMENTS.find(all, |one| vec![&one.id, &one.name], name)?)
 }
 
 fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError> {
@@ -325,6 +313,8 @@ fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
 
 #[cfg(test)]
 mod tests {
+    use walwright_record::FindError;
+
     use super::*;
 
     fn cell(block: usize, place: usize) -> Cell {
@@ -370,7 +360,8 @@ mod tests {
     fn an_experiment_is_found_by_part_of_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let lab = Lab::at(Some(dir.path().to_owned()));
-        assert!(matches!(find(&lab, "latest"), Err(ExperimentError::NoSuch { .. })));
+        let none = find(&lab, "latest").unwrap_err();
+        assert!(matches!(none, ExperimentError::Find(FindError::NoSuch { .. })));
         let one = header("one", 1);
         let two = header("two", 2);
         for header in [&one, &two] {
@@ -381,6 +372,7 @@ mod tests {
         assert_eq!(find(&lab, &one.id).unwrap(), one);
         assert_eq!(find(&lab, "two").unwrap(), two);
         assert_eq!(find(&lab, &one.id[one.id.len() - 3..]).unwrap(), one);
-        assert!(matches!(find(&lab, "20"), Err(ExperimentError::Ambiguous { .. })));
+        let several = find(&lab, "20").unwrap_err();
+        assert!(matches!(several, ExperimentError::Find(FindError::Several { .. })));
     }
 }

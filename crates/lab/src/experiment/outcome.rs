@@ -10,7 +10,7 @@ use walwright_diagnose::experiment::{
     Arm, ArmOutcome, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet, contrasts, judge,
     outlook, reasons, time_books,
 };
-use walwright_record::{Record, RunId, Store, WarningCode};
+use walwright_record::{FindError, Record, RunId, Store, StoreError, WarningCode};
 use walwright_stats::{Confidence, Interval};
 
 use super::folder::{self, Cell, Header};
@@ -319,7 +319,7 @@ fn records(store: &Store, cells: &[Cell], place: usize) -> Result<Vec<Record>, E
     for run in runs.filter_map(|cell| cell.run.as_ref()).take(STATEMENT_BLOCKS) {
         match store.load(run) {
             Ok(record) => records.push(record),
-            Err(walwright_record::StoreError::NoSuchRun { .. }) => {}
+            Err(StoreError::Find(FindError::NoSuch { .. })) => {}
             Err(error) => return Err(error.into()),
         }
     }

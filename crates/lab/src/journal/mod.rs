@@ -17,7 +17,7 @@ mod trend;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use walwright_record::{StoreError, Timestamp};
+use walwright_record::{FindError, Kind, StoreError, Timestamp};
 
 pub use effect::effect;
 pub use machine::this_machine;
@@ -32,6 +32,9 @@ use crate::Lab;
 const FILE: &str = "journal.jsonl";
 /// Where torn lines are put.
 const TORN: &str = "journal.torn";
+
+static ENTRIES: Kind =
+    Kind { one: "journal entry", many: "journal entries", listed_by: "walwright journal" };
 
 /// Why the journal refuses.
 #[derive(Debug, Error)]
@@ -61,20 +64,9 @@ pub enum JournalError {
     /// An entry without a question tells a reader nothing.
     #[error("an entry needs a question: what was to be found out")]
     NoQuestion,
-    /// No such entry.
-    #[error("there is no journal entry '{name}'; `walwright journal` lists them")]
-    NoSuchEntry {
-        /// What was asked for.
-        name: String,
-    },
-    /// Several entries fit.
-    #[error("'{name}' fits several entries: {candidates}; give more of the name")]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// The entries that fit.
-        candidates: String,
-    },
+    /// No entry of that name, or several.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// The records of the runs cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,32 +82,12 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// The entry a person means by `name`: `latest` (or `last`), a whole name, or the
-    /// beginning or end of one, where only one fits.
+    /// The entry a person means by `name`, as [`Kind::find`] has it.
     ///
     /// # Errors
     /// When none or several fit.
-    pub fn find(&self, name: &str) -> Result<&Entry, JournalError> {
-        let none = || JournalError::NoSuchEntry { name: name.to_owned() };
-        if matches!(name, "latest" | "last") {
-            return self.entries.last().ok_or_else(none);
-        }
-        if let Some(exact) = self.entries.iter().find(|entry| entry.name() == name) {
-            return Ok(exact);
-        }
-        let fits = |entry: &&Entry| {
-            let whole = entry.name();
-            !name.is_empty() && (whole.starts_with(name) || whole.ends_with(name))
-        };
-        let found: Vec<&Entry> = self.entries.iter().filter(fits).collect();
-        match found[..] {
-            [] => Err(none()),
-            [only] => Ok(only),
-            _ => Err(JournalError::Ambiguous {
-                name: name.to_owned(),
-                candidates: found.iter().map(|e| e.name()).collect::<Vec<_>>().join(", "),
-            }),
-        }
+    pub fn find(&self, name: &str) -> Result<&Entry, FindError> {
+        ENTRIES.find(&self.entries, |entry| vec![entry.name()], name)
     }
 
     /// The entries that correct the one called `id`, oldest first.
@@ -221,8 +193,8 @@ mod tests {
         assert_eq!(kept.entries, [first.clone(), second.clone()]);
         assert_eq!(kept.find("latest").unwrap(), &second);
         assert_eq!(kept.find(first.name()).unwrap(), &first);
-        assert!(matches!(kept.find("nope"), Err(JournalError::NoSuchEntry { .. })));
-        assert!(matches!(kept.find("20"), Err(JournalError::Ambiguous { .. })));
+        assert!(matches!(kept.find("nope"), Err(FindError::NoSuch { .. })));
+        assert!(matches!(kept.find("20"), Err(FindError::Several { .. })));
         assert!(first.machine.unwrap().processors.unwrap() > 0);
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use walwright_catalog::EntryError;
-use walwright_record::StoreError;
+use walwright_record::{FindError, StoreError};
 use walwright_search::SearchError;
 use walwright_server::{ClusterError, ConnectError};
 
@@ -76,9 +76,9 @@ pub enum TuneError {
         /// What is wrong.
         what: String,
     },
-    /// No tune to go on with.
-    #[error("there is no tune {0}; `walwright tune --list` shows those of this lab")]
-    NoSuchTune(String),
+    /// No tune of that name, or several.
+    #[error(transparent)]
+    Find(#[from] FindError),
     /// Another process has it.
     #[error("the tune {0} is being run by another process")]
     Held(String),

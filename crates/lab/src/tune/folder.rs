@@ -12,6 +12,8 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use walwright_record::Kind;
+
 use super::state::FORMAT;
 use super::{TuneError, TuneState};
 use crate::Lab;
@@ -20,6 +22,8 @@ use crate::whole_file::write_whole;
 const DIRECTORY: &str = "tunes";
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
+
+static TUNES: Kind = Kind { one: "tune", many: "tunes", listed_by: "walwright tune --list" };
 
 /// A tune's directory, held by this process.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Folder {
     pub fn open(lab: &Lab, id: &str) -> Result<Folder, TuneError> {
         let path = directory(lab).join(id);
         if !path.join(STATE).is_file() {
-            return Err(TuneError::NoSuchTune(id.to_owned()));
+            return Err(TUNES.no_such(id).into());
         }
         Folder::hold(path, id)
     }
@@ -96,7 +100,7 @@ pub(super) fn read(lab: &Lab, id: &str) -> Result<TuneState, TuneError> {
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(TuneError::NoSuchTune(id.to_owned()));
+            return Err(TUNES.no_such(id).into());
         }
         Err(error) => return Err(TuneError::file("read", &path)(error)),
     };
@@ -133,25 +137,9 @@ pub fn list(lab: &Lab) -> Result<Vec<String>, TuneError> {
     Ok(names)
 }
 
-/// The tune a person means: `latest`, a name, or the beginning or end of one.
+/// The tune a person means by its name.
 pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
-    let names = list(lab)?;
-    let none = || TuneError::NoSuchTune(name.to_owned());
-    if name == "latest" {
-        return names.last().cloned().ok_or_else(none);
-    }
-    if let Some(exact) = names.iter().find(|known| *known == name) {
-        return Ok(exact.clone());
-    }
-    let fits: Vec<&String> = names
-        .iter()
-        .filter(|known| !name.is_empty() && (known.starts_with(name) || known.ends_with(name)))
-        .collect();
-    match fits[..] {
-        [only] => Ok(only.clone()),
-        [] => Err(none()),
-        _ => Err(TuneError::Asked(format!("'{name}' fits several tunes; give more of the name"))),
-    }
+    Ok(TUNES.find(list(lab)?, |id| vec![id], name)?)
 }
 
 #[cfg(test)]

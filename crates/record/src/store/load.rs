@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::Row as SqlRow;
 use serde::de::DeserializeOwned;
 
-use super::{Store, StoreError};
+use super::{RUNS, Store, StoreError};
 use crate::{
     Event, LatencyHistogram, LoadInterval, Phase, PhaseName, Record, RunHeader, RunId, RunState,
     Sample, Source, SparseHistogram, Timestamp, Warning, Window,
@@ -44,8 +44,7 @@ pub(super) fn record(store: &Store, id: &RunId) -> Result<Record, StoreError> {
         let mut rows = statement.query_map([&id.0], header)?;
         rows.next().transpose()
     })?;
-    let header = header
-        .ok_or_else(|| StoreError::NoSuchRun { name: id.0.clone(), path: store.path.clone() })?;
+    let header = header.ok_or_else(|| RUNS.no_such(&id.0))?;
     let reader = Reader { store, id };
     let mut record = Record::new(header);
     reader.facts(&mut record)?;
