@@ -1,6 +1,7 @@
 //! The command line as a record keeps it.
 
 use walwright_catalog::shell_word;
+use walwright_server::holds_password;
 
 /// What stands in place of what may be a secret.
 const HIDDEN: &str = "…";
@@ -26,7 +27,7 @@ fn shown(words: impl Iterator<Item = String>) -> String {
             shown.push(format!("{name}={HIDDEN}"));
             continue;
         }
-        if foreign && is_address_with_password(&word) {
+        if foreign && holds_password(&word) {
             shown.push(HIDDEN.to_owned());
             continue;
         }
@@ -42,14 +43,6 @@ fn holds(name: &str, foreign: bool) -> bool {
     let lower = name.to_ascii_lowercase();
     ["--dsn", "--restart-command"].contains(&name)
         || (foreign && SECRET.iter().any(|part| lower.contains(part)))
-}
-
-/// `scheme://user:password@host`, or keywords with a password among them.
-fn is_address_with_password(word: &str) -> bool {
-    let after = word.split_once("://").map(|(_, rest)| rest);
-    let user = after.and_then(|rest| rest.split('/').next()?.rsplit_once('@'));
-    user.is_some_and(|(user, _)| user.contains(':'))
-        || word.to_ascii_lowercase().contains("password")
 }
 
 #[cfg(test)]

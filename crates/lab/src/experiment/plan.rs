@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::blocks_to_prove;
+use walwright_server::holds_password;
 use walwright_stats::Confidence;
 
 use super::plan_tables::{
@@ -314,13 +315,6 @@ pub(super) fn postgres(
         (None, Some(major)) => Some(Postgres::Major(major.text())),
         (None, None) => None,
     }
-}
-
-/// Whether a connection string holds a password, as a URI or in keywords.
-fn holds_password(dsn: &str) -> bool {
-    let user = dsn.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
-    user.is_some_and(|(user, _)| user.contains(':'))
-        || dsn.to_ascii_lowercase().contains("password")
 }
 
 /// A path as seen from the plan's directory, where there is something by this name; else

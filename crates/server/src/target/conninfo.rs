@@ -194,6 +194,15 @@ fn decode(text: &str, part: &'static str) -> Result<String, ConninfoError> {
     String::from_utf8(bytes).map_err(|_| ConninfoError::Percent(part))
 }
 
+/// Whether a text shows a password: that of `scheme://user:password@host`, or a keyword of
+/// that name. Any word will do, a connection string or not.
+pub fn holds_password(text: &str) -> bool {
+    let after = text.split_once("://").map(|(_, rest)| rest);
+    let user = after.and_then(|rest| rest.split('/').next()?.rsplit_once('@'));
+    user.is_some_and(|(user, _)| user.contains(':'))
+        || text.to_ascii_lowercase().contains("password")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +210,16 @@ mod tests {
 
     fn pairs(list: &[(&str, &str)]) -> Pairs {
         list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn passwords_are_seen_in_both_forms() {
+        for text in ["host=h password=x", "a://me:x@h/d", "a://h/d?sslPassword=x", "PGPASSWORD=x"] {
+            assert!(holds_password(text), "{text}");
+        }
+        for text in ["", "host=h user=me", "postgres://me@h:5433/d", "postgres://h/a:b@c", "a:b@h"] {
+            assert!(!holds_password(text), "{text}");
+        }
     }
 
     #[test]

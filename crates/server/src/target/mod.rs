@@ -10,7 +10,7 @@ mod service;
 mod tls;
 
 pub use connect::{ConnectError, ConnectFailure, connect, connect_versioned};
-pub use conninfo::ConninfoError;
+pub use conninfo::{ConninfoError, holds_password};
 pub use params::{ChannelBinding, ConnectParams, Host, RootCert, SslMode};
 pub use resolve::TargetError;
 pub use secret::Secret;
