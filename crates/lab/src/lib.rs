@@ -24,6 +24,8 @@ mod run;
 mod stop;
 mod storage;
 mod sweep;
+#[cfg(test)]
+mod test_header;
 pub mod tune;
 mod whole_file;
 

@@ -165,6 +165,7 @@ pub fn sweep_of(run: &RunHeader) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_header::header;
 
     #[test]
     fn every_repeat_has_each_count_once() {
@@ -182,18 +183,7 @@ mod tests {
 
     #[test]
     fn a_label_names_its_sweep() {
-        let run = |label: Option<&str>| RunHeader {
-            id: RunId("20261120-000000-abc".to_owned()),
-            started: Timestamp(0),
-            ended: None,
-            state: RunState::Complete,
-            walwright_version: String::new(),
-            command: String::new(),
-            label: label.map(str::to_owned),
-            workload: String::new(),
-            target: String::new(),
-            error: None,
-        };
+        let run = |label: Option<&str>| RunHeader { label: label.map(str::to_owned), ..header() };
         let name = "sweep-20261120-000000-k3f";
         assert_eq!(sweep_of(&run(Some(name))), Some(name));
         assert_eq!(sweep_of(&run(Some(&format!("more memory {name}")))), Some(name));

@@ -53,20 +53,16 @@ mod tests {
 
     use super::*;
     use crate::journal::Entry;
+    use crate::test_header::header;
 
     fn run(store: &Store, number: i64, workload: &str, state: RunState) -> RunId {
         let id = RunId(format!("run-{workload}-{number}"));
         let header = RunHeader {
             id: id.clone(),
             started: Timestamp(number),
-            ended: None,
             state: RunState::Running,
-            walwright_version: String::new(),
-            command: String::new(),
-            label: None,
             workload: workload.to_owned(),
-            target: String::new(),
-            error: None,
+            ..header()
         };
         let mut writer = store.begin(&header).unwrap();
         let headline = Headline { throughput: 100.0 + number as f64, p50: 0.001, p99: 0.002 };

@@ -336,23 +336,13 @@ fn durability(record: &Record) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::{CpuProbe, RunHeader, RunId, Setting, Timestamp};
+    use walwright_record::{CpuProbe, Setting};
 
     use super::*;
+    use crate::test_header::header;
 
     fn record() -> Record {
-        Record::new(RunHeader {
-            id: RunId("r".to_owned()),
-            started: Timestamp(0),
-            ended: None,
-            state: RunState::Complete,
-            walwright_version: String::new(),
-            command: String::new(),
-            label: None,
-            workload: String::new(),
-            target: String::new(),
-            error: None,
-        })
+        Record::new(header())
     }
 
     fn setting(name: &str, value: &str) -> Setting {

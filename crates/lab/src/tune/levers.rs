@@ -201,29 +201,17 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use walwright_record::{
-        RunHeader, RunId, RunState, ScriptFacts, Setting, Timestamp, WorkloadFacts,
-    };
+    use walwright_record::{ScriptFacts, Setting, WorkloadFacts};
 
     use super::*;
     use crate::experiment::OnServer;
     use crate::ledger::ServerIdentity;
+    use crate::test_header::header;
     use crate::tune::plan::tests::plan;
 
     /// A run of so many clients in a closed loop that sends this.
     fn record(clients: u32, sql: &str) -> Record {
-        let mut record = Record::new(RunHeader {
-            id: RunId(String::new()),
-            started: Timestamp(0),
-            ended: None,
-            state: RunState::Complete,
-            walwright_version: String::new(),
-            command: String::new(),
-            label: None,
-            workload: String::new(),
-            target: String::new(),
-            error: None,
-        });
+        let mut record = Record::new(header());
         record.load = Some(LoadFacts {
             clients,
             threads: 1,

@@ -351,19 +351,7 @@ pub(super) mod tests {
 
     #[test]
     fn without_consent_or_without_facts_nothing_is_searched() {
-        use walwright_record::{RunHeader, RunId, RunState, Timestamp};
-        let record = Record::new(RunHeader {
-            id: RunId(String::new()),
-            started: Timestamp(0),
-            ended: None,
-            state: RunState::Complete,
-            walwright_version: String::new(),
-            command: String::new(),
-            label: None,
-            workload: String::new(),
-            target: String::new(),
-            error: None,
-        });
+        let record = Record::new(crate::test_header::header());
         assert!(find(&plan(), Some(&record)).dropped.is_empty());
         for record in [Some(&record), None] {
             let found = find(&consented(), record);
