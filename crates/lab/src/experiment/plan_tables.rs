@@ -98,6 +98,9 @@ pub struct WorkloadTable {
 }
 
 /// `[load]`: how it is driven.
+///
+/// Its options are those of a [`LoadChange`], field by field: serde cannot flatten one into
+/// it and still refuse unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadTable {
