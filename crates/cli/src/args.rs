@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use walwright_server::Secret;
 
 pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
@@ -209,7 +210,7 @@ pub struct ReviewArgs {
     pub subject: Option<String>,
     /// Connection string of a server of yours: a URI or keywords.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Judge by the load of this run.
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
@@ -303,5 +304,35 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_debug_text_holds_a_password() {
+        for typed in [
+            "run",
+            "record --for=9s",
+            "review",
+            "experiment plan.toml",
+            "prove latest D1",
+            "tune",
+            "config explain commit_delay",
+            "config check",
+            "config import",
+            "config apply config.env",
+            "config rollback",
+        ] {
+            let words: Vec<&str> = ["walwright"].into_iter().chain(typed.split(' ')).collect();
+            let server = [&words[..], &["--dsn=postgres://me:hush@db/app"]].concat();
+            // Where the server can be restarted, that may take a password too.
+            let restart = [&server[..], &["--restart-command=PGPASSWORD=hush restart"]].concat();
+            let cli = Cli::try_parse_from(restart).or_else(|_| Cli::try_parse_from(server));
+            let cli = cli.unwrap_or_else(|error| panic!("{typed}: {error}"));
+            let shown = format!("{cli:?}");
+            assert!(shown.contains("hidden") && !shown.contains("hush"), "{shown}");
+            if let Some(Command::Run(args)) = cli.command {
+                let plan = format!("{:?}", crate::commands::run::plan(*args));
+                assert!(plan.contains("hidden") && !plan.contains("hush"), "{plan}");
+            }
+        }
     }
 }

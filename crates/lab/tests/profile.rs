@@ -15,7 +15,7 @@ use walwright_lab::profile::{
     ApplyError, ApplyPlan, CheckInput, Consent, MachineView, Restart, Standing, UndoError, check,
     make_changes, undo_changes,
 };
-use walwright_server::{Cluster, Major};
+use walwright_server::{Cluster, Major, Secret};
 
 const CHANGES: &str = "VM_SWAPPINESS=1\nVM_DIRTY_BYTES=256MB\nKERNEL_SEM='250 32000 100 128'\n\
     TRANSPARENT_HUGEPAGE_ENABLED=never\nPG_MAX_WAL_SIZE=2GB\nPG_WORK_MEM=9MB\n\
@@ -147,7 +147,7 @@ fn a_change_that_fails_undoes_those_before_it() {
     assert!(matches!(bed.ledger().set(id).unwrap().unwrap().state, State::Undone { .. }));
 
     // A restart command that restarts nothing is found out, and all is undone.
-    let mut idle = Restart::Command("true".to_owned());
+    let mut idle = Restart::Command(Secret::new("true"));
     let error = bed.apply("PG_SHARED_BUFFERS=160MB\n", &mut idle).unwrap_err().to_string();
     assert!(error.contains("was not restarted"), "{error}");
     assert_eq!(bed.auto(), before);

@@ -40,7 +40,8 @@ pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
 pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
 pub use target::{
     ChannelBinding, ConnectError, ConnectFailure, ConnectParams, ConninfoError, Host, RootCert,
-    Secret, SslMode, TargetError, TlsError, connect, connect_versioned, holds_password, tls_client_config,
+    Secret, SslMode, TargetError, TlsError, connect, connect_versioned, holds_password,
+    tls_client_config,
 };
 pub use user::{ServerUser, USER_VARIABLE, UserError};
 pub use version::{Major, PgVersion, UnknownMajor};

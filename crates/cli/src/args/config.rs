@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use walwright_catalog::{DurabilityClass, Format};
+use walwright_server::Secret;
 
 use super::memory;
 
@@ -66,7 +67,7 @@ pub struct ExplainArgs {
     pub name: String,
     /// Connection string of a server, to show the value there.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Major version that default and apply are told for.
     #[arg(long, value_name = "MAJOR", default_value_t = 18, value_parser = clap::value_parser!(u32).range(14..=18))]
     pub pg: u32,
@@ -87,7 +88,7 @@ pub struct CheckArgs {
     pub profile: Option<PathBuf>,
     /// Connection string of the server: a URI or keywords. Only read from.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Room on the disk of the WAL, where the server is elsewhere: 100GB.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub wal_disk: Option<u64>,
@@ -116,7 +117,7 @@ pub struct ImportArgs {
     pub file: Option<PathBuf>,
     /// Connection string of a server. Only read from.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Where to write the profile. The default is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -168,7 +169,7 @@ pub struct ApplyArgs {
     pub profile: PathBuf,
     /// Connection string of the server. Without one only kernel values are applied.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Agree to the changes that lose nothing.
     #[arg(long)]
     pub yes: bool,
@@ -178,7 +179,7 @@ pub struct ApplyArgs {
     pub consent: Vec<String>,
     /// Shell command that restarts the server, for settings that take a restart.
     #[arg(long, value_name = "COMMAND", requires = "dsn")]
-    pub restart_command: Option<String>,
+    pub restart_command: Option<Secret>,
     /// Leave the kernel as it is.
     #[arg(long)]
     pub no_kernel: bool,
@@ -204,10 +205,10 @@ pub struct RollbackArgs {
     pub list: bool,
     /// Connection string of the server whose settings were changed.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Shell command that restarts the server, for settings that take a restart.
     #[arg(long, value_name = "COMMAND", requires = "dsn")]
-    pub restart_command: Option<String>,
+    pub restart_command: Option<Secret>,
 }
 
 fn class(text: &str) -> Result<DurabilityClass, String> {

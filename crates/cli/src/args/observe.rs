@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use walwright_server::Secret;
 
 use super::{duration, some_time};
 
@@ -22,7 +23,7 @@ second, unless a log of the clients joins. The exit code is the command's own, o
 pub struct RecordArgs {
     /// Connection string of the server: a URI or keywords. PG* variables and .pgpass count too.
     #[arg(long, value_name = "DSN", help_heading = "What is watched")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Length of the record, where no command gives it.
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, required_unless_present_any = ["command", "add_to"], conflicts_with = "command", help_heading = "What is watched")]
     pub time: Option<Duration>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walwright_server::Secret;
 
 use super::{duration, some_time};
 
@@ -46,7 +47,7 @@ pub struct RunArgs {
 
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
     #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency"], help_heading = "Where it is run")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
     #[arg(long, requires = "dsn", help_heading = "Where it is run")]
     pub init: bool,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use walwright_lab::experiment::Visit;
+use walwright_server::Secret;
 
 /// A server of yours, in a maintenance window.
 #[derive(Debug, Args)]
@@ -10,14 +11,14 @@ pub struct VisitArgs {
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count
     /// too; --dsn '' takes all from them.
     #[arg(long, value_name = "DSN")]
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Agree that settings of the server are changed for each run and brought back after it.
     #[arg(long)]
     pub maintenance: bool,
     /// Shell command that restarts the server, for settings that take a restart. Every run then
     /// begins with one.
     #[arg(long, value_name = "COMMAND")]
-    pub restart_command: Option<String>,
+    pub restart_command: Option<Secret>,
     /// Let the workload create its tables there and fill them before every run.
     #[arg(long)]
     pub init: bool,

@@ -30,7 +30,7 @@ pub fn show(lab: &Lab, args: &ReviewArgs, output: &Output) -> anyhow::Result<Exi
     };
     let mut input = match (&args.subject, &args.dsn) {
         (Some(subject), _) if is_file(subject) => of_file(Path::new(subject), args)?,
-        (_, Some(dsn)) => of_server(dsn)?,
+        (_, Some(dsn)) => of_server(dsn.expose())?,
         _ => of_record(record.as_ref())?,
     };
     input.record = record.as_ref();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use walwright_record::{
     PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning, WarningCode, Window,
 };
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Secret};
 
 pub use add::add_results;
 pub use error::RecordError;
@@ -60,7 +60,7 @@ pub async fn record(
     if let Until::CommandEnds(command) = &plan.until {
         child::find_program(command)?;
     }
-    let params = ConnectParams::resolve(plan.dsn.as_deref())?;
+    let params = ConnectParams::resolve(plan.dsn.as_ref().map(Secret::expose))?;
     let header = header(&plan, &params);
     let store = lab.store()?;
     let (recorder, thread) = Recorder::start(store.begin(&header)?);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use walwright_probe::LoadParts;
 use walwright_results::Format;
+use walwright_server::Secret;
 
 use crate::ProbePlan;
 
@@ -13,7 +14,7 @@ use crate::ProbePlan;
 #[derive(Debug, Clone)]
 pub struct RecordPlan {
     /// Connection string; what is not in it comes from the environment.
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// How long to look.
     pub until: Until,
     /// Load that is left out of the figures at the beginning.

@@ -67,7 +67,8 @@ impl Guest {
         maintenance: &Maintenance,
         name: &str,
     ) -> Result<(Guest, ServerView), ExperimentError> {
-        let params = ConnectParams::resolve(Some(&maintenance.dsn)).map_err(RunError::from)?;
+        let params =
+            ConnectParams::resolve(Some(maintenance.dsn.expose())).map_err(RunError::from)?;
         let client = walwright_server::connect(&params).await.map_err(RunError::from)?;
         let view = ServerView::of(&client, &params).await.map_err(RunError::from)?;
         let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;

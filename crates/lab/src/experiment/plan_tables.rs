@@ -215,7 +215,7 @@ pub struct ServerTable {
     /// Directory of binaries to use instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pg_bin: Option<PathBuf>,
-    /// Connection string of an attached server.
+    /// Connection string of an attached server; a plan holds none with a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dsn: Option<String>,
     /// Least time of every flush.

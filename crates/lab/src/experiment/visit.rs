@@ -1,9 +1,9 @@
 //! What a person agrees to for a server of theirs.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use walwright_server::Secret;
 
 use super::{ExperimentError, Guest, PlanError};
 use crate::Lab;
@@ -12,27 +12,16 @@ use crate::profile::is_same_server;
 
 /// The server of somebody's to work on, as the command line tells. Nothing of it is kept:
 /// it may hold passwords.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Visit {
     /// Connection string; empty takes all from the `PG*` variables.
-    pub dsn: Option<String>,
+    pub dsn: Option<Secret>,
     /// Whether settings may be changed there while the work goes on.
     pub maintenance: bool,
     /// Shell command that restarts the server, where it may be restarted.
-    pub restart_command: Option<String>,
+    pub restart_command: Option<Secret>,
     /// Whether the workload may create its tables there and fill them before every run.
     pub init: bool,
-}
-
-impl fmt::Debug for Visit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visit")
-            .field("dsn", &self.dsn.is_some())
-            .field("maintenance", &self.maintenance)
-            .field("restart_command", &self.restart_command.is_some())
-            .field("init", &self.init)
-            .finish()
-    }
 }
 
 /// A server of somebody's that runs are made on, as a state on disk keeps it.
@@ -48,9 +37,9 @@ pub struct OnServer {
 #[derive(Clone)]
 pub(crate) struct Maintenance {
     /// Connection string.
-    pub dsn: String,
+    pub dsn: Secret,
     /// Shell command that restarts the server.
-    pub restart_command: Option<String>,
+    pub restart_command: Option<Secret>,
     /// Whether the workload's tables are filled before every run.
     pub init: bool,
 }
@@ -61,13 +50,13 @@ impl Visit {
     /// # Errors
     /// When a server is named without consent, or consent given for none.
     pub(crate) fn agreed(&self, planned: Option<&str>) -> Result<Option<Maintenance>, PlanError> {
-        let dsn = self.dsn.as_deref().or(planned);
+        let dsn = self.dsn.as_ref().map(Secret::expose).or(planned);
         match (dsn, self.maintenance) {
             (None, false) if self.restart_command.is_none() && !self.init => Ok(None),
             (None, _) => Err(PlanError::NoServer),
             (Some(_), false) => Err(PlanError::NoMaintenance),
             (Some(dsn), true) => Ok(Some(Maintenance {
-                dsn: dsn.to_owned(),
+                dsn: Secret::new(dsn),
                 restart_command: self.restart_command.clone(),
                 init: self.init,
             })),
@@ -114,7 +103,7 @@ mod tests {
     #[test]
     fn a_server_needs_consent_and_consent_a_server() {
         let visit = |dsn: Option<&str>, maintenance| Visit {
-            dsn: dsn.map(str::to_owned),
+            dsn: dsn.map(Secret::new),
             maintenance,
             ..Visit::default()
         };
@@ -125,8 +114,6 @@ mod tests {
         assert!(matches!(visit(Some(""), false).agreed(None), Err(PlanError::NoMaintenance)));
         assert!(matches!(visit(None, false).agreed(Some("x")), Err(PlanError::NoMaintenance)));
         let both = visit(Some("host=a"), true).agreed(Some("host=b")).unwrap().unwrap();
-        assert_eq!(both.dsn, "host=a", "the command line wins");
-        let shown = format!("{:?}", visit(Some("password=hush"), true));
-        assert!(!shown.contains("hush"), "{shown}");
+        assert_eq!(both.dsn.expose(), "host=a", "the command line wins");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_postgres::Client;
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Secret};
 
 use super::server::text;
 
@@ -23,7 +23,7 @@ pub enum Restart {
     /// Nothing: what takes a restart waits for one.
     Never,
     /// A shell command that returns when the server has restarted.
-    Command(String),
+    Command(Secret),
     /// Its owner in this process. Blocks; says what failed.
     With(Box<dyn FnMut() -> Result<(), String> + Send>),
 }
@@ -32,7 +32,6 @@ impl fmt::Debug for Restart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Restart::Never => "Never",
-            // It may hold a password.
             Restart::Command(_) => "Command",
             Restart::With(_) => "With",
         })
@@ -52,7 +51,7 @@ impl Restart {
     pub(super) async fn now(&mut self) -> Result<(), String> {
         match self {
             Restart::Never => Err("there is no way to restart the server".to_owned()),
-            Restart::Command(command) => run(command).await,
+            Restart::Command(command) => run(command.expose()).await,
             Restart::With(restart) => tokio::task::block_in_place(restart),
         }
     }

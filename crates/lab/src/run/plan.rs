@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walwright_record::Schedule;
-use walwright_server::Snapshot;
+use walwright_server::{Secret, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
@@ -54,7 +54,7 @@ pub enum TargetPlan {
     /// Someone's server.
     Attached {
         /// Connection string.
-        dsn: String,
+        dsn: Secret,
         /// Whether the workload may create and fill its tables there.
         init: bool,
         /// Where it is one of several runs that are compared.

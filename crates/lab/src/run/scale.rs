@@ -21,7 +21,7 @@ pub(super) async fn of_tables(
     let (TargetPlan::Attached { dsn, .. }, Some(sql)) = (&plan.target, workload.scale_sql()) else {
         return Ok(None);
     };
-    let params = ConnectParams::resolve(Some(dsn))?;
+    let params = ConnectParams::resolve(Some(dsn.expose()))?;
     let asked = async {
         let client = walwright_server::connect(&params).await?;
         match client.query_one(sql, &[]).await {

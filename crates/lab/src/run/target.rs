@@ -57,7 +57,7 @@ impl Target {
         observer: &dyn Observer,
     ) -> Result<Target, RunError> {
         match plan {
-            TargetPlan::Attached { dsn, .. } => Target::attached(dsn),
+            TargetPlan::Attached { dsn, .. } => Target::attached(dsn.expose()),
             TargetPlan::Embedded {
                 major,
                 pg_bin,

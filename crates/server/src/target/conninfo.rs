@@ -217,7 +217,8 @@ mod tests {
         for text in ["host=h password=x", "a://me:x@h/d", "a://h/d?sslPassword=x", "PGPASSWORD=x"] {
             assert!(holds_password(text), "{text}");
         }
-        for text in ["", "host=h user=me", "postgres://me@h:5433/d", "postgres://h/a:b@c", "a:b@h"] {
+        for text in ["", "host=h user=me", "postgres://me@h:5433/d", "postgres://h/a:b@c", "a:b@h"]
+        {
             assert!(!holds_password(text), "{text}");
         }
     }

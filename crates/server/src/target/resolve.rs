@@ -78,7 +78,8 @@ fn places(searched: &[PathBuf]) -> String {
 }
 
 /// What parameters are taken from besides the connection string.
-#[derive(Debug, Clone, Default)]
+/// It has no `Debug`: `PGPASSWORD` is among the environment.
+#[derive(Clone, Default)]
 pub(crate) struct Surroundings {
     /// The environment.
     pub(crate) env: Pairs,

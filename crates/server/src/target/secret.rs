@@ -1,22 +1,29 @@
-//! A password that cannot be printed by accident.
+//! A text that cannot be printed by accident.
 
 use std::fmt;
 
-/// A password. It has no `Display`, its `Debug` hides it, and it cannot be
-/// serialized; [`Secret::expose`] is the only way to its text.
+/// A password, or what may hold one: a connection string, a command that restarts a server.
+/// It has no `Display`, its `Debug` hides it, and it cannot be serialized;
+/// [`Secret::expose`] is the only way to its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a password.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The password itself, to be handed to an authentication exchange and to
+    /// The text itself, to be handed to what connects, authenticates or restarts, and to
     /// nothing else.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
     }
 }
 

@@ -22,7 +22,7 @@ pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<E
     let runtime = runtime()?;
     let (params, view) = match &args.dsn {
         Some(dsn) => {
-            let (params, view) = runtime.block_on(server(dsn, None))?;
+            let (params, view) = runtime.block_on(server(dsn.expose(), None))?;
             (Some(params), Some(view))
         }
         None => (None, None),

@@ -134,7 +134,7 @@ struct Here {
 pub fn explain(args: &ExplainArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let parameter = find(&args.name)?;
     let server = match &args.dsn {
-        Some(dsn) => Some(runtime()?.block_on(server(dsn, None))?.1),
+        Some(dsn) => Some(runtime()?.block_on(server(dsn.expose(), None))?.1),
         None => None,
     };
     let major = server.as_ref().map_or(args.pg, |server| server.major);

@@ -27,7 +27,7 @@ struct Said {
 pub fn execute(args: &CheckArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let profile = args.profile.as_deref().map(profile).transpose()?;
     let server = match &args.dsn {
-        Some(dsn) => Some(runtime()?.block_on(server(dsn, profile.as_ref()))?.1),
+        Some(dsn) => Some(runtime()?.block_on(server(dsn.expose(), profile.as_ref()))?.1),
         None => None,
     };
     let machine = machine(&args.root, server.as_ref(), profile.as_ref());

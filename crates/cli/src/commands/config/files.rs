@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use walwright_catalog::{Configuration, Devices, Profile, export as written};
 use walwright_lab::profile::{Imported, LeftOut};
+use walwright_server::Secret;
 
 use super::{profile, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
@@ -21,8 +22,8 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         }
         (Some(file), _) => Imported { profile: profile(file)?, left_out: Vec::new() },
         (None, dsn) => {
-            let (_, view) =
-                runtime()?.block_on(server(dsn.as_deref().unwrap_or_default(), None))?;
+            let dsn = dsn.as_ref().map_or("", Secret::expose);
+            let (_, view) = runtime()?.block_on(server(dsn, None))?;
             Imported::of_server(&view)
         }
     };

@@ -34,7 +34,7 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
     };
     let settings = set.intent.changes.iter().any(|c| !matches!(c, Change::Kernel { .. }));
     let params = match (&args.dsn, settings) {
-        (Some(dsn), _) => Some(ConnectParams::resolve(Some(dsn))?),
+        (Some(dsn), _) => Some(ConnectParams::resolve(Some(dsn.expose()))?),
         (None, false) => None,
         (None, true) => {
             let server = set.intent.server.as_ref().map_or("a server", |s| s.address.as_str());
