@@ -165,10 +165,14 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     frame.render_widget(Paragraph::new(vec![stages(state, paint), figures(state, paint)]), rows[0]);
     draw_progress(frame, rows[1], state, paint);
     draw_throughput(frame, rows[2], state, paint);
-    let halves =
-        Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).split(rows[3]);
-    draw_latency(frame, halves[0], state, paint);
-    draw_waits(frame, halves[1], state, paint);
+    // Where the load is someone else's, nobody measures latency.
+    if state.seconds.iter().any(|second| second.percentiles.is_some()) {
+        let halves = Layout::horizontal([Constraint::Percentage(50); 2]).split(rows[3]);
+        draw_latency(frame, halves[0], state, paint);
+        draw_waits(frame, halves[1], state, paint);
+    } else {
+        draw_waits(frame, rows[3], state, paint);
+    }
     let messages: Vec<Line<'_>> =
         state.messages.iter().rev().take(3).rev().map(|m| Line::raw(m.as_str())).collect();
     frame.render_widget(
@@ -313,11 +317,7 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) 
             .data(points)
     };
     let datasets = vec![line(&tail, Color::Yellow), line(&median, Color::Green)];
-    let title = if state.observed {
-        "latency: only the clients' own logs tell"
-    } else {
-        "latency: p50 (lower) and p99 (upper)"
-    };
+    let title = "latency: p50 (lower) and p99 (upper)";
     frame.render_widget(
         chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title),
         area,
@@ -407,7 +407,29 @@ fn class_colour(class: WaitClass) -> Color {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::backend::TestBackend;
+
     use super::*;
+
+    /// What a terminal shows of this.
+    fn drawn(state: &State) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
+        terminal.draw(|frame| draw(frame, state, false, false)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn latency_is_drawn_only_where_it_is_measured() {
+        let mut state = State::new();
+        state.update(&Progress::Commits { per_second: 1_234.0 });
+        let observed = drawn(&state);
+        assert!(observed.contains("commits a second") && !observed.contains("latency"));
+        assert!(!observed.contains(" ms"), "{observed}");
+        let percentiles = Some([1, 2, 3].map(Duration::from_millis));
+        let second = *state.seconds.back().unwrap();
+        state.seconds.push_back(Second { percentiles, ..second });
+        assert!(drawn(&state).contains("latency: p50"));
+    }
 
     #[test]
     fn axes_end_at_round_numbers_above_the_data() {
