@@ -9,8 +9,10 @@ use walwright_lab::Stop;
 use crate::output::exit;
 use crate::show;
 
-/// Time given to what still goes on in the background when all is done.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Most time given to what still goes on in the background when all is done. A stage that a
+/// stop cut short (a cluster that is made, restored or filled) goes on in a thread, and what
+/// it made is removed only after that.
+const FAREWELL: Duration = Duration::from_secs(30);
 
 /// A runtime for what only asks a server.
 pub fn runtime() -> anyhow::Result<Runtime> {
@@ -27,12 +29,11 @@ fn with_threads(number: usize) -> anyhow::Result<Runtime> {
 
 /// Does `work`, which a signal asks to stop.
 pub fn until_done<T>(work: impl AsyncFnOnce(Stop) -> T) -> anyhow::Result<T> {
-    let runtime = with_threads(2)?;
+    let (runtime, signals) = (with_threads(2)?, with_threads(1)?);
     let stop = Stop::new();
-    let done = runtime.block_on(async {
-        tokio::spawn(stop_on_signal(stop.clone()));
-        work(stop).await
-    });
+    // Not on the runtime of the work: a second signal also ends the wait for what is left.
+    signals.spawn(stop_on_signal(stop.clone()));
+    let done = runtime.block_on(work(stop));
     runtime.shutdown_timeout(FAREWELL);
     Ok(done)
 }
