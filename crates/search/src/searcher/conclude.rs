@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use walwright_stats::{Confidence, Estimate, Method};
 
 use super::model::Model;
+use super::race::CLEAR;
 use super::{Searcher, Stage};
 use crate::budget::{MOST_BLOCKS, PROVING_BLOCKS};
 use crate::random::generator;
@@ -22,6 +23,9 @@ const DETECTED: f64 = 2.3;
 const PROVEN: f64 = 1.96;
 /// The same for a gain that the blocks alone do not prove: 99.5 %.
 const SURE: f64 = 2.8;
+/// Of the gain that is expected, what values that the winner has by chance may be worth
+/// together by the model: they go before the ablation.
+const CHANCE: f64 = 0.02;
 /// Of the gain that is expected, what unproven lines that go back may be worth together:
 /// by the model, or as measured where they were taken back together.
 const SPARED: f64 = 0.07;
@@ -63,7 +67,7 @@ pub struct Line {
     /// How many others went back with it in the same measurements.
     pub together: usize,
     /// The change by going back to the baseline's value, where that is no default: what
-    /// it costs. Not measured where the winner has that value too.
+    /// it costs, by the model where the ablation had no arm for it. Not measured where the winner has that value too.
     pub harm: Effect,
     /// What became of it.
     pub standing: Standing,
@@ -106,6 +110,16 @@ impl Searcher {
     /// Queues the ablation of the winner of the races.
     pub(super) fn begin_ablation(&mut self) {
         let winner = self.winner();
+        // What it has by chance would cost arms, and may hide what a value of the baseline costs.
+        let winner = match self.model() {
+            Some(model) => {
+                let (_, expected) = self.ahead(&model, &winner, &self.baseline);
+                self.simplified(&model, &winner, |doubts, lost| {
+                    doubts < CLEAR && lost <= CHANCE * expected
+                })
+            }
+            None => winner,
+        };
         let lines = self.lines_of(&winner);
         let left = self.runs_left() as usize;
         let room = |blocks: u32| (left / blocks as usize).saturating_sub(FIXED_ARMS);
@@ -218,11 +232,10 @@ impl Searcher {
             let (_, expected) = self.ahead(model, &winner, &self.baseline);
             expected.max(0.0)
         });
-        let needed = model.as_ref().filter(|_| is_gain).map(|model| {
-            self.simplified(model, &winner, |doubts, lost| {
-                doubts < PROVEN && lost <= SPARED * expected
-            })
-        });
+        let needed = model
+            .as_ref()
+            .filter(|_| is_gain)
+            .map(|model| self.simplified(model, &winner, |_, lost| lost <= SPARED * expected));
         let shed = |without: &Effect| {
             let cost = |e: &Estimate| -e.center.ln_1p() <= SPARED * expected;
             !without.is_loss() && without.estimate().is_some_and(cost)
@@ -244,18 +257,24 @@ impl Searcher {
                     let together = self.lines[arm].len() - 1;
                     (ablation.effect(arm + FIXED_ARMS, 1, noise), together)
                 };
-                let ((mut without, mut together), (harm, _)) = (of(false), of(true));
+                let ((mut without, mut together), (mut harm, _)) = (of(false), of(true));
+                let was = &self.baseline[&dimension.name];
+                let by_model = |instead: &String| {
+                    let mut other = winner.clone();
+                    other.insert(dimension.name.clone(), instead.clone());
+                    model.as_ref().map(|model| self.contrast(model, &other, &winner))
+                };
+                if harm == Effect::NotMeasured && *was != dimension.home && was != value {
+                    harm = by_model(was).unwrap_or(harm);
+                }
                 let is_default = *value == dimension.home;
                 let all_went = together > 0 && is_gain && shed(&without);
                 // What was measured of all of them at once tells more than the model of each.
-                let modelled = model.as_ref().filter(|_| !is_default && !all_went);
-                if let Some(model) = modelled {
-                    let mut back = winner.clone();
-                    back.insert(dimension.name.clone(), dimension.home.clone());
-                    let by_model = self.contrast(model, &back, &winner);
-                    if together > 0 || tells_more(&by_model, &without) {
-                        (without, together) = (by_model, 0);
-                    }
+                let modelled = by_model(&dimension.home).filter(|_| !is_default && !all_went);
+                if let Some(modelled) = modelled
+                    && (together > 0 || tells_more(&modelled, &without))
+                {
+                    (without, together) = (modelled, 0);
                 }
                 let stays =
                     needed.as_ref().map(|needed| !all_went && needed[&dimension.name] == *value);
@@ -263,7 +282,7 @@ impl Searcher {
                     name: dimension.name.clone(),
                     value: value.clone(),
                     home: dimension.home.clone(),
-                    was: self.baseline[&dimension.name].clone(),
+                    was: was.clone(),
                     standing: match is_default {
                         true => undone(&harm),
                         false => kept(&without, stays),

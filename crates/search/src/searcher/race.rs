@@ -10,7 +10,7 @@ use crate::{Configuration, Purpose, Trial};
 /// Challengers at most.
 const CHALLENGERS: usize = 3;
 /// Standard deviations of the model's doubt by which a value must be of use to be kept.
-const CLEAR: f64 = 0.5;
+pub(super) const CLEAR: f64 = 0.5;
 
 /// The state of the races.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
