@@ -227,11 +227,13 @@ impl Searcher {
         let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         let is_gain = self.arms.len() >= FIXED_ARMS
             && (gain.is_gain() || rather && by_model.is_some_and(|doubts| doubts > SURE));
-        // What may go back together without a loss that could be seen.
-        let expected = model.as_ref().map_or(0.0, |model| {
-            let (_, expected) = self.ahead(model, &winner, &self.baseline);
-            expected.max(0.0)
-        });
+        // What may go back together is a share of the gain. Of one that is larger than the
+        // model's floor under bad scores, only the blocks know.
+        let measured = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
+        let expected = model
+            .as_ref()
+            .map_or(0.0, |model| self.ahead(model, &winner, &self.baseline).1)
+            .max(measured);
         let needed = model
             .as_ref()
             .filter(|_| is_gain)
