@@ -62,7 +62,11 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         let mut tell = |arm: String, effect: &Effect, blocks: usize, verdict: &str| {
             entry.effects.extend(told(arm, effect, blocks, verdict, objective));
         };
-        let verdict = if end.is_gain { "proven" } else { "within noise" };
+        let verdict = match (end.gain.is_gain(), end.is_gain) {
+            (true, _) => "proven",
+            (false, true) => "undecided",
+            (false, false) => "within noise",
+        };
         tell("the best found".to_owned(), &end.gain, end.blocks, verdict);
         for line in &end.lines {
             let verdict = |effect: &Effect| {

@@ -70,8 +70,13 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks, and by {replay} over {pairs} pairs {on} with other seeds{}.{outside}",
+            "{name} changes by {gain} over {} blocks{}, and by {replay} over {pairs} pairs {on} with other seeds{}.{outside}",
             end.blocks,
+            if end.gain.is_gain() {
+                ""
+            } else {
+                " (no gain by these alone, but by all measurements together)"
+            },
             whole_checkpoints(confirmed)
         ),
         (pairs, false) => format!(

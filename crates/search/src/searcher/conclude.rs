@@ -21,6 +21,8 @@ const DETECTED: f64 = 2.3;
 /// Standard deviations of its doubt by which the model must hold a configuration for worse
 /// to say so: 95 % of a normal distribution.
 const PROVEN: f64 = 1.96;
+/// The same for a gain that the blocks alone do not prove: 99.5 %.
+const SURE: f64 = 2.8;
 /// Of the gain that is expected, what values that the winner has by chance may be worth
 /// together by the model: they go before the ablation.
 const CHANCE: f64 = 0.02;
@@ -93,7 +95,8 @@ pub struct Conclusion {
     pub winner: Configuration,
     /// The winner against the baseline, in measurements that played no part in choosing it.
     pub gain: Effect,
-    /// Whether there is a gain: the interval lies above zero.
+    /// Whether there is a gain: the interval lies above zero or, where the blocks speak for
+    /// one, the model of all measurements is sure of it.
     pub is_gain: bool,
     /// The lines of the winner.
     pub lines: Vec<Line>,
@@ -219,7 +222,11 @@ impl Searcher {
         let gain = ablation.effect(1, 0, noise);
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
         let model = self.model();
-        let is_gain = gain.is_gain() && self.arms.len() >= FIXED_ARMS;
+        // The model knows more than the blocks, and has chosen the winner: it must be surer.
+        let by_model = model.as_ref().map(|model| self.ahead(model, &winner, &self.baseline).0);
+        let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
+        let is_gain = self.arms.len() >= FIXED_ARMS
+            && (gain.is_gain() || rather && by_model.is_some_and(|doubts| doubts > SURE));
         // What may go back together is a share of the gain. Of one that is larger than the
         // model's floor under bad scores, only the blocks know.
         let measured = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
