@@ -67,7 +67,8 @@ pub struct Line {
     /// How many others went back with it in the same measurements.
     pub together: usize,
     /// The change by going back to the baseline's value, where that is no default: what
-    /// it costs, by the model where the ablation had no arm for it. Not measured where the winner has that value too.
+    /// it costs, by the model where the ablation had no arm for it. Not measured where the
+    /// winner has that value too.
     pub harm: Effect,
     /// What became of it.
     pub standing: Standing,
@@ -109,24 +110,26 @@ pub struct Conclusion {
 impl Searcher {
     /// Queues the ablation of the winner of the races.
     pub(super) fn begin_ablation(&mut self) {
-        let winner = self.winner();
-        // What it has by chance would cost arms, and may hide what a value of the baseline costs.
-        let winner = match self.model() {
-            Some(model) => {
-                let (_, expected) = self.ahead(&model, &winner, &self.baseline);
-                self.simplified(&model, &winner, |doubts, lost| {
-                    doubts < CLEAR && lost <= CHANCE * expected
-                })
-            }
-            None => winner,
-        };
-        let lines = self.lines_of(&winner);
+        let model = self.model();
+        let mut winner = self.winner(model.as_ref());
+        if let Some(model) = &model {
+            // What it has by chance would cost arms, and may hide what a value of the baseline
+            // costs.
+            let (_, expected) = self.ahead(model, &winner, &self.baseline);
+            winner = self.simplified(model, &winner, |doubts, lost| {
+                doubts < CLEAR && lost <= CHANCE * expected
+            });
+        }
+        let lines = self.lines_of(model.as_ref(), &winner);
         let left = self.runs_left() as usize;
         let room = |blocks: u32| (left / blocks as usize).saturating_sub(FIXED_ARMS);
         // Few runs: fewer arms before fewer blocks, but at least one and two blocks.
         let most = match room(PROVING_BLOCKS) {
             0 => room(2).min(1),
-            room => room.min(MOST_LINES).min(self.resolved_arms(&winner, left, lines.len())),
+            room => {
+                let resolved = self.resolved_arms(model.as_ref(), &winner, left, lines.len());
+                room.min(MOST_LINES).min(resolved)
+            }
         };
         self.arms = vec![self.baseline.clone(), winner.clone()];
         self.lines.clear();
@@ -150,12 +153,12 @@ impl Searcher {
 
     /// What won the races, else the best that is not the baseline: that nothing is gained
     /// needs to be measured too.
-    fn winner(&self) -> Configuration {
+    fn winner(&self, model: Option<&Model>) -> Configuration {
         if self.race.incumbent != self.baseline && !self.race.incumbent.is_empty() {
             return self.race.incumbent.clone();
         }
-        let by_model = self.model().and_then(|model| {
-            let mut ranked = self.ranked(&model).into_iter();
+        let by_model = model.and_then(|model| {
+            let mut ranked = self.ranked(model).into_iter();
             ranked.find(|(configuration, _)| *configuration != self.baseline)
         });
         by_model.map_or_else(|| self.best_by_mean(), |(configuration, _)| configuration)
@@ -163,9 +166,15 @@ impl Searcher {
 
     /// Arms of lines that leave enough blocks to tell half of the gain that is expected
     /// from noise. Where there is no room for any, the model tells the lines apart better.
-    fn resolved_arms(&self, winner: &Configuration, left: usize, lines: usize) -> usize {
-        let (Some(model), Some(sigma)) = (self.model(), self.sigma()) else { return lines };
-        let (_, expected) = self.ahead(&model, winner, &self.baseline);
+    fn resolved_arms(
+        &self,
+        model: Option<&Model>,
+        winner: &Configuration,
+        left: usize,
+        lines: usize,
+    ) -> usize {
+        let (Some(model), Some(sigma)) = (model, self.sigma()) else { return lines };
+        let (_, expected) = self.ahead(model, winner, &self.baseline);
         let told = |arms: usize| {
             let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
             DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
@@ -176,16 +185,14 @@ impl Searcher {
     /// What can be taken back of a configuration, the most important first by the model:
     /// a value that is not the default goes to the default, also one that the baseline has;
     /// a baseline's value that is gone comes back, to say what it costs.
-    fn lines_of(&self, winner: &Configuration) -> Vec<Taken> {
-        let model = self.model();
+    fn lines_of(&self, model: Option<&Model>, winner: &Configuration) -> Vec<Taken> {
         let mut lines: Vec<(f64, Taken)> = Vec::new();
         for dimension in &self.space.dimensions {
             let (value, was) = (&winner[&dimension.name], &self.baseline[&dimension.name]);
             let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
-                let loss =
-                    model.as_ref().map_or(0.0, |model| self.ahead(model, winner, &without).1);
+                let loss = model.map_or(0.0, |model| self.ahead(model, winner, &without).1);
                 let (name, instead) = (dimension.name.clone(), instead.clone());
                 lines.push((loss, Taken { name, instead, is_harm }));
             };
@@ -223,17 +230,14 @@ impl Searcher {
         let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
         let model = self.model();
         // The model knows more than the blocks, and has chosen the winner: it must be surer.
-        let by_model = model.as_ref().map(|model| self.ahead(model, &winner, &self.baseline).0);
+        let ahead = model.as_ref().map(|model| self.ahead(model, &winner, &self.baseline));
         let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         let is_gain = self.arms.len() >= FIXED_ARMS
-            && (gain.is_gain() || rather && by_model.is_some_and(|doubts| doubts > SURE));
+            && (gain.is_gain() || rather && ahead.is_some_and(|(doubts, _)| doubts > SURE));
         // What may go back together is a share of the gain. Of one that is larger than the
         // model's floor under bad scores, only the blocks know.
         let measured = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
-        let expected = model
-            .as_ref()
-            .map_or(0.0, |model| self.ahead(model, &winner, &self.baseline).1)
-            .max(measured);
+        let expected = ahead.map_or(0.0, |(_, expected)| expected).max(measured);
         let needed = model
             .as_ref()
             .filter(|_| is_gain)
@@ -272,8 +276,9 @@ impl Searcher {
                 let is_default = *value == dimension.home;
                 let all_went = together > 0 && is_gain && shed(&without);
                 // What was measured of all of them at once tells more than the model of each.
-                let modelled = by_model(&dimension.home).filter(|_| !is_default && !all_went);
-                if let Some(modelled) = modelled
+                if !is_default
+                    && !all_went
+                    && let Some(modelled) = by_model(&dimension.home)
                     && (together > 0 || tells_more(&modelled, &without))
                 {
                     (without, together) = (modelled, 0);
