@@ -1,68 +1,40 @@
 //! Checkpoints that a measured window is to hold, so that no configuration looks good by
 //! moving their cost past the end of it.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::Context;
 use super::target::Target;
-use crate::Stop;
 use crate::notes::Notes;
 
 /// Where the last checkpoint began: another one for each that completes (pg_controldata's
 /// "Latest checkpoint location").
 const LATEST: &str = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()";
 
-/// Checkpoints being seen to.
-pub(super) struct Checkpoints {
-    over: Stop,
-    task: Option<JoinHandle<()>>,
-}
-
-impl Checkpoints {
-    /// Sees to those that the load of this run is to hold, once its window has begun: in as
-    /// many equal parts of it, and one more, each part but the last ends with a checkpoint
-    /// that is requested unless the server completed one in it.
-    pub fn begin(context: &Context, target: &Target, measuring: Arc<Notify>) -> Checkpoints {
-        let over = Stop::new();
-        let wanted = context.plan.load.checkpoints;
-        if wanted == 0 {
-            return Checkpoints { over, task: None };
-        }
+/// Sees to the checkpoints that the load of this run is to hold, once its window has begun:
+/// in as many equal parts of it, and one more, each part but the last ends with a checkpoint
+/// that is requested unless the server completed one in it. Goes on for ever, so that the
+/// load ends it.
+pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify) -> Infallible {
+    let wanted = context.plan.load.checkpoints;
+    if wanted > 0 {
         let params = target.params.clone().with_application_name("walwright checkpoints");
         let part = context.plan.load.duration / (wanted + 1);
-        let (until, notes) = (over.clone(), context.notes.clone());
-        let task = tokio::spawn(async move {
-            let seen_to = async {
-                let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
-                measuring.notified().await;
-                see_to(&client, wanted, part, &notes).await.map_err(|e| e.to_string())
-            };
-            tokio::select! {
-                () = until.requested() => {}
-                done = seen_to => {
-                    if let Err(error) = done {
-                        notes.event("checkpoint", format!("none was requested: {error}"));
-                    }
-                }
-            }
-        });
-        Checkpoints { over, task: Some(task) }
-    }
-
-    /// Ends with the load.
-    pub async fn end(self) {
-        self.over.request();
-        if let Some(task) = self.task {
-            // Nothing is lost with it: the record counts what completed.
-            let _ = task.await;
+        let seen_to = async {
+            let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
+            measuring.notified().await;
+            see_to(&client, wanted, part, &context.notes).await.map_err(|e| e.to_string())
+        };
+        if let Err(error) = seen_to.await {
+            context.notes.event("checkpoint", format!("none was requested: {error}"));
         }
     }
+    std::future::pending().await
 }
 
 async fn see_to(

@@ -39,7 +39,6 @@ pub(crate) use target::with_connections;
 use crate::notes::Notes;
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
-use checkpoints::Checkpoints;
 use target::Target;
 
 /// What is left of a run besides its record.
@@ -188,9 +187,10 @@ impl Context {
         let observation = observe::Observation::begin(self, target, &ready.seen).await?;
         let side = side::Side::begin(self, target);
         let measuring = Arc::new(Notify::new());
-        let checkpoints = Checkpoints::begin(self, target, Arc::clone(&measuring));
-        let driven = drive::drive(self, ready.load, measuring).await;
-        checkpoints.end().await;
+        let driven = tokio::select! {
+            driven = drive::drive(self, ready.load, Arc::clone(&measuring)) => driven,
+            never = checkpoints::hold(self, target, &measuring) => match never {},
+        };
         side.end(self, driven.as_ref().ok().and_then(|driven| driven.window)).await;
         if driven.is_ok() || self.began.load(Ordering::Acquire) {
             self.notes.phase(PhaseName::Collect);
