@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::conduct::{Conductor, confirming_name};
-use super::confirm::Confirming;
-use super::state::Phase;
-use super::{TuneError, batch, crash, entry, levers, promote, schema_file, words};
+use super::confirm::{CHECKPOINTS, Confirming};
+use super::state::{Cause, Phase};
+use super::{TuneError, batch, crash, entry, levers, promote, schema_file, starts, words};
 use crate::experiment::{Bench, Configuration, Measured};
 
 /// The promoted configuration, in the tune's directory.
 const CONFIGURATION: &str = "config.env";
-/// Checkpoints that each window of the confirmation holds: what a configuration moves past
-/// one of them comes back in the next.
-pub(super) const CHECKPOINTS: u32 = 2;
 
 impl Conductor {
     /// Measures what lies outside the configuration, with the configuration found.
@@ -83,13 +80,23 @@ impl Conductor {
                 run: tried.as_ref().ok().map(|m| m.run.clone()),
                 score: value.map(|value| self.objective.score(value)),
                 value,
+                throughput: figures.and_then(|figures| figures.get("throughput").copied()),
                 checkpoints: figures.and_then(|figures| figures.get("checkpoints").copied()),
             });
             self.folder.save(&self.state)?;
             self.measured(value, tried.as_ref().err());
         }
         bench.discard().await?;
+        self.state.next_cause = self.cause_of_winner();
         self.enter(Phase::Crash)
+    }
+
+    /// What holds the winner back, by its last run; `None` where there is no record of it.
+    fn cause_of_winner(&self) -> Option<Cause> {
+        let last = self.state.confirmation.made.iter().rev().find(|made| made.is_winner)?;
+        let record = self.lab.store().ok()?.load(last.run.as_ref()?).ok()?;
+        let diagnosis = walwright_diagnose::findings(&record);
+        Some(starts::cause(&diagnosis, &walwright_diagnose::summary(&record)))
     }
 
     /// Kills the winner's server and audits it.
@@ -127,20 +134,30 @@ impl Conductor {
 
     /// Writes configuration and account.
     pub(super) fn promote(&mut self) -> Result<(), TuneError> {
-        if let Ok(text) = promote::text(&self.state, &self.objective) {
-            self.folder.write(CONFIGURATION, text.as_bytes())?;
-            let path: PathBuf = self.folder.path().join(CONFIGURATION);
-            if let Some(sql) = schema_file::text(&self.state, &self.objective) {
-                let beside = schema_file::path(Path::new(CONFIGURATION));
-                self.folder.write(&beside.display().to_string(), sql.as_bytes())?;
-                let beside = schema_file::path(&path);
-                self.state.promoted_schema = Some(beside.display().to_string());
+        match promote::text(&self.state, &self.objective) {
+            Ok(text) => self.keep(&text)?,
+            Err(TuneError::NothingToPromote { why, .. }) => {
+                self.state.not_promoted = Some(why).filter(|_| self.state.confirmed().is_gain());
             }
-            self.state.promoted = Some(path.display().to_string());
+            Err(error) => return Err(error),
         }
         if self.state.entry.is_none() {
             self.state.entry = Some(entry::append(&self.lab, &self.state, &self.objective)?);
         }
         self.enter(Phase::Done)
+    }
+
+    /// Writes the promoted configuration beside the state, and its schema.
+    fn keep(&mut self, text: &str) -> Result<(), TuneError> {
+        self.folder.write(CONFIGURATION, text.as_bytes())?;
+        let path: PathBuf = self.folder.path().join(CONFIGURATION);
+        if let Some(sql) = schema_file::text(&self.state, &self.objective) {
+            let beside = schema_file::path(Path::new(CONFIGURATION));
+            self.folder.write(&beside.display().to_string(), sql.as_bytes())?;
+            let beside = schema_file::path(&path);
+            self.state.promoted_schema = Some(beside.display().to_string());
+        }
+        self.state.promoted = Some(path.display().to_string());
+        Ok(())
     }
 }

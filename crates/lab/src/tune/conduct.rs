@@ -340,10 +340,13 @@ impl Conductor {
             .and_then(|m| self.objective.outcome(&m.figures, self.state.baseline_throughput()))
             .unwrap_or(Outcome::Crashed);
         let (value, crashed) = (made.value, made.crashed.clone());
-        self.state.made.push(made);
-        if let Some(searcher) = &mut self.state.searcher {
-            searcher.tell(ask.trial, outcome)?;
+        if let Some(searcher) = &mut self.state.searcher
+            && let Err(error) = searcher.tell(ask.trial, outcome)
+        {
+            crashed.iter().for_each(|why| self.say(why));
+            return Err(error.into());
         }
+        self.state.made.push(made);
         self.folder.save(&self.state)?;
         let change = self.state.baseline_value().zip(value).map(|(then, now)| now / then - 1.0);
         self.watcher.notice(TuneNotice::Measured {

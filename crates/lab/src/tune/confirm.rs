@@ -5,6 +5,10 @@ use walwright_record::RunId;
 use walwright_search::ablation::Noise;
 use walwright_search::{Ablation, Effect};
 
+/// Checkpoints that each window of the confirmation holds: what a configuration moves past
+/// one of them comes back in the next.
+pub(super) const CHECKPOINTS: u32 = 2;
+
 /// One measurement of the confirmation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Confirming {
@@ -18,6 +22,9 @@ pub struct Confirming {
     pub score: Option<f64>,
     /// Its value of the objective.
     pub value: Option<f64>,
+    /// Its transactions a second.
+    #[serde(default)]
+    pub throughput: Option<f64>,
     /// Checkpoints completed in its window.
     pub checkpoints: Option<f64>,
 }
@@ -40,11 +47,20 @@ impl Confirmation {
     /// The winner against the baseline, with its interval over pairs; `before` is the
     /// noise of the baseline against itself.
     pub fn effect(&self, before: Option<Noise>) -> Effect {
+        self.compared(before, |made| made.score)
+    }
+
+    /// Its throughput against the baseline's, with its interval over pairs.
+    pub fn throughput(&self) -> Effect {
+        self.compared(None, |made| Some(made.throughput?.ln()))
+    }
+
+    fn compared(&self, before: Option<Noise>, of: impl Fn(&Confirming) -> Option<f64>) -> Effect {
         let scores = |winner: bool| -> Vec<Option<f64>> {
             let mut these: Vec<&Confirming> =
                 self.made.iter().filter(|made| made.is_winner == winner).collect();
             these.sort_by_key(|made| made.pair);
-            these.into_iter().map(|made| made.score).collect()
+            these.into_iter().map(&of).collect()
         };
         Ablation { scores: vec![scores(false), scores(true)] }.effect(1, 0, before)
     }
@@ -63,6 +79,12 @@ impl Confirmation {
             .collect::<Option<Vec<f64>>>()?
             .into_iter()
             .reduce(f64::min)
+    }
+
+    /// Whether every window of the winner held the checkpoints that it takes to judge what
+    /// moves cost past one.
+    pub fn held_checkpoints(&self) -> bool {
+        self.least_checkpoints().is_some_and(|least| least >= f64::from(CHECKPOINTS))
     }
 }
 
@@ -85,6 +107,7 @@ mod tests {
                 run: None,
                 score,
                 value: None,
+                throughput: score.map(|score| 1_000.0 * (-score).exp()),
                 checkpoints: Some(f64::from(pair)),
             };
             confirmation.made.push(made);
@@ -94,5 +117,9 @@ mod tests {
         let effect = confirmation.effect(None);
         let interval = effect.estimate().unwrap().interval.unwrap();
         assert!(interval.contains(f64::exp_m1(0.1)) && effect.is_gain(), "{interval:?}");
+        let lost = confirmation.throughput();
+        assert!(lost.is_loss(), "{lost:?}");
+        confirmation.made[3].throughput = None;
+        assert_eq!(confirmation.throughput().estimate(), None, "unknown is not zero");
     }
 }

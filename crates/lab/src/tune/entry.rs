@@ -96,12 +96,16 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     }
     entry.decision = Some(match &state.promoted {
         Some(_) => "Promoted; the configuration is kept with the tune.".to_owned(),
-        None => "Nothing is promoted: the baseline stays.".to_owned(),
+        None => match &state.not_promoted {
+            Some(why) => format!("Nothing is promoted, since {why}: the baseline stays."),
+            None => "Nothing is promoted: the baseline stays.".to_owned(),
+        },
     });
     entry.next_question = Some(next_question(state, objective));
     let mut notes: Vec<String> =
         words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
+    notes.extend(Some(words::next_limit(state).trim().to_owned()).filter(|told| !told.is_empty()));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
@@ -164,14 +168,17 @@ fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
         DurabilityClass::E => 1,
         DurabilityClass::S => 0,
     };
+    let class = |name: &str, value: &str| {
+        parameter(name).map_or(DurabilityClass::S, |known| known.class_of(value))
+    };
     let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
-    dimensions
+    let searched = dimensions
         .filter_map(|of| Some((of, end.configuration.get(&of.name)?)))
         .filter(|(of, value)| **value != of.home)
-        .map(|(of, value)| {
-            parameter(&of.name).map_or(DurabilityClass::S, |known| known.class_of(value))
-        })
-        .max_by_key(rank)
+        .map(|(of, value)| class(&of.name, value));
+    let of_baseline = state.plan.settings.iter();
+    let kept = of_baseline.filter(|(name, _)| !end.configuration.contains_key(*name));
+    searched.chain(kept.map(|(name, value)| class(name, value))).max_by_key(rank)
 }
 
 fn told(
@@ -224,6 +231,7 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
 mod tests {
     use super::*;
     use crate::tune::promote::tests::ended;
+    use crate::tune::state::Cause;
 
     #[test]
     fn the_account_has_question_change_effects_and_decision_and_is_given_once() {
@@ -231,6 +239,8 @@ mod tests {
         let lab = Lab::at(Some(directory.path().to_owned()));
         let mut state = ended();
         state.promoted = Some("config.env".to_owned());
+        let limit = "Processors are the limit.".to_owned();
+        state.next_cause = Some(Cause { verdict: limit, ..Cause::default() });
         let objective = state.plan.objective().unwrap();
         let name = append(&lab, &state, &objective).unwrap();
         assert_eq!(append(&lab, &state, &objective).unwrap(), name);
@@ -245,6 +255,8 @@ mod tests {
         assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
         assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
+        let notes = entry.notes.as_ref().unwrap();
+        assert!(notes.ends_with("What limits then: Processors are the limit."), "{notes}");
     }
 
     #[test]
@@ -253,8 +265,8 @@ mod tests {
         let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
                        "note":"lost together","scores":[1.0]}"#;
         state.levers = vec![serde_json::from_str(text).unwrap()];
-        let why = "there is only one".to_owned();
-        state.levers_left_out = vec![crate::tune::Dropped { name: "fewer".to_owned(), why }];
+        let why = "there is only one";
+        state.levers_left_out = vec![crate::tune::Dropped::of("fewer", why)];
         let entry = entry(&state, &state.plan.objective().unwrap());
         let to = |name: &str| {
             entry.changes.iter().find(|change| change.name == name).and_then(|c| c.to.clone())

@@ -49,7 +49,7 @@ pub(super) fn dimensions(plan: &TunePlan, root: &Path) -> (Vec<Dimension>, Vec<D
         }
         match dimension(plan, of, &machine, root) {
             Ok(dimension) => dimensions.push(dimension),
-            Err(why) => dropped.push(Dropped { name: name.to_owned(), why }),
+            Err(why) => dropped.push(Dropped::of(name, why)),
         }
     }
     (dimensions, dropped)
@@ -133,10 +133,10 @@ pub(super) async fn probe(
                     left.push(dimension);
                 }
                 Err(_) if stop.is_requested() => return Err(TuneError::Stopped),
-                Err(ExperimentError::Kernel(why)) => dropped.push(Dropped {
-                    name: dimension.name,
-                    why: format!("{value} cannot be written here: {}", words::reason(&why)),
-                }),
+                Err(ExperimentError::Kernel(why)) => dropped.push(Dropped::of(
+                    dimension.name,
+                    format!("{value} cannot be written here: {}", words::reason(&why)),
+                )),
                 Err(error) => return Err(error.into()),
             }
         }

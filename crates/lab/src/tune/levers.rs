@@ -69,7 +69,7 @@ pub(super) fn levers(
 ) -> Result<(Vec<Lever>, Vec<Dropped>), TuneError> {
     let mut levers = vec![Lever::of("the load as it is", LoadChange::default())];
     let mut dropped = Vec::new();
-    let mut leave = |name: &str, why: String| dropped.push(Dropped { name: name.to_owned(), why });
+    let mut leave = |name: &str, why: String| dropped.push(Dropped::of(name, why));
     levers.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
     let Some((record, load)) = record.and_then(|record| Some((record, record.load.as_ref()?)))
     else {

@@ -103,9 +103,9 @@ impl Conductor {
                 Err(_) if self.stop.is_requested() => return Err(TuneError::Stopped),
                 Err(ExperimentError::RunFailed { reason: why, .. }) => reason = why,
                 Err(ExperimentError::Kernel(why)) => return Ok(Err(words::reason(&why))),
-                Err(ExperimentError::Run(error)) => {
-                    return Ok(Err(words::reason(&error.to_string())));
-                }
+                // A full disk says nothing of a configuration.
+                Err(error) if error.is_of_the_lab() => return Err(error.into()),
+                Err(ExperimentError::Run(error)) => reason = error.to_string(),
                 Err(ExperimentError::Server(why)) => reason = why,
                 Err(error) => return Err(error.into()),
             }

@@ -10,7 +10,7 @@ use super::TuneError;
 use crate::experiment::Metric;
 
 /// Share of the baseline's throughput that an objective other than throughput may cost.
-const ALLOWED_LOSS: f64 = 0.03;
+pub(super) const ALLOWED_LOSS: f64 = 0.03;
 /// Least deviation of a throughput that the constraint is judged with.
 const LEAST_DEVIATION: f64 = 0.01;
 
@@ -130,9 +130,11 @@ mod tests {
         let latency = Objective::parse("p99@2500").unwrap();
         assert_eq!((latency.rate, latency.value(&figures)), (Some(2_500.0), Some(0.004)));
         assert!(latency.score(0.002) > latency.score(0.004));
+        let rare = Objective::parse("p98.7@100").unwrap();
+        assert_eq!(rare.metric.percentiles(), ["latency_p98_7"]);
         let cost = Objective::parse(":wal_bytes / :throughput").unwrap();
         assert_eq!(cost.value(&figures), Some(0.5));
-        for wrong in ["p99@", "p98.7@100", "speed", ":wal_byte"] {
+        for wrong in ["p99@", "p100@100", "speed", ":wal_byte"] {
             assert!(Objective::parse(wrong).is_err(), "{wrong}");
         }
     }

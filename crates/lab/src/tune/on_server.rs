@@ -169,7 +169,7 @@ pub(super) async fn probe(
             None => in_the_way(guest, &dimension, &view),
         };
         match why {
-            Some(why) => dropped.push(Dropped { name: dimension.name, why }),
+            Some(why) => dropped.push(Dropped::held_back(dimension.name, why)),
             None => left.push(dimension),
         }
     }
@@ -188,7 +188,7 @@ pub(super) async fn probe(
             }
         }
         left.retain(|dimension| !refused.contains_key(&dimension.name));
-        dropped.extend(refused.into_iter().map(|(name, why)| Dropped { name, why }));
+        dropped.extend(refused.into_iter().map(|(name, why)| Dropped::held_back(name, why)));
     }
     Ok((left, dropped))
 }

@@ -156,6 +156,7 @@ impl TunePlan {
             },
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
+            percentiles: objective.metric.percentiles(),
             command: self.command.clone(),
             server: self.server.as_ref().map(|on| on.identity.address.clone()),
         }

@@ -21,6 +21,22 @@ pub struct Dropped {
     pub name: String,
     /// Why.
     pub why: String,
+    /// Whether it may limit all the same: it was kept from the search by what may be
+    /// changed here, not because it has no effect.
+    #[serde(default)]
+    pub may_limit: bool,
+}
+
+impl Dropped {
+    /// One that has no effect here, or is no part of what is searched.
+    pub(super) fn of(name: impl Into<String>, why: impl Into<String>) -> Dropped {
+        Dropped { name: name.into(), why: why.into(), may_limit: false }
+    }
+
+    /// One that may limit all the same.
+    pub(super) fn held_back(name: impl Into<String>, why: impl Into<String>) -> Dropped {
+        Dropped { may_limit: true, ..Dropped::of(name, why) }
+    }
 }
 
 /// A setting as the server shows it.
@@ -68,7 +84,7 @@ pub(super) async fn probe(
                 (_, Some(Ok(all))) => all.get(&dimension.name),
                 (_, Some(Err(why))) => {
                     let why = format!("the server does not start with {wanted}: {why}");
-                    dropped.push(Dropped { name: dimension.name.clone(), why });
+                    dropped.push(Dropped::held_back(&dimension.name, why));
                     return false;
                 }
                 _ => None,
@@ -81,7 +97,7 @@ pub(super) async fn probe(
                     Err(_) => format!("{wanted} was written and {} read back", shown.setting),
                 },
             };
-            dropped.push(Dropped { name: dimension.name.clone(), why });
+            dropped.push(Dropped::of(&dimension.name, why));
             false
         });
     }

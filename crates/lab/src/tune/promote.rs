@@ -6,6 +6,7 @@ use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, paramete
 use walwright_search::{Conclusion, Effect, Line, Standing};
 
 use super::layer::Layer;
+use super::objective::ALLOWED_LOSS;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
 use crate::{Lab, write_whole};
 
@@ -49,20 +50,34 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         let why = format!("the gain did not show again {}", words::again_on(state));
         return Err(nothing(&why));
     }
+    if objective.keeps_throughput {
+        let kept = state.confirmed_throughput();
+        match kept.estimate().map(|estimate| estimate.center) {
+            Some(change) if change >= -ALLOWED_LOSS => {}
+            Some(_) => {
+                let told = words::effect(&kept);
+                return Err(nothing(&format!("throughput changes by {told}, and 3 % are allowed")));
+            }
+            None => return Err(nothing("its throughput in the confirmation is not known")),
+        }
+    }
     // Somebody's server is not killed; one of our own with its settings may not start here.
     if state.crash.is_none() && state.plan.server.is_none() {
         return Err(nothing("its server was not killed to see what is lost"));
     }
-    if state.crash.as_ref().is_some_and(|audit| audit.lost > 0) && !may_lose(end) {
+    if state.crash.as_ref().is_some_and(|audit| audit.lost > 0) && !may_lose(state, end) {
         return Err(nothing("the server lost acknowledged commits"));
     }
     Ok(profile(state, objective, end)?.to_config_env())
 }
 
 /// Whether the winner holds a value that may lose commits. Only what was consented to by
-/// name is searched, so it was; consent that the winner makes no use of excuses nothing.
-fn may_lose(end: &Conclusion) -> bool {
-    end.configuration.iter().any(|(name, value)| {
+/// name is searched, so it was, or the baseline had it already; consent that the winner
+/// makes no use of excuses nothing.
+fn may_lose(state: &TuneState, end: &Conclusion) -> bool {
+    let of_baseline = state.plan.settings.iter();
+    let kept = of_baseline.filter(|(name, _)| !end.configuration.contains_key(*name));
+    end.configuration.iter().chain(kept).any(|(name, value)| {
         parameter(name).is_some_and(|of| of.class_of(value) == DurabilityClass::D)
     })
 }
@@ -91,13 +106,19 @@ fn profile(
             false => format!(", measured {others}"),
         };
         entry.comments = vec![format!("# {}{measured}", reason(line))];
-        entry.comments.extend(whole_checkpoints(state, line));
-        entry.proof = Some(Proof {
-            experiment: format!("tune {}", state.id),
-            effect: effect(&proof(line, end).inverted(), objective),
-            machine: Some(state.machine.clone()),
-            date: Some(date.clone()),
-        });
+        entry.comments.extend(doubt_of_time(state, line));
+        let having = proof(line, end).inverted();
+        if having.is_gain() || having.is_loss() || having == Effect::Crashed {
+            entry.proof = Some(Proof {
+                experiment: format!("tune {}", state.id),
+                effect: effect(&having, objective),
+                machine: Some(state.machine.clone()),
+                date: Some(date.clone()),
+            });
+        } else if having.estimate().is_some() {
+            let told = words::effect(&words::of_figure(&having, objective));
+            entry.comments.push(format!("# unproven: {} {told}", objective.name()));
+        }
         entries.push(entry);
     }
     // The rest of the baseline, so that the file stands alone.
@@ -146,11 +167,11 @@ fn proof(line: &Line, end: &Conclusion) -> Effect {
 
 /// A doubt about a line that moves cost in time: what was measured must hold whole
 /// checkpoints to judge it.
-fn whole_checkpoints(state: &TuneState, line: &Line) -> Option<String> {
+fn doubt_of_time(state: &TuneState, line: &Line) -> Option<String> {
     let moves = parameter(&line.name).is_some_and(|p| p.class == DurabilityClass::T);
-    let least = state.confirmation.least_checkpoints();
-    let told = least.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"));
-    (moves && least.is_none_or(|least| least < 2.0)).then(|| {
+    (moves && !state.confirmation.held_checkpoints()).then(|| {
+        let least = state.confirmation.least_checkpoints();
+        let told = least.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"));
         format!("# it moves cost in time, and windows of the confirmation held {told} checkpoints")
     })
 }
@@ -257,6 +278,7 @@ pub(super) mod tests {
                 run: None,
                 score: Some(wobble + if is_winner { 8.0 } else { 7.0 }),
                 value: None,
+                throughput: Some(1_000.0),
                 checkpoints: Some(2.0),
             });
         }
@@ -293,6 +315,29 @@ pub(super) mod tests {
         let kept = entry("max_connections");
         assert_eq!((kept.value.as_str(), &kept.proof), ("60", &None));
         assert!(text.contains("none of them was lost") && text.contains("durability class"));
+    }
+
+    #[test]
+    fn less_wal_that_costs_throughput_is_not_promoted() {
+        let mut state = ended();
+        state.plan.objective = "wal-bytes".to_owned();
+        assert!(text_of(&state).is_ok());
+        for made in state.confirmation.made.iter_mut().filter(|made| made.is_winner) {
+            made.throughput = Some(920.0);
+        }
+        let error = text_of(&state).unwrap_err().to_string();
+        assert!(error.contains("throughput changes by -8.0 %"), "{error}");
+        state.confirmation.made[1].throughput = None;
+        assert!(text_of(&state).unwrap_err().to_string().contains("not known"));
+    }
+
+    #[test]
+    fn commits_may_be_lost_where_the_baseline_loses_them_already() {
+        let mut state = ended();
+        state.crash.as_mut().unwrap().lost = 3;
+        assert!(text_of(&state).unwrap_err().to_string().contains("lost acknowledged commits"));
+        state.plan.settings.insert("synchronous_commit".to_owned(), "off".to_owned());
+        assert!(text_of(&state).is_ok());
     }
 
     #[test]

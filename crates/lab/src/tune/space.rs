@@ -55,7 +55,6 @@ pub(super) fn dimensions(
     let (mut dimensions, mut dropped) = (Vec::new(), Vec::new());
     for of in parameters().iter().filter(|p| p.is_in(surroundings.major)) {
         let name = of.name.as_str();
-        let mut drop = |why: String| dropped.push(Dropped { name: name.to_owned(), why });
         if of.class == DurabilityClass::D
             && plan.consents(name)
             && is_setting(of, surroundings.major)
@@ -71,7 +70,8 @@ pub(super) fn dimensions(
         }
         let wanted = asked(name) || set(name) || hints.contains_key(name);
         if NOT_OF_WRITES.contains(&name) && !wanted {
-            drop("short writes do not use it; --only searches it all the same".to_owned());
+            let why = "short writes do not use it; --only searches it all the same";
+            dropped.push(Dropped::of(name, why));
             continue;
         }
         match Dimension::of(of, surroundings.major, surroundings.memory) {
@@ -83,7 +83,7 @@ pub(super) fn dimensions(
                 dimension.trial = hint.filter(|hint| *hint != dimension.home);
                 dimensions.push(dimension);
             }
-            Err(why) => drop(why.to_string()),
+            Err(why) => dropped.push(Dropped::held_back(name, why.to_string())),
         }
     }
     // What is not a setting is found on the machine and in the baseline's record.

@@ -106,6 +106,9 @@ pub struct TuneState {
     pub levers_left_out: Vec<Dropped>,
     /// The winner on fresh data.
     pub confirmation: Confirmation,
+    /// What holds the winner back, once it was confirmed.
+    #[serde(default)]
+    pub next_cause: Option<Cause>,
     /// Its server killed.
     pub crash: Option<CrashAudit>,
     /// Where the promoted configuration was written.
@@ -113,6 +116,9 @@ pub struct TuneState {
     /// Where the statements of the promoted schema were written.
     #[serde(default)]
     pub promoted_schema: Option<String>,
+    /// Why there is nothing to promote, where a gain was confirmed all the same.
+    #[serde(default)]
+    pub not_promoted: Option<String>,
     /// The journal's entry.
     pub entry: Option<String>,
 }
@@ -142,9 +148,11 @@ impl TuneState {
             levers: Vec::new(),
             levers_left_out: Vec::new(),
             confirmation: Confirmation::default(),
+            next_cause: None,
             crash: None,
             promoted: None,
             promoted_schema: None,
+            not_promoted: None,
             entry: None,
         }
     }
@@ -183,6 +191,11 @@ impl TuneState {
     pub fn confirmed(&self) -> walwright_search::Effect {
         let noise = self.searcher.as_ref().and_then(Searcher::noise);
         self.confirmation.effect(noise)
+    }
+
+    /// The winner's throughput against the baseline's on fresh data, by those runs alone.
+    pub fn confirmed_throughput(&self) -> walwright_search::Effect {
+        self.confirmation.throughput()
     }
 
     /// The baseline's mean value of the objective, from its own measurements.

@@ -12,6 +12,8 @@ use super::{CrashAudit, Objective, TuneState, levers};
 /// Gains above this are worth a search wherever one asks: what excludes them says that
 /// configuration does not limit.
 const NO_LIMIT: f64 = 0.05;
+/// Names told in a sentence.
+const TOLD: usize = 6;
 
 /// A change in percent, signed.
 pub fn change(relative: f64) -> String {
@@ -48,10 +50,18 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let outside = outside(state, objective);
     if !end.is_gain {
         let highest = end.gain.estimate().and_then(Estimate::high);
-        let excluded =
-            highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
+        // What is worse for certain says nothing of what else there is.
+        let excluded = !end.gain.is_loss()
+            && highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
         let claim = match excluded {
-            true => format!("Configuration does not limit {name} here"),
+            true => not_searched(state).map_or_else(
+                || format!("Configuration does not limit {name} here"),
+                |but| {
+                    format!(
+                        "What was searched of the configuration does not limit {name} here ({but})"
+                    )
+                },
+            ),
             false => format!(
                 "No gain in {name} is proven, and none excluded: longer windows or more runs would tell"
             ),
@@ -70,14 +80,17 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks{}, and by {replay} over {pairs} pairs {on} with other seeds{}.{outside}",
+            "{name} changes by {gain} over {} blocks{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}.{}{}{outside}",
             end.blocks,
             if end.gain.is_gain() {
                 ""
             } else {
                 " (no gain by these alone, but by all measurements together)"
             },
-            whole_checkpoints(confirmed)
+            throughput_kept(state, objective),
+            checkpoints_held(confirmed),
+            not_promoted(state),
+            next_limit(state)
         ),
         (pairs, false) => format!(
             "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
@@ -86,10 +99,49 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     }
 }
 
+/// What of the configuration was not searched though it may limit; `None` where nothing.
+fn not_searched(state: &TuneState) -> Option<String> {
+    if !state.plan.only.is_empty() {
+        return Some(format!("only {}", state.plan.only.join(", ")));
+    }
+    let held: Vec<&str> =
+        state.dropped.iter().filter(|d| d.may_limit).map(|d| d.name.as_str()).collect();
+    match &held[..] {
+        [] => None,
+        few if few.len() <= TOLD => Some(format!("without {}", few.join(", "))),
+        many => Some(format!("without {} and {} more", many[..TOLD].join(", "), many.len() - TOLD)),
+    }
+}
+
 /// How many checkpoints every window of the winner held, as the end of a sentence.
-fn whole_checkpoints(confirmed: &Confirmation) -> String {
-    let least = confirmed.least_checkpoints().filter(|least| *least >= 1.0);
-    least.map_or(String::new(), |least| format!(", {least:.0} checkpoints or more in each window"))
+fn checkpoints_held(confirmed: &Confirmation) -> String {
+    match confirmed.least_checkpoints() {
+        Some(least) if confirmed.held_checkpoints() => {
+            format!(", at least {least:.0} checkpoints in each window")
+        }
+        Some(least) if least >= 1.0 => ", at least one checkpoint in each window".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// What became of throughput where it is to be kept, as a part of a sentence.
+fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
+    match objective.keeps_throughput {
+        true => format!(", throughput by {}", effect(&state.confirmed_throughput())),
+        false => String::new(),
+    }
+}
+
+/// Why a gain is not promoted all the same, as a sentence after others.
+fn not_promoted(state: &TuneState) -> String {
+    let why = state.not_promoted.as_ref();
+    why.map_or(String::new(), |why| format!(" Nothing is promoted: {why}."))
+}
+
+/// What holds the winner back, as a sentence after others.
+pub(super) fn next_limit(state: &TuneState) -> String {
+    let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty());
+    cause.map_or(String::new(), |cause| format!(" What limits then: {}", cause.verdict))
 }
 
 /// What was measured outside the configuration, as a sentence after others.
@@ -186,6 +238,8 @@ pub(super) fn reason(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tune::probe::Dropped;
+    use crate::tune::state::Cause;
 
     #[test]
     fn the_reason_is_what_the_server_said() {
@@ -207,5 +261,42 @@ mod tests {
         let estimate = having.estimate().unwrap();
         assert!((estimate.center - 1.0).abs() < 1e-12 && having.is_gain());
         assert_eq!(effect(&having), "+100.0 % [+66.7 %, +150.0 %]");
+    }
+
+    #[test]
+    fn what_was_not_searched_is_not_said_not_to_limit() {
+        let dimensions = ["commit_delay", "wal_writer_delay", "bgwriter_delay"].map(|name| {
+            let parameter = walwright_catalog::parameter(name).unwrap();
+            walwright_search::Dimension::of(parameter, 18, None).unwrap()
+        });
+        let mut state = crate::tune::promote::tests::ended_over(dimensions.to_vec(), &[], |_| 0.0);
+        let objective = state.plan.objective().unwrap();
+        state.dropped = vec![Dropped::of("work_mem", "not of writes")];
+        let whole = verdict(&state, &objective);
+        assert!(whole.starts_with("Configuration does not limit throughput here."), "{whole}");
+        state.dropped.push(Dropped::held_back("shared_buffers", "it takes a restart"));
+        let told = verdict(&state, &objective);
+        assert!(told.contains("does not limit throughput here (without shared_buffers)"), "{told}");
+        state.plan.only = vec!["commit_delay".to_owned()];
+        assert!(verdict(&state, &objective).contains("here (only commit_delay)"));
+    }
+
+    #[test]
+    fn a_gain_is_told_with_its_checkpoints_and_what_limits_then() {
+        let mut state = crate::tune::promote::tests::ended();
+        let objective = state.plan.objective().unwrap();
+        let told = verdict(&state, &objective);
+        assert!(told.contains("at least 2 checkpoints in each window."), "{told}");
+        assert!(!told.contains("What limits"), "{told}");
+
+        let limit = "Processors are the limit.".to_owned();
+        state.next_cause = Some(Cause { verdict: limit, ..Cause::default() });
+        state.confirmation.made[1].checkpoints = Some(1.0);
+        let told = verdict(&state, &objective);
+        assert!(told.contains("at least one checkpoint in each window."), "{told}");
+        assert!(told.contains("What limits then: Processors are the limit."), "{told}");
+        // A gain that did not show again leaves the baseline, and its cause, in place.
+        state.confirmation.made.iter_mut().for_each(|made| made.score = Some(7.0));
+        assert!(!verdict(&state, &objective).contains("What limits then"));
     }
 }

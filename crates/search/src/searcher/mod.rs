@@ -219,8 +219,9 @@ impl Searcher {
             },
             Outcome::Crashed => Outcome::Crashed,
         };
-        let planned = self.queue.front().map(|planned| &planned.purpose);
-        if outcome == Outcome::Crashed && planned == Some(&Purpose::Baseline) {
+        let of_baseline =
+            self.queue.front().is_some_and(|planned| planned.configuration == self.baseline);
+        if outcome == Outcome::Crashed && of_baseline {
             return Err(SearchError::BaselineCrashed);
         }
         let block = self.block_of_next();

@@ -188,6 +188,15 @@ fn results_that_were_not_asked_for_are_refused() {
     assert_eq!(searcher.tell(0, Outcome::score(f64::NAN)), Err(SearchError::Score(0)));
     assert_eq!(searcher.tell(0, Outcome::Crashed), Err(SearchError::BaselineCrashed));
     assert_eq!(searcher.ask().unwrap().trial, 0);
+    // Nor may it crash later on, whatever it is measured for.
+    while searcher.ask().is_some_and(|ask| !matches!(ask.purpose, Purpose::Ablate { arm: 0, .. })) {
+        let ask = searcher.ask().unwrap();
+        searcher.tell(ask.trial, Outcome::score(truth(&ask.configuration))).unwrap();
+    }
+    let of_ablation = searcher.ask().unwrap();
+    let told = searcher.tell(of_ablation.trial, Outcome::Crashed);
+    assert_eq!(told, Err(SearchError::BaselineCrashed));
+    assert_eq!(searcher.ask(), Some(of_ablation));
     let nothing = Searcher::new(Space::default(), &Configuration::new(), options(20, 5));
     assert_eq!(nothing.unwrap_err(), SearchError::NothingToSearch);
 }

@@ -113,14 +113,14 @@ fn cell(of: &Effect, objective: &Objective) -> String {
 /// What makes the result less certain.
 fn warnings(state: &TuneState) -> Vec<String> {
     let mut warnings = Vec::new();
-    let checkpoints = state.confirmation.least_checkpoints();
     if let Some(on) = &state.plan.server {
         warnings.push(match on.filled {
             true => "The tables were filled before every run on this server, whose other data and files were as they were",
             false => "The data were not restored between runs: each went on with what the one before left, and the confirmation is on the same data. Interleaving and replicates balance steady drift; --init fills the workload's tables before every run",
         }.to_owned());
     }
-    if state.confirmation.pairs() > 0 && checkpoints.is_none_or(|least| least < 2.0) {
+    if state.confirmation.pairs() > 0 && !state.confirmation.held_checkpoints() {
+        let checkpoints = state.confirmation.least_checkpoints();
         warnings.push(format!(
             "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: those requested did not complete in them (see the run's events); a longer --confirm-duration may tell",
             checkpoints.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"))
@@ -201,6 +201,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "searched": searched,
         "schema": state.schema_changes(),
         "cause": state.cause,
+        "next_cause": state.next_cause,
         "crash": state.crash,
         "measurements": state.made.len(),
         "warnings": warnings(state),
