@@ -1,10 +1,12 @@
 //! What is measured of a run: a figure, or a cost made of figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thiserror::Error;
-use walwright_diagnose::compare::{Better, FigureKind, FigureUnit, figure_kinds};
+use walwright_diagnose::compare::{
+    Better, FigureKind, FigureUnit, figure_kinds, latency_percentile_kind,
+};
 use walwright_diagnose::experiment::MetricKind;
 use walwright_workload::script::{
     ClientStart, Command, Definition, Program, Rng, ScriptError, ScriptSource, Value,
@@ -72,7 +74,8 @@ impl Metric {
             return Ok(Metric::Cost(Cost::new(expression.ok_or(MetricError::NoExpression)?)?));
         }
         let short = name.strip_suffix(PER_TRANSACTION).unwrap_or(name);
-        match figure_kinds().into_iter().find(|kind| kind.key == short) {
+        let usual = figure_kinds().into_iter().find(|kind| kind.key == short);
+        match usual.or_else(|| latency_percentile_kind(short)) {
             Some(kind) if kind.better.is_none() => Err(MetricError::NoDirection(kind.key)),
             Some(kind) => Ok(Metric::Figure(kind)),
             None => {
@@ -115,6 +118,15 @@ impl Metric {
         }
     }
 
+    /// The keys of the latency percentiles it is made of, which need not be among the
+    /// usual figures of a run.
+    pub fn percentiles(&self) -> Vec<String> {
+        match self {
+            Metric::Figure(kind) => percentiles(&kind.key),
+            Metric::Cost(cost) => percentiles(&cost.text),
+        }
+    }
+
     /// Its value for a run with these figures; `None` where a figure it needs is not
     /// known, or the expression has no finite value.
     pub fn value(&self, figures: &BTreeMap<String, f64>) -> Option<f64> {
@@ -131,9 +143,11 @@ impl Cost {
         let one_line = text.replace(['\n', '\r'], " ");
         // Defined as NULL, so that the name is known and an unknown figure makes the
         // cost unknown.
-        let names = figure_kinds().into_iter().flat_map(|kind| {
-            let long = format!("{}{PER_TRANSACTION}", kind.key);
-            [kind.key, long]
+        let usual = figure_kinds().into_iter().map(|kind| kind.key);
+        let keys: BTreeSet<String> = usual.chain(percentiles(text)).collect();
+        let names = keys.into_iter().flat_map(|key| {
+            let long = format!("{key}{PER_TRANSACTION}");
+            [key, long]
         });
         let definitions: Vec<Definition> =
             names.map(|name| Definition { name, value: "null".to_owned() }).collect();
@@ -167,6 +181,13 @@ impl Cost {
     }
 }
 
+/// The latency percentiles that a text names, each once.
+fn percentiles(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let keys = words.filter_map(|word| Some(latency_percentile_kind(word)?.key));
+    keys.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +210,20 @@ mod tests {
         assert!(error.contains("did you mean latency_p99?"), "{error}");
         assert!(matches!(Metric::named("busy", None), Err(MetricError::NoDirection(_))));
         assert!(matches!(Metric::named("cost", None), Err(MetricError::NoExpression)));
+    }
+
+    #[test]
+    fn any_latency_percentile_is_a_metric_and_a_part_of_a_cost() {
+        let metric = Metric::named("latency_p98_7", None).unwrap();
+        assert_eq!(metric.kind().name, "p98.7 latency");
+        assert_eq!(metric.percentiles(), ["latency_p98_7"]);
+        let text = ":latency_p90 + :latency_p99_95 / :latency_p90 + :latency_mean";
+        let cost = Metric::named("cost", Some(text)).unwrap();
+        assert_eq!(cost.percentiles(), ["latency_p90", "latency_p99_95"]);
+        let known = [("latency_p90", 2.0), ("latency_p99_95", 6.0), ("latency_mean", 1.0)];
+        let known = known.map(|(key, value)| (key.to_owned(), value)).into();
+        assert_eq!(cost.value(&known), Some(6.0));
+        assert!(Metric::named("latency_p100", None).is_err());
     }
 
     #[test]

@@ -251,6 +251,7 @@ impl PlanFile {
             base: self.baseline(origin)?,
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
+            percentiles: self.metrics()?.iter().flat_map(Metric::percentiles).collect(),
             command: command.to_owned(),
             server: None,
         })
