@@ -112,6 +112,7 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     let child = spawned(as_tuner(&place, &["experiment", &file, "--maintenance"]), &log);
     until("the arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
     until_said(&place.path("lab/changes.jsonl"), "\"how\":\"done\"");
+    run(&["config", "rollback", "--dsn", &dsn]).refuses(&["process", "wait for it"]);
     signal(child.id(), libc::SIGKILL);
     finish(child);
     assert_ne!(state(), before);

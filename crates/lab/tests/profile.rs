@@ -55,6 +55,7 @@ fn there_and_back(major: Major) {
 
     let undone = bed.roll_back(1, &mut Restart::Never);
     assert_eq!(undone.notes, Vec::<String>::new());
+    assert!(!undone.restarted && undone.waiting.is_empty(), "{undone:?}");
     assert_eq!(bed.auto(), before, "the same settings in the same order");
     assert_eq!(bed.ask("SELECT current_setting('work_mem')"), "5MB");
     assert_eq!(bed.ask("SELECT current_setting('max_wal_size')"), "1GB");
@@ -81,7 +82,15 @@ fn there_and_back(major: Major) {
     let made = bed.apply("PG_SHARED_BUFFERS=160MB\n", &mut bed.owner()).expect("made");
     assert!(made.waiting.is_empty());
     assert_eq!(bed.ask("SELECT current_setting('shared_buffers')"), "160MB");
+    // When its restart fails, the file is right by then, and the server still to restart.
+    let set = ledger.set(made.id).unwrap().unwrap();
+    let mut failing = Restart::Command(Secret::new("false"));
+    let failed = undo_changes(&ledger, &set, Some(&bed.params), &mut failing);
+    assert!(matches!(bed.runtime.block_on(failed), Err(UndoError::Failed { .. })));
+    assert_eq!(bed.auto(), before);
+    assert_eq!(bed.ask("SELECT current_setting('shared_buffers')"), "160MB");
     let undone = bed.roll_back(made.id, &mut bed.owner());
+    assert!(undone.restarted && undone.restored.is_empty(), "{undone:?}");
     assert!(undone.waiting.is_empty(), "{undone:?}");
     assert_eq!(bed.ask("SELECT current_setting('shared_buffers')"), "128MB");
     assert_eq!(bed.auto(), before);
@@ -189,6 +198,29 @@ fn a_server_that_does_not_start_again_is_brought_back() {
 }
 
 #[test]
+fn what_cannot_be_noted_as_done_is_undone() {
+    let bed = Bed::new(Major::V18);
+    let before = bed.auto();
+    let Restart::With(mut owner) = bed.owner() else { panic!("it is restarted by its owner") };
+    // The ledger goes away between the changes and their end.
+    let ledger = bed.ledger().path().to_owned();
+    let kept = ledger.with_extension("kept");
+    let (from, to) = (ledger.clone(), kept.clone());
+    let mut breaking = Restart::With(Box::new(move || {
+        if !to.exists() {
+            fs::rename(&from, &to).and_then(|()| fs::create_dir(&from)).unwrap();
+        }
+        owner()
+    }));
+    let error = bed.apply("PG_SHARED_BUFFERS=160MB\n", &mut breaking).unwrap_err();
+    assert!(matches!(error, ApplyError::Ledger(_)), "{error}");
+    assert_eq!(bed.auto(), before);
+    assert_eq!(bed.ask("SELECT current_setting('shared_buffers')"), "128MB");
+    fs::remove_dir(&ledger).and_then(|()| fs::rename(&kept, &ledger)).unwrap();
+    assert!(bed.ledger().set(1).unwrap().unwrap().is_cut_short());
+}
+
+#[test]
 fn what_somebody_else_changed_since_stays() {
     let bed = Bed::new(Major::V18);
     let made = bed.apply("PG_WORK_MEM=9MB\nPG_MAX_WAL_SIZE=2GB\n", &mut Restart::Never);
@@ -223,6 +255,9 @@ fn what_lowers_durability_needs_its_name_and_what_corrupts_is_refused() {
     assert!(by_name[0].can_lose.as_ref().unwrap().contains("wal_writer_delay"));
     assert_eq!(plan.missing(&consent(true, &["Synchronous_Commit"])), (Vec::new(), false));
     assert_eq!(plan.missing(&consent(false, &["synchronous_commit"])), (Vec::new(), true));
+    let alone = bed.plan("PG_SYNCHRONOUS_COMMIT=off\n");
+    let named = consent(false, &["synchronous_commit"]);
+    assert_eq!(alone.missing(&named), (Vec::new(), true), "a name says what, not that");
     for text in ["PG_FSYNC=off\n", "PG_FULL_PAGE_WRITES=0\n"] {
         let plan = bed.plan(text);
         assert_eq!((plan.refused.len(), plan.changes.len()), (1, 0), "{text}");

@@ -49,6 +49,17 @@ fn statements_are_undone_however_far_they_came() {
     assert_eq!(bed.ask(state), with_index);
     bed.execute("DROP INDEX extra");
 
+    // One that is in no transaction leaves something behind when it fails.
+    bed.execute("INSERT INTO t VALUES (1), (1)");
+    let mut intent = statements(&bed, "postgres");
+    if let Some(Change::Statement { sql, .. }) = intent.changes.last_mut() {
+        *sql = sql.replacen("INDEX", "UNIQUE INDEX", 1);
+    }
+    let error = make(intent).unwrap_err();
+    let told = |what: &str| what.contains("extra half done");
+    assert!(matches!(&error, ApplyError::Undone { what, .. } if told(what)), "{error}");
+    assert_eq!(bed.ask(state), before);
+
     // Killed while the first is made: whether its transaction committed is the server's to
     // say; and while it is undone.
     let number = "SELECT pg_current_xact_id()::text";

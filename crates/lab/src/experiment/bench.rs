@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
-use walwright_diagnose::compare::run_figures;
+use walwright_diagnose::compare::{latency_percentile, run_figures};
 use walwright_record::{RunId, RunState, Warning};
 use walwright_server::{Places, Snapshot};
 use walwright_workload::Workload;
@@ -40,6 +40,8 @@ pub struct BenchPlan {
     pub probe: Option<ProbePlan>,
     /// Connections that copy the initial data.
     pub load_jobs: Option<usize>,
+    /// Keys of the latency percentiles to know of each run besides the usual figures.
+    pub percentiles: Vec<String>,
     /// The command line that records keep.
     pub command: String,
     /// The server of somebody's that it runs on, for people.
@@ -149,7 +151,7 @@ impl Bench {
                 self.run(&whole.kernel, plan, stop, observer).await?
             }
         };
-        let measured = self.read(&finished, stop)?;
+        let measured = self.read(finished, stop)?;
         Ok(Measured { elapsed: begun.elapsed(), ..measured })
     }
 
@@ -212,25 +214,31 @@ impl Bench {
         }
     }
 
-    fn read(&self, finished: &Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
+    fn read(&self, finished: Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
         let store = self.lab.store()?;
         if finished.state != RunState::Complete {
             if stop.is_requested() {
                 store.delete(&finished.id)?;
                 return Err(ExperimentError::Stopped);
             }
-            let reason =
-                finished.error.as_ref().map_or_else(String::new, |error| error.to_string());
-            return Err(ExperimentError::RunFailed { run: finished.id.clone(), reason });
+            return Err(match finished.error {
+                Some(error) if error.is_of_the_lab() => ExperimentError::Run(error),
+                error => ExperimentError::RunFailed {
+                    run: finished.id,
+                    reason: error.map_or_else(String::new, |error| error.to_string()),
+                },
+            });
         }
         let record = store.load(&finished.id)?;
         let summary = walwright_diagnose::summary(&record);
-        Ok(Measured {
-            run: finished.id.clone(),
-            figures: run_figures(&record, &summary),
-            doubts: record.warnings,
-            elapsed: Duration::ZERO,
-        })
+        let mut figures = run_figures(&record, &summary);
+        figures.extend(
+            self.plan
+                .percentiles
+                .iter()
+                .filter_map(|key| Some((key.clone(), latency_percentile(&record, key)?))),
+        );
+        Ok(Measured { run: finished.id, figures, doubts: record.warnings, elapsed: Duration::ZERO })
     }
 
     /// Brings back what a killed process of this bench left changed: values of the kernel,

@@ -150,6 +150,10 @@ pub enum ExperimentError {
         "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
     )]
     KernelLeft(String),
+    /// What somebody else or a run that was killed has changed stands, and no run is to be
+    /// built on it. The sentence says what to do.
+    #[error("{0}")]
+    ChangesStand(String),
     /// Somebody's server does not take what a configuration changes; what was there is there.
     #[error("{0}")]
     Server(String),
@@ -268,6 +272,25 @@ impl ExperimentError {
         move |source| ExperimentError::File { action, path, source }
     }
 
+    /// Whether something is wrong with the lab, its machine or the server, and not with what
+    /// was to be measured: the work ends, and can go on when that is mended.
+    pub(crate) fn is_of_the_lab(&self) -> bool {
+        match self {
+            ExperimentError::Run(error) => error.is_of_the_lab(),
+            ExperimentError::Store(_)
+            | ExperimentError::Places(_)
+            | ExperimentError::Snapshot(_)
+            | ExperimentError::Ledger(_)
+            | ExperimentError::KernelLeft(_)
+            | ExperimentError::ChangesStand(_)
+            | ExperimentError::ServerLeft { .. }
+            | ExperimentError::ServerGone { .. }
+            | ExperimentError::File { .. }
+            | ExperimentError::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it was cut short from outside.
     pub fn is_interruption(&self) -> bool {
         match self {
@@ -275,5 +298,46 @@ impl ExperimentError {
             ExperimentError::Run(error) => matches!(error, RunError::Stopped),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use walwright_server::{ClusterError, ServerExit};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_nothing_of_an_arm_and_a_server_that_does_not_start_does() {
+        let full = || PathBuf::from("/full");
+        let started = || ClusterError::StartFailed {
+            dir: full(),
+            exit: ServerExit { code: Some(1), signal: None },
+            hint: None,
+            log: String::new(),
+        };
+        let system = || RunError::System { what: "x", source: ErrorKind::StorageFull.into() };
+        for error in [
+            RunError::Snapshot(SnapshotError::DiskFull(full())),
+            RunError::Snapshot(ClusterError::DiskFull { path: full() }.into()),
+            RunError::Cluster(ClusterError::DiskFull { path: full() }),
+            system(),
+            RunError::Internal("x"),
+        ] {
+            assert!(ExperimentError::Run(error).is_of_the_lab());
+        }
+        for error in [
+            RunError::Cluster(started()),
+            RunError::Snapshot(started().into()),
+            RunError::NothingSucceeds { kind: "42P01".to_owned(), text: String::new() },
+            RunError::Stopped,
+        ] {
+            assert!(!ExperimentError::Run(error).is_of_the_lab());
+        }
+        assert!(ExperimentError::ServerGone { why: String::new() }.is_of_the_lab());
+        assert!(!ExperimentError::Server(String::new()).is_of_the_lab());
+        assert!(!ExperimentError::Kernel(String::new()).is_of_the_lab());
     }
 }

@@ -155,7 +155,8 @@ fn new_header(text: &str, origin: &Path, choices: &Choices) -> Result<Header, Ex
 fn unfinished(lab: &Lab, text: &str) -> Result<(), ExperimentError> {
     for listed in folder::list(lab)? {
         let id = &listed.header.id;
-        if listed.header.ending == Ending::Unfinished && folder::plan(lab, id)? == text {
+        let is_this = || folder::plan(lab, id).is_ok_and(|plan| plan == text);
+        if listed.header.ending == Ending::Unfinished && is_this() {
             let (done, of) = (listed.done, listed.planned);
             return Err(ExperimentError::Unfinished { id: id.clone(), done, of });
         }
@@ -380,7 +381,7 @@ impl Session<'_> {
     }
 
     /// One run. An arm that cannot be run is given up; a baseline that cannot ends the
-    /// experiment.
+    /// experiment, and so does what no configuration is to blame for.
     async fn cell(&self, block: usize, place: usize) -> Result<Cell, ExperimentError> {
         let whole = self.whole;
         let configuration = match place.checked_sub(FIRST_ARM) {
@@ -407,12 +408,7 @@ impl Session<'_> {
                         seconds: measured.elapsed.as_secs_f64(),
                     });
                 }
-                Err(
-                    error @ (ExperimentError::Store(_)
-                    | ExperimentError::KernelLeft(_)
-                    | ExperimentError::ServerLeft { .. }
-                    | ExperimentError::ServerGone { .. }),
-                ) => return Err(error),
+                Err(error) if error.is_of_the_lab() => return Err(error),
                 Err(error) if self.stop.is_requested() || error.is_interruption() => {
                     return Err(ExperimentError::Stopped);
                 }

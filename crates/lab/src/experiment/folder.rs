@@ -251,14 +251,15 @@ pub(super) fn plan(lab: &Lab, id: &str) -> Result<String, ExperimentError> {
 /// left out.
 pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
     let path = path(lab, id).join(CELLS);
-    let text = match fs::read_to_string(&path) {
+    let text = match fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(ExperimentError::file("read", &path))?,
     };
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
+    // It may be torn within a letter, so these are bytes.
+    text.split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"))
         .map(|line| {
-            serde_json::from_str(line).map_err(|error| ExperimentError::Damaged {
+            serde_json::from_slice(line).map_err(|error| ExperimentError::Damaged {
                 path: path.clone(),
                 what: error.to_string(),
             })
@@ -266,11 +267,36 @@ pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
         .collect()
 }
 
-/// All experiments of a lab, oldest first. Directories that hold none are left out.
+/// All experiments of a lab, oldest first. Directories that hold none are left out, and so are
+/// those that cannot be read ([`unreadable`]), with a warning.
 ///
 /// # Errors
-/// When an experiment cannot be read.
+/// When the directory of all cannot be read.
 pub fn list(lab: &Lab) -> Result<Vec<Listed>, ExperimentError> {
+    let left_out = |error: &ExperimentError| tracing::warn!(%error, "left out");
+    Ok(all(lab)?.filter_map(|listed| listed.inspect_err(left_out).ok()).collect())
+}
+
+/// Why experiments of a lab cannot be read, oldest first.
+///
+/// # Errors
+/// When the directory of all cannot be read.
+pub fn unreadable(lab: &Lab) -> Result<Vec<ExperimentError>, ExperimentError> {
+    Ok(all(lab)?.filter_map(Result::err).collect())
+}
+
+fn all(
+    lab: &Lab,
+) -> Result<impl Iterator<Item = Result<Listed, ExperimentError>>, ExperimentError> {
+    Ok(names(lab)?.into_iter().map(|id| {
+        let header = header(lab, &id)?;
+        let done = cells(lab, &id)?.len();
+        Ok(Listed { planned: header.planned(), header, done })
+    }))
+}
+
+/// Names of the directories that hold an experiment, oldest first.
+fn names(lab: &Lab) -> Result<Vec<String>, ExperimentError> {
     let all = lab.directory().join(DIRECTORY);
     let entries = match fs::read_dir(&all) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -282,20 +308,21 @@ pub fn list(lab: &Lab) -> Result<Vec<Listed>, ExperimentError> {
         .filter(|name| !name.starts_with('.') && all.join(name).join(HEADER).exists())
         .collect();
     names.sort();
-    names
-        .iter()
-        .map(|name| {
-            let header = header(lab, name)?;
-            let done = cells(lab, name)?.len();
-            Ok(Listed { planned: header.planned(), header, done })
-        })
-        .collect()
+    Ok(names)
 }
 
-/// The experiment a person means by its name, or by what its plan calls it.
+/// The experiment a person means by its name, or by what its plan calls it. Others that
+/// cannot be read do not matter.
 pub(super) fn find(lab: &Lab, name: &str) -> Result<Header, ExperimentError> {
-    let all = list(lab)?.into_iter().map(|listed| listed.header);
-    Ok(EXPERIMENTS.find(all, |one| vec![&one.id, &one.name], name)?)
+    fn names_of(one: &(String, Result<Header, ExperimentError>)) -> Vec<&str> {
+        let called = one.1.iter().map(|header| header.name.as_str());
+        std::iter::once(one.0.as_str()).chain(called).collect()
+    }
+    let all = names(lab)?.into_iter().map(|id| {
+        let header = header(lab, &id);
+        (id, header)
+    });
+    EXPERIMENTS.find(all, names_of, name)?.1
 }
 
 fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError> {
@@ -345,7 +372,8 @@ mod tests {
         drop(folder);
         let file = path(&lab, &header.id).join(CELLS);
         let mut torn = fs::read(&file).unwrap();
-        torn.extend(b"{\"block\":0,\"pla");
+        // Within a letter of two bytes.
+        torn.extend(&"{\"failed\":\"é".as_bytes()[..12]);
         fs::write(&file, &torn).unwrap();
         assert_eq!(cells(&lab, &header.id).unwrap(), [cell(0, 1), cell(0, 0)]);
         let folder = Folder::open(&lab, &header.id).unwrap();
@@ -374,5 +402,26 @@ mod tests {
         assert_eq!(find(&lab, &one.id[one.id.len() - 3..]).unwrap(), one);
         let several = find(&lab, "20").unwrap_err();
         assert!(matches!(several, ExperimentError::Find(FindError::Several { .. })));
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_does_not_keep_the_others_from_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(dir.path().to_owned()));
+        let (one, two, three) = (header("one", 1), header("two", 2), header("three", 3));
+        for header in [&one, &two, &three] {
+            drop(Folder::create(&lab, header, "the plan").unwrap());
+        }
+        fs::write(path(&lab, &one.id).join(HEADER), "{ \"format\": 9 }").unwrap();
+        fs::write(path(&lab, &two.id).join(CELLS), "no cell\n").unwrap();
+        let listed = list(&lab).unwrap();
+        assert_eq!(listed.iter().map(|one| &one.header).collect::<Vec<_>>(), [&three]);
+        assert_eq!(unreadable(&lab).unwrap().len(), 2);
+        assert_eq!(find(&lab, "three").unwrap(), three);
+        // Named directly, they say what is wrong.
+        let damaged = |error| matches!(error, ExperimentError::Damaged { .. });
+        assert!(damaged(find(&lab, &one.id).unwrap_err()));
+        let found = find(&lab, "two").unwrap();
+        assert!(damaged(cells(&lab, &found.id).unwrap_err()));
     }
 }

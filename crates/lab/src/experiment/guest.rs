@@ -299,7 +299,7 @@ impl Guest {
     }
 
     /// Brings back what was before a set, once the server accepts connections. Gives what
-    /// is to be known of it: somebody else changed the same.
+    /// is to be known of it: somebody else changed the same, or undid it.
     ///
     /// # Errors
     /// When that fails; the set stays in the ledger.
@@ -321,9 +321,10 @@ impl Guest {
 
     async fn undo(&self, id: u64) -> Result<Vec<String>, String> {
         let set = self.ledger.set(id).map_err(|error| error.to_string())?;
-        let Some(set) = set.filter(|set| !matches!(set.state, State::Undone { .. })) else {
-            return Ok(Vec::new());
-        };
+        let set = set.ok_or("the ledger of changes does not hold it any more")?;
+        if matches!(set.state, State::Undone { .. }) {
+            return Ok(vec![format!("somebody has undone its change set {id} meanwhile")]);
+        }
         let restarts = set.intent.changes.iter().any(takes_restart);
         if restarts && !self.can_restart() {
             return Err("what was set takes a restart to go back: --restart-command".to_owned());
@@ -331,7 +332,7 @@ impl Guest {
         let mut restart = self.restart();
         let undone = undo_changes(&self.ledger, &set, Some(&self.params), &mut restart);
         let undone = undone.await.map_err(|error| error.to_string())?;
-        self.fresh.store(restarts, Ordering::Release);
+        self.fresh.store(undone.restarted, Ordering::Release);
         Ok(undone.notes)
     }
 
@@ -427,7 +428,11 @@ fn not_made(error: ApplyError) -> ExperimentError {
         ApplyError::Stuck { id, why, what } => {
             ExperimentError::ServerLeft { id, why: format!("{what}; {why}") }
         }
-        ApplyError::Undone { what, .. } => refused(&what),
+        ApplyError::Undone { what, notes, .. } => {
+            refused(&notes.iter().fold(what, |told, note| format!("{told}; {note}")))
+        }
+        ApplyError::Ledger(error) => ExperimentError::Ledger(error),
+        error @ ApplyError::Unfinished { .. } => ExperimentError::ChangesStand(error.to_string()),
         other => refused(&other.to_string()),
     }
 }
@@ -441,3 +446,6 @@ fn profile(whole: &Configuration) -> Result<Profile, ExperimentError> {
     }
     Ok(profile)
 }
+
+#[cfg(test)]
+mod tests;

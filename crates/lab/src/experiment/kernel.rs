@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use walwright_catalog::{Entry, Profile};
 
 use super::ExperimentError;
-use crate::ledger::{Intent, Ledger, State};
-use crate::profile::{ApplyPlan, MachineView, Restart, make_changes, undo_changes};
+use crate::ledger::{ChangeSet, Intent, Ledger, State};
+use crate::profile::{ApplyError, ApplyPlan, MachineView, Restart, make_changes, undo_changes};
 use crate::{Lab, Stop};
+
+/// What the purpose of a run's set in the ledger begins with.
+const PURPOSE: &str = "one run of ";
 
 /// Writes the kernel's values for the runs of one bench.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ impl Kernel {
     pub(crate) fn below(root: &Path, lab: &Lab, name: &str) -> Kernel {
         Kernel {
             ledger: Ledger::of(lab),
-            purpose: format!("one run of {name}"),
+            purpose: format!("{PURPOSE}{name}"),
             root: root.to_owned(),
         }
     }
@@ -38,11 +41,12 @@ impl Kernel {
     /// What writing these values would change; `None` where all are as wanted.
     ///
     /// # Errors
-    /// When one of them cannot be written here.
+    /// When one of them cannot be written here, or the values are not the machine's own.
     pub(crate) fn intent(
         &self,
         values: &BTreeMap<String, String>,
     ) -> Result<Option<Intent>, ExperimentError> {
+        self.unchanged()?;
         if values.is_empty() {
             return Ok(None);
         }
@@ -60,11 +64,33 @@ impl Kernel {
         Ok((!intent.changes.is_empty()).then_some(intent))
     }
 
+    /// Refuses to measure on what a killed run of another bench has left. Values that a run
+    /// does not set bear on it too.
+    fn unchanged(&self) -> Result<(), ExperimentError> {
+        let sets = self.ledger.sets()?;
+        let left = sets.iter().find(|set| {
+            let intent = &set.intent;
+            is_left(set)
+                && intent.server.is_none()
+                && intent.root == self.root
+                && intent.purpose.starts_with(PURPOSE)
+                && intent.purpose != self.purpose
+        });
+        match left {
+            None => Ok(()),
+            Some(ChangeSet { id, intent, .. }) => Err(ExperimentError::ChangesStand(format!(
+                "{} was killed and has left values of the kernel changed: go on with that, or undo it with walwright config rollback {id}",
+                intent.purpose
+            ))),
+        }
+    }
+
     /// Writes values and reads them back. Gives the set in the ledger, if anything was
     /// changed.
     ///
     /// # Errors
-    /// When one cannot be written; then nothing is changed.
+    /// When one cannot be written; then nothing is changed, unless it is said that it is
+    /// ([`ExperimentError::KernelLeft`]).
     pub(crate) async fn set(
         &self,
         values: &BTreeMap<String, String>,
@@ -72,7 +98,7 @@ impl Kernel {
     ) -> Result<Option<u64>, ExperimentError> {
         let Some(intent) = self.intent(values)? else { return Ok(None) };
         let made = make_changes(&self.ledger, None, intent, &mut Restart::Never, stop).await;
-        made.map(|made| Some(made.id)).map_err(|error| ExperimentError::Kernel(error.to_string()))
+        made.map(|made| Some(made.id)).map_err(not_made)
     }
 
     /// Brings back what was before a set.
@@ -84,6 +110,12 @@ impl Kernel {
         let Some(set) = set else { return Ok(()) };
         let set = self.ledger.set(set).map_err(|error| failed(error.to_string()))?;
         let Some(set) = set else { return Ok(()) };
+        if matches!(set.state, State::Undone { .. }) {
+            return Err(ExperimentError::ChangesStand(format!(
+                "somebody has undone change set {}, values of the kernel, which a run still needed: that run does not count; go on with --resume",
+                set.id
+            )));
+        }
         let undone = undo_changes(&self.ledger, &set, None, &mut Restart::Never).await;
         undone.map(drop).map_err(|error| failed(error.to_string()))
     }
@@ -96,11 +128,28 @@ impl Kernel {
         let sets =
             self.ledger.sets().map_err(|error| ExperimentError::KernelLeft(error.to_string()))?;
         for set in sets.iter().rev().filter(|set| set.intent.purpose == self.purpose) {
-            if set.state == State::Done || set.is_cut_short() {
+            if is_left(set) {
                 self.bring_back(Some(set.id)).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// Whether what a set changed stands, and nobody who lives is at it.
+fn is_left(set: &ChangeSet) -> bool {
+    (set.state == State::Done && !set.is_in_progress()) || set.is_cut_short()
+}
+
+/// What no value is to blame for ends the work.
+fn not_made(error: ApplyError) -> ExperimentError {
+    match error {
+        ApplyError::Stuck { what, why, .. } => {
+            ExperimentError::KernelLeft(format!("{why} (after {what})"))
+        }
+        ApplyError::Ledger(error) => ExperimentError::Ledger(error),
+        error @ ApplyError::Unfinished { .. } => ExperimentError::ChangesStand(error.to_string()),
+        error => ExperimentError::Kernel(error.to_string()),
     }
 }
 
@@ -137,6 +186,8 @@ mod tests {
         assert_eq!((now().as_str(), set.is_some()), ("1", true));
         kernel.bring_back(set).await.unwrap();
         assert_eq!(now(), "60");
+        let undone = kernel.bring_back(set).await.unwrap_err();
+        assert!(undone.to_string().contains("somebody has undone change set 1"), "{undone}");
         // What is as wanted is not written, and nothing is to be brought back.
         let same = kernel.set(&values(&[("vm.swappiness", "60")]), &Stop::new()).await.unwrap();
         assert_eq!(same, None);
@@ -150,6 +201,47 @@ mod tests {
         kernel.recover().await.unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(SWAPPINESS)).unwrap().trim(), "60");
         kernel.recover().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_run_of_another_bench_left_is_not_built_on() {
+        let (dir, kernel) = machine();
+        let lab = Lab::at(Some(dir.path().join("lab")));
+        let other = Kernel::below(dir.path(), &lab, "other");
+        other.set(&values(&[("vm.swappiness", "1")]), &Stop::new()).await.unwrap();
+        // Also where the run sets nothing, or just what was left.
+        let nothing: &[(&str, &str)] = &[];
+        for wanted in [nothing, &[("vm.swappiness", "1")]] {
+            let refused = kernel.set(&values(wanted), &Stop::new()).await.unwrap_err();
+            assert!(refused.is_of_the_lab());
+            assert!(refused.to_string().contains("walwright config rollback 1"), "{refused}");
+        }
+        other.recover().await.unwrap();
+        kernel.set(&values(&[("vm.swappiness", "1")]), &Stop::new()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_fault_of_a_value_ends_the_work() {
+        let (dir, kernel) = machine();
+        let wanted = values(&[("vm.swappiness", "1")]);
+        let intent = kernel.intent(&wanted).unwrap().unwrap();
+        let applied = Intent { purpose: "apply mine.env".to_owned(), ..intent };
+        kernel.ledger.begin(applied).unwrap();
+        let refused = kernel.set(&wanted, &Stop::new()).await.unwrap_err();
+        assert!(matches!(refused, ExperimentError::ChangesStand(_)), "{refused}");
+        assert!(refused.to_string().contains("walwright config rollback 1"), "{refused}");
+
+        let path = dir.path().join("lab/changes.jsonl");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let refused = kernel.set(&wanted, &Stop::new()).await.unwrap_err();
+        assert!(matches!(refused, ExperimentError::Ledger(_)), "{refused}");
+
+        let text = || "x".to_owned();
+        let left = not_made(ApplyError::Stuck { id: 1, what: text(), why: text() });
+        assert!(matches!(left, ExperimentError::KernelLeft(_)) && left.is_of_the_lab());
+        let refused = not_made(ApplyError::Refused(text()));
+        assert!(matches!(refused, ExperimentError::Kernel(_)) && !refused.is_of_the_lab());
     }
 
     #[test]

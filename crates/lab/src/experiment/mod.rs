@@ -38,7 +38,7 @@ pub use configuration::{Configuration, Postgres};
 pub use durability::Consent;
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Choices, Conducted, begin, estimate, resume};
-pub use folder::{Cell, Header, Listed, list};
+pub use folder::{Cell, Header, Listed, list, unreadable};
 pub(crate) use guest::Guest;
 pub(crate) use kernel::Kernel;
 pub use load_change::{Gaps, LoadChange, Protocol};

@@ -16,7 +16,7 @@ use walwright_stats::{Confidence, Interval};
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
 use super::{
-    Arms, Bench, Consent, ExperimentError, Guest, Metric, PlanError, PlanFile, arms, words,
+    Arms, Bench, Consent, ExperimentError, Guest, Kernel, Metric, PlanError, PlanFile, arms, words,
 };
 use crate::Lab;
 
@@ -343,14 +343,15 @@ pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
     folder::path(lab, id).join("report.html")
 }
 
-/// Deletes an experiment and its data at rest. The records of its runs stay. Gives its
-/// name.
+/// Deletes an experiment and its data at rest, and brings back the values of the kernel that
+/// a killed run of it left. The records of its runs stay. Gives its name.
 ///
 /// # Errors
 /// When there is none, another process runs it, or it cannot be deleted.
-pub fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
+pub async fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
     let header = folder::find(lab, name)?;
     let held = folder::Folder::open(lab, &header.id)?;
+    Kernel::of(lab, &header.id).recover().await?;
     super::bench::discard_named(lab, &header.id)?;
     let path = folder::path(lab, &header.id);
     std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;

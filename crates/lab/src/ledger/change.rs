@@ -159,12 +159,13 @@ impl ChangeSet {
         self.state == State::Begun && !self.owner.is_another_that_lives()
     }
 
-    /// Whether another process is at it.
+    /// Whether another process is at it: it makes the changes, or has made them for as long
+    /// as a run takes and will undo them. One that only makes changes has ended by then.
     pub fn is_in_progress(&self) -> bool {
-        self.state == State::Begun && self.owner.is_another_that_lives()
+        !matches!(self.state, State::Undone { .. }) && self.owner.is_another_that_lives()
     }
 
-    /// The process that begun it.
+    /// The process that began it.
     pub fn pid(&self) -> u32 {
         self.owner.pid
     }

@@ -128,15 +128,15 @@ impl Ledger {
     }
 
     /// The set to undo when none is named: one that was cut short, else the last that
-    /// was done.
+    /// was done and that no other process is still at.
     ///
     /// # Errors
     /// When there is a file that cannot be read.
     pub fn next_to_undo(&self) -> Result<Option<ChangeSet>, LedgerError> {
         let sets = self.sets()?;
         let last = |wanted: &dyn Fn(&ChangeSet) -> bool| sets.iter().rev().find(|set| wanted(set));
-        let found =
-            last(&|set| set.is_cut_short()).or_else(|| last(&|set| set.state == State::Done));
+        let is_done = |set: &ChangeSet| set.state == State::Done && !set.is_in_progress();
+        let found = last(&|set| set.is_cut_short()).or_else(|| last(&is_done));
         Ok(found.cloned())
     }
 

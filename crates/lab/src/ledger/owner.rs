@@ -14,7 +14,10 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn me() -> Owner {
-        let pid = std::process::id();
+        Owner::of(std::process::id())
+    }
+
+    pub(super) fn of(pid: u32) -> Owner {
         Owner { pid, started: started(pid), boot: boot() }
     }
 
@@ -56,7 +59,7 @@ mod tests {
         let mut child =
             std::process::Command::new("sleep").arg("60").spawn().expect("sleep is everywhere");
         let pid = child.id();
-        let other = Owner { pid, started: started(pid), boot: boot() };
+        let other = Owner::of(pid);
         assert!(other.is_another_that_lives());
         let later = Owner { started: other.started.map(|ticks| ticks + 1), ..other.clone() };
         assert!(!later.is_another_that_lives());

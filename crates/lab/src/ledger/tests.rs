@@ -74,3 +74,25 @@ fn processes_that_note_at_once_get_numbers_of_their_own() {
     ids.sort_unstable();
     assert_eq!(ids, (1..=8).collect::<Vec<u64>>());
 }
+
+#[test]
+fn what_a_living_process_has_set_is_not_the_next_to_undo() {
+    let (_directory, ledger) = ledger();
+    ledger.begin(intent("applied")).unwrap();
+    ledger.end(1, Outcome::Done).unwrap();
+    let mut child =
+        std::process::Command::new("sleep").arg("60").spawn().expect("sleep is everywhere");
+    let owner = Owner::of(child.id());
+    let event = Event::Begin { id: 2, at: Timestamp::now(), owner, intent: intent("a run") };
+    ledger.append(&mut ledger.open().unwrap(), &event).unwrap();
+    let run = || ledger.set(2).unwrap().unwrap();
+    let next = || ledger.next_to_undo().unwrap().unwrap().id;
+    assert!(run().is_in_progress());
+    ledger.end(2, Outcome::Done).unwrap();
+    assert!(run().is_in_progress() && !run().is_cut_short());
+    assert_eq!((next(), run().pid()), (1, child.id()));
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    assert!(!run().is_in_progress());
+    assert_eq!(next(), 2);
+}

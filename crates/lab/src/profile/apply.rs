@@ -34,7 +34,7 @@ pub struct Made {
 /// Why a set of changes was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The ledger.
+    /// The ledger; what was before is there.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// No connection; nothing was changed.
@@ -44,19 +44,17 @@ pub enum ApplyError {
     #[error("{0}; nothing was changed")]
     Refused(String),
     /// An earlier set on the same server or machine has no end.
-    #[error(
-        "change set {id} ({purpose}) {state}: undo it first with walwright config rollback {id}"
-    )]
+    #[error("change set {id} ({purpose}) {state}")]
     Unfinished {
         /// Its number.
         id: u64,
         /// What it was for.
         purpose: String,
-        /// Whether it was cut short or is being made.
-        state: &'static str,
+        /// Whether it was cut short or is in progress, and what to do.
+        state: String,
     },
     /// Something failed, and what was before is there again.
-    #[error("{what}; all changes were undone (change set {id})")]
+    #[error("{what}; all changes were undone (change set {id}){}", noted(notes))]
     Undone {
         /// The set.
         id: u64,
@@ -99,24 +97,48 @@ pub async fn make_changes(
         None => None,
     };
     let set = ledger.begin(intent)?;
-    match execute(ledger, &set, client, params, restart, stop).await {
-        Ok(waiting) => {
-            ledger.end(set.id, Outcome::Done)?;
-            Ok(Made { id: set.id, waiting })
+    let id = set.id;
+    let executed = execute(ledger, &set, client, params, restart, stop).await;
+    let (what, not_noted) = match executed.map(|waiting| (waiting, ledger.end(id, Outcome::Done))) {
+        Ok((waiting, Ok(()))) => return Ok(Made { id, waiting }),
+        Ok((_, Err(error))) => (error.to_string(), Some(error)),
+        Err(what) => (what, None),
+    };
+    match unmake(ledger, set, params, restart).await {
+        Ok(notes) => {
+            ledger.end(id, Outcome::Undone { why: what.clone() })?;
+            Err(match not_noted {
+                Some(error) => ApplyError::Ledger(error),
+                None => ApplyError::Undone { id, what, notes },
+            })
         }
-        Err(what) => {
-            let id = set.id;
-            // How far its statements came was noted meanwhile.
-            let set = ledger.set(id)?.unwrap_or(set);
-            match undo::restore(ledger, &set, params, restart).await {
-                Ok(Undone { notes, .. }) => {
-                    ledger.end(id, Outcome::Undone { why: what.clone() })?;
-                    Err(ApplyError::Undone { id, what, notes })
-                }
-                Err(why) => Err(ApplyError::Stuck { id, what, why }),
-            }
-        }
+        Err(why) => Err(ApplyError::Stuck { id, what, why }),
     }
+}
+
+/// Undoes what was made of a set. Gives what to know of that.
+async fn unmake(
+    ledger: &Ledger,
+    set: ChangeSet,
+    params: Option<&ConnectParams>,
+    restart: &mut Restart,
+) -> Result<Vec<String>, String> {
+    // How far its statements came was noted meanwhile. Settings and files can be read back.
+    let (set, unknown) = match ledger.set(set.id) {
+        Ok(Some(noted)) => (noted, None),
+        Ok(None) => (set, Some("the ledger of changes does not hold the set".to_owned())),
+        Err(error) => (set, Some(error.to_string())),
+    };
+    let Undone { notes, .. } = undo::restore(ledger, &set, params, restart).await?;
+    match unknown.filter(|_| statements::has_statements(&set)) {
+        Some(why) => Err(format!("nobody can tell which statements were run: {why}")),
+        None => Ok(notes),
+    }
+}
+
+/// Notes as the end of a sentence.
+fn noted(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("; {note}")).collect()
 }
 
 /// Refuses what can corrupt, whoever asks, and what the ledger must not hold.
@@ -148,9 +170,14 @@ fn needs_server(intent: &Intent) -> bool {
 /// Refuses to build on changes of which nobody knows how far they went.
 pub(crate) fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyError> {
     for set in ledger.sets()? {
+        let id = set.id;
         let state = match (set.is_in_progress(), set.is_cut_short()) {
-            (true, _) => "is being made by another process",
-            (_, true) => "was cut short",
+            (true, _) => {
+                format!("is in progress in process {}: wait for it, or end it first", set.pid())
+            }
+            (_, true) => {
+                format!("was cut short: undo it first with walwright config rollback {id}")
+            }
             _ => continue,
         };
         let touches = |name: &str| intent.changes.iter().any(|change| change.name() == name);
@@ -160,7 +187,7 @@ pub(crate) fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyEr
         };
         if shared {
             let purpose = set.intent.purpose;
-            return Err(ApplyError::Unfinished { id: set.id, purpose, state });
+            return Err(ApplyError::Unfinished { id, purpose, state });
         }
     }
     Ok(())

@@ -88,7 +88,7 @@ impl ApplyPlan {
     }
 
     /// Names that need consent and do not have it, with what they can lose; and whether
-    /// plain consent is missing.
+    /// plain consent, which any change needs, is missing.
     pub fn missing<'a>(&'a self, consent: &Consent) -> (Vec<&'a PlannedChange>, bool) {
         let given = |change: &PlannedChange| {
             consent.names.iter().any(|name| name.eq_ignore_ascii_case(change.change.name()))
@@ -98,8 +98,7 @@ impl ApplyPlan {
             .iter()
             .filter(|change| change.can_lose.is_some() && !given(change))
             .collect();
-        let plain = self.changes.iter().any(|change| change.can_lose.is_none());
-        (by_name, plain && !consent.yes)
+        (by_name, !self.changes.is_empty() && !consent.yes)
     }
 
     /// The changes as the ledger notes them.

@@ -4,7 +4,8 @@
 //! What a statement did cannot be read back as a setting can. So each is run in a
 //! transaction whose number is noted first: after a crash the server says whether that
 //! committed. A statement that refuses to be in one (`VACUUM`, `CREATE INDEX
-//! CONCURRENTLY`) runs alone; of one that was cut short, the undoing is tried and may fail.
+//! CONCURRENTLY`) runs alone; of one that was cut short, or has left something behind when it
+//! was refused, the undoing is tried and may fail.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub(super) async fn make(
                 noted.is(Step::Undone)?;
                 return Err(format!("{sql}: {why}"));
             }
-            Err(Failed::Lost(why)) => return Err(format!("{sql}: {why}")),
+            // Nothing is noted, so that undoing it is tried.
+            Err(Failed::Partly(why) | Failed::Lost(why)) => return Err(format!("{sql}: {why}")),
         }
     }
     Ok(())
@@ -80,13 +82,13 @@ pub(super) async fn undo(
                 noted.is(Step::Undone)?;
                 undone.restored.push(sql.clone());
             }
-            Err(Failed::Refused(why)) if found == Standing::Unknown => {
+            Err(Failed::Refused(why) | Failed::Partly(why)) if found == Standing::Unknown => {
                 noted.is(Step::Undone)?;
                 undone.notes.push(format!(
                     "{sql} was cut short, and nobody can tell whether it came to pass; undoing it ({undo}) was refused: {why}"
                 ));
             }
-            Err(Failed::Refused(why)) => {
+            Err(Failed::Refused(why) | Failed::Partly(why)) => {
                 noted.is(Step::Made)?;
                 return Err(format!("{undo}: {why}"));
             }
@@ -96,7 +98,7 @@ pub(super) async fn undo(
     Ok(())
 }
 
-fn has_statements(set: &ChangeSet) -> bool {
+pub(super) fn has_statements(set: &ChangeSet) -> bool {
     set.intent.changes.iter().any(|change| matches!(change, Change::Statement { .. }))
 }
 
@@ -121,6 +123,8 @@ impl Noted<'_> {
 enum Failed {
     /// The server refused it: nothing was done.
     Refused(String),
+    /// The server refused it on the way, and something is half done.
+    Partly(String),
     /// Nobody knows.
     Lost(String),
 }
@@ -145,8 +149,32 @@ async fn run(
     if alone.code() != Some(&SqlState::ACTIVE_SQL_TRANSACTION) {
         return Err(failed(alone));
     }
+    let before = half_done(client).await.map_err(lost)?;
     note(None).map_err(Failed::Lost)?;
-    client.batch_execute(sql).await.map_err(failed)
+    let Err(error) = client.batch_execute(sql).await else { return Ok(()) };
+    let why = match failed(error) {
+        Failed::Refused(why) => why,
+        other => return Err(other),
+    };
+    let mut left = half_done(client).await.map_err(lost)?;
+    left.retain(|name| !before.contains(name));
+    match left.as_slice() {
+        // An index of that name, for one, is not ours to drop.
+        [] => Err(Failed::Refused(why)),
+        names => Err(Failed::Partly(format!("{why}; it left {} half done", names.join(", ")))),
+    }
+}
+
+/// What statements outside of a transaction leave when they fail: indexes that are not
+/// valid, and partitions of which the detaching is pending (from version 14).
+async fn half_done(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+    let query = "
+        SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index
+         WHERE NOT (indisvalid AND indisready AND indislive)
+         UNION ALL
+        SELECT inhrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_inherits i
+         WHERE (pg_catalog.to_jsonb(i) ->> 'inhdetachpending')::pg_catalog.bool";
+    Ok(client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect())
 }
 
 fn failed(error: tokio_postgres::Error) -> Failed {

@@ -42,6 +42,8 @@ pub struct Undone {
     pub notes: Vec<String>,
     /// Names whose old value waits for a restart.
     pub waiting: Vec<String>,
+    /// Whether the server was restarted for that.
+    pub restarted: bool,
 }
 
 /// Why a set was not undone.
@@ -51,7 +53,7 @@ pub enum UndoError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// Another process is at it.
-    #[error("change set {id} is being made by process {pid}: wait for it, or end it first")]
+    #[error("process {pid} is at change set {id}: wait for it, or end it first")]
     InProgress {
         /// The set.
         id: u64,
@@ -184,6 +186,7 @@ async fn settings(
             }
             restart.now().await?;
             reconnect(params).await?;
+            undone.restarted = true;
             return Ok(());
         }
     };
@@ -191,24 +194,30 @@ async fn settings(
     let auto = auto_conf(&client).await.ok_or(
         "postgresql.auto.conf cannot be read: it takes a superuser or EXECUTE on pg_read_file(text)",
     )?;
-    let mut restarts = false;
+    let mut restarts = Vec::new();
     for change in intent.changes.iter().rev() {
         let Change::Setting { name, before, restart: takes_restart, .. } = change else { continue };
-        if !is_to_go_back(change, &auto, undone) {
+        if is_to_go_back(change, &auto, undone) {
+            alter_system(&client, name, before.as_deref()).await?;
+            undone.restored.push(name.clone());
+        } else if auto.get(name) != before.as_deref() {
+            // Somebody else's, and so is its restart.
             continue;
         }
-        alter_system(&client, name, before.as_deref()).await?;
-        undone.restored.push(name.clone());
-        restarts |= takes_restart;
+        // Also where the file was right: whoever wrote it may not have come to the restart.
+        if *takes_restart {
+            restarts.push(name.as_str());
+        }
     }
     in_order(&client, intent).await?;
     reload(&client).await?;
-    if restarts {
-        waiting(&client, intent, undone).await?;
+    if !restarts.is_empty() {
+        undone.waiting = waiting(&client, &restarts).await?;
     }
     if !undone.waiting.is_empty() && restart.can() {
         restarted(client, params, restart).await?;
         undone.waiting.clear();
+        undone.restarted = true;
     }
     Ok(())
 }
@@ -229,13 +238,11 @@ fn is_to_go_back(change: &Change, auto: &AutoConf, undone: &mut Undone) -> bool 
     true
 }
 
-/// Settings that were put back and are not in force yet.
-async fn waiting(client: &Client, intent: &Intent, undone: &mut Undone) -> Result<(), String> {
-    let names: Vec<&str> = intent.changes.iter().map(Change::name).collect();
+/// Which of these settings are in force otherwise than the files say.
+async fn waiting(client: &Client, names: &[&str]) -> Result<Vec<String>, String> {
     let query = "SELECT name FROM pg_catalog.pg_settings WHERE pending_restart AND name = ANY ($1)";
     let rows = client.query(query, &[&names]).await.map_err(|error| told(&error))?;
-    undone.waiting = rows.iter().map(|row| row.get(0)).collect();
-    Ok(())
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// Puts the settings of the file in the order in which they stood, so that it is again

@@ -165,6 +165,28 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether something is wrong with the lab or its machine: another configuration would
+    /// have met it too.
+    pub(crate) fn is_of_the_lab(&self) -> bool {
+        match self {
+            Self::Cluster(error) | Self::Snapshot(SnapshotError::Cluster(error)) => !matches!(
+                error,
+                ClusterError::Setting(_)
+                    | ClusterError::VersionMismatch { .. }
+                    | ClusterError::StartFailed { .. }
+                    | ClusterError::StartTimeout { .. }
+            ),
+            Self::Snapshot(_)
+            | Self::Places(_)
+            | Self::Install(_)
+            | Self::Store(_)
+            | Self::System { .. }
+            | Self::Driver(LoadError::System { .. } | LoadError::Panicked)
+            | Self::Internal(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the run was cut short from outside, by its user or by the end of its
     /// server, rather than by something wrong with it.
     pub fn is_interruption(&self) -> bool {

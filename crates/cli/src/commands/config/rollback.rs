@@ -27,6 +27,14 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
         None => match ledger.next_to_undo()? {
             Some(set) => set,
             None => {
+                if let Some(set) = ledger.sets()?.into_iter().find(ChangeSet::is_in_progress) {
+                    bail!(
+                        "change set {} ({}) is in progress in process {}, and there is no other to undo: wait for it, or end it first",
+                        set.id,
+                        set.intent.purpose,
+                        set.pid()
+                    );
+                }
                 output.result(&json!({ "undone": null }), || "Nothing to undo.\n".to_owned())?;
                 return Ok(ExitCode::SUCCESS);
             }
@@ -49,6 +57,7 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
     let body = json!({
         "id": set.id,
         "restored": undone.restored,
+        "restarted": undone.restarted,
         "waiting_for_restart": undone.waiting,
         "notes": undone.notes,
     });
@@ -58,7 +67,10 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
 
 fn text(set: &ChangeSet, undone: &Undone) -> String {
     let mut out = match undone.restored.as_slice() {
-        [] => format!("Change set {}: all is as it was before.\n", set.id),
+        [] if undone.notes.is_empty() && undone.waiting.is_empty() => {
+            format!("Change set {}: all is as it was before.\n", set.id)
+        }
+        [] => format!("Change set {} is undone.\n", set.id),
         names => wrapped(
             &format!("Change set {} is undone: {} as before.", set.id, names.join(", ")),
             "",
@@ -111,10 +123,10 @@ fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
 
 fn state(set: &ChangeSet) -> &'static str {
     match &set.state {
-        State::Begun if set.is_in_progress() => "in progress",
+        State::Undone { .. } => "undone",
+        _ if set.is_in_progress() => "in progress",
         State::Begun => "cut short",
         State::Done => "done",
-        State::Undone { .. } => "undone",
     }
 }
 

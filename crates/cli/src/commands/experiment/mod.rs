@@ -17,7 +17,7 @@ use walwright_lab::{Lab, Stop};
 use walwright_report::format;
 
 use crate::args::{ExperimentArgs, ExperimentCommand};
-use crate::commands::runtime::until_done;
+use crate::commands::runtime::{runtime, until_done};
 use crate::commands::{command_line, report};
 use crate::output::{Output, exit, print};
 
@@ -31,7 +31,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
             return Ok(ExitCode::SUCCESS);
         }
         Some(ExperimentCommand::Delete { experiment }) => {
-            let id = experiment::delete(lab, &experiment)?;
+            let id = runtime()?.block_on(experiment::delete(lab, &experiment))?;
             output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -151,6 +151,9 @@ fn show(
 }
 
 fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
+    for error in experiment::unreadable(lab)? {
+        eprintln!("left out: {error}");
+    }
     let all = experiment::list(lab)?;
     output.result(&all, || {
         if all.is_empty() {
