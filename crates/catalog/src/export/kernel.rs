@@ -30,12 +30,8 @@ pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
             && entry.parameter.class != DurabilityClass::X
     };
     let entries: Vec<&Entry> = profile.entries.iter().filter(wanted).collect();
-    for entry in profile.entries.iter().filter(|e| matches!(e.parameter.place, Place::Queue(_))) {
-        if entry.parameter.class == DurabilityClass::X {
-            out.left_out
-                .push(format!("{}: it tells what the disk is and is not set", entry.title()));
-        }
-    }
+    tell_facts(profile, out);
+    let mut arrays = false;
     for disk in Disk::ALL {
         let mut devices: Vec<String> = array(profile, disk).into_iter().collect();
         devices.extend(given.of(disk).iter().cloned());
@@ -45,6 +41,7 @@ pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
                 out.left_out.push(format!("'{device}' is no name of a block device"));
                 continue;
             }
+            arrays |= device.starts_with("md");
             for entry in &entries {
                 let attribute = match (&entry.parameter.place, &entry.scope) {
                     (Place::Queue(name), Some(Scope::Disk(of))) if *of == disk => {
@@ -69,6 +66,24 @@ pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
                 "queues of the {disk} disks: their devices are not known; name them with --{option}-device"
             ));
         }
+    }
+    let of_arrays = |e: &&&Entry| matches!(e.parameter.place, Place::Md(_));
+    for entry in entries.iter().filter(of_arrays).filter(|_| !arrays) {
+        out.left_out.push(format!(
+            "{}: no array is known (md0); name it with --data-device or --wal-device",
+            entry.title()
+        ));
+    }
+}
+
+/// Says of the values that describe a disk that they are not set.
+pub(super) fn tell_facts(profile: &Profile, out: &mut Exported) {
+    let facts = profile.entries.iter().filter(|entry| {
+        matches!(entry.parameter.place, Place::Queue(_))
+            && entry.parameter.class == DurabilityClass::X
+    });
+    for entry in facts {
+        out.left_out.push(format!("{}: it tells what the disk is and is not set", entry.title()));
     }
 }
 

@@ -40,6 +40,14 @@ pub(super) fn commands(profile: &Profile, out: &mut Exported) {
             let _ = write!(body, "\n# {disk}\n{made}");
         }
     }
+    for entry in profile.entries.iter().filter(|entry| entry.scope.is_none()) {
+        let why = match entry.parameter.name.as_str() {
+            "xfs.log_sunit" if system(profile).as_deref() != Some("xfs") => NOT_XFS,
+            "fs.separate_wal" => "where the WAL lies is told to initdb (--waldir)",
+            _ => continue,
+        };
+        out.left_out.push(format!("{}: {why}", entry.title()));
+    }
     if body.is_empty() {
         return;
     }
@@ -47,6 +55,14 @@ pub(super) fn commands(profile: &Profile, out: &mut Exported) {
         "#!/bin/sh\n# Read before you run it: mdadm --create and mkfs destroy what is on the disks.\nset -eu\n",
     );
     out.text.push_str(&body);
+}
+
+/// Why what only XFS has is in no command.
+const NOT_XFS: &str = "FS_TYPE does not say that an XFS is made";
+
+/// The file system that is made on both disks.
+fn system(profile: &Profile) -> Option<String> {
+    profile.get("fs.type", None).map(|entry| entry.value.to_ascii_lowercase())
 }
 
 fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
@@ -74,7 +90,7 @@ fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
             .map_or_else(String::new, |size| format!(" of {} GB", size.bare()));
         let _ = writeln!(made, " ${{{}_MEMBERS:?name the {count} disks{size}}}", disk.key());
     }
-    let system = profile.get("fs.type", None).map(|entry| entry.value.to_ascii_lowercase());
+    let system = system(profile);
     match system.as_deref() {
         Some("xfs") => made.push_str(&mkfs_xfs(profile, &entry, &device)),
         Some("ext4") => made.push_str(&mkfs_ext4(&entry, &device)),
@@ -90,7 +106,49 @@ fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
             system.as_deref().unwrap_or("auto"),
         ));
     }
+    for unused in profile.entries.iter().filter(|entry| entry.scope.as_ref() == Some(&scope)) {
+        let why = not_written(unused, disk, system.as_deref(), &entry, made.is_empty());
+        out.left_out.extend(why.map(|why| format!("{}: {why}", unused.title())));
+    }
     made
+}
+
+/// Why the commands for a disk do not hold one of its values; `None` where they do, or
+/// the value is not of storage. `nothing_made` says that there is no command for it.
+fn not_written<'a>(
+    unused: &Entry,
+    disk: Disk,
+    system: Option<&str>,
+    entry: &impl Fn(&str) -> Option<&'a Entry>,
+    nothing_made: bool,
+) -> Option<String> {
+    let key = disk.key();
+    let array = entry("array.level").is_some() && entry("array.members").is_some();
+    match unused.parameter.name.as_str() {
+        "array.level" | "array.members" | "array.member_size" | "array.chunk" | "array.bitmap"
+            if !array =>
+        {
+            Some(format!(
+                "an array is made only where {key}_RAID_LEVEL and {key}_DISK_COUNT are set"
+            ))
+        }
+        "array.device" if nothing_made => Some("no command here is about it".to_owned()),
+        "array.stripe_width" => match system {
+            Some("xfs") => {
+                let unit = entry("xfs.sunit").is_some_and(|unit| unit.bare() != "0");
+                (!unit).then(|| format!("mkfs.xfs takes it beside XFS_{key}_SUNIT alone"))
+            }
+            Some("ext4") => entry("array.chunk")
+                .is_none()
+                .then(|| format!("mkfs.ext4 takes it beside {key}_RAID_CHUNK alone")),
+            _ => Some("FS_TYPE does not say that an XFS or ext4 is made".to_owned()),
+        },
+        "xfs.sunit" | "xfs.agcount" if system != Some("xfs") => Some(NOT_XFS.to_owned()),
+        "mount.options" if entry("array.mount_point").is_none() => {
+            Some(format!("nothing is mounted where {key}_MOUNT does not say where"))
+        }
+        _ => None,
+    }
 }
 
 fn mkfs_xfs<'a>(

@@ -106,6 +106,11 @@ fn rules_name_the_devices() {
     assert!(rules.text.is_empty());
     assert!(rules.left_out.iter().any(|said| said.contains("--wal-device")));
     assert!(rules.left_out.iter().any(|said| said.contains("not set")));
+    let stripes = of(&[("md/stripe_cache_size", "4096", None)]);
+    let given = Devices { data: vec!["sda".to_owned()], wal: Vec::new() };
+    let rules = export(&stripes, Format::Udev, &given);
+    assert!(rules.text.is_empty());
+    assert!(rules.left_out[0].starts_with("md/stripe_cache_size:"), "{:?}", rules.left_out);
 }
 
 #[test]
@@ -128,6 +133,77 @@ fn arrays_and_file_systems_are_commands() {
 }
 
 #[test]
+fn what_no_command_of_storage_holds_is_told() {
+    let data = || Some(Scope::Disk(Disk::Data));
+    let told = |entries: &[(&str, &str, Option<Scope>)]| {
+        let made = written(&of(entries), Format::Storage);
+        let names: Vec<String> = made
+            .left_out
+            .iter()
+            .filter_map(|said| Some(said.split_once(": ")?.0.to_owned()))
+            .collect();
+        (names, made)
+    };
+    let (names, made) = told(&[
+        ("xfs.sunit", "64k", data()),
+        ("xfs.agcount", "16", data()),
+        ("array.stripe_width", "4", data()),
+        ("array.chunk", "64K", data()),
+        ("array.bitmap", "none", data()),
+        ("array.device", "/dev/md0", data()),
+        ("mount.options", "noatime", data()),
+        ("xfs.log_sunit", "4k", None),
+    ]);
+    assert!(made.text.is_empty(), "{}", made.text);
+    assert_eq!(
+        names,
+        [
+            "xfs.sunit (data)",
+            "xfs.agcount (data)",
+            "array.stripe_width (data)",
+            "array.chunk (data)",
+            "array.bitmap (data)",
+            "array.device (data)",
+            "mount.options (data)",
+            "xfs.log_sunit",
+        ]
+    );
+    let why = made.left_out.join("\n");
+    for reason in ["FS_TYPE", "DATA_RAID_LEVEL and DATA_DISK_COUNT", "DATA_MOUNT"] {
+        assert!(why.contains(reason), "{reason}\n{why}");
+    }
+    // A count alone makes no array; another file system takes nothing of XFS.
+    let (names, made) = told(&[
+        ("fs.type", "ext4", None),
+        ("xfs.sunit", "64k", data()),
+        ("array.members", "8", data()),
+        ("array.stripe_width", "4", data()),
+        ("array.device", "/dev/sdb", data()),
+    ]);
+    assert!(made.text.contains("mkfs.ext4 /dev/sdb\n"), "{}", made.text);
+    assert_eq!(
+        names,
+        ["xfs.sunit (data)", "array.members (data)", "array.stripe_width (data)"],
+        "{:?}",
+        made.left_out
+    );
+    // Of what is written nothing is told.
+    let (names, made) = told(&[
+        ("fs.type", "xfs", None),
+        ("xfs.sunit", "64k", data()),
+        ("array.level", "10", data()),
+        ("array.members", "8", data()),
+        ("array.chunk", "64K", data()),
+        ("array.stripe_width", "4", data()),
+        ("array.device", "/dev/md0", data()),
+        ("array.mount_point", "/data", data()),
+        ("mount.options", "noatime", data()),
+        ("xfs.log_sunit", "4k", None),
+    ]);
+    assert_eq!(names, [""; 0], "{:?}", made.left_out);
+}
+
+#[test]
 fn yaml_holds_text_and_leaves_out_what_others_decide() {
     let cnpg = written(&whole(), Format::CloudNativePg);
     assert!(cnpg.text.starts_with("spec:\n  postgresql:\n    parameters:\n"));
@@ -143,12 +219,18 @@ fn yaml_holds_text_and_leaves_out_what_others_decide() {
         "  \"vm.swappiness\": \"1\"\n",
         "wal_block_queue:\n",
         "systemd_limits:\n  \"LimitNOFILE\": \"65535\"\n",
+        "md_settings:\n  \"stripe_cache_size\": \"8192\"\n",
+        "\nstorage:\n",
+        "  \"fs_type\": \"xfs\"\n",
+        "  \"xfs_log_sunit\": \"4\"\n",
     ] {
         assert!(ansible.contains(line), "{line}\n{ansible}");
     }
     let template = of(&[("synchronous_standby_names", "{{ lookup }}", None)]);
     let ansible = written(&template, Format::Ansible).text;
     assert!(ansible.contains(": !unsafe \"{{ lookup }}\""), "{ansible}");
+    let fact = of(&[("queue/write_cache", "write back", Some(Scope::Disk(Disk::Wal)))]);
+    assert_eq!(written(&fact, Format::Ansible).left_out.len(), 1);
 }
 
 #[test]

@@ -103,10 +103,24 @@ pub(super) fn ansible(profile: &Profile, out: &mut Exported) {
         Place::Limit(directive) => Some(directive.clone()),
         _ => None,
     });
+    let arrays = group(&|e| match &e.parameter.place {
+        Place::Md(name) => Some(name.clone()),
+        _ => None,
+    });
+    // What data and WAL do not have apart.
+    let both = group(&|e| match &e.parameter.place {
+        Place::Array(_) | Place::Mkfs(_) | Place::Mount(_) if e.scope.is_none() => {
+            Some(e.parameter.name.replace('.', "_"))
+        }
+        _ => None,
+    });
     block(out, "postgresql_settings", 0, &set);
     block(out, "sysctl_settings", 0, &sysctls);
     block(out, "sysfs_settings", 0, &files);
     block(out, "systemd_limits", 0, &limits);
+    block(out, "md_settings", 0, &arrays);
+    block(out, "storage", 0, &both);
+    super::kernel::tell_facts(profile, out);
     for disk in crate::Disk::ALL {
         let queue = group(&|e| match &e.parameter.place {
             Place::Queue(name)
