@@ -13,7 +13,7 @@ pub struct Consent(BTreeSet<String>);
 /// What an unlogged table is consented to by.
 const UNLOGGED: &str = "unlogged";
 /// What all values of the kernel are consented to by.
-const KERNEL: &str = "kernel";
+pub(super) const KERNEL: &str = "kernel";
 
 impl<S: AsRef<str>> FromIterator<S> for Consent {
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Consent {

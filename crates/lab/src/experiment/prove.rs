@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
+use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
 use walwright_driver::Mode;
 use walwright_record::{Record, Schedule};
 
+use super::durability::KERNEL;
 use super::plan_tables::{
     ArmTable, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values, WarmUp,
     WorkloadTable,
@@ -187,8 +189,16 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
             arm.load = client(option).ok_or("it is an option of another client")?;
             arm.name = arm.load.words().join(", ");
         }
-        Change::Kernel { .. } => {
-            return Err("it changes this machine, not only the cluster".to_owned());
+        Change::Kernel { name, value } => {
+            // What the catalogue does not have, such as a file of one device, no run writes.
+            Entry::new(name, value, None).map_err(|error| error.to_string())?;
+            if !consent.covers(name) && !consent.covers(KERNEL) {
+                return Err(format!(
+                    "it changes this machine, and is brought back after each run: --consent {name} allows it"
+                ));
+            }
+            arm.name = format!("{name} = {value}");
+            arm.kernel = BTreeMap::from([(name.clone(), SettingValue::Text(value.clone()))]);
         }
         Change::Advice => return Err("only a person can do it".to_owned()),
     }
@@ -261,7 +271,16 @@ mod tests {
         let none = Consent::default();
         let why = |action: &Action| executed(action, &none).unwrap_err();
         assert!(why(&Action::advice("think")).contains("person"));
-        assert!(why(&Action::kernel("", "vm.dirty_ratio", "10", None)).contains("machine"));
+        let kernel = Action::kernel("", "vm.dirty_ratio", "10", None);
+        assert!(why(&kernel).contains("--consent vm.dirty_ratio"));
+        for name in ["vm.dirty_ratio", "kernel"] {
+            let arm = executed(&kernel, &[name].iter().collect()).unwrap();
+            assert_eq!(arm.name, "vm.dirty_ratio = 10");
+            assert_eq!(arm.kernel["vm.dirty_ratio"], SettingValue::Text("10".to_owned()));
+        }
+        let device = Action::kernel("", "/sys/block/vda/queue/read_ahead_kb", "4096", None);
+        let consent: Consent = ["kernel"].iter().collect();
+        assert!(executed(&device, &consent).unwrap_err().contains("catalogue"));
         let setting = |class| Action {
             change: Change::Setting {
                 name: "synchronous_commit".to_owned(),

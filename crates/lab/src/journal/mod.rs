@@ -8,6 +8,7 @@
 //!
 //! The entry itself is a type of the record crate; renderings are in `report`.
 
+mod decision;
 mod effect;
 mod file;
 mod machine;

@@ -5,8 +5,15 @@ use walwright_diagnose::experiment::{ArmOutcome, Ending, Held, Judged, Outcome, 
 use walwright_record::journal::{Change, Effect, Entry, Origin};
 use walwright_stats::Verdict;
 
+use super::decision::{decision, reasons};
 use super::{Journal, JournalError, effect};
 use crate::Lab;
+
+/// What a change begins with that an arm of an ablation leaves out.
+pub(super) const LEFT_OUT: &str = "not ";
+/// What words of a configuration or a baseline begin with that name files, hosts and
+/// builds: no statement.
+const NAMES: [&str; 4] = ["workload ", "scripts ", "PostgreSQL ", "on "];
 
 /// Appends what an experiment that has ended came to; `None` for one that has not.
 /// Called again for the same experiment it gives the entry that is there.
@@ -52,6 +59,8 @@ fn entry(of: &Outcome) -> Entry {
         .filter(|arm| arm.verdict == Some(Verdict::Undecided))
         .map(|arm| arm.name.as_str())
         .collect();
+    let mut notes = of.doubts.clone();
+    notes.extend(reasons(of));
     Entry {
         origin: if of.prediction.is_some() { Origin::Proof } else { Origin::Experiment },
         baseline: (!of.baseline.is_empty()).then(|| of.baseline.join(", ")),
@@ -64,23 +73,41 @@ fn entry(of: &Outcome) -> Entry {
             .flat_map(effects)
             .collect(),
         result: Some(result(of)),
-        durability: durability(&of.arms),
+        decision: Some(decision(of)),
+        durability: durability(of),
         next_question: (!open.is_empty())
             .then(|| format!("What do more blocks say of {}?", open.join(", "))),
-        notes: (!of.doubts.is_empty()).then(|| of.doubts.join("\n")),
+        notes: (!notes.is_empty()).then(|| notes.join("\n")),
         ..Entry::asking(question)
     }
 }
 
-/// The changes of all arms; with several arms each says which.
+/// The changes of all arms; with several arms each says which. What an arm of an ablation
+/// leaves out goes from its value to none.
 fn changes(arms: &[ArmOutcome]) -> Vec<Change> {
     let of = |arm: &ArmOutcome, text: &String| {
-        let (name, to) =
-            text.split_once(" = ").map_or((text.as_str(), None), |(n, v)| (n, Some(v)));
+        let left_out = text.strip_prefix(LEFT_OUT);
+        let (name, value) = match named(left_out.unwrap_or(text)) {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            // A statement has no value that could be gone: its words stay as they are.
+            None => (text.as_str(), None),
+        };
         let name = if arms.len() > 1 { format!("{}: {name}", arm.name) } else { name.to_owned() };
-        Change { name, from: None, to: to.map(str::to_owned) }
+        match left_out {
+            Some(_) => Change { name, from: value, to: None },
+            None => Change { name, from: None, to: value },
+        }
     };
     arms.iter().flat_map(|arm| arm.changes.iter().map(move |text| of(arm, text))).collect()
+}
+
+/// Name and value of a change that has both; `None` of statements, which may hold an equals
+/// sign too.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once(" = ")?;
+    let kinds = ["option ", "variable "];
+    let own = kinds.into_iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+    (!own.contains(char::is_whitespace)).then_some((name, value))
 }
 
 fn effects(of: &Judged) -> impl Iterator<Item = Effect> {
@@ -135,14 +162,11 @@ fn predicted(met: &PredictionMet) -> String {
     )
 }
 
-/// The class of what can lose most; `None` where nothing of it is in the catalogue.
-fn durability(arms: &[ArmOutcome]) -> Option<DurabilityClass> {
+/// The class of what can lose most, in the arms or in the baseline, which in an ablation holds
+/// the changes; `None` where nothing of it is in the catalogue.
+fn durability(of: &Outcome) -> Option<DurabilityClass> {
     use DurabilityClass::{D, E, S, T, X};
-    let changes = arms.iter().flat_map(|arm| &arm.changes);
-    let classes = changes.filter_map(|text| {
-        let (name, value) = text.split_once(" = ")?;
-        Some(parameter(name)?.class_of(value))
-    });
+    let changes = of.arms.iter().flat_map(|arm| &arm.changes).chain(&of.baseline);
     let weight = |class: &DurabilityClass| match class {
         S => 0,
         E => 1,
@@ -150,19 +174,49 @@ fn durability(arms: &[ArmOutcome]) -> Option<DurabilityClass> {
         D => 3,
         X => 4,
     };
-    classes.max_by_key(weight)
+    changes.filter_map(|text| class_of(text)).max_by_key(weight)
+}
+
+/// What a change can lose, or one that is left out could; `None` where nothing of it is in
+/// the catalogue.
+///
+/// What value a statement gives a setting is not read: naming one that can lower durability
+/// is enough, as it is where consent is asked for.
+pub(super) fn class_of(text: &str) -> Option<DurabilityClass> {
+    use DurabilityClass::{D, X};
+    let text = text.strip_prefix(LEFT_OUT).unwrap_or(text);
+    if let Some((name, value)) = named(text) {
+        return Some(parameter(name)?.class_of(value));
+    }
+    if NAMES.into_iter().any(|name| text.starts_with(name)) {
+        return None;
+    }
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.find_map(|word| match parameter(word) {
+        _ if word.eq_ignore_ascii_case("unlogged") => Some(D),
+        Some(parameter) => Some(parameter.class).filter(|class| matches!(class, D | X)),
+        None => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use walwright_diagnose::compare::{Better, FigureUnit};
-    use walwright_diagnose::experiment::{Arm, Looks, MetricKind, judge};
+    use walwright_diagnose::compare::{Better, FigureUnit, figure_kinds};
+    use walwright_diagnose::experiment::{Arm, Looks, MetricKind, Reason, judge};
     use walwright_record::RunId;
-    use walwright_stats::Confidence;
+    use walwright_stats::{Confidence, Estimate, Method};
 
     use super::*;
 
     fn outcome() -> Outcome {
+        outcome_of(&[
+            ("off", 1.2, "synchronous_commit = off"),
+            ("same", 1.0001, "wal_buffers = 16MB"),
+        ])
+    }
+
+    /// An outcome with these arms: name, factor of the throughput, change.
+    fn outcome_of(arms: &[(&str, f64, &str)]) -> Outcome {
         let metric = MetricKind {
             key: "throughput".to_owned(),
             name: "throughput".to_owned(),
@@ -173,16 +227,16 @@ mod tests {
         let known = |values: [f64; 8]| values.map(Some).to_vec();
         let base = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1];
         let again = [100.2, 100.8, 99.1, 100.3, 99.7, 100.0, 99.9, 100.2];
-        let arm = |name: &str, by: f64| Arm {
-            name: name.to_owned(),
+        let values = |(name, by, _): &(&str, f64, &str)| Arm {
+            name: (*name).to_owned(),
             values: known(base.map(|value| value * by + 0.01 * (value - 100.0))),
         };
-        let arms = [arm("off", 1.2), arm("same", 1.0001)];
-        let judged = judge(metric, &known(base), &known(again), &arms, Confidence::P95, 1);
-        let story = |name: &str, change: &str, run: &str| ArmOutcome {
-            name: name.to_owned(),
-            changes: vec![change.to_owned()],
-            runs: vec![Some(RunId(run.to_owned())), None],
+        let measured: Vec<Arm> = arms.iter().map(values).collect();
+        let judged = judge(metric, &known(base), &known(again), &measured, Confidence::P95, 1);
+        let story = |(place, (name, _, change)): (usize, &(&str, f64, &str))| ArmOutcome {
+            name: (*name).to_owned(),
+            changes: vec![(*change).to_owned()],
+            runs: vec![Some(RunId(format!("r{}", place + 1))), None],
             failed: None,
             time: Vec::new(),
             reasons: Vec::new(),
@@ -204,10 +258,7 @@ mod tests {
             contrasts: None,
             others: Vec::new(),
             outlooks: Vec::new(),
-            arms: vec![
-                story("off", "synchronous_commit = off", "r1"),
-                story("same", "wal_buffers = 16MB", "r2"),
-            ],
+            arms: arms.iter().enumerate().map(story).collect(),
             baseline_runs: vec![[Some(RunId("b1".to_owned())), Some(RunId("b2".to_owned()))]],
             prediction: None,
             doubts: vec!["It was noisy.".to_owned()],
@@ -233,5 +284,77 @@ mod tests {
         assert_eq!(runs, ["b1", "b2", "r1", "r2"]);
         let result = kept.result.unwrap();
         assert!(result.starts_with("throughput over 8 blocks: proven: off"), "{result}");
+    }
+
+    #[test]
+    fn an_ablation_takes_changes_away_and_has_the_class_of_its_baseline() {
+        let change = "synchronous_commit = off";
+        let of = Outcome {
+            design: "ablation".to_owned(),
+            baseline: vec!["tpcb".to_owned(), change.to_owned(), "jit = off".to_owned()],
+            ..outcome_of(&[
+                ("without synchronous_commit = off", 0.8, "not synchronous_commit = off"),
+                ("without jit = off", 1.0001, "not jit = off"),
+            ])
+        };
+        let kept = entry(&of);
+        assert_eq!(kept.durability, Some(DurabilityClass::D));
+        let (name, from) = ("without jit = off: jit".to_owned(), Some("off".to_owned()));
+        assert_eq!(kept.changes[1], Change { name, from, to: None });
+        assert_eq!(
+            kept.decision.unwrap(),
+            "Keep synchronous_commit = off: throughput is proven worse without. \
+             Durability is lower with synchronous_commit = off: committed data may be lost."
+        );
+        // A baseline says it alone, too.
+        let baseline = vec![change.to_owned()];
+        let of = Outcome { baseline, ..outcome_of(&[("a", 1.2, "jit = off")]) };
+        assert_eq!(entry(&of).durability, Some(DurabilityClass::D));
+    }
+
+    #[test]
+    fn statements_have_a_class_and_keep_their_words() {
+        let grave = Some(DurabilityClass::D);
+        assert_eq!(class_of("ALTER TABLE t SET unlogged"), grave);
+        assert_eq!(class_of("not CREATE UNLOGGED TABLE t (a int)"), grave);
+        assert_eq!(class_of("ALTER ROLE app SET synchronous_commit = off"), grave);
+        assert_eq!(class_of("CREATE INDEX ON t (unlogged_at)"), None);
+        assert_eq!(class_of("workload unlogged, scale 10"), None);
+        let sql = "ALTER TABLE t SET (fillfactor = 50)";
+        let kept = entry(&outcome_of(&[("half", 1.2, sql)]));
+        assert_eq!(kept.changes, [Change { name: sql.to_owned(), ..Change::default() }]);
+        assert_eq!(kept.durability, None);
+    }
+
+    #[test]
+    fn what_is_proven_is_decided_with_its_reasons() {
+        let decided = |of: &Outcome| entry(of).decision.unwrap();
+        let mut of = outcome();
+        assert_eq!(
+            decided(&of),
+            "Keep off (synchronous_commit = off): throughput is proven better. \
+             Durability is lower with synchronous_commit = off: committed data may be lost."
+        );
+        let wal = figure_kinds().into_iter().find(|kind| kind.key == "wal_bytes").unwrap();
+        let told = format!("It was noisy.\nWhat changed with off: {} -50.0 % (", wal.name);
+        let change = Some(Estimate::symmetric(-0.5, 0.02, Confidence::P95, Method::PairedLogRatio));
+        for arm in &mut of.arms {
+            let (figure, change) = (wal.clone(), change.clone());
+            arm.reasons = vec![Reason { figure, baseline: 2.0, arm: 1.0, change }];
+        }
+        let notes = entry(&of).notes.unwrap();
+        assert!(notes.starts_with(&told) && notes.ends_with("(-52.0 to -48.0 %)."), "{notes}");
+
+        let small = outcome_of(&[("small", 0.8, "max_wal_size = 64MB")]);
+        assert_eq!(
+            decided(&small),
+            "Do not keep small (max_wal_size = 64MB): throughput is proven worse. \
+             Nothing is changed."
+        );
+        let same = decided(&outcome_of(&[("same", 1.0001, "wal_buffers = 16MB")]));
+        assert!(same.starts_with("Nothing is changed (") && same.contains(": same"), "{same}");
+        let great = Outcome { negligible: 0.5, ..outcome() };
+        let said = decided(&great);
+        assert!(said.contains("proven, but too small to matter: off"), "{said}");
     }
 }

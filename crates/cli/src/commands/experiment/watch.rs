@@ -155,6 +155,13 @@ pub fn estimate_text(of: &Estimate) -> String {
         text.push_str(&format!("; {} are done, {} left", of.done, about(of.left)));
     }
     text.push('\n');
+    // Once runs are done, the data are there, or filling them is in what a run took.
+    if of.done == 0 {
+        text.push_str(
+            "not counted: loading the data before the first run, and with --init before every run\n\
+             each run starts a server of its own on restored data, unless it is made on a server of yours\n",
+        );
+    }
     if of.blocks < of.blocks_to_prove {
         text.push_str(&format!(
             "screening only: {} blocks can prove nothing of {arms}, {} can\n",
@@ -177,5 +184,36 @@ fn about(of: Duration) -> String {
         0..=99 => format!("about {} s", of.as_secs()),
         100..=5_999 => format!("about {} min", (of.as_secs() + 30) / 60),
         more => format!("about {:.1} h", more as f64 / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_says_what_it_leaves_out() {
+        let before = Estimate {
+            id: String::new(),
+            name: "WAL size".to_owned(),
+            blocks: 6,
+            arms: 1,
+            runs: 18,
+            done: 0,
+            per_run: Duration::from_secs(77),
+            left: Duration::from_secs(18 * 77),
+            blocks_to_prove: 6,
+            looks: vec![6],
+        };
+        let text = estimate_text(&before);
+        assert!(
+            text.contains("18 runs of about") && text.contains("about 23 min in all"),
+            "{text}"
+        );
+        assert!(text.contains("not counted: loading the data"), "{text}");
+        assert!(text.contains("a server of its own"), "{text}");
+        let text =
+            estimate_text(&Estimate { done: 3, left: Duration::from_secs(15 * 77), ..before });
+        assert!(text.contains("3 are done") && !text.contains("loading"), "{text}");
     }
 }
