@@ -20,7 +20,7 @@ struct Cli {
     /// The tuner by rules.
     #[arg(long, default_value = "bench/peers/rules.toml")]
     rules: PathBuf,
-    /// postgresqltuner, a program of the Debian package of that name.
+    /// postgresqltuner, if you have it.
     #[arg(long, default_value = "postgresqltuner")]
     postgresqltuner: PathBuf,
     /// Run nothing: ask about the runs that `planted-faults --lab` kept. Tools that want a

@@ -48,7 +48,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted or lost i
 #[derive(Debug, Parser)]
 #[command(name = "walwright", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
-    /// Directory of records and reports. The default is ~/.local/share/walwright.
+    /// Directory of all that is kept: records, reports, experiments, tunes, the journal, the ledger
+    /// of changes. The default is ~/.local/share/walwright.
     #[arg(
         long,
         env = "WALWRIGHT_LAB",

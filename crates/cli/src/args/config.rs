@@ -108,9 +108,9 @@ Examples:
   walwright config import /etc/postgresql/18/main/postgresql.conf -o config.env
   walwright config import /var/lib/postgresql/18/main/postgresql.auto.conf
   walwright config import --dsn postgres://me@db/app           settings that are not defaults
-An unknown key or a value out of range is an error that names its line. What the catalogue does
-not have is kept as a comment. Connection strings and commands that may hold a password are
-named without their value.")]
+In a config.env an unknown key or a value out of range is an error that names its line. Of a
+postgresql.conf or a server, what the catalogue does not have or does not take is kept as a
+comment. Connection strings and commands that may hold a password are named without their value.")]
 pub struct ImportArgs {
     /// A config.env, a postgresql.conf with what it includes, or a postgresql.auto.conf.
     #[arg(value_name = "FILE", required_unless_present = "dsn", conflicts_with = "dsn")]
@@ -132,7 +132,8 @@ Examples:
   walwright config export config.env --to alter-system
   walwright config export config.env --to udev --wal-device nvme1n1
   walwright config export config.env --to sysctl -o /etc/sysctl.d/90-postgresql.conf
-What a form cannot hold is told on standard error.")]
+What belongs to a form and cannot be written in it is told on standard error; what belongs to other
+layers is left to their own forms.")]
 pub struct ConfigExportArgs {
     /// The profile.
     #[arg(value_name = "PROFILE")]
@@ -161,8 +162,8 @@ Examples:
   walwright config apply config.env --dsn … --yes --restart-command 'systemctl restart postgresql'
 Settings go in by ALTER SYSTEM, kernel values by writing them. Each change is noted in the lab
 before it is made, and read back after; when one fails, all are undone. What can lose committed
-data (class D) needs --consent with its name; what can corrupt (class X) is refused. Arrays, file
-systems, limits and schema are only named: config export prints their commands.")]
+data (class D) needs --yes and --consent with its name; what can corrupt (class X) is refused.
+Arrays, file systems, limits and schema are only named: config export prints their commands.")]
 pub struct ApplyArgs {
     /// The profile.
     #[arg(value_name = "PROFILE")]
@@ -170,10 +171,10 @@ pub struct ApplyArgs {
     /// Connection string of the server. Without one only kernel values are applied.
     #[arg(long, value_name = "DSN")]
     pub dsn: Option<Secret>,
-    /// Agree to the changes that lose nothing.
+    /// Agree to the changes; without it nothing is changed.
     #[arg(long)]
     pub yes: bool,
-    /// Agree to a change that may lose committed data, by the name of its parameter. May be
+    /// Agree besides to a change that may lose committed data, by the name of its parameter. May be
     /// repeated.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub consent: Vec<String>,

@@ -44,7 +44,8 @@ pub struct ExperimentArgs {
     /// Blocks instead of the plan's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub blocks: Option<u32>,
-    /// Allow a setting that may lose committed data, by name. May be repeated.
+    /// Allow what may lose committed data (a setting by name, or `unlogged`) or changes the kernel (a
+    /// value by name, or `kernel`). May be repeated.
     #[arg(long, value_name = "NAME")]
     pub consent: Vec<String>,
     /// End at a planned look when every arm is clear, or will not become clear.

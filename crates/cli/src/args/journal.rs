@@ -77,7 +77,8 @@ pub struct AddArgs {
     /// Anything else.
     #[arg(long, value_name = "TEXT", requires = "question")]
     pub notes: Option<String>,
-    /// What the outcome can lose: S nothing, D committed data, E and T see the documentation.
+    /// What the outcome can lose: S nothing, D committed data, X the cluster (it can corrupt), E
+    /// nothing, but other programs may feel it, T nothing, but cost is moved in time.
     #[arg(long, value_name = "CLASS", value_parser = ["S", "D", "X", "E", "T"], requires = "question")]
     pub class: Option<String>,
     /// The earlier entry that this one corrects.

@@ -42,7 +42,9 @@ pub struct RecordArgs {
     /// operation, latency_ms (or _us, _s) and status are recognised.
     #[arg(long, value_name = "FILE", help_heading = "What the clients say")]
     pub client_log: Vec<PathBuf>,
-    /// Format of these files, where it is not recognised.
+    /// Format of these files, where it is not recognised: pgbench, pgbench-lag (made with --rate),
+    /// pgbench-retries (with --max-tries), pgbench-aggregate, locust-stats, locust-history,
+    /// locust-failures, k6-csv, k6-summary, autocannon or csv.
     #[arg(
         long,
         value_name = "FORMAT",

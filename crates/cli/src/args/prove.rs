@@ -14,8 +14,8 @@ Examples:
   walwright prove latest D34                 try what D34 advises, beside the run as it was
   walwright prove latest D34 --plan          print the plan of that experiment instead
   walwright prove latest D3 --blocks 3       a first look: three blocks screen
-The run is repeated as its command line says, so it must have been made by `walwright run` on an
-embedded cluster.")]
+The run is repeated as its command line says, so it must have been made by `walwright run`. One made
+on a server of yours needs --dsn and --maintenance again.")]
 pub struct ProveArgs {
     /// A run: `latest`, its name, or the beginning or end of the name.
     pub run: String,
@@ -33,7 +33,8 @@ pub struct ProveArgs {
     /// Length of the measured windows. The default is that of the run.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = some_time)]
     pub duration: Option<Duration>,
-    /// Allow a setting that may lose committed data, by name. May be repeated.
+    /// Allow what may lose committed data (a setting by name, or `unlogged`) or changes the kernel (a
+    /// value by name, or `kernel`). May be repeated.
     #[arg(long, value_name = "NAME")]
     pub consent: Vec<String>,
     /// End at a planned look when it is clear.

@@ -30,8 +30,8 @@ changed in restored data alone, and what it came to is written as statements wit
 Two measurements differ by noise alone: take windows long enough that a run repeats within a few
 percent (walwright compare tells), and more measurements for more parameters.")]
 pub struct TuneArgs {
-    /// What is to become better: throughput, p99@RATE (any percentile at an offered rate), wal-bytes,
-    /// the name of a figure, or a cost made of figures.
+    /// What is to become better: throughput, pNN@RATE (any latency percentile at an offered rate,
+    /// as p99@2500 or p99.95@2500), wal-bytes, the name of a figure, or a cost made of figures.
     #[arg(long, value_name = "WHAT", default_value = "throughput", help_heading = "What is tuned")]
     pub objective: String,
     /// A built-in workload (see `walwright workload list`) or a workload directory. The default

@@ -15,8 +15,8 @@ pub struct VisitArgs {
     /// Agree that settings of the server are changed for each run and brought back after it.
     #[arg(long)]
     pub maintenance: bool,
-    /// Shell command that restarts the server, for settings that take a restart. Every run then
-    /// begins with one.
+    /// Shell command that restarts the server, for settings that take a restart. If any change needs
+    /// one, every run begins with one.
     #[arg(long, value_name = "COMMAND")]
     pub restart_command: Option<Secret>,
     /// Let the workload create its tables there and fill them before every run.
