@@ -61,7 +61,7 @@ const KNOWN: [Known; 3] = [
         // Few enough pages, and warm-up enough, that the large WAL has its page images of
         // them behind it: until then both sides write one with nearly every update.
         plan: "[workload]\nname = \"simple-update\"\nscale = 10\n\
-               [load]\nclients = 8\nduration = \"{seconds}s\"\nwarmup = \"12s\"\n\
+               [load]\nclients = 8\nduration = \"{seconds}s\"\nwarmup = \"8s\"\n\
                [server]\nsettings = { max_wal_size = \"8GB\", min_wal_size = \"1GB\" }\n\
                [[arm]]\nname = \"64MB\"\nsettings = { max_wal_size = \"64MB\", min_wal_size = \"64MB\" }\n",
         rises: false,
