@@ -2,16 +2,16 @@
 //! each on the data that are there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use walwright_diagnose::compare::{latency_percentile, run_figures};
 use walwright_record::{RunId, RunState, Warning};
-use walwright_server::{Places, Snapshot};
+use walwright_server::Snapshot;
 use walwright_workload::Workload;
 
+use super::at_rest::AtRest;
 use super::guest::{Guest, left_by};
 use super::kernel::Kernel;
 use super::{Configuration, ExperimentError, Postgres};
@@ -23,9 +23,6 @@ use crate::{
 
 /// The major version where nothing else is asked for.
 const DEFAULT_MAJOR: &str = "18";
-/// Where data at rest lie below the cache, so that they share a file system with the
-/// clusters they are copied to.
-const SNAPSHOTS: &str = "snapshots";
 
 /// What all runs of a bench have in common.
 #[derive(Debug, Clone)]
@@ -57,7 +54,7 @@ pub struct BenchPlan {
 pub struct Bench {
     lab: Lab,
     plan: BenchPlan,
-    snapshots: PathBuf,
+    at_rest: AtRest,
     kernel: Kernel,
     guest: Option<Arc<Guest>>,
     taken: Mutex<BTreeMap<String, Snapshot>>,
@@ -84,10 +81,10 @@ impl Bench {
     /// # Errors
     /// When there is no place for clusters.
     pub fn new(lab: &Lab, plan: BenchPlan, name: &str) -> Result<Bench, ExperimentError> {
-        let snapshots = Places::open(None)?.root().join(SNAPSHOTS).join(name);
+        let at_rest = AtRest::of(lab, name)?;
         let kernel = Kernel::of(lab, name);
         let (lab, taken) = (lab.clone(), Mutex::default());
-        Ok(Bench { lab, plan, snapshots, kernel, guest: None, taken })
+        Ok(Bench { lab, plan, at_rest, kernel, guest: None, taken })
     }
 
     /// Has every run made on somebody's server.
@@ -260,7 +257,7 @@ impl Bench {
     /// When they cannot be removed.
     pub async fn discard(&self) -> Result<(), ExperimentError> {
         self.taken.lock().await.clear();
-        discard(&self.snapshots)
+        self.at_rest.discard()
     }
 
     /// What the workload of a configuration is made of: names and texts of its files.
@@ -327,12 +324,12 @@ impl Bench {
         if let Some(snapshot) = taken.get(&name) {
             return Ok(snapshot.clone());
         }
-        let directory = self.snapshots.join(&name);
+        let directory = self.at_rest.place(&name);
         let found = match Snapshot::open(&directory) {
             Ok(found) => found,
             Err(_) => {
                 // What cannot be opened was damaged from outside: taking one is all or nothing.
-                discard(&directory)?;
+                self.at_rest.clear(&directory)?;
                 snapshot(plan, directory, stop, observer).await?
             }
         };
@@ -367,15 +364,6 @@ fn texts(workload: &Workload) -> Vec<(String, String)> {
     workload.files().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-fn discard(directory: &std::path::Path) -> Result<(), ExperimentError> {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(ExperimentError::file("remove", directory)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// FNV-1a, 64 bits: the same on every platform and in every version, which the
 /// hashes of the standard library do not promise.
 pub(super) struct Fnv(pub u64);
@@ -403,7 +391,7 @@ pub(crate) fn discard_named(lab: &Lab, name: &str) -> Result<(), ExperimentError
     if let Some(id) = left_by(lab, name)? {
         return Err(ExperimentError::StillChanged { name: name.to_owned(), id });
     }
-    discard(&Places::open(None)?.root().join(SNAPSHOTS).join(name))
+    AtRest::of(lab, name)?.discard()
 }
 
 impl From<walwright_workload::WorkloadError> for ExperimentError {

@@ -9,6 +9,7 @@
 //!   brings the runs there.
 
 mod arms;
+mod at_rest;
 mod bench;
 mod configuration;
 mod durability;
