@@ -51,6 +51,18 @@ pub enum DurabilityClass {
 }
 
 impl DurabilityClass {
+    /// How bad it is beside the others: X is worse than D, and D worse than what only moves
+    /// cost or touches the environment.
+    pub fn severity(self) -> u8 {
+        match self {
+            DurabilityClass::S => 0,
+            DurabilityClass::E => 1,
+            DurabilityClass::T => 2,
+            DurabilityClass::D => 3,
+            DurabilityClass::X => 4,
+        }
+    }
+
     /// In words, for display.
     pub fn words(self) -> &'static str {
         match self {

@@ -253,17 +253,10 @@ impl Profile {
         self.entries.iter().filter(|entry| entry.parameter.is_setting())
     }
 
-    /// What the whole can lose: the worst of its values, where X is worse than D, and D
-    /// worse than what only moves cost or touches the environment.
+    /// What the whole can lose: the worst of its values.
     pub fn class(&self) -> DurabilityClass {
-        let rank = |class: &DurabilityClass| match class {
-            DurabilityClass::X => 4,
-            DurabilityClass::D => 3,
-            DurabilityClass::T => 2,
-            DurabilityClass::E => 1,
-            DurabilityClass::S => 0,
-        };
-        self.entries.iter().map(Entry::class).max_by_key(rank).unwrap_or(DurabilityClass::S)
+        let classes = self.entries.iter().map(Entry::class);
+        classes.max_by_key(|class| class.severity()).unwrap_or(DurabilityClass::S)
     }
 
     /// The values that lower durability.

@@ -229,12 +229,13 @@ impl Bench {
         let record = store.load(&finished.id)?;
         let summary = walwright_diagnose::summary(&record);
         let mut figures = run_figures(&record, &summary);
-        figures.extend(
-            self.plan
-                .percentiles
-                .iter()
-                .filter_map(|key| Some((key.clone(), latency_percentile(&record, key)?))),
-        );
+        for key in &self.plan.percentiles {
+            if !figures.contains_key(key)
+                && let Some(value) = latency_percentile(&record, key)
+            {
+                figures.insert(key.clone(), value);
+            }
+        }
         Ok(Measured { run: finished.id, figures, doubts: record.warnings, elapsed: Duration::ZERO })
     }
 

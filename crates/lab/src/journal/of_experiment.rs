@@ -165,16 +165,8 @@ fn predicted(met: &PredictionMet) -> String {
 /// The class of what can lose most, in the arms or in the baseline, which in an ablation holds
 /// the changes; `None` where nothing of it is in the catalogue.
 fn durability(of: &Outcome) -> Option<DurabilityClass> {
-    use DurabilityClass::{D, E, S, T, X};
     let changes = of.arms.iter().flat_map(|arm| &arm.changes).chain(&of.baseline);
-    let weight = |class: &DurabilityClass| match class {
-        S => 0,
-        E => 1,
-        T => 2,
-        D => 3,
-        X => 4,
-    };
-    changes.filter_map(|text| class_of(text)).max_by_key(weight)
+    changes.filter_map(|text| class_of(text)).max_by_key(|class| class.severity())
 }
 
 /// What a change can lose, or one that is left out could; `None` where nothing of it is in

@@ -94,7 +94,7 @@ impl Conductor {
     /// What holds the winner back, by its last run; `None` where there is no record of it.
     fn cause_of_winner(&self) -> Option<Cause> {
         let last = self.state.confirmation.made.iter().rev().find(|made| made.is_winner)?;
-        let record = self.lab.store().ok()?.load(last.run.as_ref()?).ok()?;
+        let record = self.record(last.run.as_ref()?)?;
         let diagnosis = walwright_diagnose::findings(&record);
         Some(starts::cause(&diagnosis, &walwright_diagnose::summary(&record)))
     }

@@ -105,7 +105,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     let mut notes: Vec<String> =
         words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
-    notes.extend(Some(words::next_limit(state).trim().to_owned()).filter(|told| !told.is_empty()));
+    notes.extend(words::next_limit(state));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
@@ -161,13 +161,6 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
 
 /// What the worst of the values that are no default can lose.
 fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
-    let rank = |class: &DurabilityClass| match class {
-        DurabilityClass::X => 4,
-        DurabilityClass::D => 3,
-        DurabilityClass::T => 2,
-        DurabilityClass::E => 1,
-        DurabilityClass::S => 0,
-    };
     let class = |name: &str, value: &str| {
         parameter(name).map_or(DurabilityClass::S, |known| known.class_of(value))
     };
@@ -176,9 +169,8 @@ fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
         .filter_map(|of| Some((of, end.configuration.get(&of.name)?)))
         .filter(|(of, value)| **value != of.home)
         .map(|(of, value)| class(&of.name, value));
-    let of_baseline = state.plan.settings.iter();
-    let kept = of_baseline.filter(|(name, _)| !end.configuration.contains_key(*name));
-    searched.chain(kept.map(|(name, value)| class(name, value))).max_by_key(rank)
+    let kept = state.kept_of_baseline(end).map(|(name, value)| class(name, value));
+    searched.chain(kept).max_by_key(|class| class.severity())
 }
 
 fn told(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walwright_record::RunId;
 use walwright_search::{Configuration as Point, Searcher};
 
 use super::conduct::Conductor;
@@ -61,7 +62,11 @@ impl Conductor {
     /// The record of the run that was diagnosed, as long as it is kept.
     pub(super) fn diagnosed(&self) -> Option<walwright_record::Record> {
         let first = || self.state.made.first()?.run.as_ref();
-        let run = self.state.diagnosed_run.as_ref().or_else(first)?;
+        self.record(self.state.diagnosed_run.as_ref().or_else(first)?)
+    }
+
+    /// The record of a run, as long as it is kept.
+    pub(super) fn record(&self, run: &RunId) -> Option<walwright_record::Record> {
         self.lab.store().ok()?.load(run).ok()
     }
 

@@ -51,7 +51,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         return Err(nothing(&why));
     }
     if objective.keeps_throughput {
-        let kept = state.confirmed_throughput();
+        let kept = state.confirmation.throughput();
         match kept.estimate().map(|estimate| estimate.center) {
             Some(change) if change >= -ALLOWED_LOSS => {}
             Some(_) => {
@@ -75,9 +75,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
 /// name is searched, so it was, or the baseline had it already; consent that the winner
 /// makes no use of excuses nothing.
 fn may_lose(state: &TuneState, end: &Conclusion) -> bool {
-    let of_baseline = state.plan.settings.iter();
-    let kept = of_baseline.filter(|(name, _)| !end.configuration.contains_key(*name));
-    end.configuration.iter().chain(kept).any(|(name, value)| {
+    end.configuration.iter().chain(state.kept_of_baseline(end)).any(|(name, value)| {
         parameter(name).is_some_and(|of| of.class_of(value) == DurabilityClass::D)
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
-use walwright_search::Searcher;
+use walwright_search::{Conclusion, Searcher};
 
 use super::schema::{self, SchemaChange, SchemaPart};
 use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
@@ -193,9 +193,13 @@ impl TuneState {
         self.confirmation.effect(noise)
     }
 
-    /// The winner's throughput against the baseline's on fresh data, by those runs alone.
-    pub fn confirmed_throughput(&self) -> walwright_search::Effect {
-        self.confirmation.throughput()
+    /// The baseline's settings that were not searched, which stay with whatever was found.
+    pub(super) fn kept_of_baseline(
+        &self,
+        end: &Conclusion,
+    ) -> impl Iterator<Item = (&String, &String)> {
+        let settings = self.plan.settings.iter();
+        settings.filter(|(name, _)| !end.configuration.contains_key(*name))
     }
 
     /// The baseline's mean value of the objective, from its own measurements.

@@ -90,7 +90,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             throughput_kept(state, objective),
             checkpoints_held(confirmed),
             not_promoted(state),
-            next_limit(state)
+            next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
             "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
@@ -127,7 +127,7 @@ fn checkpoints_held(confirmed: &Confirmation) -> String {
 /// What became of throughput where it is to be kept, as a part of a sentence.
 fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
     match objective.keeps_throughput {
-        true => format!(", throughput by {}", effect(&state.confirmed_throughput())),
+        true => format!(", throughput by {}", effect(&state.confirmation.throughput())),
         false => String::new(),
     }
 }
@@ -138,10 +138,10 @@ fn not_promoted(state: &TuneState) -> String {
     why.map_or(String::new(), |why| format!(" Nothing is promoted: {why}."))
 }
 
-/// What holds the winner back, as a sentence after others.
-pub(super) fn next_limit(state: &TuneState) -> String {
-    let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty());
-    cause.map_or(String::new(), |cause| format!(" What limits then: {}", cause.verdict))
+/// What holds the winner back, as a sentence.
+pub(super) fn next_limit(state: &TuneState) -> Option<String> {
+    let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty())?;
+    Some(format!("What limits then: {}", cause.verdict))
 }
 
 /// What was measured outside the configuration, as a sentence after others.
