@@ -287,6 +287,20 @@ impl Dimension {
             }
         }
     }
+
+    /// A level between `value` and its opposite, this share of the way; the opposite itself
+    /// where it is a rule's value, a special one or a word, between which and others nothing
+    /// lies.
+    pub fn towards_opposite(&self, value: &str, share: f64) -> String {
+        let opposite = self.opposite(value);
+        let jumps = self.trial.as_ref() == Some(&opposite)
+            || matches!(&self.domain, Domain::Range(range)
+                if range.special.iter().any(|special| range.text(*special) == opposite));
+        match (self.position(value), self.position(&opposite)) {
+            (Some(from), Some(to)) if share < 1.0 && !jumps => self.at(from + share * (to - from)),
+            _ => opposite,
+        }
+    }
 }
 
 fn bound(parameter: &Parameter, text: &str, memory_bytes: Option<f64>) -> Result<f64, RangeError> {

@@ -11,6 +11,11 @@ use crate::{Configuration, Design, Runs, Space};
 /// Share of the half width of its interval that a gain must reach to be taken for one.
 const LIKELY: f64 = 0.3;
 
+/// How far towards the opposite level the high rows of a factor lie, one after the other. Most
+/// are far, where a straight effect shows best; those between show a top or an edge on
+/// the way, beyond which the far level says only that it is too far.
+const LEVELS: [f64; 6] = [1.0, 0.4, 0.7, 1.0, 0.55, 0.85];
+
 /// Parameters that are moved together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -31,7 +36,8 @@ pub struct Screening {
     pub order: Vec<usize>,
     /// Where every group stands when it is not moved.
     pub reference: Configuration,
-    /// The change by moving each group, once measured; `None` where it could not be.
+    /// The change by moving each group, in the mean over the levels it was moved to, once
+    /// measured; `None` where it could not be.
     pub effects: Vec<Option<Estimate>>,
 }
 
@@ -56,17 +62,29 @@ impl Screening {
 
     /// The configuration of a row.
     pub fn configuration(&self, space: &Space, row: usize) -> Configuration {
-        let moved = self.design.rows.get(row).into_iter().flatten().zip(&self.groups);
-        moved
-            .filter(|(high, _)| **high)
-            .fold(self.reference.clone(), |at, (_, group)| self.moved(space, at, group))
+        let rows = &self.design.rows;
+        let earlier = &rows[..row.min(rows.len())];
+        let columns = rows.get(row).into_iter().flatten().zip(&self.groups).enumerate();
+        columns.filter(|(_, (high, _))| **high).fold(
+            self.reference.clone(),
+            |at, (column, (_, group))| {
+                let before = earlier.iter().filter(|row| row[column]).count();
+                self.moved(space, at, group, LEVELS[(before + column) % LEVELS.len()])
+            },
+        )
     }
 
-    /// `at` with one group moved.
-    fn moved(&self, space: &Space, mut at: Configuration, group: &Group) -> Configuration {
+    /// `at` with one group moved, this share of the way to its opposite levels.
+    fn moved(
+        &self,
+        space: &Space,
+        mut at: Configuration,
+        group: &Group,
+        share: f64,
+    ) -> Configuration {
         for dimension in group.members.iter().filter_map(|m| space.dimensions.get(*m)) {
             let value = self.reference.get(&dimension.name).unwrap_or(&dimension.home);
-            at.insert(dimension.name.clone(), dimension.opposite(value));
+            at.insert(dimension.name.clone(), dimension.towards_opposite(value, share));
         }
         at
     }
@@ -108,7 +126,7 @@ impl Screening {
             return None;
         }
         let start = self.reference.clone();
-        Some(moved.into_iter().fold(start, |at, group| self.moved(space, at, group)))
+        Some(moved.into_iter().fold(start, |at, group| self.moved(space, at, group, 1.0)))
     }
 }
 
@@ -207,11 +225,28 @@ mod tests {
             (0..12).map(|row| Some(score(&screening.configuration(&space, row)))).collect();
         screening.conclude(&scores, Noise { variance: 1e-4, freedom: 4.0 });
         let effect = screening.effects[7].as_ref().unwrap();
-        assert!((effect.center - f64::exp_m1(0.08)).abs() < 1e-9, "{effect:?}");
+        // The levels of the other factor are not quite balanced.
+        assert!((effect.center - f64::exp_m1(0.08)).abs() < 0.01, "{effect:?}");
         assert!(effect.excludes(0.0));
         assert!(!screening.effects[0].as_ref().unwrap().excludes(0.0));
         let best = screening.predicted_best(&space).unwrap();
         assert_eq!((best["p07"].as_str(), best["p03"].as_str()), ("60", "20"));
+    }
+
+    #[test]
+    fn a_factor_is_seen_at_several_levels_and_a_rules_value_at_one() {
+        let space = space(10);
+        let screening = Screening::plan(&space, &space.home(), Runs::Twelve).unwrap();
+        let levels = |name: &str| {
+            let rows = (0..12).map(|row| screening.configuration(&space, row)[name].clone());
+            rows.collect::<std::collections::BTreeSet<String>>()
+        };
+        for number in (0..10).filter(|number| *number != 7) {
+            let seen = levels(&format!("p{number:02}"));
+            assert!(seen.contains("20") && seen.contains("70"), "{seen:?}");
+            assert!((5..=6).contains(&seen.len()), "{seen:?}");
+        }
+        assert_eq!(levels("p07"), ["20".to_owned(), "60".to_owned()].into());
     }
 
     #[test]

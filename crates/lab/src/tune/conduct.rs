@@ -322,7 +322,8 @@ impl Conductor {
                 self.stage(now);
             }
             let changes = self.changes(&ask.configuration);
-            self.measuring(&why(&ask.purpose), &changes);
+            let why = why(&ask.purpose, searcher);
+            self.measuring(&why, &changes);
             let seed = self.state.plan.seed + u64::from(ask.trial);
             let label = format!("trial {}", ask.trial);
             let configuration = self.configuration(&ask.configuration);
@@ -360,7 +361,7 @@ impl Conductor {
 }
 
 /// Why a configuration is measured, in words.
-fn why(purpose: &Purpose) -> String {
+fn why(purpose: &Purpose, searcher: &Searcher) -> String {
     match purpose {
         Purpose::Baseline => "baseline".to_owned(),
         Purpose::Start { name } => format!("start: {name}"),
@@ -369,8 +370,8 @@ fn why(purpose: &Purpose) -> String {
         Purpose::Again => "search, once more".to_owned(),
         Purpose::Race { is_challenger: true, .. } => "race: challenger".to_owned(),
         Purpose::Race { .. } => "race: the best".to_owned(),
-        Purpose::Ablate { arm: 0, block } => format!("ablation, block {}: baseline", block + 1),
-        Purpose::Ablate { arm: 1, block } => format!("ablation, block {}: winner", block + 1),
-        Purpose::Ablate { block, .. } => format!("ablation, block {}: minus one", block + 1),
+        Purpose::Ablate { arm, block } => {
+            format!("ablation, block {}: {}", block + 1, searcher.arm_name(*arm))
+        }
     }
 }

@@ -11,8 +11,12 @@ use crate::budget::{MOST_BLOCKS, PROVING_BLOCKS};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Effect, Purpose, Trial};
 
-/// Arms beyond the lines: the baseline and the winner.
+/// Arms beyond the lines.
 const FIXED_ARMS: usize = 2;
+/// The first of them,
+const BASELINE: usize = 0;
+/// and the second.
+const WINNER: usize = 1;
 /// Lines ablated at most: one to four parameters usually carry 95 % of a gain (Fawcett &
 /// Hoos, 2016).
 const MOST_LINES: usize = 8;
@@ -94,7 +98,8 @@ pub struct Conclusion {
     pub configuration: Configuration,
     /// What was ablated.
     pub winner: Configuration,
-    /// The winner against the baseline, in measurements that played no part in choosing it.
+    /// The winner against the baseline, in measurements that played no part in choosing it;
+    /// where the lines that were taken back together all went, the winner without them.
     pub gain: Effect,
     /// Whether there is a gain: the interval lies above zero or, where the blocks speak for
     /// one, the model of all measurements is sure of it.
@@ -148,6 +153,18 @@ impl Searcher {
             for arm in order {
                 self.plan(Purpose::Ablate { arm, block }, self.arms[arm].clone());
             }
+        }
+    }
+
+    /// An arm of the ablation in words.
+    pub fn arm_name(&self, arm: usize) -> String {
+        let lines = arm.checked_sub(FIXED_ARMS).and_then(|line| self.lines.get(line));
+        match (arm, lines.map(Vec::as_slice)) {
+            (BASELINE, _) => "baseline".to_owned(),
+            (_, None) => "winner".to_owned(),
+            (_, Some([one])) if one.is_harm => format!("winner with the baseline's {}", one.name),
+            (_, Some([one])) => format!("winner without {}", one.name),
+            (_, Some(many)) => format!("winner without {} of its values", many.len()),
         }
     }
 
@@ -222,30 +239,45 @@ impl Searcher {
         Ablation { scores }
     }
 
+    /// The arm that takes back several lines at once and leaves the rest.
+    fn rest_arm(&self) -> Option<usize> {
+        let together = |lines: &Vec<Taken>| lines.len() > 1 && lines.iter().all(|l| !l.is_harm);
+        Some(self.lines.iter().position(together)? + FIXED_ARMS)
+    }
+
     /// Says what may be said, and ends the search.
     pub(super) fn conclude(&mut self) {
         let ablation = self.ablation_scores();
         let noise = self.noise();
-        let gain = ablation.effect(1, 0, noise);
-        let winner = self.arms.get(1).unwrap_or(&self.baseline).clone();
+        let winner = self.arms.get(WINNER).unwrap_or(&self.baseline).clone();
         let model = self.model();
+        let expected_of = |arm: &Configuration| {
+            model.as_ref().map_or(0.0, |model| self.ahead(model, arm, &self.baseline).1)
+        };
+        // Of a gain that is larger than the model's floor under bad scores, only the blocks
+        // know.
+        let measured = ablation.effect(WINNER, BASELINE, noise);
+        let measured = measured.estimate().map_or(0.0, |gain| gain.center.ln_1p());
+        let spared = SPARED * expected_of(&winner).max(measured);
+        // Where the winner does as well without all the rest, that simpler one is judged and
+        // claimed: it was measured in the same blocks.
+        let judged = self.rest_arm().filter(|rest| {
+            let without = ablation.effect(*rest, WINNER, noise);
+            let cost = without.estimate().map(|estimate| -estimate.center.ln_1p());
+            !without.is_loss() && cost.is_some_and(|cost| cost <= spared)
+        });
+        let judged = judged.unwrap_or(WINNER);
+        let whole = self.arms.get(judged).unwrap_or(&winner).clone();
+        let gain = ablation.effect(judged, BASELINE, noise);
         // The model knows more than the blocks, and has chosen the winner: it must be surer.
-        let ahead = model.as_ref().map(|model| self.ahead(model, &winner, &self.baseline));
+        let doubts = model.as_ref().map(|model| self.ahead(model, &whole, &self.baseline).0);
         let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         let is_gain = self.arms.len() >= FIXED_ARMS
-            && (gain.is_gain() || rather && ahead.is_some_and(|(doubts, _)| doubts > SURE));
-        // What may go back together is a share of the gain. Of one that is larger than the
-        // model's floor under bad scores, only the blocks know.
-        let measured = gain.estimate().map_or(0.0, |gain| gain.center.ln_1p());
-        let expected = ahead.map_or(0.0, |(_, expected)| expected).max(measured);
+            && (gain.is_gain() || rather && doubts.is_some_and(|doubts| doubts > SURE));
         let needed = model
             .as_ref()
             .filter(|_| is_gain)
-            .map(|model| self.simplified(model, &winner, |_, lost| lost <= SPARED * expected));
-        let shed = |without: &Effect| {
-            let cost = |e: &Estimate| -e.center.ln_1p() <= SPARED * expected;
-            !without.is_loss() && without.estimate().is_some_and(cost)
-        };
+            .map(|model| self.simplified(model, &whole, |_, lost| lost <= spared));
         let mut lines: Vec<Line> = self
             .space
             .dimensions
@@ -261,7 +293,7 @@ impl Searcher {
                         return (Effect::NotMeasured, 0);
                     };
                     let together = self.lines[arm].len() - 1;
-                    (ablation.effect(arm + FIXED_ARMS, 1, noise), together)
+                    (ablation.effect(arm + FIXED_ARMS, WINNER, noise), together)
                 };
                 let ((mut without, mut together), (mut harm, _)) = (of(false), of(true));
                 let was = &self.baseline[&dimension.name];
@@ -274,17 +306,16 @@ impl Searcher {
                     harm = by_model(was).unwrap_or(harm);
                 }
                 let is_default = *value == dimension.home;
-                let all_went = together > 0 && is_gain && shed(&without);
+                let went = is_gain && whole[&dimension.name] != *value;
                 // What was measured of all of them at once tells more than the model of each.
                 if !is_default
-                    && !all_went
+                    && !went
                     && let Some(modelled) = by_model(&dimension.home)
                     && (together > 0 || tells_more(&modelled, &without))
                 {
                     (without, together) = (modelled, 0);
                 }
-                let stays =
-                    needed.as_ref().map(|needed| !all_went && needed[&dimension.name] == *value);
+                let stays = needed.as_ref().map(|needed| needed[&dimension.name] == *value);
                 Line {
                     name: dimension.name.clone(),
                     value: value.clone(),
