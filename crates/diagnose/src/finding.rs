@@ -52,15 +52,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with its cause and nothing else yet.
+    /// A finding with its cause, as a sentence whose end may be missing, and nothing else yet.
     pub fn new(id: DiagnosisId, kind: Kind, window: Window, cause: impl Into<String>) -> Self {
+        let mut cause = cause.into();
+        if !cause.ends_with(['.', '!', '?']) {
+            cause.push('.');
+        }
         Finding {
             id,
             kind,
             subject: None,
             parent: None,
             title: id.title().to_owned(),
-            cause: cause.into(),
+            cause,
             window,
             evidence: Vec::new(),
             impact: None,

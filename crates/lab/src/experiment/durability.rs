@@ -79,24 +79,54 @@ impl Consent {
     /// A statement may change such a setting too, for a role or for the database, and
     /// what value it gives is not read: naming it is enough.
     fn statement(&self, arm: &str, sql: &str) -> Result<(), PlanError> {
-        let words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        for word in words.filter(|word| !word.is_empty()) {
-            if let Some(parameter) = parameter(word) {
-                let grave = matches!(parameter.class, DurabilityClass::D | DurabilityClass::X);
-                let what = grave.then(|| parameter.class.words().to_owned());
-                self.allows(arm, parameter, what)?;
-            }
-            if word.eq_ignore_ascii_case(UNLOGGED) && !self.covers(UNLOGGED) {
-                return Err(PlanError::NoConsent {
-                    line: None,
-                    arm: arm.to_owned(),
-                    name: UNLOGGED.to_owned(),
-                    what: "An unlogged table is empty after a crash.".to_owned(),
-                });
+        for word in grave_words(sql) {
+            match word {
+                GraveWord::Setting(of) => {
+                    self.allows(arm, of, Some(of.class.words().to_owned()))?;
+                }
+                GraveWord::Unlogged if self.covers(UNLOGGED) => {}
+                GraveWord::Unlogged => {
+                    return Err(PlanError::NoConsent {
+                        line: None,
+                        arm: arm.to_owned(),
+                        name: UNLOGGED.to_owned(),
+                        what: "An unlogged table is empty after a crash.".to_owned(),
+                    });
+                }
             }
         }
         Ok(())
     }
+}
+
+/// A word of a statement by which committed data may be lost, or the cluster.
+pub(crate) enum GraveWord {
+    /// The name of such a setting.
+    Setting(&'static Parameter),
+    /// Of a table without WAL.
+    Unlogged,
+}
+
+impl GraveWord {
+    /// The class of what it names.
+    pub(crate) fn class(&self) -> DurabilityClass {
+        match self {
+            GraveWord::Setting(parameter) => parameter.class,
+            GraveWord::Unlogged => DurabilityClass::D,
+        }
+    }
+}
+
+/// Such words of a statement, in their order.
+pub(crate) fn grave_words(sql: &str) -> impl Iterator<Item = GraveWord> {
+    let words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| match parameter(word) {
+        _ if word.eq_ignore_ascii_case(UNLOGGED) => Some(GraveWord::Unlogged),
+        Some(of) if matches!(of.class, DurabilityClass::D | DurabilityClass::X) => {
+            Some(GraveWord::Setting(of))
+        }
+        _ => None,
+    })
 }
 
 /// What this value can lose, in words; `None` where it can lose nothing.

@@ -312,17 +312,23 @@ mod tests {
     #[test]
     fn a_full_disk_says_nothing_of_an_arm_and_a_server_that_does_not_start_does() {
         let full = || PathBuf::from("/full");
-        let started = || ClusterError::StartFailed {
+        let said = |log: &str| ClusterError::StartFailed {
             dir: full(),
             exit: ServerExit { code: Some(1), signal: None },
             hint: None,
-            log: String::new(),
+            log: log.to_owned(),
         };
+        let started = || said("FATAL:  could not map anonymous shared memory");
+        let no_space = "PANIC:  could not write to file: No space left on device".to_owned();
+        let kind = |kind: &str| kind.to_owned();
         let system = || RunError::System { what: "x", source: ErrorKind::StorageFull.into() };
         for error in [
             RunError::Snapshot(SnapshotError::DiskFull(full())),
             RunError::Snapshot(ClusterError::DiskFull { path: full() }.into()),
             RunError::Cluster(ClusterError::DiskFull { path: full() }),
+            RunError::Cluster(said(&no_space)),
+            RunError::ServerDied { reason: no_space.clone() },
+            RunError::NothingSucceeds { kind: kind("53100"), text: String::new() },
             system(),
             RunError::Internal("x"),
         ] {
@@ -331,7 +337,8 @@ mod tests {
         for error in [
             RunError::Cluster(started()),
             RunError::Snapshot(started().into()),
-            RunError::NothingSucceeds { kind: "42P01".to_owned(), text: String::new() },
+            RunError::ServerDied { reason: "killed by signal 9".to_owned() },
+            RunError::NothingSucceeds { kind: kind("42P01"), text: String::new() },
             RunError::Stopped,
         ] {
             assert!(!ExperimentError::Run(error).is_of_the_lab());

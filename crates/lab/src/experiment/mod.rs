@@ -37,6 +37,7 @@ pub(crate) use bench::discard_named;
 pub use bench::{Bench, BenchPlan, Measured};
 pub use configuration::{Configuration, Postgres};
 pub use durability::Consent;
+pub(crate) use durability::grave_words;
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};

@@ -8,6 +8,7 @@ use walwright_stats::Verdict;
 use super::decision::{decision, reasons};
 use super::{Journal, JournalError, effect};
 use crate::Lab;
+use crate::experiment::grave_words;
 
 /// What a change begins with that an arm of an ablation leaves out.
 pub(super) const LEFT_OUT: &str = "not ";
@@ -175,7 +176,6 @@ fn durability(of: &Outcome) -> Option<DurabilityClass> {
 /// What value a statement gives a setting is not read: naming one that can lower durability
 /// is enough, as it is where consent is asked for.
 pub(super) fn class_of(text: &str) -> Option<DurabilityClass> {
-    use DurabilityClass::{D, X};
     let text = text.strip_prefix(LEFT_OUT).unwrap_or(text);
     if let Some((name, value)) = named(text) {
         return Some(parameter(name)?.class_of(value));
@@ -183,12 +183,7 @@ pub(super) fn class_of(text: &str) -> Option<DurabilityClass> {
     if NAMES.into_iter().any(|name| text.starts_with(name)) {
         return None;
     }
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.find_map(|word| match parameter(word) {
-        _ if word.eq_ignore_ascii_case("unlogged") => Some(D),
-        Some(parameter) => Some(parameter.class).filter(|class| matches!(class, D | X)),
-        None => None,
-    })
+    grave_words(text).next().map(|word| word.class())
 }
 
 #[cfg(test)]

@@ -11,6 +11,11 @@ use walwright_server::{
 };
 use walwright_workload::WorkloadError;
 
+/// The SQLSTATE of a disk that is full.
+const DISK_FULL: &str = "53100";
+/// What a server writes to its log then, as the system words it.
+const NO_SPACE: &str = "No space left on device";
+
 /// A run that could not be begun, or not be ended.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -169,13 +174,17 @@ impl RunError {
     /// have met it too.
     pub(crate) fn is_of_the_lab(&self) -> bool {
         match self {
-            Self::Cluster(error) | Self::Snapshot(SnapshotError::Cluster(error)) => !matches!(
-                error,
+            Self::Cluster(error) | Self::Snapshot(SnapshotError::Cluster(error)) => match error {
+                ClusterError::StartFailed { log, .. } => log.contains(NO_SPACE),
                 ClusterError::Setting(_)
-                    | ClusterError::VersionMismatch { .. }
-                    | ClusterError::StartFailed { .. }
-                    | ClusterError::StartTimeout { .. }
-            ),
+                | ClusterError::VersionMismatch { .. }
+                | ClusterError::StartTimeout { .. } => false,
+                _ => true,
+            },
+            Self::ServerLost { reason, .. } | Self::ServerDied { reason } => {
+                reason.contains(NO_SPACE)
+            }
+            Self::NothingSucceeds { kind, .. } => kind == DISK_FULL,
             Self::Snapshot(_)
             | Self::Places(_)
             | Self::Install(_)
@@ -197,7 +206,7 @@ impl RunError {
 /// What helps against an error of the server, by SQLSTATE.
 pub(super) fn remedy(sqlstate: &str) -> Option<&'static str> {
     match sqlstate {
-        "53100" => Some("the server's disk is full: free space or lower --scale"),
+        DISK_FULL => Some("the server's disk is full: free space or lower --scale"),
         "53300" => Some(
             "the server has no connection to spare: lower --clients, or raise max_connections or the limit of this role or database",
         ),

@@ -49,23 +49,9 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let name = objective.name();
     let outside = outside(state, objective);
     if !end.is_gain {
-        let highest = end.gain.estimate().and_then(Estimate::high);
-        // What is worse for certain says nothing of what else there is.
-        let excluded = !end.gain.is_loss()
-            && highest.is_some_and(|high| high <= NO_LIMIT.max(3.0 * state.plan.smallest_effect));
-        let claim = match excluded {
-            true => not_searched(state).map_or_else(
-                || format!("Configuration does not limit {name} here"),
-                |but| {
-                    format!(
-                        "What was searched of the configuration does not limit {name} here ({but})"
-                    )
-                },
-            ),
-            false => format!(
-                "No gain in {name} is proven, and none excluded: longer windows or more runs would tell"
-            ),
-        };
+        let claim = does_not_limit(state, &name, &end.gain).unwrap_or_else(|| {
+            format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell")
+        });
         return format!(
             "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. What limits: {}{outside}",
             end.blocks, state.cause.verdict
@@ -93,10 +79,29 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
-            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted.",
-            end.blocks
+            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted. {}. What limits: {}{outside}",
+            end.blocks,
+            does_not_limit(state, &name, &effect_confirmed)
+                .unwrap_or_else(|| "None is excluded either: longer windows would tell".to_owned()),
+            state.cause.verdict
         ),
     }
+}
+
+/// That configuration does not limit, where the best that was found excludes a gain worth
+/// a search.
+fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String> {
+    let highest = best.estimate().and_then(Estimate::high)?;
+    // What is worse for certain says nothing of what else there is.
+    if best.is_loss() || highest > NO_LIMIT.max(3.0 * state.plan.smallest_effect) {
+        return None;
+    }
+    Some(match not_searched(state) {
+        None => format!("Configuration does not limit {name} here"),
+        Some(but) => {
+            format!("What was searched of the configuration does not limit {name} here ({but})")
+        }
+    })
 }
 
 /// What of the configuration was not searched though it may limit; `None` where nothing.
@@ -138,8 +143,11 @@ fn not_promoted(state: &TuneState) -> String {
     why.map_or(String::new(), |why| format!(" Nothing is promoted: {why}."))
 }
 
-/// What holds the winner back, as a sentence.
+/// What holds the winner back, as a sentence; `None` where the baseline stays.
 pub(super) fn next_limit(state: &TuneState) -> Option<String> {
+    if !state.confirmed().is_gain() {
+        return None;
+    }
     let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty())?;
     Some(format!("What limits then: {}", cause.verdict))
 }
@@ -297,6 +305,14 @@ mod tests {
         assert!(told.contains("What limits then: Processors are the limit."), "{told}");
         // A gain that did not show again leaves the baseline, and its cause, in place.
         state.confirmation.made.iter_mut().for_each(|made| made.score = Some(7.0));
-        assert!(!verdict(&state, &objective).contains("What limits then"));
+        state.cause.verdict = "Flushes are the limit.".to_owned();
+        let told = verdict(&state, &objective);
+        assert!(told.contains("nothing is promoted. Configuration does not limit"), "{told}");
+        assert!(told.ends_with("What limits: Flushes are the limit."), "{told}");
+        assert_eq!(next_limit(&state), None);
+        // Too wide an interval excludes nothing.
+        state.confirmation.made[1].score = Some(7.4);
+        let told = verdict(&state, &objective);
+        assert!(told.contains("None is excluded either"), "{told}");
     }
 }

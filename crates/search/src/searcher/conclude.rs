@@ -96,10 +96,9 @@ impl Line {
 pub struct Conclusion {
     /// What to use: the winner without what it does not need, or the baseline.
     pub configuration: Configuration,
-    /// What was ablated.
+    /// What won; where the lines that were taken back together all went, without them.
     pub winner: Configuration,
-    /// The winner against the baseline, in measurements that played no part in choosing it;
-    /// where the lines that were taken back together all went, the winner without them.
+    /// The winner against the baseline, in measurements that played no part in choosing it.
     pub gain: Effect,
     /// Whether there is a gain: the interval lies above zero or, where the blocks speak for
     /// one, the model of all measurements is sure of it.
@@ -295,18 +294,29 @@ impl Searcher {
                     let together = self.lines[arm].len() - 1;
                     (ablation.effect(arm + FIXED_ARMS, WINNER, noise), together)
                 };
-                let ((mut without, mut together), (mut harm, _)) = (of(false), of(true));
-                let was = &self.baseline[&dimension.name];
-                let by_model = |instead: &String| {
-                    let mut other = winner.clone();
+                let is_default = *value == dimension.home;
+                let is_judged = whole[&dimension.name] == *value;
+                let base = if is_judged { &whole } else { &winner };
+                let with = |instead: &String| {
+                    let mut other = base.clone();
                     other.insert(dimension.name.clone(), instead.clone());
-                    model.as_ref().map(|model| self.contrast(model, &other, &winner))
+                    other
                 };
+                let by_model = |instead: &String| {
+                    model.as_ref().map(|model| self.contrast(model, &with(instead), base))
+                };
+                // Without its only line what is judged may be the baseline, or another arm.
+                let without_it = with(&dimension.home);
+                let is_it = |arm: &Configuration| is_judged && !is_default && *arm == without_it;
+                let measured = self.arms.iter().position(is_it);
+                let (mut without, mut together) = measured
+                    .map_or_else(|| of(false), |arm| (ablation.effect(arm, judged, noise), 0));
+                let (mut harm, _) = of(true);
+                let was = &self.baseline[&dimension.name];
                 if harm == Effect::NotMeasured && *was != dimension.home && was != value {
                     harm = by_model(was).unwrap_or(harm);
                 }
-                let is_default = *value == dimension.home;
-                let went = is_gain && whole[&dimension.name] != *value;
+                let went = is_gain && !is_judged;
                 // What was measured of all of them at once tells more than the model of each.
                 if !is_default
                     && !went
@@ -334,14 +344,14 @@ impl Searcher {
         lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
         let mut configuration = self.baseline.clone();
         if is_gain {
-            configuration = winner.clone();
+            configuration = whole.clone();
             for line in lines.iter().filter(|line| line.standing == Standing::Returned) {
                 configuration.insert(line.name.clone(), line.home.clone());
             }
         }
         self.conclusion = Some(Conclusion {
             configuration,
-            winner,
+            winner: whole,
             gain,
             is_gain,
             lines,
@@ -443,6 +453,7 @@ fn worth(line: &Line) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Dimension, Domain, Options, Space};
 
     fn taken(name: &str, is_harm: bool) -> Taken {
         Taken { name: name.to_owned(), instead: String::new(), is_harm }
@@ -474,5 +485,71 @@ mod tests {
         // The first of them is what the winner has if the rest goes.
         assert_eq!(names(grouped(gains(), 1)), ["b+c"]);
         assert!(grouped(gains(), 0).is_empty());
+    }
+
+    /// A search over three parameters that has just measured an ablation with these
+    /// scores: of the baseline, of a winner of all three, of the first of them alone.
+    fn ablated(scores: [[f64; 3]; 3]) -> Searcher {
+        let dimension = |name: &str| Dimension {
+            name: name.to_owned(),
+            group: name.to_owned(),
+            domain: Domain::Words(vec!["off".to_owned(), "on".to_owned()]),
+            home: "off".to_owned(),
+            trial: None,
+            restart: false,
+        };
+        let space = Space { dimensions: ["a", "b", "c"].map(dimension).to_vec() };
+        let home = space.home();
+        let options = Options { runs: 12, seed: 1, smallest_effect: 0.01, starts: Vec::new() };
+        let mut searcher = Searcher::new(space, &home, options).unwrap();
+        for score in [0.01, -0.01] {
+            let ask = searcher.ask().unwrap();
+            searcher.tell(ask.trial, crate::Outcome::score(score)).unwrap();
+        }
+        let with = |names: &[&str]| {
+            let mut at = home.clone();
+            at.extend(names.iter().map(|name| ((*name).to_owned(), "on".to_owned())));
+            at
+        };
+        searcher.arms = vec![home.clone(), with(&["a", "b", "c"]), with(&["a"])];
+        searcher.lines = vec![vec![taken("b", false), taken("c", false)]];
+        for (arm, scores) in scores.iter().enumerate() {
+            for (block, score) in scores.iter().enumerate() {
+                let block = block as u32;
+                searcher.trials.push(Trial {
+                    id: searcher.trials.len() as u32,
+                    purpose: Purpose::Ablate { arm, block },
+                    configuration: searcher.arms[arm].clone(),
+                    block: 1_000 + block,
+                    outcome: crate::Outcome::score(*score),
+                });
+            }
+        }
+        searcher.conclude();
+        searcher
+    }
+
+    #[test]
+    fn the_simpler_arm_is_claimed_where_it_does_as_well() {
+        let baseline = [0.0, 0.02, -0.01];
+        let simple = [0.14, 0.15, 0.13];
+        let searcher = ablated([baseline, [0.09, 0.03, 0.10], simple]);
+        let end = searcher.conclusion().unwrap();
+        assert!(end.is_gain);
+        assert!((end.gain.estimate().unwrap().center - 0.136_f64.exp_m1()).abs() < 0.01);
+        assert_eq!(end.configuration, searcher.arms[2]);
+        // Without its only line it is the baseline, which was measured too.
+        let line = end.lines.iter().find(|line| line.name == "a").unwrap();
+        assert_eq!(line.standing, Standing::Proven);
+        let center = |effect: &Effect| effect.estimate().unwrap().center;
+        assert!((center(&line.without) - center(&end.gain.inverted())).abs() < 1e-9);
+        assert_eq!(searcher.arm_name(2), "winner without 2 of its values");
+
+        // Where the others carry the gain, the winner is what is judged.
+        let searcher = ablated([baseline, simple, [0.02, 0.01, 0.0]]);
+        let end = searcher.conclusion().unwrap();
+        assert!(end.is_gain);
+        assert_ne!(end.configuration, searcher.arms[2]);
+        assert_eq!(end.gain, end.ablation.effect(1, 0, searcher.noise()));
     }
 }

@@ -91,7 +91,7 @@ fn unindexed(view: &View, key: &ForeignKey) -> Option<Finding> {
         .map(|column| column.name.as_str())
         .collect();
     let cause = format!(
-        "foreign key {} of {} has no index on ({}), so each delete or key change in {} reads the whole of it",
+        "Foreign key {} of {} has no index on ({}), so each delete or key change in {} reads the whole of it",
         key.name,
         table.qualified(),
         columns.join(", "),
@@ -314,7 +314,7 @@ fn crowded(view: &View, keys: &[&ForeignKey]) -> Option<Finding> {
             DiagnosisId::D19,
             Kind::Problem,
             format!(
-                "sessions that write {} lock the same rows of {} at the same time, to check {}: \
+                "Sessions that write {} lock the same rows of {} at the same time, to check {}: \
                  they queue for the pages of those rows",
                 table.qualified(),
                 key.referenced_name,

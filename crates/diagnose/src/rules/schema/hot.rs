@@ -48,14 +48,14 @@ fn table_finding(view: &View, table: &SchemaTable, used: TableUse) -> Option<Fin
             .map(|(index, columns)| format!("{} ({})", index.name, columns.join(", ")))
             .collect();
         format!(
-            "updates of {} change columns that are indexed by {}, so each makes an entry in all {} indexes",
+            "Updates of {} change columns that are indexed by {}, so each makes an entry in all {} indexes",
             table.qualified(),
             named.join(" and "),
             indexes.len()
         )
     } else {
         format!(
-            "updated rows of {} find no room on their page, so each makes an entry in all {} indexes",
+            "Updated rows of {} find no room on their page, so each makes an entry in all {} indexes",
             table.qualified(),
             indexes.len()
         )

@@ -158,7 +158,7 @@ fn finding(
         several => format!("{} indexes", several.len()),
     };
     let cause = format!(
-        "every row written to {} maintains {what} without need: {}",
+        "Every row written to {} maintains {what} without need: {}",
         table.qualified(),
         clauses.join("; ")
     );

@@ -36,7 +36,7 @@ fn finding(view: &View, table: &SchemaTable, used: TableUse) -> Option<Finding> 
     }
     let names: Vec<&str> = wide.iter().map(|column| column.name.as_str()).collect();
     let cause = format!(
-        "rows of {} store {stored:.0} B of wide values, compressed by pglz: {}",
+        "Rows of {} store {stored:.0} B of wide values, compressed by pglz: {}",
         table.qualified(),
         names.join(", ")
     );

@@ -257,7 +257,7 @@ fn ring(view: &View, behind: bool) -> Option<Finding> {
             DiagnosisId::D41,
             kind,
             format!(
-                "vacuum goes round a ring of {:.0} kB and writes out its own dirty pages, with a WAL flush each time round",
+                "Vacuum goes round a ring of {:.0} kB and writes out its own dirty pages, with a WAL flush each time round",
                 limit / 1024.0
             ),
         )
