@@ -6,6 +6,7 @@
 //! results when its queue is empty. All that is known lies in the state, which serde
 //! writes and reads; the state after each `tell` decides all that follows.
 
+mod ablate;
 mod conclude;
 mod model;
 mod race;
@@ -22,7 +23,7 @@ use crate::{
     Budget, Configuration, DimensionError, Hyper, Outcome, Purpose, Screening, Space, Trial,
 };
 
-use conclude::Taken;
+use ablate::Taken;
 pub use conclude::{Conclusion, Line, Standing};
 use race::Race;
 
