@@ -66,7 +66,8 @@ pub enum Purpose {
     },
     /// An arm of the ablation.
     Ablate {
-        /// Which arm: 0 is the baseline, 1 the winner, the others the winner minus one.
+        /// Which arm: 0 is the baseline, 1 the winner, the others the winner with something
+        /// taken back.
         arm: usize,
         /// Block of the ablation.
         block: u32,

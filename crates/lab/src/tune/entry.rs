@@ -2,13 +2,16 @@
 
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
-use walwright_search::{Conclusion, Effect};
+use walwright_search::{Conclusion, Effect, Line};
 use walwright_stats::Method;
 
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
 use crate::Lab;
 use crate::journal::{Change, Effect as Told, Entry, Journal, Origin};
+
+/// Lines named of those that went back together.
+const TOLD: usize = 3;
 
 /// Appends the account, unless it is there already, and gives its name.
 pub(super) fn append(
@@ -68,17 +71,27 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             (false, false) => "within noise",
         };
         tell("the best found".to_owned(), &end.gain, end.blocks, verdict);
+        let verdict = |effect: &Effect| {
+            let stands = effect.is_gain() || effect.is_loss();
+            if stands { "proven" } else { "within noise" }
+        };
+        let (together, alone): (Vec<&Line>, Vec<&Line>) =
+            end.lines.iter().partition(|line| line.together > 0);
+        for line in alone {
+            tell(at_default(line), &line.without, end.blocks, verdict(&line.without));
+        }
         for line in &end.lines {
-            let verdict = |effect: &Effect| {
-                let stands = effect.is_gain() || effect.is_loss();
-                if stands { "proven" } else { "within noise" }
-            };
-            let others = words::with_others(line.together);
-            let arm = format!("{} = {} instead of {} {others}", line.name, line.home, line.value);
-            let arm = arm.trim_end().to_owned();
-            tell(arm, &line.without, end.blocks, verdict(&line.without));
             let arm = format!("{} = {} again", line.name, line.was);
             tell(arm, &line.harm, end.blocks, verdict(&line.harm));
+        }
+        // They were measured as one.
+        if let Some(first) = together.first() {
+            tell(
+                together_at_defaults(&together),
+                &first.without,
+                end.blocks,
+                verdict(&first.without),
+            );
         }
         let confirmed = state.confirmed();
         let verdict = if confirmed.is_gain() { "proven" } else { "undecided" };
@@ -219,6 +232,20 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
     }
 }
 
+fn at_default(line: &Line) -> String {
+    format!("{} = {} instead of {}", line.name, line.home, line.value)
+}
+
+/// Lines that went back in the same measurements, as one arm.
+fn together_at_defaults(lines: &[&Line]) -> String {
+    let told: Vec<String> = lines.iter().take(TOLD).map(|line| at_default(line)).collect();
+    let more = match lines.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("together: {}{more}", told.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +276,18 @@ mod tests {
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
         let notes = entry.notes.as_ref().unwrap();
         assert!(notes.ends_with("What limits then: Processors are the limit."), "{notes}");
+    }
+
+    #[test]
+    fn what_went_back_together_is_told_once() {
+        let state = ended();
+        let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()).unwrap();
+        let line = |number: usize| Line { name: format!("p{number}"), ..end.lines[0].clone() };
+        let lines: Vec<Line> = (0..5).map(line).collect();
+        let all: Vec<&Line> = lines.iter().collect();
+        let told = together_at_defaults(&all);
+        assert!(told.starts_with("together: p0 = ") && told.ends_with(" and 2 more"), "{told}");
+        assert!(!together_at_defaults(&all[..3]).contains("more"));
     }
 
     #[test]
