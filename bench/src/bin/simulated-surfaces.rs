@@ -58,8 +58,9 @@ impl Cli {
 }
 
 const CONTENDERS: [&str; 5] = ["walwright", "best observed", "random", "tpe", "searching alone"];
-/// What the search would recommend at the end of its stages.
-const STAGES: [&str; 3] = ["search", "race", "ablation"];
+/// What it holds for best when searching ends, what it claims after the ablation, and what it
+/// then recommends.
+const STAGES: [&str; 3] = ["search", "claim", "recommendation"];
 /// Settings that must carry
 const FEW: usize = 6;
 /// this share of the gain of a profile.

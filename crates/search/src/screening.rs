@@ -223,10 +223,17 @@ mod tests {
         };
         let scores: Vec<_> =
             (0..12).map(|row| Some(score(&screening.configuration(&space, row)))).collect();
-        screening.conclude(&scores, Noise { variance: 1e-4, freedom: 4.0 });
+        let noise = Noise { variance: 1e-4, freedom: 4.0 };
+        screening.conclude(&scores, noise);
         let effect = screening.effects[7].as_ref().unwrap();
-        // The levels of the other factor are not quite balanced.
+        // The levels of the other factor are not quite balanced; alone it is seen exactly.
         assert!((effect.center - f64::exp_m1(0.08)).abs() < 0.01, "{effect:?}");
+        let mut alone = screening.clone();
+        let of_it = |row| 0.002 * alone.configuration(&space, row)["p07"].parse::<f64>().unwrap();
+        let scores_alone: Vec<_> = (0..12).map(|row| Some(of_it(row))).collect();
+        alone.conclude(&scores_alone, noise);
+        let exact = alone.effects[7].as_ref().unwrap().center;
+        assert!((exact - f64::exp_m1(0.08)).abs() < 1e-9, "{exact}");
         assert!(effect.excludes(0.0));
         assert!(!screening.effects[0].as_ref().unwrap().excludes(0.0));
         let best = screening.predicted_best(&space).unwrap();
