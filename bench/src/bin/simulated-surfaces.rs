@@ -58,9 +58,9 @@ impl Cli {
 }
 
 const CONTENDERS: [&str; 5] = ["walwright", "best observed", "random", "tpe", "searching alone"];
-/// What it holds for best when searching ends, what it claims after the ablation, and what it
-/// then recommends.
-const STAGES: [&str; 3] = ["search", "claim", "recommendation"];
+/// What it holds for best when searching ends, what the blocks of the ablation measure, and
+/// what it then recommends.
+const STAGES: [&str; 3] = ["search", "winner", "recommendation"];
 /// Settings that must carry
 const FEW: usize = 6;
 /// this share of the gain of a profile.
@@ -83,10 +83,11 @@ struct Done {
     regret: [f64; CONTENDERS.len()],
     /// True regret in percent, by stage.
     stages: [f64; STAGES.len()],
+    /// Whether a gain is proposed, to be confirmed.
+    proposed: bool,
+    /// Whether the confirmation found it again, in measurements of its own: only that is
+    /// claimed.
     claimed: bool,
-    /// Whether it was found again in measurements of its own, as `tune` asks before it
-    /// promotes.
-    promoted: bool,
     /// Share of the true gain that the first few lines of the profile carry, and how many
     /// lines it has; `None` without a claim.
     profile: Option<(f64, usize)>,
@@ -161,9 +162,9 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         noise: job.noise,
         regret: [&end.configuration, &observed, random, tpe, alone].map(regret),
         stages: [&searched, &end.winner, &end.configuration].map(regret),
-        claimed: end.is_gain,
-        promoted: end.is_gain && confirmed(surface, &end, noise, bench(4)),
-        profile: end.is_gain.then(|| profile(surface, &end)),
+        proposed: end.is_proposed,
+        claimed: end.is_proposed && confirmed(surface, &end, noise, bench(4)),
+        profile: end.is_proposed.then(|| profile(surface, &end)),
         intervals: intervals(surface, &end),
     })
 }
@@ -418,24 +419,19 @@ fn report(cli: &Cli, done: &[Done]) -> Report {
         );
         bars(&mut report, *percent, &hilly);
         let flat = done.iter().filter(|d| d.noise == noise && d.kind == Kind::Flat);
-        let (claimed, promoted, searches) = (
-            flat.clone().filter(|d| d.claimed).count(),
-            flat.clone().filter(|d| d.promoted).count(),
-            flat.count(),
-        );
-        for (what, count) in [
-            ("claimed by the search", claimed),
-            ("found again, as is asked before one is promoted", promoted),
-        ] {
+        let searches = flat.clone().count();
+        let counted = |which: fn(&Done) -> bool| flat.clone().filter(|d| which(d)).count();
+        let told = |count: usize| {
             let share = count as f64 / searches.max(1) as f64;
-            report.bar(
-                &format!("{percent} % noise, flat: gains {what}"),
-                format!("{count} of {searches} ({:.1} %)", 100.0 * share),
-                json!({ "claims": count, "searches": searches }),
-                "at most 5 %",
-                share <= 0.05,
-            );
-        }
+            (share, format!("{count} of {searches} ({:.1} %)", 100.0 * share))
+        };
+        let value = |count: usize| json!({ "gains": count, "searches": searches });
+        let (proposed, claimed) = (counted(|d| d.proposed), counted(|d| d.claimed));
+        let name = |what: &str| format!("{percent} % noise, flat: gains {what}");
+        report.figure(&name("proposed for confirmation"), told(proposed).1, value(proposed));
+        let (share, shown) = told(claimed);
+        let name = name("claimed, since the confirmation found them again");
+        report.bar(&name, shown, value(claimed), "at most 5 %", share <= 0.05);
     }
     report
 }

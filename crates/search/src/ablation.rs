@@ -27,6 +27,11 @@ impl Effect {
         }
     }
 
+    /// Whether a model of all measurements says it, and not blocks of its own.
+    pub fn is_modelled(&self) -> bool {
+        self.estimate().is_some_and(|estimate| estimate.method == Method::GaussianProcess)
+    }
+
     /// The change by the same step the other way.
     #[must_use]
     pub fn inverted(&self) -> Effect {

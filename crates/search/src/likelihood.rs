@@ -4,7 +4,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{alone, correlations, inverse_squares};
+use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
 /// matrix indefinite.
@@ -56,6 +56,7 @@ impl Hyper {
 }
 
 /// Where the hyperparameters are expected, as logarithms: mean and deviation.
+#[derive(Debug, Clone)]
 pub(crate) struct Prior {
     features: usize,
     scale: (f64, f64),
@@ -96,12 +97,18 @@ impl Prior {
         }
     }
 
+    /// Mean and deviation of each.
+    pub(crate) fn all(&self) -> Vec<(f64, f64)> {
+        (0..2 * self.features + 3).map(|index| self.of(index)).collect()
+    }
+
     pub(crate) fn start(&self) -> Vec<f64> {
-        (0..2 * self.features + 3).map(|index| self.of(index).0).collect()
+        self.all().into_iter().map(|(mean, _)| mean).collect()
     }
 }
 
 /// Observations made ready for the likelihood.
+#[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) blocks: Vec<u32>,
@@ -168,15 +175,28 @@ impl Data {
         Some(Solved { cholesky, weights, ones, ones_total, constant, correlation, slope })
     }
 
+    /// Logarithm of the likelihood, less a constant.
+    fn log_likelihood_of(&self, solved: &Solved) -> f64 {
+        let residual = self.standard.add_scalar(-solved.constant);
+        let log_determinant: f64 =
+            solved.cholesky.l_dirty().diagonal().iter().map(|d| d.ln()).sum();
+        -0.5 * residual.dot(&solved.weights) - log_determinant
+    }
+
+    /// The same of hyperparameters; `None` where they are out of bounds.
+    pub(crate) fn log_likelihood(&self, flat: &[f64]) -> Option<f64> {
+        if flat.iter().any(|log| log.abs() > LIMIT) {
+            return None;
+        }
+        Some(self.log_likelihood_of(&self.solve(&Hyper::from_flat(flat))?))
+    }
+
     /// Log posterior density of the hyperparameters and its gradient.
     pub(crate) fn posterior(&self, flat: &[f64], prior: &Prior) -> Option<(f64, Vec<f64>)> {
         let hyper = Hyper::from_flat(flat);
         let solved = self.solve(&hyper)?;
         let n = self.rows.len();
-        let residual = self.standard.add_scalar(-solved.constant);
-        let log_determinant: f64 =
-            solved.cholesky.l_dirty().diagonal().iter().map(|d| d.ln()).sum();
-        let mut value = -0.5 * residual.dot(&solved.weights) - log_determinant;
+        let mut value = self.log_likelihood_of(&solved);
 
         // d/dθ = ½ tr((w wᵀ − K⁻¹) dK/dθ).
         let inverse = solved.cholesky.inverse();

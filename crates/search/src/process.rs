@@ -8,15 +8,20 @@
 //! the highest posterior density, climbed from several starts (Rasmussen & Williams,
 //! Gaussian Processes for Machine Learning, ch. 5).
 
+use std::sync::Arc;
+
 use nalgebra::{Cholesky, DVector, Dyn};
 use rand::RngExt;
 
 use crate::kernel::{Kernel, LIMIT};
 use crate::likelihood::{Data, Hyper, Prior};
 use crate::optimise::climb;
+use crate::slice::Draw;
 
 /// Steps of each climb.
 const STEPS: usize = 40;
+/// Moves from one draw of the hyperparameters to the next.
+const MOVES: usize = 10;
 
 /// One measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +41,13 @@ pub struct Prediction {
     pub mean: f64,
     /// Standard deviation of what is not known of it.
     pub deviation: f64,
+}
+
+impl Prediction {
+    /// The mean in standard deviations of what is not known of it.
+    pub fn doubts(&self) -> f64 {
+        self.mean / self.deviation.max(f64::MIN_POSITIVE)
+    }
 }
 
 /// A configuration as a process sees it: what it expects, and what it takes to compare it
@@ -63,13 +75,13 @@ pub struct LeaveOneOut {
 /// A fitted process.
 #[derive(Debug, Clone)]
 pub struct Process {
-    rows: Vec<Vec<f64>>,
+    data: Arc<Data>,
+    prior: Prior,
     hyper: Hyper,
     kernel: Kernel,
     cholesky: Cholesky<f64, Dyn>,
     /// K⁻¹ (y − constant).
     weights: DVector<f64>,
-    standard: DVector<f64>,
     /// K⁻¹ 1 and 1ᵀ K⁻¹ 1, for the uncertainty of the constant.
     ones: DVector<f64>,
     ones_total: f64,
@@ -130,12 +142,17 @@ impl Process {
             .into_iter()
             .filter_map(|start| climb(start, STEPS, LIMIT, |flat| data.posterior(flat, &prior)))
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let hyper = Hyper::from_flat(&flat);
+        Process::with(Arc::new(data), prior, Hyper::from_flat(&flat), (shift, spread))
+    }
+
+    /// The process with these hyperparameters; `scale` is mean and spread of the scores.
+    fn with(data: Arc<Data>, prior: Prior, hyper: Hyper, scale: (f64, f64)) -> Option<Process> {
         let solved = data.solve(&hyper)?;
+        let (shift, spread) = scale;
         Some(Process {
             kernel: Kernel::of(&hyper),
-            rows: data.rows,
-            standard: data.standard,
+            data,
+            prior,
             hyper,
             cholesky: solved.cholesky,
             weights: solved.weights,
@@ -145,6 +162,25 @@ impl Process {
             shift,
             spread,
         })
+    }
+
+    /// Processes whose hyperparameters are drawn from their posterior. The fitted ones are
+    /// its top, which says more of itself than a handful of measurements can bear out: what
+    /// all of them say together is as uncertain as it should be.
+    pub fn drawn(&self, count: usize, rng: &mut impl RngExt) -> Vec<Process> {
+        let (data, prior) = (&self.data, self.prior.all());
+        let at = self.hyper.flat();
+        let Some(log_likelihood) = data.log_likelihood(&at) else { return Vec::new() };
+        let mut draw = Draw { at, log_likelihood };
+        (0..count)
+            .filter_map(|_| {
+                for _ in 0..MOVES {
+                    draw.advance(&prior, |flat| data.log_likelihood(flat), rng);
+                }
+                let hyper = Hyper::from_flat(&draw.at);
+                Process::with(data.clone(), self.prior.clone(), hyper, (self.shift, self.spread))
+            })
+            .collect()
     }
 
     /// What it expects of a configuration.
@@ -157,8 +193,8 @@ impl Process {
     pub fn difference(&self, a: &[f64], b: &[f64]) -> Prediction {
         let of = |row: &[f64], at: &[f64]| self.kernel.covariance(row, at);
         let covariance = DVector::from_iterator(
-            self.rows.len(),
-            self.rows.iter().map(|row| of(row, a) - of(row, b)),
+            self.data.rows.len(),
+            self.data.rows.iter().map(|row| of(row, a) - of(row, b)),
         );
         let shared = self.ones.dot(&covariance);
         let variance = 2.0 * (self.kernel.variance() - of(a, b))
@@ -170,11 +206,21 @@ impl Process {
         }
     }
 
+    /// The same by several processes that are equally likely: what they do not agree on is
+    /// doubt too. `None` without any.
+    pub fn difference_by_all(all: &[Process], a: &[f64], b: &[f64]) -> Option<Prediction> {
+        let each: Vec<Prediction> = all.iter().map(|process| process.difference(a, b)).collect();
+        let mean = each.iter().map(|one| one.mean).sum::<f64>() / each.len() as f64;
+        let square = |one: &Prediction| one.deviation.powi(2) + (one.mean - mean).powi(2);
+        let variance = each.iter().map(square).sum::<f64>() / each.len() as f64;
+        (!each.is_empty()).then(|| Prediction { mean, deviation: variance.sqrt() })
+    }
+
     /// What it knows of a configuration.
     pub fn look(&self, features: &[f64]) -> Look {
         let covariance = DVector::from_iterator(
-            self.rows.len(),
-            self.rows.iter().map(|row| self.kernel.covariance(row, features)),
+            self.data.rows.len(),
+            self.data.rows.iter().map(|row| self.kernel.covariance(row, features)),
         );
         let solved = self.cholesky.solve(&covariance);
         let mean = self.constant + covariance.dot(&self.weights);
@@ -221,14 +267,14 @@ impl Process {
     /// Predicts each measurement from all others (Rasmussen & Williams, eq. 5.12).
     pub fn leave_one_out(&self) -> LeaveOneOut {
         let inverse = self.cholesky.inverse();
-        let n = self.rows.len() as f64;
+        let n = self.data.rows.len() as f64;
         let (mut squares, mut of_mean, mut density) = (0.0, 0.0, 0.0);
-        for i in 0..self.rows.len() {
+        for i in 0..self.data.rows.len() {
             let variance = 1.0 / inverse[(i, i)];
             let error = self.weights[i] * variance;
             squares += error * error;
             // The mean of the others, of standardised scores whose mean is zero.
-            let from_mean = self.standard[i] * n / (n - 1.0);
+            let from_mean = self.data.standard[i] * n / (n - 1.0);
             of_mean += from_mean * from_mean;
             density -= 0.5 * ((std::f64::consts::TAU * variance).ln() + error * error / variance);
         }
@@ -316,6 +362,24 @@ mod tests {
                 .sum()
         };
         assert!(error(&with) < 0.5 * error(&without), "{} {}", error(&with), error(&without));
+    }
+
+    #[test]
+    fn drawn_processes_together_cover_the_truth_more_often() {
+        let (a, b) = ([0.6, 0.5, 0.5], [0.15, 0.5, 0.5]);
+        let truth = bump(&a) - bump(&b);
+        let covers = |p: Prediction| usize::from((p.mean - truth).abs() <= 1.96 * p.deviation);
+        let (mut by_top, mut by_all) = (0, 0);
+        for seed in 0..100 {
+            let few = observed(12, 0.05, 0.0, seed, bump);
+            let top = Process::fit(&few, Some(0.05), None, &mut generator(1, 1)).unwrap();
+            let drawn = top.drawn(8, &mut generator(seed, 2));
+            assert_eq!(drawn.len(), 8);
+            by_top += covers(top.difference(&a, &b));
+            by_all += covers(Process::difference_by_all(&drawn, &a, &b).unwrap());
+        }
+        assert!(by_all >= 80 && by_all > by_top, "{by_all} and {by_top} of 100");
+        assert!(Process::difference_by_all(&[], &a, &b).is_none());
     }
 
     #[test]

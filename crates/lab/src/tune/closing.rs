@@ -33,7 +33,7 @@ impl Conductor {
                 self.measured(value, tried.as_ref().err());
             }
         }
-        let gain = self.conclusion().is_some_and(|end| end.is_gain);
+        let gain = self.conclusion().is_some_and(|end| end.is_proposed);
         self.enter(if gain { Phase::Confirm } else { Phase::Promote })
     }
 

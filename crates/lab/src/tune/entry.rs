@@ -3,7 +3,6 @@
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect, Line};
-use walwright_stats::Method;
 
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
@@ -65,15 +64,16 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         let mut tell = |arm: String, effect: &Effect, blocks: usize, verdict: &str| {
             entry.effects.extend(told(arm, effect, blocks, verdict, objective));
         };
-        let verdict = match (end.gain.is_gain(), end.is_gain) {
+        let verdict = match (end.gain.is_gain(), end.is_proposed) {
             (true, _) => "proven",
             (false, true) => "undecided",
             (false, false) => "within noise",
         };
         tell("the best found".to_owned(), &end.gain, end.blocks, verdict);
-        let verdict = |effect: &Effect| {
-            let stands = effect.is_gain() || effect.is_loss();
-            if stands { "proven" } else { "within noise" }
+        let verdict = |effect: &Effect| match effect.is_gain() || effect.is_loss() {
+            true if effect.is_modelled() => "likely",
+            true => "proven",
+            false => "within noise",
         };
         let (together, alone): (Vec<&Line>, Vec<&Line>) =
             end.lines.iter().partition(|line| line.together > 0);
@@ -202,7 +202,7 @@ fn told(
         interval: estimate.interval.map(|ends| [ends.low, ends.high]),
         confidence: estimate.confidence.level(),
         // What the model says rests on all measurements, not on blocks.
-        blocks: u32::try_from(blocks).ok().filter(|_| estimate.method != Method::GaussianProcess),
+        blocks: u32::try_from(blocks).ok().filter(|_| !effect.is_modelled()),
         corrected_p: None,
         noise_floor: None,
         verdict: verdict.to_owned(),

@@ -165,7 +165,7 @@ impl Conductor {
         let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
         let confirming =
             (2 * plan.confirming_pairs()).saturating_sub(self.state.confirmation.made.len() as u32);
-        let decided = self.conclusion().is_some_and(|end| !end.is_gain);
+        let decided = self.conclusion().is_some_and(|end| !end.is_proposed);
         let confirming = if decided { 0 } else { confirming };
         let searching = if self.conclusion().is_some() { 0 } else { searching };
         let levers = match &self.state.levers[..] {

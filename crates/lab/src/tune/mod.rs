@@ -59,6 +59,4 @@ pub use probe::Dropped;
 pub use promote::{promote, promoted_schema};
 pub use schema::{SchemaChange, SchemaKind, SchemaPart};
 pub use state::{Phase, TuneState};
-pub use words::{
-    change, crash as crash_in_words, effect, of_figure as shown, verdict, with_others,
-};
+pub use words::{by_what, change, crash as crash_in_words, effect, of_figure as shown, verdict};

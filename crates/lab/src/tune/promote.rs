@@ -43,7 +43,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         .as_ref()
         .and_then(|searcher| searcher.conclusion())
         .ok_or_else(|| nothing("it has not come to its end"))?;
-    if !end.is_gain {
+    if !end.is_proposed {
         return Err(nothing("no configuration was better than the baseline"));
     }
     if !state.confirmed().is_gain() {
@@ -98,15 +98,13 @@ fn profile(
             },
             None => Entry::new(&line.name, value, None)?,
         };
-        let others = words::with_others(line.together);
-        let measured = match others.is_empty() || *value == line.home {
-            true => String::new(),
-            false => format!(", measured {others}"),
-        };
-        entry.comments = vec![format!("# {}{measured}", reason(line))];
-        entry.comments.extend(doubt_of_time(state, line));
         let having = proof(line, end).inverted();
-        if having.is_gain() || having.is_loss() || having == Effect::Crashed {
+        let together = if *value == line.home { 0 } else { line.together };
+        let by = words::by_what(&having, together);
+        entry.comments = vec![format!("# {}{by}", reason(line))];
+        entry.comments.extend(doubt_of_time(state, line));
+        let stands = having.is_gain() || having.is_loss() || having == Effect::Crashed;
+        if stands && !having.is_modelled() {
             entry.proof = Some(Proof {
                 experiment: format!("tune {}", state.id),
                 effect: effect(&having, objective),
@@ -179,7 +177,7 @@ fn reason(line: &Line) -> String {
     let Line { home, was, .. } = line;
     let usual = Layer::of(&line.name).home();
     match (line.standing, &line.cost_of_baseline()) {
-        (Standing::Proven, _) => format!("worse with {usual}, {home}"),
+        (Standing::Proven | Standing::Likely, _) => format!("worse with {usual}, {home}"),
         (Standing::Carrying, _) => format!(
             "instead of {usual}, {home}: its own interval contains zero, but the gain needs it or its like"
         ),
@@ -313,6 +311,20 @@ pub(super) mod tests {
         let kept = entry("max_connections");
         assert_eq!((kept.value.as_str(), &kept.proof), ("60", &None));
         assert!(text.contains("none of them was lost") && text.contains("durability class"));
+    }
+
+    #[test]
+    fn what_only_the_model_says_of_a_line_is_no_proof() {
+        let mut state = ended();
+        let searcher = serde_json::to_string(&state.searcher).unwrap();
+        let modelled = searcher.replace("\"paired_log_ratio\"", "\"gaussian_process\"");
+        assert_ne!(searcher, modelled);
+        state.searcher = serde_json::from_str(&modelled).unwrap();
+        let text = text_of(&state).unwrap();
+        assert!(text.contains("5000 does harm, by the model of all measurements"), "{text}");
+        assert!(text.contains("# unproven: throughput +"), "{text}");
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+        assert!(profile.entries.iter().all(|entry| entry.proof.is_none()), "{text}");
     }
 
     #[test]

@@ -46,12 +46,11 @@ pub(super) fn told(state: &TuneState, change: &SchemaChange, objective: &Objecti
     let (name, value) = (&change.name, &change.value);
     let Some(line) = line(state, name) else { return format!("{name}: {value}") };
     let effect = words::of_figure(&line.without.inverted(), objective);
-    let proof = match (&effect, line.together) {
-        (Effect::NotMeasured, _) => "part of the whole, its own effect was not measured".to_owned(),
-        (effect, 0) => format!("{} {}", objective.name(), words::effect(effect)),
-        (effect, more) => {
-            let (name, effect) = (objective.name(), words::effect(effect));
-            format!("{name} {effect} {}", words::with_others(more))
+    let proof = match &effect {
+        Effect::NotMeasured => "part of the whole, its own effect was not measured".to_owned(),
+        effect => {
+            let by = words::by_what(effect, line.together);
+            format!("{} {}{by}", objective.name(), words::effect(effect))
         }
     };
     format!("{name}: {value} instead of {}: {proof}", line.home)

@@ -48,7 +48,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let gain = effect(&of_figure(&end.gain, objective));
     let name = objective.name();
     let outside = outside(state, objective);
-    if !end.is_gain {
+    if !end.is_proposed {
         let claim = does_not_limit(state, &name, &end.gain).unwrap_or_else(|| {
             format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell")
         });
@@ -71,7 +71,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             if end.gain.is_gain() {
                 ""
             } else {
-                " (no gain by these alone, but by all measurements together)"
+                " (likely by the model of all measurements, not proven by these)"
             },
             throughput_kept(state, objective),
             checkpoints_held(confirmed),
@@ -79,7 +79,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
-            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that is no gain, so nothing is promoted. {}. What limits: {}{outside}",
+            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. What limits: {}{outside}",
             end.blocks,
             does_not_limit(state, &name, &effect_confirmed)
                 .unwrap_or_else(|| "None is excluded either: longer windows would tell".to_owned()),
@@ -199,12 +199,14 @@ fn killed(audit: &CrashAudit) -> String {
     )
 }
 
-/// How many other lines went back in the same measurements, in words; empty where none did.
-pub fn with_others(together: usize) -> String {
+/// Where the effect of a line is from, as the end of a sentence: how many others went back
+/// in the same measurements, or the model; empty where blocks of its own measured it.
+pub fn by_what(effect: &Effect, together: usize) -> String {
     match together {
+        0 if effect.is_modelled() => ", by the model of all measurements".to_owned(),
         0 => String::new(),
-        1 => "together with one other".to_owned(),
-        more => format!("together with {more} others"),
+        1 => ", measured together with one other".to_owned(),
+        more => format!(", measured together with {more} others"),
     }
 }
 

@@ -33,9 +33,9 @@ impl Searcher {
         if let Some(model) = &model {
             // What it has by chance would cost arms, and may hide what a value of the baseline
             // costs.
-            let (_, expected) = self.ahead(model, &winner, &self.baseline);
-            winner = self.simplified(model, &winner, |doubts, lost| {
-                doubts < CLEAR && lost <= CHANCE * expected
+            let expected = self.ahead(model, &winner, &self.baseline).mean;
+            winner = self.simplified(model, &winner, |lost| {
+                lost.doubts() < CLEAR && lost.mean <= CHANCE * expected
             });
         }
         let lines = self.lines_of(model.as_ref(), &winner);
@@ -104,7 +104,7 @@ impl Searcher {
         lines: usize,
     ) -> usize {
         let (Some(model), Some(sigma)) = (model, self.sigma()) else { return lines };
-        let (_, expected) = self.ahead(model, winner, &self.baseline);
+        let expected = self.ahead(model, winner, &self.baseline).mean;
         let told = |arms: usize| {
             let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
             DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
@@ -122,7 +122,7 @@ impl Searcher {
             let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
-                let loss = model.map_or(0.0, |model| self.ahead(model, winner, &without).1);
+                let loss = model.map_or(0.0, |model| self.ahead(model, winner, &without).mean);
                 let (name, instead) = (dimension.name.clone(), instead.clone());
                 lines.push((loss, Taken { name, instead, is_harm }));
             };

@@ -7,23 +7,31 @@ use super::ablate::{BASELINE, FIXED_ARMS, Taken, WINNER};
 use super::model::Model;
 use super::{Searcher, Stage};
 use crate::ablation::Noise;
-use crate::{Ablation, Configuration, Dimension, Effect};
+use crate::random::generator;
+use crate::{Ablation, Configuration, Dimension, Effect, Prediction, Process};
 
-/// Standard deviations of its doubt by which the model must hold a configuration for worse
-/// to say so: 95 % of a normal distribution.
-const PROVEN: f64 = 1.96;
-/// The same for a gain that the blocks alone do not prove: 99.5 %.
-const SURE: f64 = 2.8;
+/// Half width of the model's intervals in standard deviations of its doubt: 95 % of a normal
+/// distribution.
+const INTERVAL: f64 = 1.96;
+/// Standard deviations of its doubt by which the model must hold for better what the blocks
+/// alone do not prove, to propose it: 90 %.
+const LIKELY: f64 = 1.28;
 /// Of the gain that is expected, what unproven lines that go back may be worth together:
 /// by the model, or as measured where they were taken back together.
 const SPARED: f64 = 0.07;
+/// Standard deviations by which the model must be sure that it is no more: 70 %.
+const RATHER: f64 = 0.52;
+/// Processes that are drawn for the intervals of lines.
+const DRAWN: usize = 12;
 
 /// What became of a line of the winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Without it the winner is worse: it stays.
+    /// Without it the winner is worse, as blocks of its own showed: it stays.
     Proven,
+    /// The same, but only by the model of all measurements.
+    Likely,
     /// Its own interval contains zero, but the gain is real and would not be the same
     /// without this and what has gone back.
     Carrying,
@@ -84,9 +92,10 @@ pub struct Conclusion {
     pub winner: Configuration,
     /// The winner against the baseline, in measurements that played no part in choosing it.
     pub gain: Effect,
-    /// Whether there is a gain: the interval lies above zero or, where the blocks speak for
-    /// one, the model of all measurements is sure of it.
-    pub is_gain: bool,
+    /// Whether it is worth confirming: the interval lies above zero or, where the blocks speak
+    /// for a gain, the model of all measurements holds one for likely.
+    #[serde(alias = "is_gain")]
+    pub is_proposed: bool,
     /// The lines of the winner.
     pub lines: Vec<Line>,
     /// Complete blocks of the ablation.
@@ -105,18 +114,18 @@ impl Searcher {
             self.space.dimensions.iter().filter_map(|dimension| judged.line(dimension)).collect();
         lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
         let mut configuration = self.baseline.clone();
-        if judged.is_gain {
+        if judged.is_proposed {
             configuration = judged.whole.clone();
             for line in lines.iter().filter(|line| line.standing == Standing::Returned) {
                 configuration.insert(line.name.clone(), line.home.clone());
             }
         }
-        let Judged { whole, gain, is_gain, .. } = judged;
+        let Judged { whole, gain, is_proposed, .. } = judged;
         self.conclusion = Some(Conclusion {
             configuration,
             winner: whole,
             gain,
-            is_gain,
+            is_proposed,
             lines,
             blocks: ablation.blocks(),
             ablation,
@@ -130,14 +139,15 @@ struct Judged<'a> {
     searcher: &'a Searcher,
     ablation: &'a Ablation,
     noise: Option<Noise>,
-    model: Option<&'a Model>,
+    /// What the model may be, as far as the measurements tell.
+    drawn: Vec<Process>,
     /// What was ablated.
     winner: Configuration,
     /// The arm, and its configuration.
     arm: usize,
     whole: Configuration,
     gain: Effect,
-    is_gain: bool,
+    is_proposed: bool,
     /// What of it the gain needs by the model; `None` without either.
     needed: Option<Configuration>,
 }
@@ -152,7 +162,7 @@ impl<'a> Judged<'a> {
         // know.
         let measured = ablation.effect(WINNER, BASELINE, noise);
         let measured = measured.estimate().map_or(0.0, |gain| gain.center.ln_1p());
-        let expected = ahead(&winner).map_or(0.0, |(_, expected)| expected);
+        let expected = ahead(&winner).map_or(0.0, |gain| gain.mean);
         let spared = SPARED * expected.max(measured);
         // Where the winner does as well without all the rest, that simpler one is judged and
         // claimed: it was measured in the same blocks.
@@ -164,14 +174,15 @@ impl<'a> Judged<'a> {
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
         let gain = ablation.effect(arm, BASELINE, noise);
-        // The model knows more than the blocks, and has chosen the winner: it must be surer.
-        let sure = ahead(&whole).is_some_and(|(doubts, _)| doubts > SURE);
+        let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
         let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
-        let is_gain = searcher.arms.len() >= FIXED_ARMS && (gain.is_gain() || rather && sure);
-        let needed = model
-            .filter(|_| is_gain)
-            .map(|model| searcher.simplified(model, &whole, |_, lost| lost <= spared));
-        Judged { searcher, ablation, noise, model, winner, arm, whole, gain, is_gain, needed }
+        let is_proposed = searcher.arms.len() >= FIXED_ARMS && (gain.is_gain() || rather && likely);
+        let may_go = |lost: Prediction| lost.mean + RATHER * lost.deviation <= spared;
+        let needed =
+            model.filter(|_| is_proposed).map(|model| searcher.simplified(model, &whole, may_go));
+        let mut rng = generator(searcher.options.seed ^ 0xD4A3, u64::from(searcher.next_id()));
+        let drawn = model.map_or(Vec::new(), |model| model.process.drawn(DRAWN, &mut rng));
+        Judged { searcher, ablation, noise, drawn, winner, arm, whole, gain, is_proposed, needed }
     }
 
     /// What may be said of one parameter; `None` where winner and baseline have its default.
@@ -201,7 +212,7 @@ impl<'a> Judged<'a> {
         if harm == Effect::NotMeasured && was != home && was != value {
             harm = by_model(was).unwrap_or(harm);
         }
-        let went = self.is_gain && !is_judged;
+        let went = self.is_proposed && !is_judged;
         // What was measured of all of them at once tells more than the model of each.
         if !is_default
             && !went
@@ -241,9 +252,9 @@ impl<'a> Judged<'a> {
     /// all measurements.
     fn contrast(&self, other: &Configuration, base: &Configuration) -> Option<Effect> {
         let space = &self.searcher.space;
-        let process = &self.model?.process;
-        let change = process.difference(&space.features(other), &space.features(base));
-        let half = PROVEN * change.deviation;
+        let (other, base) = (space.features(other), space.features(base));
+        let change = Process::difference_by_all(&self.drawn, &other, &base)?;
+        let half = INTERVAL * change.deviation;
         let estimate =
             Estimate::symmetric(change.mean, half, Confidence::P95, Method::GaussianProcess);
         Some(Effect::Measured(estimate.map(f64::exp_m1)))
@@ -267,6 +278,7 @@ fn undone(harm: &Effect) -> Standing {
 /// have stay.
 fn kept(without: &Effect, stays: Option<bool>) -> Standing {
     match (without, stays) {
+        (without, _) if hurts(without) && without.is_modelled() => Standing::Likely,
         (without, _) if hurts(without) => Standing::Proven,
         (_, Some(true)) => Standing::Carrying,
         (Effect::NotMeasured, None) => Standing::NotMeasured,
@@ -348,7 +360,7 @@ mod tests {
         let simple = [0.14, 0.15, 0.13];
         let searcher = ablated([baseline, [0.09, 0.03, 0.10], simple]);
         let end = searcher.conclusion().unwrap();
-        assert!(end.is_gain);
+        assert!(end.is_proposed);
         assert!((end.gain.estimate().unwrap().center - 0.136_f64.exp_m1()).abs() < 0.01);
         assert_eq!(end.configuration, searcher.arms[2]);
         // Without its only line it is the baseline, which was measured too.
@@ -361,7 +373,7 @@ mod tests {
         // Where the others carry the gain, the winner is what is judged.
         let searcher = ablated([baseline, simple, [0.02, 0.01, 0.0]]);
         let end = searcher.conclusion().unwrap();
-        assert!(end.is_gain);
+        assert!(end.is_proposed);
         assert_ne!(end.configuration, searcher.arms[2]);
         assert_eq!(end.gain, end.ablation.effect(1, 0, searcher.noise()));
     }

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::{LEAST_SIGMA, Searcher};
 use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
-use crate::{Configuration, Look, Observation, Outcome, Process, Purpose};
+use crate::{Configuration, Look, Observation, Outcome, Prediction, Process, Purpose};
 
 /// Random configurations measured first, after a screening and without one.
 const SCREENED: u32 = 3;
@@ -251,21 +251,19 @@ impl Searcher {
         by_model.map_or_else(|| self.best_by_mean(), |(best, _)| best)
     }
 
-    /// By how much the model expects one configuration to score above another, in
-    /// standard deviations of its doubt, and the expectation itself.
-    pub(super) fn ahead(&self, model: &Model, a: &Configuration, b: &Configuration) -> (f64, f64) {
-        let ahead = model.process.difference(&self.space.features(a), &self.space.features(b));
-        (ahead.mean / ahead.deviation.max(f64::MIN_POSITIVE), ahead.mean)
+    /// By how much the model expects one configuration to score above another.
+    pub(super) fn ahead(&self, model: &Model, a: &Configuration, b: &Configuration) -> Prediction {
+        model.process.difference(&self.space.features(a), &self.space.features(b))
     }
 
     /// A configuration without what is of no use: values go back to their default one by
-    /// one, the one least missed first, as long as `may_go` says that the result, whose
-    /// loss against the whole it is told in standard deviations and in points, is as good.
+    /// one, the one least missed first, as long as `may_go` says of the loss against the
+    /// whole that the result is as good.
     pub(super) fn simplified(
         &self,
         model: &Model,
         whole: &Configuration,
-        may_go: impl Fn(f64, f64) -> bool,
+        may_go: impl Fn(Prediction) -> bool,
     ) -> Configuration {
         let home = self.space.home();
         let mut simple = whole.clone();
@@ -278,11 +276,9 @@ impl Searcher {
                     without.insert(dimension.name.clone(), dimension.home.clone());
                     (self.ahead(model, whole, &without), without)
                 })
-                .min_by(|a, b| a.0.0.total_cmp(&b.0.0));
+                .min_by(|a, b| a.0.doubts().total_cmp(&b.0.doubts()));
             match cheapest {
-                Some(((doubts, lost), without))
-                    if may_go(doubts, lost) && without != self.baseline =>
-                {
+                Some((lost, without)) if may_go(lost) && without != self.baseline => {
                     simple = without;
                 }
                 _ => return simple,

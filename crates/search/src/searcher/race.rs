@@ -37,7 +37,7 @@ impl Searcher {
             return;
         };
         // The simple one defends: what it lacks must show its use.
-        let incumbent = self.simplified(&model, &best, |doubts, _| doubts < CLEAR);
+        let incumbent = self.simplified(&model, &best, |lost| lost.doubts() < CLEAR);
         let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut challengers: Vec<Configuration> = Vec::new();
         for challenger in std::iter::once(best).chain(ranked).take(CHALLENGERS) {
@@ -102,8 +102,9 @@ impl Searcher {
     /// Probability that a challenger is better than the incumbent, after all that was
     /// measured: a half where nothing is known.
     fn probability_better(&self, challenger: &Configuration) -> f64 {
-        self.model()
-            .map_or(0.5, |model| normal_cdf(self.ahead(&model, challenger, &self.race.incumbent).0))
+        self.model().map_or(0.5, |model| {
+            normal_cdf(self.ahead(&model, challenger, &self.race.incumbent).doubts())
+        })
     }
 
     fn race_crashed(&self, challenger: usize, which: bool) -> bool {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use walwright_lab::tune::{
-    Layer, Objective, Phase, TuneState, crash_in_words, effect, lever_effects, shown, verdict,
-    with_others,
+    Layer, Objective, Phase, TuneState, by_what, crash_in_words, effect, lever_effects, shown,
+    verdict,
 };
 use walwright_search::{Effect, Line, Searcher, Standing};
 
@@ -21,7 +21,7 @@ pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
 /// What became of a line, in words.
 fn standing(standing: Standing) -> &'static str {
     match standing {
-        Standing::Proven => "kept: worse without it",
+        Standing::Proven | Standing::Likely => "kept: worse without it",
         Standing::Carrying => "kept: the gain needs it or its like",
         Standing::Returned => "returned to its default: no difference seen",
         Standing::HarmUndone => "undone: it did harm",
@@ -30,12 +30,13 @@ fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// The same of a line, with how many others it was measured.
+/// The same of a line, and what says so.
 fn became(line: &Line) -> String {
-    match with_others(line.together) {
-        alone if alone.is_empty() => standing(line.standing).to_owned(),
-        others => format!("{}, measured {others}", standing(line.standing)),
-    }
+    let by = match line.standing {
+        Standing::HarmUndone | Standing::HarmlessUndone => by_what(&line.harm, 0),
+        _ => by_what(&line.without, line.together),
+    };
+    format!("{}{by}", standing(line.standing))
 }
 
 fn text(state: &TuneState, objective: &Objective) -> String {
@@ -140,6 +141,7 @@ fn effect_json(of: &Effect, objective: &Objective) -> Value {
             "change": estimate.center,
             "low": estimate.low(),
             "high": estimate.high(),
+            "by": if of.is_modelled() { "model" } else { "blocks" },
         }),
         None => Value::Null,
     }
@@ -190,7 +192,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "objective": state.plan.objective,
         "baseline": state.baseline_value(),
         "verdict": verdict(state, objective),
-        "is_gain": end.map(|end| end.is_gain),
+        "is_proposed": end.map(|end| end.is_proposed),
         "gain": end.map(|end| effect_json(&end.gain, objective)),
         "confirmed": effect_json(&state.confirmed(), objective),
         "confirming_pairs": state.confirmation.pairs(),
