@@ -211,13 +211,17 @@ impl Searcher {
             observations.push(Observation { features, block: trial.block, score });
         }
         // How bad the bad ones are is no matter: left as they are, a few collapses would be
-        // all that the model explains.
+        // all that the model explains. But what lies about the baseline counts as it is: late
+        // in a search most scores are near the best, and a floor set by those alone would
+        // take away the very gain that lines are told apart by.
         let scores: Vec<f64> = observations.iter().map(|o: &Observation| o.score).collect();
         if let (Some(middle), Some(best)) =
             (walwright_stats::median(&scores), scores.iter().copied().reduce(f64::max))
         {
             let noise = self.sigma().unwrap_or(0.0);
-            let floor = best - (DEPTH * (best - middle)).max(6.0 * noise);
+            let depth = (DEPTH * (best - middle)).max(6.0 * noise);
+            let above = self.baseline_score().map_or(0.0, |baseline| best - baseline);
+            let floor = best - depth.max(2.0 * above);
             for observation in &mut observations {
                 observation.score = observation.score.max(floor);
             }

@@ -209,3 +209,17 @@ fn results_that_were_not_asked_for_are_refused() {
     let nothing = Searcher::new(Space::default(), &Configuration::new(), options(20, 5));
     assert_eq!(nothing.unwrap_err(), SearchError::NothingToSearch);
 }
+
+#[test]
+fn late_in_a_search_the_model_still_knows_what_the_gain_is_made_of() {
+    for seed in 0..3 {
+        let searcher = Searcher::new(space(), &space().home(), options(60, seed)).unwrap();
+        let end = concluded(searcher, 0.005);
+        let cache = end.lines.iter().find(|line| line.name == "cache").unwrap();
+        let mut without = end.winner.clone();
+        without.insert(cache.name.clone(), cache.home.clone());
+        let expected = (truth(&without) - truth(&end.winner)).exp_m1();
+        let told = cache.without.estimate().unwrap().center;
+        assert!((told - expected).abs() < 0.3 * expected.abs(), "{told}, in truth {expected}");
+    }
+}
