@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, Source, Timestamp, Window};
+use walwright_record::{Event, Record, Source, Timestamp, Window};
 
 use crate::seconds::duration;
 use crate::{Blind, difference};
@@ -19,6 +19,8 @@ pub struct Checkpoints {
     pub timed: Option<u64>,
     /// Checkpoints asked for, by WAL volume or by command (from 17 on, skipped ones included).
     pub requested: Option<u64>,
+    /// How many of those walwright asked for, so that the window holds one.
+    pub requested_here: u64,
     /// Buffers the checkpointer wrote.
     pub buffers_written: Option<u64>,
     /// Time spent writing by the checkpoints that completed.
@@ -51,10 +53,17 @@ pub fn checkpoints(record: &Record, window: Window) -> Result<Checkpoints, Blind
         completed_at,
         timed: count("num_timed"),
         requested: count("num_requested"),
+        requested_here: requests(record, difference.from, difference.to),
         buffers_written: count("buffers_written"),
         write_time: milliseconds("write_time"),
         sync_time: milliseconds("sync_time"),
     })
+}
+
+/// How many checkpoints walwright requested between two moments.
+fn requests(record: &Record, from: Timestamp, to: Timestamp) -> u64 {
+    let events = record.events.iter().filter(|event| event.kind == Event::CHECKPOINT_REQUEST);
+    events.filter(|event| from < event.at && event.at <= to).count() as u64
 }
 
 /// The moments at which checkpoints were seen to have completed, in the whole record.

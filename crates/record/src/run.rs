@@ -146,3 +146,8 @@ pub struct Event {
     /// One sentence.
     pub text: String,
 }
+
+impl Event {
+    /// The kind of a checkpoint that walwright itself requested.
+    pub const CHECKPOINT_REQUEST: &str = "checkpoint_request";
+}

@@ -52,7 +52,10 @@ fn beyond_floor(reading: &Reading) -> Option<walwright_stats::Estimate> {
 fn forced_checkpoints(reading: &Reading) -> Option<Finding> {
     let checkpoints = reading.summary.checkpoints.as_ref()?;
     let timeout = reading.seconds("checkpoint_timeout")?;
-    let (requested, completed) = (checkpoints.requested?, checkpoints.completed);
+    // Those that walwright asked for say nothing of the volume.
+    let here = checkpoints.requested_here;
+    let requested = checkpoints.requested?.saturating_sub(here);
+    let completed = checkpoints.completed.saturating_sub(here);
     let timed = checkpoints.timed.unwrap_or(0);
     let interval = reading.length().as_secs_f64() / completed as f64;
     // One request may be a command or what the warm-up wrote; two in a window are

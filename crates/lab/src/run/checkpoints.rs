@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_postgres::Client;
+use walwright_record::Event;
 
 use super::Context;
 use super::target::Target;
@@ -31,7 +32,8 @@ pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify)
             see_to(&client, wanted, part, &context.notes).await.map_err(|e| e.to_string())
         };
         if let Err(error) = seen_to.await {
-            context.notes.event("checkpoint", format!("none was requested: {error}"));
+            let text = format!("no checkpoint was requested: {error}");
+            context.notes.event("checkpoint_failure", text);
         }
     }
     std::future::pending().await
@@ -48,8 +50,10 @@ async fn see_to(
     for number in 1..=wanted {
         tokio::time::sleep_until(begun + part * number).await;
         if one_more(client, &mut last).await? {
-            let text = format!("requested: the server completed none in {part:.1?} of the window");
-            notes.event("checkpoint", text);
+            let text = format!(
+                "checkpoint requested: the server completed none in {part:.1?} of the window"
+            );
+            notes.event(Event::CHECKPOINT_REQUEST, text);
         }
     }
     Ok(())

@@ -46,10 +46,16 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
         Some(seen) => {
             facts.push(Fact::new("Completed in the window", format::count(seen.completed)));
             facts.push(Fact::known("Begun because of time", seen.timed.map(format::count)));
-            facts.push(Fact::known(
+            let requested = Fact::known(
                 "Requested, by WAL volume or command",
                 seen.requested.map(format::count),
-            ));
+            );
+            facts.push(match seen.requested_here {
+                0 => requested,
+                here => {
+                    requested.note(format!("{here} by walwright, so that the window holds one"))
+                }
+            });
             facts.push(Fact::known("Buffers written", seen.buffers_written.map(format::count)));
             facts.push(Fact::known("Time writing", seen.write_time.map(format::length)));
             facts.push(Fact::known("Time syncing", seen.sync_time.map(format::latency)));

@@ -213,7 +213,8 @@ impl<'a> Judged<'a> {
             harm = by_model(was).unwrap_or(harm);
         }
         let went = self.is_proposed && !is_judged;
-        // What was measured of all of them at once tells more than the model of each.
+        // Of those that went together, what was measured of all tells more than the model of
+        // each.
         if !is_default
             && !went
             && let Some(modelled) = by_model(home)
@@ -286,13 +287,13 @@ fn kept(without: &Effect, stays: Option<bool>) -> Standing {
     }
 }
 
-/// Whether the first effect is known more closely than the second.
-fn tells_more(first: &Effect, second: &Effect) -> bool {
-    let width = |effect: &Effect| match effect {
-        Effect::Crashed => Some(0.0),
-        effect => effect.estimate().and_then(|e| e.interval).map(|ends| ends.half_width()),
-    };
-    width(first) < width(second) || width(second).is_none()
+/// Whether the model says more of a line than blocks of its own, which prove what they show:
+/// where they show nothing, and it knows the effect more closely.
+fn tells_more(modelled: &Effect, measured: &Effect) -> bool {
+    let width =
+        |effect: &Effect| effect.estimate().and_then(|e| e.interval).map(|ends| ends.half_width());
+    let narrower = width(modelled) < width(measured) || width(measured).is_none();
+    narrower && !hurts(measured)
 }
 
 /// The logarithm of what a line is worth, an equal share of what went back with it; 0
@@ -310,6 +311,20 @@ mod tests {
 
     fn taken(name: &str) -> Taken {
         Taken { name: name.to_owned(), instead: String::new(), is_harm: false }
+    }
+
+    #[test]
+    fn what_blocks_prove_is_told_by_them_however_closely_the_model_knows_it() {
+        let effect = |center: f64, half: f64| {
+            let method = Method::PairedLogRatio;
+            Effect::Measured(Estimate::symmetric(center, half, Confidence::P95, method))
+        };
+        let modelled = effect(-0.2, 0.01);
+        assert!(!tells_more(&modelled, &effect(-0.2, 0.1)));
+        assert!(!tells_more(&modelled, &Effect::Crashed));
+        assert!(tells_more(&modelled, &effect(-0.2, 0.3)));
+        assert!(!tells_more(&effect(-0.2, 0.4), &effect(-0.2, 0.3)));
+        assert!(tells_more(&modelled, &Effect::NotMeasured));
     }
 
     /// A search over three parameters that has just measured an ablation with these

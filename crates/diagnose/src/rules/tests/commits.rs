@@ -195,6 +195,19 @@ fn checkpoints_forced_by_volume_are_found_and_given_room() {
 }
 
 #[test]
+fn checkpoints_that_walwright_requested_are_not_the_volumes_doing() {
+    let mut case = checkpoints(with_images(0.5), 12.0, 12.0);
+    let request = |at: f64| walwright_record::Event {
+        at: crate::build::second(at),
+        kind: walwright_record::Event::CHECKPOINT_REQUEST.to_owned(),
+        text: String::new(),
+    };
+    case.build.record.events = (1..12).map(|i| request(5.0 * f64::from(i) + 0.5)).collect();
+    let diagnosis = case.diagnose();
+    assert!(!diagnosis.findings.iter().any(|f| f.id == D34), "{:?}", problems(&diagnosis));
+}
+
+#[test]
 fn room_that_is_there_is_not_advised() {
     let mut case = checkpoints(with_images(0.5), 12.0, 12.0);
     case.build.record.settings.retain(|s| s.name != "max_wal_size");
