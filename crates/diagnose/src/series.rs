@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use walwright_record::{Record, Row, Sample, Scalar, Source, Timestamp};
+use walwright_stats::median;
 
 /// Unit of a curve's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -84,7 +85,12 @@ pub(crate) fn ratios(
             Moment { at: sample.at, counters: counters(rows), resets }
         })
         .collect();
-    moments.windows(2).map(|pair| (middle(&pair[0], &pair[1], origin), between(pair))).collect()
+    let lengths: Vec<f64> = moments.windows(2).map(length).collect();
+    let usual = median(&lengths).unwrap_or(0.0);
+    moments
+        .windows(2)
+        .map(|pair| (middle(&pair[0], &pair[1], origin), between(pair, usual)))
+        .collect()
 }
 
 /// What a sample says of the counters.
@@ -122,7 +128,13 @@ impl State {
     }
 }
 
-fn between(pair: &[Moment]) -> Option<f64> {
+/// Seconds between two samples.
+fn length(pair: &[Moment]) -> f64 {
+    pair[1].at.since(pair[0].at).as_secs_f64()
+}
+
+/// What happened between two samples that usually lie `usual` seconds apart.
+fn between(pair: &[Moment], usual: f64) -> Option<f64> {
     let (before, after) = (&pair[0], &pair[1]);
     if before.resets != after.resets {
         return None;
@@ -130,7 +142,9 @@ fn between(pair: &[Moment]) -> Option<f64> {
     let ((b, below_b), (a, below_a)) = (before.counters?, after.counters?);
     let below = match below_b.zip(below_a) {
         Some((b, a)) => a - b,
-        None => after.at.since(before.at).as_secs_f64(),
+        // A session adds what it counted about once a second and when it ends: soon after
+        // another sample that is no rate.
+        None => Some(length(pair)).filter(|seconds| *seconds >= 0.5 * usual)?,
     };
     (a >= b && below > 0.0).then(|| (a - b) / below)
 }
@@ -163,6 +177,22 @@ mod tests {
             points,
             [(1.5, Some(200.0)), (2.5, None), (3.5, None), (4.5, None), (5.5, Some(20.0))]
         );
+    }
+
+    #[test]
+    fn what_sessions_add_when_they_end_is_no_rate() {
+        let mut build = Build::new();
+        for (t, count) in [(1.0, 100.0), (2.0, 200.0), (3.0, 300.0), (3.1, 380.0)] {
+            build.sample(t, Source::Wal, [row([("wal_sync", count), ("wal_sync_time", count)])]);
+        }
+        let column = |name| move |rows: &[Row]| rows.first()?.number(name);
+        let rate = rates(&build.record, Source::Wal, column("wal_sync"));
+        assert_eq!(
+            rate.iter().map(|(_, v)| *v).collect::<Vec<_>>(),
+            [Some(100.0), Some(100.0), None]
+        );
+        let mean = |rows: &[Row]| Some((column("wal_sync_time")(rows)?, column("wal_sync")(rows)));
+        assert_eq!(ratios(&build.record, Source::Wal, mean)[2].1, Some(1.0));
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
             let others = problems().count() - 1;
             let more = match others {
                 0 => String::new(),
-                1 => " One more problem is below.".to_owned(),
-                n => format!(" {n} more problems are below."),
+                1 => " One more problem was found.".to_owned(),
+                n => format!(" {n} more problems were found."),
             };
             format!("{}{worth}{more}", first.cause)
         }

@@ -118,7 +118,6 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     let mut notes: Vec<String> =
         words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
     notes.push(format!("What held the baseline back: {}", state.cause.verdict));
-    notes.extend(words::next_limit(state));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
@@ -274,8 +273,9 @@ mod tests {
         assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
         assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
-        let notes = entry.notes.as_ref().unwrap();
-        assert!(notes.ends_with("What limits then: Processors are the limit."), "{notes}");
+        let result = entry.result.as_ref().unwrap();
+        assert!(result.ends_with("What limits then: Processors are the limit."), "{result}");
+        assert!(!entry.notes.as_ref().unwrap().contains("What limits then"));
     }
 
     #[test]

@@ -359,8 +359,8 @@ pub(super) mod tests {
         let titles: Vec<String> = profile.entries.iter().map(Entry::title).collect();
         assert!(titles.contains(&"table.fillfactor (public.t)".to_owned()), "{text}");
         assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
-        assert!(text.contains("worse with the machine's own value, 0"), "{text}");
-        assert!(text.contains("worse with the schema as it was, 100"), "{text}");
+        assert!(text.contains("instead of the machine's own value, 0"), "{text}");
+        assert!(text.contains("instead of the schema as it was, 100"), "{text}");
         let index = text.lines().find(|line| line.contains("index public.t_n: dropped")).unwrap();
         assert!(index.contains("instead of kept: ") && index.contains("throughput +"), "{index}");
         let sql = schema_file::text(&state, &objective).unwrap();

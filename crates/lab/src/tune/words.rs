@@ -63,10 +63,10 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let on = again_on(state);
     match (confirmed.pairs(), effect_confirmed.is_gain()) {
         (0, _) => {
-            format!("{name} changes by {gain} over {} blocks; not confirmed yet.", end.blocks)
+            format!("Over {} blocks {name} changes by {gain}; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "{name} changes by {gain} over {} blocks{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}.{}{}{outside}",
+            "Over {} blocks {name} changes by {gain}{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}.{}{}{outside}",
             end.blocks,
             if end.gain.is_gain() {
                 ""
@@ -79,7 +79,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
-            "{name} changed by {gain} over {} blocks, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. What limits: {}{outside}",
+            "Over {} blocks {name} changed by {gain}, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. What limits: {}{outside}",
             end.blocks,
             does_not_limit(state, &name, &effect_confirmed)
                 .unwrap_or_else(|| "None is excluded either: longer windows would tell".to_owned()),
@@ -144,7 +144,7 @@ fn not_promoted(state: &TuneState) -> String {
 }
 
 /// What holds the winner back, as a sentence; `None` where the baseline stays.
-pub(super) fn next_limit(state: &TuneState) -> Option<String> {
+fn next_limit(state: &TuneState) -> Option<String> {
     if !state.confirmed().is_gain() {
         return None;
     }
