@@ -76,6 +76,14 @@ impl Lease {
     }
 }
 
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Closing would leave the lock to a child that another thread has just forked, until
+        // it executes its program.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Whether the directory looks like one walwright made.
 pub(crate) fn is_present(cluster_dir: &Path) -> bool {
     fs::symlink_metadata(cluster_dir.join(LEASE_FILE)).is_ok_and(|meta| meta.is_file())
