@@ -89,7 +89,7 @@ struct Done {
     /// claimed.
     claimed: bool,
     /// Share of the true gain that the first few lines of the profile carry, and how many
-    /// lines it has; `None` without a claim.
+    /// lines it has; `None` where none is proposed.
     profile: Option<(f64, usize)>,
     /// Intervals of single lines, and how many of them cover the truth.
     intervals: (usize, usize),

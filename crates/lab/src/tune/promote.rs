@@ -361,6 +361,14 @@ pub(super) mod tests {
         assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
         assert!(text.contains("instead of the machine's own value, 0"), "{text}");
         assert!(text.contains("instead of the schema as it was, 100"), "{text}");
+        let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()).unwrap();
+        let worse_without: Vec<String> = end
+            .lines
+            .iter()
+            .map(|line| reason(&Line { standing: Standing::Proven, ..line.clone() }))
+            .collect();
+        assert!(worse_without.contains(&"worse with the machine's own value, 0".to_owned()));
+        assert!(worse_without.contains(&"worse with the schema as it was, 100".to_owned()));
         let index = text.lines().find(|line| line.contains("index public.t_n: dropped")).unwrap();
         assert!(index.contains("instead of kept: ") && index.contains("throughput +"), "{index}");
         let sql = schema_file::text(&state, &objective).unwrap();

@@ -175,8 +175,9 @@ impl<'a> Judged<'a> {
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
         let gain = ablation.effect(arm, BASELINE, noise);
         let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
-        let rather = gain.estimate().is_some_and(|gain| gain.center > 0.0);
-        let is_proposed = searcher.arms.len() >= FIXED_ARMS && (gain.is_gain() || rather && likely);
+        let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
+        let is_proposed =
+            searcher.arms.len() >= FIXED_ARMS && (gain.is_gain() || blocks_agree && likely);
         let may_go = |lost: Prediction| lost.mean + RATHER * lost.deviation <= spared;
         let needed =
             model.filter(|_| is_proposed).map(|model| searcher.simplified(model, &whole, may_go));
