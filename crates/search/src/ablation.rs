@@ -1,10 +1,14 @@
 //! Everything minus one: what each line of a winner is worth, with its interval.
 
 use serde::{Deserialize, Serialize};
-use walwright_stats::{Confidence, Doubt, Estimate, Method, mean, median, t_quantile, variance};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+use walwright_stats::{Confidence, Doubt, Estimate, Method, mean, t_quantile, variance};
 
-/// An arm whose spread is this many times the usual one is judged by its own.
-const UNUSUAL: f64 = 4.0;
+/// Chance at which one of several arms of the same noise is taken for a wider one.
+const UNUSUAL: f64 = 0.01;
+/// Chance at which measurements of the noise that was known before are taken for noisier ones,
+/// which it says nothing of.
+const NOISIER: f64 = 0.1;
 
 /// The effect of one arm against another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,54 +74,114 @@ pub struct Noise {
     pub freedom: f64,
 }
 
+/// A sum of squares, and its degrees of freedom.
+struct Residuals {
+    squares: f64,
+    freedom: f64,
+}
+
+impl Residuals {
+    fn noise(&self) -> Option<Noise> {
+        let freedom = self.freedom;
+        (freedom > 0.0).then(|| Noise { variance: self.squares / freedom, freedom })
+    }
+
+    /// The noise they tell together with what was known before, where it is the same.
+    fn pooled(&self, before: Option<Noise>) -> Option<Noise> {
+        let (Some(own), Some(known)) = (self.noise(), before) else {
+            return self.noise().or(before);
+        };
+        if own.chance_of(known).is_some_and(|chance| chance < NOISIER) {
+            return Some(own);
+        }
+        let freedom = own.freedom + known.freedom;
+        let squares = self.squares + known.variance * known.freedom;
+        Some(Noise { variance: squares / freedom, freedom })
+    }
+}
+
+impl Noise {
+    /// The chance of a variance like this, or a higher one, where the noise is another (an
+    /// F-test).
+    fn chance_of(self, other: Noise) -> Option<f64> {
+        let ratios = FisherSnedecor::new(self.freedom, other.freedom).ok()?;
+        Some(ratios.sf(self.variance / other.variance))
+    }
+}
+
 impl Ablation {
     /// Blocks in which every arm was measured.
     pub fn blocks(&self) -> usize {
         self.scores.iter().map(Vec::len).min().unwrap_or(0)
     }
 
-    /// The noise of a measurement: the residuals of all arms that are as steady as most,
-    /// once arm and block are accounted for, pooled with what was known `before`. Pooling
-    /// gives an arm of four blocks the degrees of freedom of all.
+    /// The noise of a measurement: the residuals of all steady arms once arm and block are
+    /// accounted for, pooled with what was known `before`. Pooling gives an arm of four
+    /// blocks the degrees of freedom of all.
     pub fn noise(&self, before: Option<Noise>) -> Option<Noise> {
+        self.residuals(&self.steady(before)).pooled(before)
+    }
+
+    /// Arms that ran in every block with the same noise as the others, as far as an F-test
+    /// of each against the rest tells: one that collapsed at times says nothing of the noise
+    /// of the others.
+    fn steady(&self, before: Option<Noise>) -> Vec<usize> {
         let blocks = self.blocks();
-        let whole: Vec<Vec<f64>> = self
-            .scores
-            .iter()
-            .filter_map(|arm| arm[..blocks].iter().copied().collect::<Option<Vec<f64>>>())
-            .collect();
-        let (mut squares, mut freedom) =
-            before.map_or((0.0, 0.0), |known| (known.variance * known.freedom, known.freedom));
-        if blocks >= 2 && whole.len() >= 2 {
-            let arm_means: Vec<f64> = whole.iter().filter_map(|arm| mean(arm)).collect();
-            // An arm that collapsed says nothing of the block it was in.
-            let block_means: Vec<f64> = (0..blocks)
-                .filter_map(|b| {
-                    let apart: Vec<f64> =
-                        whole.iter().zip(&arm_means).map(|(arm, mean)| arm[b] - mean).collect();
-                    median(&apart)
-                })
-                .collect();
-            let per_arm: Vec<f64> = whole
+        let ran = |arm: &usize| self.scores[*arm][..blocks].iter().all(Option::is_some);
+        let mut steady: Vec<usize> = (0..self.scores.len()).filter(ran).collect();
+        while blocks >= 2 && steady.len() > 2 {
+            let all = self.residuals(&steady);
+            let chance = |arm: usize| {
+                let others: Vec<usize> = steady.iter().copied().filter(|a| *a != arm).collect();
+                let rest = self.residuals(&others);
+                let own = Residuals {
+                    squares: all.squares - rest.squares,
+                    freedom: all.freedom - rest.freedom,
+                };
+                own.noise()?.chance_of(rest.pooled(before)?)
+            };
+            let widest = steady
                 .iter()
-                .zip(&arm_means)
-                .map(|(arm, mean)| {
-                    let residuals =
-                        arm.iter().zip(&block_means).map(|(score, block)| score - mean - block);
-                    residuals.map(|r| r * r).sum::<f64>()
-                })
-                .collect();
-            let usual = median(&per_arm).unwrap_or(0.0);
-            let steady: Vec<f64> = per_arm.into_iter().filter(|s| *s <= UNUSUAL * usual).collect();
-            squares += steady.iter().sum::<f64>();
-            freedom += (steady.len() as f64 - 1.0).max(0.0) * (blocks as f64 - 1.0);
+                .filter_map(|arm| Some((chance(*arm)?, *arm)))
+                .min_by(|a, b| a.0.total_cmp(&b.0));
+            match widest {
+                Some((chance, arm)) if chance < UNUSUAL / steady.len() as f64 => {
+                    steady.retain(|other| *other != arm);
+                }
+                _ => break,
+            }
         }
-        (freedom > 0.0).then(|| Noise { variance: squares / freedom, freedom })
+        steady
+    }
+
+    /// What is left of the scores of some arms, each in every block, without arm and block.
+    fn residuals(&self, arms: &[usize]) -> Residuals {
+        let blocks = self.blocks();
+        let scores: Vec<Vec<f64>> = arms
+            .iter()
+            .map(|arm| self.scores[*arm][..blocks].iter().flatten().copied().collect())
+            .collect();
+        let apart: Vec<Vec<f64>> = scores
+            .iter()
+            .map(|arm| {
+                let center = mean(arm).unwrap_or(0.0);
+                arm.iter().map(|score| score - center).collect()
+            })
+            .collect();
+        let of_block = |block: usize| -> f64 {
+            let each: Vec<f64> = apart.iter().map(|arm| arm[block]).collect();
+            let center = mean(&each).unwrap_or(0.0);
+            each.iter().map(|one| (one - center).powi(2)).sum()
+        };
+        Residuals {
+            squares: (0..blocks).map(of_block).sum(),
+            freedom: arms.len().saturating_sub(1) as f64 * blocks.saturating_sub(1) as f64,
+        }
     }
 
     /// The relative change from `base` to `arm`, with a t-interval over blocks whose
-    /// width comes from the pooled noise; from the pair's own spread where that is
-    /// unusually large.
+    /// width comes from the pooled noise; from the pair's own spread where one of them is
+    /// not as steady as the others.
     pub fn effect(&self, arm: usize, base: usize, before: Option<Noise>) -> Effect {
         let (Some(arm_scores), Some(base_scores)) = (self.scores.get(arm), self.scores.get(base))
         else {
@@ -135,11 +199,11 @@ impl Ablation {
         let Some(differences) = pairs else { return Effect::Crashed };
         let center = mean(&differences).unwrap_or(0.0);
         let confidence = Confidence::P95;
-        let own = variance(&differences)
-            .map(|variance| Noise { variance: variance / 2.0, freedom: blocks as f64 - 1.0 });
-        let used = match (self.noise(before), own) {
-            (Some(pooled), Some(own)) if own.variance > UNUSUAL * pooled.variance => Some(own),
-            (pooled, own) => pooled.or(own),
+        let steady = self.steady(before);
+        let used = match [arm, base].iter().all(|arm| steady.contains(arm)) {
+            true => self.residuals(&steady).pooled(before),
+            false => variance(&differences)
+                .map(|variance| Noise { variance: variance / 2.0, freedom: blocks as f64 - 1.0 }),
         };
         let half = used.and_then(|noise| {
             let error = (2.0 * noise.variance / blocks as f64).sqrt();
@@ -168,10 +232,10 @@ mod tests {
         (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// Arms with these true scores, four blocks with offsets far larger than the noise.
-    fn measured(truth: &[f64], sigma: f64, seed: u64) -> Ablation {
+    /// Arms with these true scores, blocks with offsets far larger than the noise.
+    fn measured(truth: &[f64], blocks: usize, sigma: f64, seed: u64) -> Ablation {
         let mut rng = generator(seed, 0);
-        let offsets: Vec<f64> = (0..4).map(|_| 0.2 * normal(&mut rng)).collect();
+        let offsets: Vec<f64> = (0..blocks).map(|_| 0.2 * normal(&mut rng)).collect();
         let scores = truth
             .iter()
             .map(|t| offsets.iter().map(|o| Some(t + o + sigma * normal(&mut rng))).collect())
@@ -182,23 +246,25 @@ mod tests {
     #[test]
     fn intervals_cover_the_truth_and_blocks_cancel() {
         let truth = [0.0, 0.10, 0.04, 0.10];
-        let (mut covered, mut false_gains, mut found) = (0, 0, 0);
-        for seed in 0..500 {
-            let ablation = measured(&truth, 0.02, seed);
-            let gain = ablation.effect(1, 0, None);
-            let estimate = gain.estimate().unwrap();
-            covered += usize::from(estimate.interval.unwrap().contains(f64::exp_m1(0.10)));
-            found += usize::from(gain.is_gain());
-            false_gains += usize::from(ablation.effect(1, 3, None).is_gain());
+        for blocks in [2, 4] {
+            let (mut covered, mut false_gains, mut found) = (0, 0, 0);
+            for seed in 0..500 {
+                let ablation = measured(&truth, blocks, 0.02, seed);
+                let gain = ablation.effect(1, 0, None);
+                let estimate = gain.estimate().unwrap();
+                covered += usize::from(estimate.interval.unwrap().contains(f64::exp_m1(0.10)));
+                found += usize::from(gain.is_gain());
+                false_gains += usize::from(ablation.effect(1, 3, None).is_gain());
+            }
+            assert!((460..=490).contains(&covered), "{blocks} blocks: {covered} of 500");
+            assert!(blocks == 2 || found >= 490, "{found}");
+            assert!(false_gains <= 20, "{blocks} blocks: {false_gains} of 500");
         }
-        assert!((460..=490).contains(&covered), "{covered} of 500");
-        assert!(found >= 490, "{found}");
-        assert!(false_gains <= 20, "{false_gains} of 500");
     }
 
     #[test]
     fn an_arm_that_collapsed_does_not_blur_the_others() {
-        let mut ablation = measured(&[0.0, 0.10, 0.09], 0.01, 1);
+        let mut ablation = measured(&[0.0, 0.10, 0.09], 4, 0.01, 1);
         ablation.scores.push(vec![Some(-2.4), Some(-2.0), Some(-2.9), Some(-2.2)]);
         assert!(ablation.effect(1, 0, None).is_gain());
         let collapse = ablation.effect(3, 1, None);
@@ -207,8 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_known_of_the_noise_does_not_narrow_noisier_measurements() {
+        let known = Some(Noise { variance: 1e-4, freedom: 4.0 });
+        let mut covered = 0;
+        for seed in 0..500 {
+            let effect = measured(&[0.0, 0.1], 5, 0.05, seed).effect(1, 0, known);
+            let interval = effect.estimate().unwrap().interval.unwrap();
+            covered += usize::from(interval.contains(f64::exp_m1(0.10)));
+        }
+        assert!(covered >= 465, "{covered} of 500");
+    }
+
+    #[test]
     fn a_crash_has_no_effect_to_state() {
-        let mut ablation = measured(&[0.0, 0.1], 0.01, 1);
+        let mut ablation = measured(&[0.0, 0.1], 4, 0.01, 1);
         ablation.scores.push(vec![Some(0.0), None, Some(0.0), Some(0.0)]);
         assert_eq!(ablation.effect(2, 1, None), Effect::Crashed);
         assert!(ablation.effect(1, 0, None).is_gain());

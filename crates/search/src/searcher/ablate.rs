@@ -19,6 +19,8 @@ pub(super) const WINNER: usize = 1;
 /// Lines ablated at most: one to four parameters usually carry 95 % of a gain (Fawcett &
 /// Hoos, 2016).
 const MOST_LINES: usize = 8;
+/// Blocks that an arm takes at least.
+const LEAST_BLOCKS: usize = 2;
 /// Standard errors of a difference that can be told from nothing by a handful of blocks.
 const DETECTED: f64 = 2.3;
 /// Of the gain that is expected, what values that the winner has by chance may be worth
@@ -38,29 +40,17 @@ impl Searcher {
                 lost.doubts() < CLEAR && lost.mean <= CHANCE * expected
             });
         }
-        let lines = self.lines_of(model.as_ref(), &winner);
         let left = self.runs_left() as usize;
-        let room = |blocks: u32| (left / blocks as usize).saturating_sub(FIXED_ARMS);
-        // Few runs: fewer arms before fewer blocks, but at least one and two blocks.
-        let most = match room(PROVING_BLOCKS) {
-            0 => room(2).min(1),
-            room => {
-                let resolved = self.resolved_arms(model.as_ref(), &winner, left, lines.len());
-                room.min(MOST_LINES).min(resolved)
-            }
-        };
+        self.lines = self.told_apart(&self.lines_of(model.as_ref(), &winner), left);
         self.arms = vec![self.baseline.clone(), winner.clone()];
-        self.lines.clear();
-        for arm in grouped(lines, most) {
+        for arm in &self.lines {
             let mut without = winner.clone();
-            for line in &arm {
+            for line in arm {
                 without.insert(line.name.clone(), line.instead.clone());
             }
             self.arms.push(without);
-            self.lines.push(arm);
         }
-        let blocks = (left / self.arms.len()).min(MOST_BLOCKS as usize) as u32;
-        for block in 0..blocks {
+        for block in 0..blocks_of(left, self.lines.len()) {
             let mut order: Vec<usize> = (0..self.arms.len()).collect();
             order.shuffle(&mut generator(self.options.seed ^ 0xAB1A, u64::from(block)));
             for arm in order {
@@ -94,37 +84,52 @@ impl Searcher {
         by_model.map_or_else(|| self.best_by_mean(), |(configuration, _)| configuration)
     }
 
-    /// Arms of lines that leave enough blocks to tell half of the gain that is expected
-    /// from noise. Where there is no room for any, the model tells the lines apart better.
-    fn resolved_arms(
-        &self,
-        model: Option<&Model>,
-        winner: &Configuration,
-        left: usize,
-        lines: usize,
-    ) -> usize {
-        let (Some(model), Some(sigma)) = (model, self.sigma()) else { return lines };
-        let expected = self.ahead(model, winner, &self.baseline).mean;
-        let told = |arms: usize| {
-            let blocks = (left / (FIXED_ARMS + arms)).min(MOST_BLOCKS as usize).max(1) as f64;
-            DETECTED * sigma * (2.0 / blocks).sqrt() <= 0.5 * expected
-        };
-        (1..=lines).rev().find(|arms| told(*arms)).unwrap_or(0)
+    /// The arms of lines: as many as can be told apart in so many runs, since each takes
+    /// blocks from all. A line has an arm of its own where the model expects more of it than
+    /// the noise of its blocks hides; where that holds of none, the model tells them apart
+    /// better. What a value of the baseline costs is to be named: there the blocks that carry
+    /// a claim will do.
+    fn told_apart(&self, lines: &[Expected], left: usize) -> Vec<Vec<Taken>> {
+        let sigma = self.sigma().unwrap_or(0.0);
+        let room = (left / LEAST_BLOCKS).saturating_sub(FIXED_ARMS);
+        for arms in (1..=room.min(MOST_LINES).min(lines.len())).rev() {
+            let arms = grouped(lines.to_vec(), arms);
+            let blocks = blocks_of(left, arms.len());
+            let hidden = DETECTED * sigma * (2.0 / f64::from(blocks)).sqrt();
+            let told = |line: &Expected| {
+                line.loss >= hidden || line.taken.is_harm && blocks >= PROVING_BLOCKS
+            };
+            let mut alone = arms.iter().filter(|arm| arm.len() == 1).flatten().peekable();
+            // Where all but one go together, that one is told by them.
+            let all_told = match alone.peek() {
+                None => told(&lines[0]),
+                Some(_) => alone.all(told),
+            };
+            if all_told {
+                let taken = |arm: Vec<Expected>| arm.into_iter().map(|line| line.taken).collect();
+                return arms.into_iter().map(taken).collect();
+            }
+        }
+        Vec::new()
     }
 
     /// What can be taken back of a configuration, the most important first by the model:
     /// a value that is not the default goes to the default, also one that the baseline has;
-    /// a baseline's value that is gone comes back, to say what it costs.
-    fn lines_of(&self, model: Option<&Model>, winner: &Configuration) -> Vec<Taken> {
-        let mut lines: Vec<(f64, Taken)> = Vec::new();
+    /// a baseline's value that is gone comes back, to say what it costs. Not what leaves the
+    /// baseline, which has an arm.
+    fn lines_of(&self, model: Option<&Model>, winner: &Configuration) -> Vec<Expected> {
+        let mut lines = Vec::new();
         for dimension in &self.space.dimensions {
             let (value, was) = (&winner[&dimension.name], &self.baseline[&dimension.name]);
             let mut add = |instead: &String, is_harm: bool| {
                 let mut without = winner.clone();
                 without.insert(dimension.name.clone(), instead.clone());
+                if without == self.baseline {
+                    return;
+                }
                 let loss = model.map_or(0.0, |model| self.ahead(model, winner, &without).mean);
                 let (name, instead) = (dimension.name.clone(), instead.clone());
-                lines.push((loss, Taken { name, instead, is_harm }));
+                lines.push(Expected { taken: Taken { name, instead, is_harm }, loss });
             };
             if *value != dimension.home {
                 add(&dimension.home, false);
@@ -133,8 +138,8 @@ impl Searcher {
                 add(was, true);
             }
         }
-        lines.sort_by(|a, b| b.0.total_cmp(&a.0));
-        lines.into_iter().map(|(_, line)| line).collect()
+        lines.sort_by(|a: &Expected, b| b.loss.total_cmp(&a.loss));
+        lines
     }
 
     /// What the arms scored so far.
@@ -171,18 +176,31 @@ pub(super) struct Taken {
     pub is_harm: bool,
 }
 
+/// The same, with what the model expects to lose by it.
+#[derive(Debug, Clone)]
+struct Expected {
+    taken: Taken,
+    /// Of the logarithm of the score.
+    loss: f64,
+}
+
+/// Blocks of an ablation with so many arms of lines.
+fn blocks_of(left: usize, lines: usize) -> u32 {
+    ((left / (FIXED_ARMS + lines)) as u32).min(MOST_BLOCKS)
+}
+
 /// The arms of so many lines: each alone where there is room for all. Otherwise the
 /// values of the baseline come first, since each is to be named, then the most important
 /// of the others, and the last arm takes back all the rest of those together.
-fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
+fn grouped(lines: Vec<Expected>, most: usize) -> Vec<Vec<Expected>> {
     if lines.len() <= most {
         return lines.into_iter().map(|line| vec![line]).collect();
     }
-    let (harms, others): (Vec<Taken>, Vec<Taken>) =
-        lines.into_iter().partition(|line| line.is_harm);
+    let (harms, others): (Vec<Expected>, Vec<Expected>) =
+        lines.into_iter().partition(|line| line.taken.is_harm);
     let rest_arm = usize::from(!others.is_empty());
     let harm_arms = harms.len().min(most.saturating_sub(rest_arm));
-    let mut arms: Vec<Vec<Taken>> =
+    let mut arms: Vec<Vec<Expected>> =
         harms.into_iter().take(harm_arms).map(|line| vec![line]).collect();
     let alone = most.saturating_sub(harm_arms + rest_arm);
     let mut others = others.into_iter();
@@ -191,7 +209,7 @@ fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
         // All of them together would be the baseline again: the most important one stays.
         others.next();
     }
-    let rest: Vec<Taken> = others.collect();
+    let rest: Vec<Expected> = others.collect();
     if !rest.is_empty() && arms.len() < most {
         arms.push(rest);
     }
@@ -202,13 +220,17 @@ fn grouped(lines: Vec<Taken>, most: usize) -> Vec<Vec<Taken>> {
 mod tests {
     use super::*;
 
-    fn taken(name: &str, is_harm: bool) -> Taken {
-        Taken { name: name.to_owned(), instead: String::new(), is_harm }
+    fn taken(name: &str, is_harm: bool) -> Expected {
+        Expected {
+            taken: Taken { name: name.to_owned(), instead: String::new(), is_harm },
+            loss: 0.0,
+        }
     }
 
-    fn names(arms: Vec<Vec<Taken>>) -> Vec<String> {
-        let name =
-            |arm: Vec<Taken>| arm.into_iter().map(|line| line.name).collect::<Vec<_>>().join("+");
+    fn names(arms: Vec<Vec<Expected>>) -> Vec<String> {
+        let name = |arm: Vec<Expected>| {
+            arm.into_iter().map(|line| line.taken.name).collect::<Vec<_>>().join("+")
+        };
         arms.into_iter().map(name).collect()
     }
 
