@@ -20,6 +20,7 @@
 //! this (`lab`).
 
 mod cluster;
+mod held_file;
 mod install;
 mod paths;
 mod places;
@@ -32,6 +33,7 @@ pub use cluster::{
     Cluster, ClusterError, ClusterSpec, RunningCluster, ServerExit, SettingError, StopMode, Swept,
     TcpAccess, sweep,
 };
+pub use held_file::HeldFile;
 pub use install::{
     CachedInstall, Check, CheckState, FetchEvent, Install, InstallError, InstallSource, Installs,
     doctor, system_installs,

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::Ending;
 use walwright_record::{Kind, RunId, Timestamp, Warning};
+use walwright_server::HeldFile;
 
 use super::{ExperimentError, OnServer};
 use crate::Lab;
@@ -106,8 +107,7 @@ pub struct Listed {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Unlocked when it is closed, however this process ends.
-    _lock: File,
+    _lock: HeldFile,
 }
 
 impl Header {
@@ -165,17 +165,9 @@ impl Folder {
 
     fn lock(path: PathBuf, id: &str) -> Result<Folder, ExperimentError> {
         let file = path.join(LOCK);
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&file)
-            .map_err(ExperimentError::file("open", &file))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Folder { path, _lock: lock }),
-            Err(fs::TryLockError::WouldBlock) => Err(ExperimentError::InUse(id.to_owned())),
-            Err(fs::TryLockError::Error(error)) => Err(ExperimentError::file("lock", &file)(error)),
-        }
+        let held = HeldFile::try_hold(&file).map_err(ExperimentError::file("lock", &file))?;
+        let lock = held.ok_or_else(|| ExperimentError::InUse(id.to_owned()))?;
+        Ok(Folder { path, _lock: lock })
     }
 
     /// Appends a run that is done; it is on disk when this returns.

@@ -7,13 +7,13 @@
 //! The data stay as they are, unless the workload's tables are filled before every run.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::unistd::{AccessFlags, access};
 use walwright_catalog::{Entry, Profile};
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, HeldFile};
 
 use super::permission::Permission;
 use super::visit::{Maintenance, OnServer};
@@ -48,7 +48,7 @@ pub(crate) struct Guest {
     fresh: AtomicBool,
     /// Held as long as this process works on the server: two would change each other's
     /// settings.
-    _alone: File,
+    _alone: HeldFile,
 }
 
 impl fmt::Debug for Guest {
@@ -380,22 +380,15 @@ impl Guest {
 }
 
 /// Takes a server for this process, among all that work in this lab.
-fn hold(lab: &Lab, server: &ServerIdentity) -> Result<File, ExperimentError> {
+fn hold(lab: &Lab, server: &ServerIdentity) -> Result<HeldFile, ExperimentError> {
     let name = server.system_identifier.as_ref().unwrap_or(&server.address);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = name.chars().map(plain).collect();
     let directory = lab.directory().join(IN_USE);
     fs::create_dir_all(&directory).map_err(ExperimentError::file("create", &directory))?;
     let path = directory.join(name);
-    let opened = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = opened.map_err(ExperimentError::file("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(refused("another experiment or tune of this lab works on it: wait for it"))
-        }
-        Err(TryLockError::Error(error)) => Err(ExperimentError::file("lock", &path)(error)),
-    }
+    let held = HeldFile::try_hold(&path).map_err(ExperimentError::file("lock", &path))?;
+    held.ok_or_else(|| refused("another experiment or tune of this lab works on it: wait for it"))
 }
 
 /// What the sets of the bench called `name` are for.

@@ -9,10 +9,11 @@
 //!   lock          held by the process that runs it
 //! ```
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use walwright_record::Kind;
+use walwright_server::HeldFile;
 
 use super::state::FORMAT;
 use super::{TuneError, TuneState};
@@ -29,8 +30,7 @@ static TUNES: Kind = Kind { one: "tune", many: "tunes", listed_by: "walwright tu
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Unlocked when it is closed, however this process ends.
-    _lock: File,
+    _lock: HeldFile,
 }
 
 impl Folder {
@@ -52,17 +52,9 @@ impl Folder {
 
     fn hold(path: PathBuf, id: &str) -> Result<Folder, TuneError> {
         let lock_path = path.join(LOCK);
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(TuneError::file("open", &lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Folder { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(TuneError::Held(id.to_owned())),
-            Err(TryLockError::Error(source)) => Err(TuneError::file("lock", &lock_path)(source)),
-        }
+        let held = HeldFile::try_hold(&lock_path).map_err(TuneError::file("lock", &lock_path))?;
+        let lock = held.ok_or_else(|| TuneError::Held(id.to_owned()))?;
+        Ok(Folder { path, _lock: lock })
     }
 
     /// Where it is.

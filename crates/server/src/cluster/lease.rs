@@ -1,13 +1,14 @@
 //! The lease on a cluster directory: a locked file that says who owns it. The
 //! kernel drops the lock when its holder dies, however it dies.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::fs;
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::process;
+use crate::held_file::HeldFile;
 
 /// The lease file's name in a cluster directory.
 pub(crate) const LEASE_FILE: &str = "lease.json";
@@ -35,9 +36,7 @@ impl LeaseNote {
 
 /// A held lease; dropping it releases the directory.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    file: File,
-}
+pub(crate) struct Lease(HeldFile);
 
 /// The outcome of asking for a lease.
 #[derive(Debug)]
@@ -51,36 +50,22 @@ pub(crate) enum Asked {
 impl Lease {
     /// Asks for the lease of `cluster_dir`, creating the file if needed.
     pub(crate) fn ask(cluster_dir: &Path) -> io::Result<Asked> {
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(cluster_dir.join(LEASE_FILE))?;
-        match file.try_lock() {
-            Ok(()) => {
-                let note = read_note(&mut file);
-                Ok(Asked::Granted(Self { file }, note))
-            }
-            Err(TryLockError::WouldBlock) => Ok(Asked::Held(read_note(&mut file))),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        let path = cluster_dir.join(LEASE_FILE);
+        let held = HeldFile::try_hold(&path)?;
+        let note = read_note(&path);
+        Ok(match held {
+            Some(held) => Asked::Granted(Self(held), note),
+            None => Asked::Held(note),
+        })
     }
 
     /// Writes who holds it.
     pub(crate) fn write(&mut self, note: &LeaseNote) -> io::Result<()> {
         let text = serde_json::to_vec(note)?;
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        self.file.write_all(&text)
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // Closing would leave the lock to a child that another thread has just forked, until
-        // it executes its program.
-        let _ = self.file.unlock();
+        let file = self.0.file();
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(&text)
     }
 }
 
@@ -89,11 +74,8 @@ pub(crate) fn is_present(cluster_dir: &Path) -> bool {
     fs::symlink_metadata(cluster_dir.join(LEASE_FILE)).is_ok_and(|meta| meta.is_file())
 }
 
-fn read_note(file: &mut File) -> Option<LeaseNote> {
-    let mut text = Vec::new();
-    file.rewind().ok()?;
-    file.read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+fn read_note(path: &Path) -> Option<LeaseNote> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Cleaning up after a crash: servers that outlived their owner, and
 //! directories nobody will come back for.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use super::error::ClusterError;
 use super::lease::{self, Asked, Lease, LeaseNote};
 use super::{process, socket};
+use crate::held_file::HeldFile;
 use crate::places::{Places, create_open_dir};
 
 /// How long a server gets for an immediate shutdown before it is killed: the
@@ -149,16 +150,9 @@ fn all_gone(data_dir: &Path, timeout: Duration) -> Vec<u32> {
 }
 
 /// Waits for the lock that creating and sweeping share.
-pub(crate) fn lock_registry(places: &Places) -> Result<File, ClusterError> {
+pub(crate) fn lock_registry(places: &Places) -> Result<HeldFile, ClusterError> {
     let clusters = places.clusters();
     create_open_dir(&clusters).map_err(ClusterError::io("create", &clusters))?;
     let path = clusters.join(".lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(ClusterError::io("open", &path))?;
-    file.lock().map_err(ClusterError::io("lock", &path))?;
-    Ok(file)
+    HeldFile::hold(&path).map_err(ClusterError::io("lock", &path))
 }

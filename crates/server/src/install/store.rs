@@ -1,13 +1,14 @@
 //! The cache of fetched installs: each is fetched once, by one process, and
 //! appears by an atomic rename.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{Layout, Manifest, Release};
 use super::unpack::{Receipt, open_to_all, unpack_tarball};
 use super::{FetchEvent, Install, InstallError, InstallSource, fetch, packages};
+use crate::held_file::HeldFile;
 use crate::places::{Places, create_open_dir};
 use crate::version::Major;
 
@@ -209,27 +210,19 @@ impl Installs {
         &self,
         release: &Release,
         progress: &mut dyn FnMut(&FetchEvent),
-    ) -> Result<File, InstallError> {
+    ) -> Result<HeldFile, InstallError> {
         let installs = self.places.installs();
         create_open_dir(&installs).map_err(InstallError::io("create", &installs))?;
         let path = installs.join(format!(".lock-{}", release.directory_name(&self.arch)));
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(InstallError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
+        let failed = InstallError::io("lock", &path);
+        match HeldFile::try_hold(&path) {
+            Ok(Some(held)) => Ok(held),
+            Ok(None) => {
                 progress(&FetchEvent::Waiting { package: release.title() });
-                file.lock().map_err(InstallError::io("lock", &path))?;
+                HeldFile::hold(&path).map_err(failed)
             }
-            Err(TryLockError::Error(error)) => {
-                return Err(InstallError::io("lock", &path)(error));
-            }
+            Err(error) => Err(failed(error)),
         }
-        Ok(file)
     }
 }
 

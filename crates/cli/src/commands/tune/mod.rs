@@ -1,5 +1,6 @@
 //! `walwright tune` and `walwright promote`.
 
+mod list;
 mod result;
 mod watch;
 
@@ -20,10 +21,7 @@ use crate::output::Output;
 /// Tunes, goes on, or shows.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     if args.list {
-        let names = tune::list(lab)?;
-        output.result(&names, || {
-            if names.is_empty() { "no tunes yet\n".to_owned() } else { names.join("\n") + "\n" }
-        })?;
+        list::print(lab, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &args.show {

@@ -1,0 +1,84 @@
+//! `walwright tune --list`: which tunes there are, and where each stands.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+use walwright_lab::Lab;
+use walwright_lab::tune::{self, Phase, TuneState, effect, shown};
+use walwright_report::format;
+
+use crate::output::Output;
+
+/// Lists the tunes; those whose state cannot be read are named on standard error.
+pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
+    let mut states = Vec::new();
+    for name in tune::list(lab)? {
+        match tune::show(lab, &name) {
+            Ok(state) => states.push(state),
+            Err(error) => eprintln!("left out: {error}"),
+        }
+    }
+    let all: Vec<Value> = states.iter().map(listed).collect();
+    output.result(&all, || {
+        if states.is_empty() {
+            return format!(
+                "No tunes in {}. `walwright tune` makes the first.\n",
+                lab.directory().display()
+            );
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["tune", "begun", "state", "runs", "objective", "confirmed gain"]);
+        for state in &states {
+            table.add_row([
+                state.id.clone(),
+                format::moment(state.begun),
+                stands(state).to_owned(),
+                runs(state).map_or(String::new(), |(made, of)| format!("{made} of {of}")),
+                state.plan.objective.clone(),
+                confirmed(state).unwrap_or_default(),
+            ]);
+        }
+        format!("{}\n", table.trim_fmt())
+    })
+}
+
+fn listed(state: &TuneState) -> Value {
+    let (made, planned) = runs(state).unzip();
+    json!({
+        "tune": state.id,
+        "begun": state.begun,
+        "state": stands(state),
+        "measured": made,
+        "planned": planned,
+        "objective": state.plan.objective,
+        "workload": state.plan.workload,
+        "confirmed": (state.confirmation.pairs() > 0).then(|| state.confirmed()),
+        "promoted": state.promoted,
+    })
+}
+
+/// Where it stands, in words.
+fn stands(state: &TuneState) -> &'static str {
+    match state.phase {
+        Phase::Done if state.promoted.is_some() => "promoted",
+        Phase::Done => "nothing promoted",
+        Phase::Baseline | Phase::Probe => "unfinished: baseline",
+        Phase::Search => "unfinished: search",
+        Phase::Levers => "unfinished: levers",
+        Phase::Confirm => "unfinished: confirmation",
+        Phase::Crash | Phase::Promote => "unfinished: crash audit",
+    }
+}
+
+/// Measurements of the search that were made, and how many there are to be; `None` before
+/// the search.
+fn runs(state: &TuneState) -> Option<(usize, u32)> {
+    let searcher = state.searcher.as_ref()?;
+    Some((searcher.trials().len(), searcher.budget().runs))
+}
+
+/// The change of the objective on fresh data, where that was measured.
+fn confirmed(state: &TuneState) -> Option<String> {
+    let objective = state.plan.objective().ok()?;
+    (state.confirmation.pairs() > 0).then(|| effect(&shown(&state.confirmed(), &objective)))
+}
