@@ -45,6 +45,9 @@ fn what_was_measured_is_kept_shown_and_told_to_later_runs() {
     let (flushes, most) = (&told["storage"]["flushes_per_second"], &ceiling["per_second"]);
     let share = flushes.as_f64().unwrap() / most.as_f64().unwrap();
     assert!((ceiling["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9);
+    // What other work held up is no measure for the data disk.
+    let least = &told["data_disk"]["writes"]["least_share"];
+    assert!(least.is_null() || ceiling["disturbed"] == false, "{told}");
     // The record is whole in itself.
     std::fs::remove_dir_all(place.path("lab/storage")).unwrap();
     let said = place.run(&["diagnose"]).code(0).out();

@@ -77,6 +77,13 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
         assert!(searched.contains(&name.as_str()), "{name} of {searched:?}");
     }
     let id = shown["id"].as_str().unwrap().to_owned();
+    let listed = place.run(&["tune", "--list", "--json"]).code(0).json();
+    assert_eq!(
+        (listed[0]["tune"].as_str(), listed[0]["state"].as_str(), listed[0]["measured"].as_u64()),
+        (Some(&*id), Some("unfinished: search"), Some(2))
+    );
+    let list = place.run(&["tune", "--list"]).code(0).out();
+    assert!(list.contains(&id) && list.contains("2 of 8"), "{list}");
     place.run(&["promote", &id]).refuses(&["nothing to promote", "not come to its end"]);
 
     let child = begin(&["tune", "--resume"]);

@@ -1,11 +1,12 @@
 //! Small records for tests, second by second.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use walwright_record::{
     LatencyHistogram, LoadFacts, LoadInterval, Phase, PhaseName, Record, Row, RunHeader, RunId,
     RunState, Sample, Scalar, Schedule, ScriptInterval, Setting, Source, SparseHistogram,
-    Timestamp,
+    TargetFacts, TargetKind, Timestamp,
 };
 
 /// 2026-11-20 00:00:00 UTC, when all test runs begin.
@@ -150,5 +151,30 @@ impl Build {
             pending_restart: false,
         });
         self
+    }
+}
+
+/// A server of our own on this machine.
+pub(crate) fn embedded() -> TargetFacts {
+    TargetFacts {
+        kind: TargetKind::Embedded,
+        address: "embedded".to_owned(),
+        version: "18.6".to_owned(),
+        version_num: 180_006,
+        version_text: String::new(),
+        install: None,
+        database: "bench".to_owned(),
+        role: "bench".to_owned(),
+        superuser: true,
+        monitor: true,
+        local: true,
+        postmaster_pid: None,
+        data_directory: None,
+        extensions: BTreeMap::new(),
+        statements: true,
+        database_bytes: Some(200 << 20),
+        in_recovery: false,
+        tables: Vec::new(),
+        not_observable: Vec::new(),
     }
 }

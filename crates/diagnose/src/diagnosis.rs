@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
-use crate::{Books, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
+use crate::{Books, DataDiskUse, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +22,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Flushes against what the disk was measured to do; `None` where flushes are not known.
     pub storage: Option<StorageUse>,
+    /// What the disk under the data did; `None` where that cannot be seen.
+    pub data_disk: Option<DataDiskUse>,
     /// The client's latency line by line; `None` without samples of wait events.
     pub books: Option<Books>,
     /// What could not be looked for and why, each a sentence. None of it is passed.
@@ -44,6 +46,7 @@ pub fn findings(record: &Record) -> Diagnosis {
             verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
             findings: Vec::new(),
             storage: None,
+            data_disk: None,
             books: None,
             not_observable: Vec::new(),
         };
@@ -63,6 +66,7 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
         verdict: rules::verdict(reading, &findings),
         findings,
         storage: reading.summary.storage.clone(),
+        data_disk: reading.summary.data_disk.clone(),
         books: reading.books.clone(),
         not_observable: rules::not_observable(reading),
     }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use walwright_record::{ClientFacts, Record, RunHeader, Schedule, Warning};
 
+use crate::data_disk_use::data_disk_use;
 use crate::not_observable::Gaps;
 use crate::storage_use::storage_use;
 use crate::{
-    Blind, Checkpoints, CpuUse, LoadSummary, NotObservable, RowChanges, ServerLoad, Statements,
-    StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes, server_load,
-    statements, time_split, wal,
+    Blind, Checkpoints, CpuUse, DataDiskUse, LoadSummary, NotObservable, RowChanges, ServerLoad,
+    Statements, StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes,
+    server_load, statements, time_split, wal,
 };
 
 /// Statements listed by time and by WAL.
@@ -47,6 +48,8 @@ pub struct Summary {
     pub wal: Option<WalSummary>,
     /// Flushes against what the disk was measured to do.
     pub storage: Option<StorageUse>,
+    /// The same of the disk under the data.
+    pub data_disk: Option<DataDiskUse>,
     /// Checkpoints inside the window.
     pub checkpoints: Option<Checkpoints>,
     /// Row changes and the HOT ratio.
@@ -79,6 +82,7 @@ pub fn summary(record: &Record) -> Summary {
         time: None,
         wal: None,
         storage: None,
+        data_disk: None,
         checkpoints: None,
         rows: None,
         cpu: None,
@@ -92,6 +96,7 @@ pub fn summary(record: &Record) -> Summary {
         summary.server_load = gaps.note("commits a second", server_load(record, window));
         summary.wal = wal::wal_summary(record, window, &mut gaps);
         summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
+        summary.data_disk = data_disk_use(record, window);
         let cpu = cpu::cpu_use(record, window, &mut gaps);
         summary.time = gaps.note("time of a transaction", time_split(record, window));
         if let Some(time) = &mut summary.time {

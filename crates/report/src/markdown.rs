@@ -120,6 +120,7 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
     if let Some(used) = &summary.storage {
         push("The WAL's disk", Some(words::storage_use(used, summary.window)));
     }
+    push("The data disk", summary.data_disk.as_ref().map(words::data_disk));
     push("Checkpoints completed", summary.checkpoints.as_ref().map(|c| format::count(c.completed)));
     for (name, seconds) in &record.side_measures {
         let name = format!("{}, {}", words::side_measure(name), words::SIDE_MEASURE);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use walwright_diagnose::{
-    FlushCeiling, Latency, LoadSummary, PassMark, ServerLoad, StorageUse, WaitClass,
+    DataDiskUse, FlushCeiling, Latency, LoadSummary, PassMark, Requests, ServerLoad, StorageUse,
+    WaitClass,
 };
 use walwright_record::{ClientDetail, ClientFacts, PhaseName, Record, RunState, Schedule};
 
@@ -70,8 +71,50 @@ pub(crate) fn storage_figures(of: &StorageUse) -> Vec<String> {
     vec![format::rate_of(of.flushes_per_second, "flushes"), against]
 }
 
-/// The same as sentences: what was seen over the window, against what, how sure, and
-/// what follows.
+/// The disk under the data, in the pieces of a line of the summary.
+pub(crate) fn data_disk_figures(of: &DataDiskUse) -> Vec<String> {
+    let told = |requests: &Requests, what: &str| {
+        let share = requests.least_share.map(whole_percent);
+        let rate = format::rate_of(requests.per_second, what);
+        share.map_or(rate.clone(), |share| format!("{rate}, at least {share} of the measured"))
+    };
+    vec![told(&of.writes, "writes"), told(&of.reads, "reads")]
+}
+
+/// The same as a sentence: what it did, at least what share of what it can do, and what
+/// follows.
+pub(crate) fn data_disk(of: &DataDiskUse) -> String {
+    let told = |requests: &Requests, what: &str| {
+        let share = requests.least_share.filter(|_| requests.per_second > 0.0);
+        format!(
+            "{} ({}/s{})",
+            format::rate_of(requests.per_second, what),
+            format::bytes(requests.bytes_per_second),
+            share.map_or(String::new(), |share| format!(
+                ", at least {} of what it was measured to do",
+                whole_percent(share)
+            ))
+        )
+    };
+    let fullest = of.writes.least_share.into_iter().chain(of.reads.least_share).reduce(f64::max);
+    let place = match fullest {
+        Some(share) if share > 1.1 => " It did more than when it was measured: measure it again.",
+        Some(share) if share >= AT_CEILING => {
+            " It is at its ceiling: it needs fewer pages read and written, or another disk."
+        }
+        _ => "",
+    };
+    format!(
+        "The disk under the data ({}{}) took {} and {}.{place}",
+        of.device,
+        if of.holds_wal { ", with the WAL" } else { "" },
+        told(&of.writes, "writes"),
+        told(&of.reads, "reads")
+    )
+}
+
+/// Flushes as sentences: what was seen over the window, against what, how sure, and what
+/// follows.
 pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
     let over = window.map(|w| format!(" over the window of {}", format::length(w)));
     let over = over.unwrap_or_default();

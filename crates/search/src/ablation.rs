@@ -104,8 +104,10 @@ impl Noise {
     /// The chance of a variance like this, or a higher one, where the noise is another (an
     /// F-test).
     fn chance_of(self, other: Noise) -> Option<f64> {
+        let ratio = self.variance / other.variance;
         let ratios = FisherSnedecor::new(self.freedom, other.freedom).ok()?;
-        Some(ratios.sf(self.variance / other.variance))
+        // Two that have no spread at all do not differ in it.
+        (!ratio.is_nan()).then(|| ratios.sf(ratio))
     }
 }
 
@@ -113,13 +115,6 @@ impl Ablation {
     /// Blocks in which every arm was measured.
     pub fn blocks(&self) -> usize {
         self.scores.iter().map(Vec::len).min().unwrap_or(0)
-    }
-
-    /// The noise of a measurement: the residuals of all steady arms once arm and block are
-    /// accounted for, pooled with what was known `before`. Pooling gives an arm of four
-    /// blocks the degrees of freedom of all.
-    pub fn noise(&self, before: Option<Noise>) -> Option<Noise> {
-        self.residuals(&self.steady(before)).pooled(before)
     }
 
     /// Arms that ran in every block with the same noise as the others, as far as an F-test
@@ -180,8 +175,9 @@ impl Ablation {
     }
 
     /// The relative change from `base` to `arm`, with a t-interval over blocks whose
-    /// width comes from the pooled noise; from the pair's own spread where one of them is
-    /// not as steady as the others.
+    /// width comes from the noise of all steady arms, pooled with what was known `before`, so
+    /// that four blocks have the degrees of freedom of all; from the pair's own spread where
+    /// one of the two is not as steady as the others.
     pub fn effect(&self, arm: usize, base: usize, before: Option<Noise>) -> Effect {
         let (Some(arm_scores), Some(base_scores)) = (self.scores.get(arm), self.scores.get(base))
         else {
@@ -270,6 +266,12 @@ mod tests {
         let collapse = ablation.effect(3, 1, None);
         let interval = collapse.estimate().unwrap().interval.unwrap();
         assert!(interval.high < -0.5 && interval.low > -1.0, "{interval:?}");
+    }
+
+    #[test]
+    fn scores_without_any_spread_are_compared_all_the_same() {
+        let ablation = Ablation { scores: vec![vec![Some(0.0), Some(0.01)]; 3] };
+        assert_eq!(ablation.effect(1, 0, None).estimate().unwrap().center, 0.0);
     }
 
     #[test]

@@ -258,7 +258,8 @@ mod tests {
         let mut state = ended();
         state.promoted = Some("config.env".to_owned());
         let limit = "Processors are the limit.".to_owned();
-        state.next_cause = Some(Cause { verdict: limit, ..Cause::default() });
+        let problems = vec!["processors".to_owned()];
+        state.next_cause = Some(Cause { verdict: limit, problems, ..Cause::default() });
         let objective = state.plan.objective().unwrap();
         let name = append(&lab, &state, &objective).unwrap();
         assert_eq!(append(&lab, &state, &objective).unwrap(), name);

@@ -7,6 +7,7 @@ use walwright_search::{Conclusion, Effect};
 use walwright_stats::Estimate;
 
 use super::confirm::Confirmation;
+use super::state::Cause;
 use super::{CrashAudit, Objective, TuneState, levers};
 
 /// Gains above this are worth a search wherever one asks: what excludes them says that
@@ -53,8 +54,9 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell")
         });
         return format!(
-            "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. What limits: {}{outside}",
-            end.blocks, state.cause.verdict
+            "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. {}{outside}",
+            end.blocks,
+            limit(&state.cause, "What limits", "The baseline")
         );
     }
     let confirmed = &state.confirmation;
@@ -79,11 +81,11 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
-            "Over {} blocks {name} changed by {gain}, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. What limits: {}{outside}",
+            "Over {} blocks {name} changed by {gain}, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. {}{outside}",
             end.blocks,
             does_not_limit(state, &name, &effect_confirmed)
                 .unwrap_or_else(|| "None is excluded either: longer windows would tell".to_owned()),
-            state.cause.verdict
+            limit(&state.cause, "What limits", "The baseline")
         ),
     }
 }
@@ -149,7 +151,17 @@ fn next_limit(state: &TuneState) -> Option<String> {
         return None;
     }
     let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty())?;
-    Some(format!("What limits then: {}", cause.verdict))
+    Some(limit(cause, "What limits then", "The winner"))
+}
+
+/// What a diagnosis names, and where it names nothing, what it says and how busy the
+/// processors were.
+fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
+    if !cause.problems.is_empty() {
+        return format!("{limits}: {}", cause.verdict);
+    }
+    let busy = cause.busy.map(|busy| format!(" Processors were {:.0} % busy.", 100.0 * busy));
+    format!("{whose}'s diagnosis: {}{}", cause.verdict, busy.unwrap_or_default())
 }
 
 /// What was measured outside the configuration, as a sentence after others.
@@ -249,7 +261,6 @@ pub(super) fn reason(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::tune::probe::Dropped;
-    use crate::tune::state::Cause;
 
     #[test]
     fn the_reason_is_what_the_server_said() {
@@ -299,19 +310,27 @@ mod tests {
         assert!(told.contains("at least 2 checkpoints in each window."), "{told}");
         assert!(!told.contains("What limits"), "{told}");
 
-        let limit = "Processors are the limit.".to_owned();
-        state.next_cause = Some(Cause { verdict: limit, ..Cause::default() });
+        let cause = |verdict: &str| Cause {
+            verdict: verdict.to_owned(),
+            problems: vec!["a problem".to_owned()],
+            busy: Some(0.884),
+        };
+        state.next_cause = Some(cause("Processors are the limit."));
         state.confirmation.made[1].checkpoints = Some(1.0);
         let told = verdict(&state, &objective);
         assert!(told.contains("at least one checkpoint in each window."), "{told}");
         assert!(told.contains("What limits then: Processors are the limit."), "{told}");
         // A gain that did not show again leaves the baseline, and its cause, in place.
         state.confirmation.made.iter_mut().for_each(|made| made.score = Some(7.0));
-        state.cause.verdict = "Flushes are the limit.".to_owned();
+        state.cause = cause("Flushes are the limit.");
         let told = verdict(&state, &objective);
         assert!(told.contains("nothing is promoted. Configuration does not limit"), "{told}");
         assert!(told.ends_with("What limits: Flushes are the limit."), "{told}");
         assert_eq!(next_limit(&state), None);
+        state.cause = Cause { problems: Vec::new(), ..cause("Nothing to fix here.") };
+        let told = verdict(&state, &objective);
+        let end = "The baseline's diagnosis: Nothing to fix here. Processors were 88 % busy.";
+        assert!(told.ends_with(end), "{told}");
         // Too wide an interval excludes nothing.
         state.confirmation.made[1].score = Some(7.4);
         let told = verdict(&state, &objective);

@@ -12,10 +12,18 @@ pub(super) fn section(of: &Diagnosis) -> Option<Findings> {
     }
     Some(Findings {
         verdict: of.verdict.clone(),
-        storage: of.storage.as_ref().map(|used| words::storage_use(used, of.window)),
+        storage: disks(of),
         told: of.findings.iter().map(view).collect(),
         not_observable: of.not_observable.clone(),
     })
+}
+
+/// What the disks did, as sentences.
+fn disks(of: &Diagnosis) -> Option<String> {
+    let flushes = of.storage.as_ref().map(|used| words::storage_use(used, of.window));
+    let data = of.data_disk.as_ref().map(words::data_disk);
+    let told: Vec<String> = flushes.into_iter().chain(data).collect();
+    (!told.is_empty()).then(|| told.join(" "))
 }
 
 fn view(finding: &Finding) -> FindingView {

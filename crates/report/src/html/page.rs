@@ -84,7 +84,7 @@ pub(super) struct Doubt {
 /// What is diagnosed.
 #[derive(Debug, Serialize)]
 pub(super) struct Findings {
-    /// Flushes against the disk's ceiling.
+    /// Flushes against the disk's ceiling, and what the disk under the data did.
     pub(super) storage: Option<String>,
     pub(super) verdict: String,
     pub(super) told: Vec<FindingView>,

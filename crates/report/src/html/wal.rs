@@ -90,6 +90,12 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
             .note(words::storage_use(used, summary.window)),
         );
     }
+    if let Some(used) = &summary.data_disk {
+        facts.push(
+            Fact::new("Disk under the data", words::data_disk_figures(used).join(", "))
+                .note(words::data_disk(used)),
+        );
+    }
     if let Some(rows) = &summary.rows {
         let unit = rows.unit.name();
         let number = |value: Option<f64>| value.map_or("–".to_owned(), format::number);

@@ -26,6 +26,9 @@ pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
         page.gap();
         page.text(&words::storage_use(used, of.window), 0, None);
     }
+    if let Some(used) = &of.data_disk {
+        page.text(&words::data_disk(used), 0, None);
+    }
     for finding in of.findings.iter().filter(|f| f.kind != Kind::Information) {
         page.finding(finding);
     }

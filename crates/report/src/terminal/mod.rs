@@ -10,7 +10,7 @@ mod server;
 mod storage;
 pub(crate) mod style;
 
-use walwright_diagnose::{Diagnosis, LoadSummary, Summary};
+use walwright_diagnose::{DataDiskUse, Diagnosis, LoadSummary, Summary};
 use walwright_record::Record;
 
 use crate::{format, words};
@@ -220,6 +220,11 @@ impl Page<'_> {
         }
         if let Some(used) = &summary.storage {
             lists.push(("Disk", words::storage_figures(used)));
+        }
+        // Without a measurement the rates alone say little.
+        let measured = |used: &&DataDiskUse| used.writes.least_share.is_some();
+        if let Some(used) = summary.data_disk.as_ref().filter(measured) {
+            lists.push(("Data disk", words::data_disk_figures(used)));
         }
         if !lists.is_empty() {
             self.gap();

@@ -41,15 +41,13 @@ impl Searcher {
             });
         }
         let left = self.runs_left() as usize;
-        self.lines = self.told_apart(&self.lines_of(model.as_ref(), &winner), left);
+        let lines = self.lines_of(model.as_ref(), &winner);
+        let gain = model.as_ref().map_or(0.0, |m| self.ahead(m, &winner, &self.baseline).mean);
+        let arms = self.told_apart(&lines, gain, &winner, left);
         self.arms = vec![self.baseline.clone(), winner.clone()];
-        for arm in &self.lines {
-            let mut without = winner.clone();
-            for line in arm {
-                without.insert(line.name.clone(), line.instead.clone());
-            }
-            self.arms.push(without);
-        }
+        self.arms.extend(arms.iter().map(|arm| without(&winner, arm)));
+        let taken = |arm: Vec<Expected>| arm.into_iter().map(|line| line.taken).collect();
+        self.lines = arms.into_iter().map(taken).collect();
         for block in 0..blocks_of(left, self.lines.len()) {
             let mut order: Vec<usize> = (0..self.arms.len()).collect();
             order.shuffle(&mut generator(self.options.seed ^ 0xAB1A, u64::from(block)));
@@ -86,14 +84,22 @@ impl Searcher {
 
     /// The arms of lines: as many as can be told apart in so many runs, since each takes
     /// blocks from all. A line has an arm of its own where the model expects more of it than
-    /// the noise of its blocks hides; where that holds of none, the model tells them apart
-    /// better. What a value of the baseline costs is to be named: there the blocks that carry
-    /// a claim will do.
-    fn told_apart(&self, lines: &[Expected], left: usize) -> Vec<Vec<Taken>> {
+    /// the noise of its blocks hides, and of the gain too; where that holds of none, the model
+    /// tells them apart better. What a value of the baseline costs is to be named: there the
+    /// blocks that carry a claim will do.
+    fn told_apart(
+        &self,
+        lines: &[Expected],
+        gain: f64,
+        winner: &Configuration,
+        left: usize,
+    ) -> Vec<Vec<Expected>> {
         let sigma = self.sigma().unwrap_or(0.0);
         let room = (left / LEAST_BLOCKS).saturating_sub(FIXED_ARMS);
         for arms in (1..=room.min(MOST_LINES).min(lines.len())).rev() {
-            let arms = grouped(lines.to_vec(), arms);
+            let mut arms = grouped(lines.to_vec(), arms);
+            // That one has an arm.
+            arms.retain(|arm| without(winner, arm) != self.baseline);
             let blocks = blocks_of(left, arms.len());
             let hidden = DETECTED * sigma * (2.0 / f64::from(blocks)).sqrt();
             let told = |line: &Expected| {
@@ -102,12 +108,11 @@ impl Searcher {
             let mut alone = arms.iter().filter(|arm| arm.len() == 1).flatten().peekable();
             // Where all but one go together, that one is told by them.
             let all_told = match alone.peek() {
-                None => told(&lines[0]),
+                None => lines.iter().find(|line| !line.taken.is_harm).is_some_and(told),
                 Some(_) => alone.all(told),
             };
-            if all_told {
-                let taken = |arm: Vec<Expected>| arm.into_iter().map(|line| line.taken).collect();
-                return arms.into_iter().map(taken).collect();
+            if all_told && gain >= hidden {
+                return arms;
             }
         }
         Vec::new()
@@ -184,6 +189,15 @@ struct Expected {
     loss: f64,
 }
 
+/// A winner with some lines taken back.
+fn without(winner: &Configuration, lines: &[Expected]) -> Configuration {
+    let mut without = winner.clone();
+    for line in lines {
+        without.insert(line.taken.name.clone(), line.taken.instead.clone());
+    }
+    without
+}
+
 /// Blocks of an ablation with so many arms of lines.
 fn blocks_of(left: usize, lines: usize) -> u32 {
     ((left / (FIXED_ARMS + lines)) as u32).min(MOST_BLOCKS)
@@ -191,11 +205,13 @@ fn blocks_of(left: usize, lines: usize) -> u32 {
 
 /// The arms of so many lines: each alone where there is room for all. Otherwise the
 /// values of the baseline come first, since each is to be named, then the most important
-/// of the others, and the last arm takes back all the rest of those together.
+/// of the others, and the last arm takes back all the rest of those together. Lines come with
+/// the most important one first.
 fn grouped(lines: Vec<Expected>, most: usize) -> Vec<Vec<Expected>> {
     if lines.len() <= most {
         return lines.into_iter().map(|line| vec![line]).collect();
     }
+    let most_important = lines.first().cloned();
     let (harms, others): (Vec<Expected>, Vec<Expected>) =
         lines.into_iter().partition(|line| line.taken.is_harm);
     let rest_arm = usize::from(!others.is_empty());
@@ -208,6 +224,9 @@ fn grouped(lines: Vec<Expected>, most: usize) -> Vec<Vec<Expected>> {
     if alone == 0 && harm_arms == 0 {
         // All of them together would be the baseline again: the most important one stays.
         others.next();
+        if others.len() < 2 {
+            return most_important.into_iter().take(most).map(|line| vec![line]).collect();
+        }
     }
     let rest: Vec<Expected> = others.collect();
     if !rest.is_empty() && arms.len() < most {
@@ -254,5 +273,9 @@ mod tests {
         // The first of them is what the winner has if the rest goes.
         assert_eq!(names(grouped(gains(), 1)), ["b+c"]);
         assert!(grouped(gains(), 0).is_empty());
+        // Of too few to go together, the most important one goes alone.
+        assert_eq!(names(grouped(gains()[..2].to_vec(), 1)), ["a"]);
+        assert_eq!(names(grouped(vec![taken("x", true), taken("a", false)], 1)), ["x"]);
+        assert!(grouped(gains()[..2].to_vec(), 0).is_empty());
     }
 }

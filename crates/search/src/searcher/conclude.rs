@@ -210,9 +210,10 @@ impl<'a> Judged<'a> {
             None => self.taken_back(name, false),
         };
         let (mut harm, _) = self.taken_back(name, true);
-        if is_default && with(was) == self.searcher.baseline {
+        if was != home && was != value && with(was) == self.searcher.baseline {
             // The only one that differs: the baseline's arm has it.
-            harm = self.ablation.effect(BASELINE, self.arm, self.noise);
+            let base = if is_judged { self.arm } else { WINNER };
+            harm = self.ablation.effect(BASELINE, base, self.noise);
         }
         if harm == Effect::NotMeasured && was != home && was != value {
             harm = by_model(was).unwrap_or(harm);

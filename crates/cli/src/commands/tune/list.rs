@@ -3,9 +3,11 @@
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use walwright_lab::Lab;
-use walwright_lab::tune::{self, Phase, TuneState, effect, shown};
+use walwright_lab::tune::{self, Objective, Phase, TuneState, effect, shown};
 use walwright_report::format;
+use walwright_search::Effect;
 
+use super::result::effect_json;
 use crate::output::Output;
 
 /// Lists the tunes; those whose state cannot be read are named on standard error.
@@ -27,7 +29,7 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["tune", "begun", "state", "runs", "objective", "confirmed gain"]);
+        table.set_header(["tune", "begun", "state", "runs", "objective", "confirmed change"]);
         for state in &states {
             table.add_row([
                 state.id.clone(),
@@ -35,7 +37,7 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
                 stands(state).to_owned(),
                 runs(state).map_or(String::new(), |(made, of)| format!("{made} of {of}")),
                 state.plan.objective.clone(),
-                confirmed(state).unwrap_or_default(),
+                told(state),
             ]);
         }
         format!("{}\n", table.trim_fmt())
@@ -52,7 +54,7 @@ fn listed(state: &TuneState) -> Value {
         "planned": planned,
         "objective": state.plan.objective,
         "workload": state.plan.workload,
-        "confirmed": (state.confirmation.pairs() > 0).then(|| state.confirmed()),
+        "confirmed": confirmed(state).map(|(of, objective)| effect_json(&of, &objective)),
         "promoted": state.promoted,
     })
 }
@@ -66,7 +68,8 @@ fn stands(state: &TuneState) -> &'static str {
         Phase::Search => "unfinished: search",
         Phase::Levers => "unfinished: levers",
         Phase::Confirm => "unfinished: confirmation",
-        Phase::Crash | Phase::Promote => "unfinished: crash audit",
+        Phase::Crash => "unfinished: crash audit",
+        Phase::Promote => "unfinished: promotion",
     }
 }
 
@@ -77,8 +80,13 @@ fn runs(state: &TuneState) -> Option<(usize, u32)> {
     Some((searcher.trials().len(), searcher.budget().runs))
 }
 
-/// The change of the objective on fresh data, where that was measured.
-fn confirmed(state: &TuneState) -> Option<String> {
+/// The effect on fresh data, where that was measured, and on what.
+fn confirmed(state: &TuneState) -> Option<(Effect, Objective)> {
     let objective = state.plan.objective().ok()?;
-    (state.confirmation.pairs() > 0).then(|| effect(&shown(&state.confirmed(), &objective)))
+    (state.confirmation.pairs() > 0).then(|| (state.confirmed(), objective))
+}
+
+/// The same in words.
+fn told(state: &TuneState) -> String {
+    confirmed(state).map_or(String::new(), |(of, objective)| effect(&shown(&of, &objective)))
 }

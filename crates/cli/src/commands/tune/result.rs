@@ -134,7 +134,7 @@ fn warnings(state: &TuneState) -> Vec<String> {
     warnings
 }
 
-fn effect_json(of: &Effect, objective: &Objective) -> Value {
+pub(super) fn effect_json(of: &Effect, objective: &Objective) -> Value {
     let effect = shown(of, objective);
     match effect.estimate() {
         Some(estimate) => json!({

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use walwright_record::{
     HostFacts, InstrumentFacts, LoadFacts, Record, Row, Schedule, Setting, Source, StorageProbe,
-    TargetFacts, TargetKind,
 };
 
-use crate::build::{Build, named, row, wait};
+use crate::build::{Build, embedded, named, row, wait};
 use crate::{Diagnosis, DiagnosisId, Finding, Kind, findings};
 
 /// Seconds of a case; ten before the window, and the window to its end.
@@ -46,37 +45,13 @@ pub(super) fn case(clients: u32, rate: u32) -> Case {
         max_tries: 1,
         seed: 1,
     });
-    build.record.target = Some(target());
+    build.record.target = Some(embedded());
     build.record.host = Some(HostFacts {
         processors: Some(4),
         memory_bytes: Some(16 << 30),
         ..HostFacts::default()
     });
     Case { build, rate: f64::from(rate), statements: Vec::new() }
-}
-
-fn target() -> TargetFacts {
-    TargetFacts {
-        kind: TargetKind::Embedded,
-        address: "embedded".to_owned(),
-        version: "18.6".to_owned(),
-        version_num: 180_006,
-        version_text: String::new(),
-        install: None,
-        database: "bench".to_owned(),
-        role: "bench".to_owned(),
-        superuser: true,
-        monitor: true,
-        local: true,
-        postmaster_pid: None,
-        data_directory: None,
-        extensions: std::collections::BTreeMap::new(),
-        statements: true,
-        database_bytes: Some(200 << 20),
-        in_recovery: false,
-        tables: Vec::new(),
-        not_observable: Vec::new(),
-    }
 }
 
 impl Case {
