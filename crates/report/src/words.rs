@@ -74,9 +74,9 @@ pub(crate) fn storage_figures(of: &StorageUse) -> Vec<String> {
 /// The disk under the data, in the pieces of a line of the summary.
 pub(crate) fn data_disk_figures(of: &DataDiskUse) -> Vec<String> {
     let told = |requests: &Requests, what: &str| {
-        let share = requests.least_share.map(whole_percent);
         let rate = format::rate_of(requests.per_second, what);
-        share.map_or(rate.clone(), |share| format!("{rate}, at least {share} of the measured"))
+        least(requests)
+            .map_or(rate.clone(), |share| format!("{rate} (at least {share} of its best)"))
     };
     vec![told(&of.writes, "writes"), told(&of.reads, "reads")]
 }
@@ -85,15 +85,13 @@ pub(crate) fn data_disk_figures(of: &DataDiskUse) -> Vec<String> {
 /// follows.
 pub(crate) fn data_disk(of: &DataDiskUse) -> String {
     let told = |requests: &Requests, what: &str| {
-        let share = requests.least_share.filter(|_| requests.per_second > 0.0);
+        let share = least(requests)
+            .map(|share| format!(", at least {share} of what it was measured to do"));
         format!(
             "{} ({}/s{})",
             format::rate_of(requests.per_second, what),
             format::bytes(requests.bytes_per_second),
-            share.map_or(String::new(), |share| format!(
-                ", at least {} of what it was measured to do",
-                whole_percent(share)
-            ))
+            share.unwrap_or_default()
         )
     };
     let fullest = of.writes.least_share.into_iter().chain(of.reads.least_share).reduce(f64::max);
@@ -165,6 +163,11 @@ fn at_ceiling(of: &FlushCeiling) -> String {
         _ => "The disk was not at its ceiling.",
     };
     format!("{place}{grouped}{doubt}")
+}
+
+/// The least share of what a disk can do, where it comes to a percent.
+fn least(of: &Requests) -> Option<String> {
+    of.least_share.filter(|share| *share >= 0.005).map(whole_percent)
 }
 
 /// A share to the whole percent: more digits than that no disk repeats.
