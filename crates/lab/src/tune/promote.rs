@@ -359,16 +359,19 @@ pub(super) mod tests {
         let titles: Vec<String> = profile.entries.iter().map(Entry::title).collect();
         assert!(titles.contains(&"table.fillfactor (public.t)".to_owned()), "{text}");
         assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
-        assert!(text.contains("instead of the machine's own value, 0"), "{text}");
-        assert!(text.contains("instead of the schema as it was, 100"), "{text}");
+        assert!(text.contains("worse with the machine's own value, 0"), "{text}");
+        assert!(text.contains("worse with the schema as it was, 100"), "{text}");
         let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()).unwrap();
-        let worse_without: Vec<String> = end
+        let needed: Vec<String> = end
             .lines
             .iter()
-            .map(|line| reason(&Line { standing: Standing::Proven, ..line.clone() }))
+            .map(|line| reason(&Line { standing: Standing::Carrying, ..line.clone() }))
             .collect();
-        assert!(worse_without.contains(&"worse with the machine's own value, 0".to_owned()));
-        assert!(worse_without.contains(&"worse with the schema as it was, 100".to_owned()));
+        for usual in
+            ["instead of the machine's own value, 0", "instead of the schema as it was, 100"]
+        {
+            assert!(needed.iter().any(|reason| reason.starts_with(usual)), "{needed:?}");
+        }
         let index = text.lines().find(|line| line.contains("index public.t_n: dropped")).unwrap();
         assert!(index.contains("instead of kept: ") && index.contains("throughput +"), "{index}");
         let sql = schema_file::text(&state, &objective).unwrap();
