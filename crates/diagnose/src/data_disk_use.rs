@@ -15,7 +15,7 @@ use walwright_record::{
 use crate::counters::{Difference, difference};
 
 /// Bytes of a sector of `/proc/diskstats`, whatever the device's own.
-const SECTOR: f64 = 512.0;
+pub(crate) const SECTOR: f64 = 512.0;
 
 /// What the device under the data did over the measured window, for whomever.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,12 +78,8 @@ fn requests(
         Access::Read => ["read_ios", "read_sectors"],
         Access::Write => ["write_ios", "write_sectors"],
     };
-    let seconds = counted.length().as_secs_f64();
-    let rate = |field| {
-        let of_device = |row: &Row| row.text("device") == Some(device);
-        Some(counted.sum_where(field, of_device).ok()? / seconds)
-    };
-    let (per_second, bytes_per_second) = (rate(ios)?, rate(sectors)? * SECTOR);
+    let per_second = rate(counted, device, ios)?;
+    let bytes_per_second = rate(counted, device, sectors)? * SECTOR;
     let most = |which: fn(StoragePattern) -> Option<Access>, of: fn(&StorageCell) -> f64| {
         let cells = measured?.cells.iter().filter(|cell| which(cell.pattern) == Some(access));
         cells.map(of).reduce(f64::max).filter(|most| *most > 0.0)
@@ -95,6 +91,12 @@ fn requests(
         of_requests.max(bytes_per_second / blocks)
     });
     Some(Requests { per_second, bytes_per_second, least_share })
+}
+
+/// A field of a device a second; `None` where the kernel does not count it.
+pub(crate) fn rate(counted: &Difference, device: &str, field: &str) -> Option<f64> {
+    let of_device = |row: &Row| row.text("device") == Some(device);
+    Some(counted.sum_where(field, of_device).ok()? / counted.length().as_secs_f64())
 }
 
 fn at_random(pattern: StoragePattern) -> Option<Access> {

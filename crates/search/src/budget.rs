@@ -8,8 +8,9 @@ use crate::Runs;
 const FEW: usize = 4;
 /// Runs that must remain to search with, for a screening to be worth its runs.
 const WORTH_SEARCHING: u32 = 6;
-/// Replicates of an ablation that carry a claim.
-pub(crate) const PROVING_BLOCKS: u32 = 4;
+/// Blocks of an ablation that are planned for; where lines can be told apart in fewer, it has
+/// more arms instead.
+pub(crate) const PLANNED_BLOCKS: u32 = 4;
 /// Arms of an ablation that are planned for.
 const MOST_ARMS: u32 = 8;
 /// Blocks beyond which more runs buy little.
@@ -47,7 +48,7 @@ impl Budget {
         let baseline = (runs / 12).clamp(2, 5);
         // Baseline, winner, and the unproven lines together, besides those values.
         let arms = (3 + at_odds as u32).min(MOST_ARMS);
-        let ablation = (PROVING_BLOCKS * arms).min(runs / 2).max(4);
+        let ablation = (PLANNED_BLOCKS * arms).min(runs / 2).max(4);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
         let race = (runs / 15).min(10).min(left / 3);

@@ -1,9 +1,10 @@
 //! The kernel and the block devices under the server.
 
-use walwright_record::{DiskFacts, Row, Source};
+use walwright_record::{DiskFacts, Source};
 
 use super::commit::COMMIT;
 use super::threshold::worth;
+use crate::data_disk_use::{SECTOR, rate};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Value, WaitClass};
 
 /// Share of the busy time in the kernel that is more than the system calls of a
@@ -37,9 +38,7 @@ fn read_ahead(reading: &Reading) -> Option<Finding> {
     let device = disk.device.as_deref()?;
     let kilobytes: f64 = disk.queue.get("read_ahead_kb")?.parse().ok()?;
     let io = reading.difference(Source::Disk).ok()?;
-    // Sectors of 512 bytes, whatever the device's own.
-    let of = |row: &Row| row.text("device") == Some(device);
-    let bytes = io.sum_where("read_sectors", of).ok()? * 512.0 / io.length().as_secs_f64();
+    let bytes = rate(&io, device, "read_sectors")? * SECTOR;
     if kilobytes >= READ_AHEAD_KB || bytes < BULK {
         return None;
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Searcher;
 use super::model::Model;
 use super::race::CLEAR;
-use crate::budget::{MOST_BLOCKS, PROVING_BLOCKS};
+use crate::budget::{MOST_BLOCKS, PLANNED_BLOCKS};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Purpose, Trial};
 
@@ -86,7 +86,7 @@ impl Searcher {
     /// blocks from all. A line has an arm of its own where the model expects more of it than
     /// the noise of its blocks hides, and of the gain too; where that holds of none, the model
     /// tells them apart better. What a value of the baseline costs is to be named: there the
-    /// blocks that carry a claim will do.
+    /// blocks that are planned for will do.
     fn told_apart(
         &self,
         lines: &[Expected],
@@ -98,12 +98,12 @@ impl Searcher {
         let room = (left / LEAST_BLOCKS).saturating_sub(FIXED_ARMS);
         for arms in (1..=room.min(MOST_LINES).min(lines.len())).rev() {
             let mut arms = grouped(lines.to_vec(), arms);
-            // That one has an arm.
+            // The baseline has an arm.
             arms.retain(|arm| without(winner, arm) != self.baseline);
             let blocks = blocks_of(left, arms.len());
             let hidden = DETECTED * sigma * (2.0 / f64::from(blocks)).sqrt();
             let told = |line: &Expected| {
-                line.loss >= hidden || line.taken.is_harm && blocks >= PROVING_BLOCKS
+                line.loss >= hidden || line.taken.is_harm && blocks >= PLANNED_BLOCKS
             };
             let mut alone = arms.iter().filter(|arm| arm.len() == 1).flatten().peekable();
             // Where all but one go together, that one is told by them.
