@@ -15,6 +15,9 @@ pub(crate) const PLANNED_BLOCKS: u32 = 4;
 const MOST_ARMS: u32 = 8;
 /// Blocks beyond which more runs buy little.
 pub(crate) const MOST_BLOCKS: u32 = 8;
+/// Runs up to which a race costs more than it tells: the search measures again what it is
+/// not sure of, and a run of it finds more than a run of a race decides.
+const SEARCHED: u32 = 60;
 
 /// Runs of each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,13 +48,13 @@ impl Budget {
     /// worth knowing even where undoing them is all there is to gain.
     pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
         let runs = runs.max(Budget::LEAST);
-        let baseline = (runs / 12).clamp(2, 5);
+        let baseline = (runs / 18).clamp(2, 5);
         // Baseline, winner, and the unproven lines together, besides those values.
         let arms = (3 + at_odds as u32).min(MOST_ARMS);
         let ablation = (PLANNED_BLOCKS * arms).min(runs / 2).max(4);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
-        let race = (runs / 15).min(10).min(left / 3);
+        let race = (runs.saturating_sub(SEARCHED) / 15).min(10).min(left / 3);
         let left = left - race;
         let screening = Runs::for_factors(dimensions.min(11))
             .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);
@@ -69,7 +72,7 @@ mod tests {
     #[test]
     fn sixty_runs_are_divided_as_the_method_says() {
         let budget = Budget::of(60, 20, 3, 0);
-        assert_eq!((budget.baseline, budget.starts, budget.ablation), (5, 3, 12));
+        assert_eq!((budget.baseline, budget.starts, budget.race, budget.ablation), (3, 3, 0, 12));
         assert_eq!(budget.screening, Some(Runs::Twelve));
         assert!(budget.search >= 12, "{budget:?}");
         let mis_set = Budget::of(60, 20, 3, 4);

@@ -296,15 +296,18 @@ impl Conductor {
             searcher.tell(0, Outcome::score(self.objective.score(value)))?;
         }
         let budget = searcher.budget();
+        let screening = budget.screening.map_or(0, |design| design.count());
+        let further = [
+            (screening, "to screen"),
+            (budget.search as usize, "to search"),
+            (budget.race as usize, "to race"),
+            (budget.ablation as usize, "to ablate"),
+        ];
+        let further = further.iter().filter(|(runs, _)| *runs > 0);
+        let further: String = further.map(|(runs, what)| format!(", {runs} {what}")).collect();
         self.say(&format!(
-            "{count} parameters; {} runs: {} of the baseline and {} start points, {} to screen, {} to search, {} to race, {} to ablate",
-            budget.runs,
-            budget.baseline,
-            budget.starts,
-            budget.screening.map_or(0, |design| design.count()),
-            budget.search,
-            budget.race,
-            budget.ablation
+            "{count} parameters; {} runs: {} of the baseline and {} start points{further}",
+            budget.runs, budget.baseline, budget.starts,
         ));
         self.state.searcher = Some(searcher);
         self.enter(Phase::Search)
