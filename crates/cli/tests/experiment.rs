@@ -132,7 +132,14 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(told.as_array().unwrap().len(), 1, "one entry, though it was resumed: {told}");
     assert_eq!(told[0]["experiments"], serde_json::json!([id]));
     assert!(!told[0]["effects"].as_array().unwrap().is_empty(), "{told}");
+
+    // One that cannot be read is named, and goes all the same.
+    let header = place.path("lab/experiments").join(&id).join("header.json");
+    fs::write(&header, "{").unwrap();
+    let wrong = ["header.json cannot be understood", "experiment delete"];
+    place.run(&["experiment", "show", &id]).refuses(&wrong);
     place.run(&["experiment", "delete", &id]).code(0);
+    assert!(!header.exists());
     assert_eq!(place.run(&["experiment", "list", "--json"]).code(0).out().trim(), "[]");
 }
 

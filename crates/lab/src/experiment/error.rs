@@ -228,7 +228,7 @@ pub enum ExperimentError {
         source: std::io::Error,
     },
     /// A file of the experiment cannot be understood.
-    #[error("{} cannot be understood: {what}; `walwright experiment` begins another", path.display())]
+    #[error("{} cannot be understood: {what}; `walwright experiment delete` removes it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

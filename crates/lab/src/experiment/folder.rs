@@ -306,6 +306,19 @@ fn names(lab: &Lab) -> Result<Vec<String>, ExperimentError> {
 /// The experiment a person means by its name, or by what its plan calls it. Others that
 /// cannot be read do not matter.
 pub(super) fn find(lab: &Lab, name: &str) -> Result<Header, ExperimentError> {
+    named(lab, name)?.1
+}
+
+/// Its name in the lab, whether or not it can be read.
+pub(super) fn find_id(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
+    Ok(named(lab, name)?.0)
+}
+
+/// The name in the lab of the experiment that a person means, and what it was begun with.
+fn named(
+    lab: &Lab,
+    name: &str,
+) -> Result<(String, Result<Header, ExperimentError>), ExperimentError> {
     fn names_of(one: &(String, Result<Header, ExperimentError>)) -> Vec<&str> {
         let called = one.1.iter().map(|header| header.name.as_str());
         std::iter::once(one.0.as_str()).chain(called).collect()
@@ -314,7 +327,7 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Header, ExperimentError> {
         let header = header(lab, &id);
         (id, header)
     });
-    EXPERIMENTS.find(all, names_of, name)?.1
+    Ok(EXPERIMENTS.find(all, names_of, name)?)
 }
 
 fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError> {
@@ -413,6 +426,7 @@ mod tests {
         // Named directly, they say what is wrong.
         let damaged = |error| matches!(error, ExperimentError::Damaged { .. });
         assert!(damaged(find(&lab, &one.id).unwrap_err()));
+        assert_eq!(find_id(&lab, &one.id).unwrap(), one.id);
         let found = find(&lab, "two").unwrap();
         assert!(damaged(cells(&lab, &found.id).unwrap_err()));
     }

@@ -344,17 +344,18 @@ pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
 }
 
 /// Deletes an experiment and its data at rest, and brings back the values of the kernel that
-/// a killed run of it left. The records of its runs stay. Gives its name.
+/// a killed run of it left. The records of its runs stay. Also one that cannot be read.
+/// Gives its name.
 ///
 /// # Errors
 /// When there is none, another process runs it, or it cannot be deleted.
 pub async fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
-    let header = folder::find(lab, name)?;
-    let held = folder::Folder::open(lab, &header.id)?;
-    Kernel::of(lab, &header.id).recover().await?;
-    super::bench::discard_named(lab, &header.id)?;
-    let path = folder::path(lab, &header.id);
+    let id = folder::find_id(lab, name)?;
+    let held = folder::Folder::open(lab, &id)?;
+    Kernel::of(lab, &id).recover().await?;
+    super::bench::discard_named(lab, &id)?;
+    let path = folder::path(lab, &id);
     std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;
     drop(held);
-    Ok(header.id)
+    Ok(id)
 }

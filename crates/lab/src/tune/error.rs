@@ -69,7 +69,7 @@ pub enum TuneError {
         source: std::io::Error,
     },
     /// A state file that is none.
-    #[error("the state of the tune {} cannot be understood ({what}); it was written by another version, or damaged: begin a new tune", path.display())]
+    #[error("the state of the tune {} cannot be understood ({what}); it was written by another version, or damaged: begin a new tune; `walwright tune --delete` removes this one", path.display())]
     State {
         /// The file.
         path: PathBuf,
