@@ -315,14 +315,23 @@ impl Conductor {
 
     /// Asks, measures, tells.
     async fn search(&mut self) -> Result<(), TuneError> {
-        let mut stage = "";
+        let mut stage = 0;
         loop {
             let Some(searcher) = &self.state.searcher else { return self.enter(Phase::Probe) };
             let Some(ask) = searcher.ask() else { break };
-            let now = searcher.stage().0;
+            let (name, now, _) = searcher.stage();
             if now != stage {
+                // What the opening measured.
+                if stage == 1
+                    && let Some(sigma) = searcher.sigma()
+                {
+                    self.say(&format!(
+                        "one measurement varies by {:.1} %: the standard deviation of the baseline against itself",
+                        100.0 * sigma
+                    ));
+                }
                 stage = now;
-                self.stage(now);
+                self.stage(name);
             }
             let changes = self.changes(&ask.configuration);
             let why = why(&ask.purpose, searcher);

@@ -55,17 +55,16 @@ pub(super) fn dimensions(
     let (mut dimensions, mut dropped) = (Vec::new(), Vec::new());
     for of in parameters().iter().filter(|p| p.is_in(surroundings.major)) {
         let name = of.name.as_str();
-        if of.class == DurabilityClass::D
-            && plan.consents(name)
-            && is_setting(of, surroundings.major)
-        {
+        if !is_setting(of, surroundings.major) || (!plan.only.is_empty() && !asked(name)) {
+            continue;
+        }
+        if of.class == DurabilityClass::D && plan.consents(name) {
             dimensions.extend(weaker(of, surroundings.major));
             continue;
         }
-        let searched = of.search.is_some()
-            && matches!(of.class, DurabilityClass::S | DurabilityClass::T)
-            && is_setting(of, surroundings.major);
-        if !searched || (!plan.only.is_empty() && !asked(name)) {
+        let searched =
+            of.search.is_some() && matches!(of.class, DurabilityClass::S | DurabilityClass::T);
+        if !searched {
             continue;
         }
         let wanted = asked(name) || set(name) || hints.contains_key(name);
@@ -219,6 +218,8 @@ mod tests {
         }
         let consented = TunePlan { consent: vec!["synchronous_commit".to_owned()], ..plan() };
         assert!(names(&consented).contains(&"synchronous_commit".to_owned()));
+        let only = TunePlan { only: vec!["commit_delay".to_owned()], ..consented };
+        assert_eq!(names(&only), ["commit_delay"], "and no others");
         for wrong in ["fsync", "full_page_writes", "no_such", "vm.nr_hugepages"] {
             let plan = TunePlan { consent: vec![wrong.to_owned()], ..plan() };
             let refused = dimensions(&plan, &surroundings(), &BTreeMap::new()).unwrap_err();

@@ -111,10 +111,12 @@ impl Searcher {
         self.race_trials(challenger, which).any(|trial| trial.score().is_none())
     }
 
-    /// The configuration with the highest mean score; the baseline before any.
+    /// The configuration with the highest mean score of those that keep the constraints more
+    /// likely than not; the baseline before any.
     pub(super) fn best_by_mean(&self) -> Configuration {
         self.trials
             .iter()
+            .filter(|trial| trial.feasible() >= 0.5)
             .filter_map(|trial| Some((self.mean_of(&trial.configuration)?, &trial.configuration)))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map_or_else(|| self.baseline.clone(), |(_, configuration)| configuration.clone())

@@ -108,8 +108,7 @@ impl Searcher {
         self.scores_of(|_| true).min_by(f64::total_cmp).unwrap_or(0.0)
     }
 
-    /// Mean score of a configuration over its replicates, where it has run and keeps the
-    /// constraints more likely than not.
+    /// Mean score of a configuration over its replicates, where it has run.
     pub(super) fn mean_of(&self, configuration: &Configuration) -> Option<f64> {
         let scores: Vec<f64> = self
             .trials
