@@ -18,6 +18,10 @@ pub(crate) const MOST_BLOCKS: u32 = 8;
 /// Runs up to which a race costs more than it tells: the search measures again what it is
 /// not sure of, and a run of it finds more than a run of a race decides.
 const SEARCHED: u32 = 60;
+/// Runs beyond those that allow one pair of a race,
+const FOR_A_PAIR: u32 = 30;
+/// and runs of races at most.
+const MOST_RACED: u32 = 10;
 
 /// Runs of each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +52,15 @@ impl Budget {
     /// worth knowing even where undoing them is all there is to gain.
     pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
         let runs = runs.max(Budget::LEAST);
-        let baseline = (runs / 18).clamp(2, 5);
+        // Three know the noise well enough for sixty runs; two do not, and five are missed by
+        // the search.
+        let baseline = (2 + runs / 40).min(5);
         // Baseline, winner, and the unproven lines together, besides those values.
         let arms = (3 + at_odds as u32).min(MOST_ARMS);
-        let ablation = (PLANNED_BLOCKS * arms).min(runs / 2).max(4);
+        let ablation = (PLANNED_BLOCKS * arms).min(runs / 2);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
-        let race = (runs.saturating_sub(SEARCHED) / 15).min(10).min(left / 3);
+        let race = (2 * (runs.saturating_sub(SEARCHED) / FOR_A_PAIR)).min(MOST_RACED);
         let left = left - race;
         let screening = Runs::for_factors(dimensions.min(11))
             .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);

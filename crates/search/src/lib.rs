@@ -38,7 +38,7 @@ pub use budget::Budget;
 pub use design::{Design, Runs};
 pub use dimension::{Dimension, DimensionError, Domain, Range, RangeError};
 pub use likelihood::Hyper;
-pub use process::{LeaveOneOut, Look, Observation, Prediction, Process};
+pub use process::{Look, Observation, Prediction, Process};
 pub use screening::{Group, Screening};
 pub use searcher::{Ask, Conclusion, Line, Options, SearchError, Searcher, Standing, Start};
 pub use space::{Configuration, Space};

@@ -16,7 +16,7 @@ pub(super) const FIXED_ARMS: usize = 2;
 pub(super) const BASELINE: usize = 0;
 /// and the second.
 pub(super) const WINNER: usize = 1;
-/// Lines ablated at most: one to four parameters usually carry 95 % of a gain (Fawcett &
+/// Arms of lines at most: one to four parameters usually carry 95 % of a gain (Fawcett &
 /// Hoos, 2016).
 const MOST_LINES: usize = 8;
 /// Blocks that an arm takes at least.
@@ -72,7 +72,7 @@ impl Searcher {
     /// What won the races, else the best that is not the baseline: that nothing is gained
     /// needs to be measured too.
     fn winner(&self, model: Option<&Model>) -> Configuration {
-        if self.race.incumbent != self.baseline && !self.race.incumbent.is_empty() {
+        if self.race.incumbent != self.baseline {
             return self.race.incumbent.clone();
         }
         let by_model = model.and_then(|model| {
