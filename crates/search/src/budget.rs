@@ -52,8 +52,8 @@ impl Budget {
     /// worth knowing even where undoing them is all there is to gain.
     pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
         let runs = runs.max(Budget::LEAST);
-        // Three know the noise well enough for sixty runs; two do not, and five are missed by
-        // the search.
+        // On simulated surfaces three of sixty led to less regret than two or five
+        // (docs/tuning.md).
         let baseline = (2 + runs / 40).min(5);
         // Baseline, winner, and the unproven lines together, besides those values.
         let arms = (3 + at_odds as u32).min(MOST_ARMS);

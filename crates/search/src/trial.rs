@@ -35,6 +35,11 @@ impl Trial {
             Outcome::Crashed => 0.0,
         }
     }
+
+    /// Whether it runs and keeps the constraints more likely than not.
+    pub fn is_feasible(&self) -> bool {
+        self.feasible() >= 0.5
+    }
 }
 
 /// Why a configuration is measured.

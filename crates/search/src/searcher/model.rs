@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::{LEAST_SIGMA, Searcher};
 use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
-use crate::{Configuration, Look, Observation, Outcome, Prediction, Process, Purpose};
+use crate::{Configuration, Look, Observation, Prediction, Process, Purpose};
 
 /// Random configurations measured first, after a screening and without one.
 const SCREENED: u32 = 3;
@@ -237,9 +237,8 @@ impl Searcher {
     pub(super) fn ranked(&self, model: &Model) -> Vec<(Configuration, f64)> {
         let mut ranked: Vec<(Configuration, f64)> = Vec::new();
         for trial in &self.trials {
-            let Outcome::Measured { feasible, .. } = trial.outcome else { continue };
             let seen = ranked.iter().any(|(known, _)| *known == trial.configuration);
-            if seen || feasible < 0.5 {
+            if seen || !trial.is_feasible() {
                 continue;
             }
             let features = self.space.features(&trial.configuration);

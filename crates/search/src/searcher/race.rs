@@ -116,7 +116,7 @@ impl Searcher {
     pub(super) fn best_by_mean(&self) -> Configuration {
         self.trials
             .iter()
-            .filter(|trial| trial.feasible() >= 0.5)
+            .filter(|trial| trial.is_feasible())
             .filter_map(|trial| Some((self.mean_of(&trial.configuration)?, &trial.configuration)))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map_or_else(|| self.baseline.clone(), |(_, configuration)| configuration.clone())

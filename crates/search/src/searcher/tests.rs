@@ -190,6 +190,21 @@ fn an_early_end_claims_nothing() {
 }
 
 #[test]
+fn without_a_model_the_best_keeps_the_constraints() {
+    let better = baseline(&[("cache", "80")]);
+    let mut options = options(20, 5);
+    options.starts = vec![Start { name: "rules".to_owned(), configuration: better.clone() }];
+    for (feasible, best) in [(1.0, &better), (0.1, &space().home())] {
+        let mut searcher = Searcher::new(space(), &space().home(), options.clone()).unwrap();
+        searcher.tell(0, Outcome::score(0.0)).unwrap();
+        let next = searcher.ask().unwrap();
+        assert_eq!(next.configuration, better);
+        searcher.tell(next.trial, Outcome::Measured { score: 0.5, feasible }).unwrap();
+        assert_eq!(searcher.best(), *best, "{feasible}");
+    }
+}
+
+#[test]
 fn results_that_were_not_asked_for_are_refused() {
     let mut searcher = Searcher::new(space(), &space().home(), options(20, 5)).unwrap();
     let told = searcher.tell(7, Outcome::score(1.0));
