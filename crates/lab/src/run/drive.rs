@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Seconds in a row without a single success, but with failures that time does not
 /// heal, after which a load is given up.
 const HOPELESS: usize = 3;
+/// Measured time that is told of where it turns out to be warm-up.
+const FORGOTTEN: Duration = Duration::from_secs(5);
 /// Failures that may pass: retries used up, locks and timeouts, a server that starts,
 /// stops or has no connection to spare, by SQLSTATE or its class.
 const PASSING: [&str; 7] = ["40", "55", "57", "53300", "08", "connection", "25P03"];
@@ -68,7 +70,7 @@ pub(super) async fn drive(
         wanted: choice.duration,
         settling,
         starts: Vec::new(),
-        measuring: false,
+        measured: None,
         begins: window,
         began: Arc::clone(&context.began),
         failing: 0,
@@ -159,7 +161,8 @@ struct Stage {
     settling: Settling,
     /// Start of every interval so far, and the end of the last.
     starts: Vec<Timestamp>,
-    measuring: bool,
+    /// Length of the window as it looked last; `None` before it begins.
+    measured: Option<Duration>,
     /// Told when measuring begins.
     begins: Arc<Notify>,
     began: Arc<AtomicBool>,
@@ -263,13 +266,21 @@ impl Stage {
             self.began.store(true, Ordering::Release);
         }
         let standing = self.settling.push(&interval);
-        if let (Some(from), false) = (standing.from, self.measuring) {
-            // Where the window begins may still move; a record of a run that dies
-            // keeps this one.
-            self.notes.phase_at(PhaseName::Measure, self.starts[from]);
-            self.measuring = true;
-            self.begins.notify_one();
+        match (standing.from, self.measured) {
+            (Some(from), None) => {
+                // Where the window begins may still move; a record of a run that dies
+                // keeps this one.
+                self.notes.phase_at(PhaseName::Measure, self.starts[from]);
+                self.begins.notify_one();
+            }
+            (_, Some(before)) if standing.measured + FORGOTTEN <= before => {
+                self.notes.observer.notice(Progress::Step(
+                    "the load settled later than it seemed, so the window begins later",
+                ));
+            }
+            _ => {}
         }
+        self.measured = standing.from.map(|_| standing.measured);
         self.notes.observer.notice(Progress::Interval {
             interval: &interval,
             measured: standing.measured,
