@@ -61,7 +61,8 @@ pub(super) async fn meet(
         }
         _ => {}
     }
-    Ok(Some(restarting(guest)))
+    restart_first(&guest, &dimensions);
+    Ok(Some(Arc::new(guest)))
 }
 
 /// Reaches the server of a tune that goes on, if it has one.
@@ -75,7 +76,12 @@ pub(super) async fn again(
     visit: &Visit,
 ) -> Result<Option<Arc<Guest>>, TuneError> {
     let guest = visit.again(lab, name, plan.server.as_ref(), None).await?;
-    Ok(guest.inspect(|guest| restart_first(guest)))
+    if let Some(guest) = &guest {
+        let view = guest.view().await?;
+        let (dimensions, _) = space::dimensions(plan, &surroundings(&view), &BTreeMap::new())?;
+        restart_first(guest, &dimensions);
+    }
+    Ok(guest)
 }
 
 /// Refuses what a search may change of clusters of our own, but not of somebody's server.
@@ -96,15 +102,11 @@ fn settings_alone(plan: &TunePlan, local: bool) -> Result<(), TuneError> {
     }
 }
 
-fn restarting(guest: Guest) -> Arc<Guest> {
-    restart_first(&guest);
-    Arc::new(guest)
-}
-
 /// Where settings that take a restart are searched, every measurement has one, the
-/// baseline's too.
-fn restart_first(guest: &Guest) {
-    if guest.can_restart() && guest.is_within_reach() {
+/// baseline's too; where none is, no measurement has.
+fn restart_first(guest: &Guest, dimensions: &[Dimension]) {
+    let needed = dimensions.iter().any(|dimension| dimension.restart);
+    if needed && guest.can_restart() && guest.is_within_reach() {
         guest.restart_before_runs();
     }
 }
