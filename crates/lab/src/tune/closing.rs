@@ -53,13 +53,13 @@ impl Conductor {
 
     /// The winner against the baseline on fresh data with another seed.
     pub(super) async fn confirm(&mut self) -> Result<(), TuneError> {
-        let pairs = self.state.plan.confirming_pairs();
         let mut plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
         plan.load.checkpoints = CHECKPOINTS;
         let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
         let bench = bench.on(self.guest.clone());
         self.stage(&format!("confirmation {}", words::again_on(&self.state)));
         bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
+        let mut pairs = self.state.confirming_pairs();
         while let Some((is_winner, pair)) = self.state.confirmation.next(pairs) {
             let configuration = match is_winner {
                 true => self.configuration(&self.found()),
@@ -85,6 +85,11 @@ impl Conductor {
             });
             self.folder.save(&self.state)?;
             self.measured(value, tried.as_ref().err());
+            let wanted = self.state.confirming_pairs();
+            if wanted > pairs {
+                self.say(&words::more_pairs(&self.state, wanted - pairs));
+                pairs = wanted;
+            }
         }
         bench.discard().await?;
         self.state.next_cause = self.cause_of_winner();

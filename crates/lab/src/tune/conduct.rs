@@ -154,7 +154,7 @@ impl Conductor {
         Kernel::of(&self.lab, &confirming_name(&self.state.id)).recover().await?;
         self.watcher.notice(TuneNotice::Begins {
             id: &self.state.id,
-            runs: (self.state.plan.runs(), 2 * self.state.plan.confirming_pairs()),
+            runs: (self.state.plan.runs(), 2 * self.state.confirming_pairs()),
             done: self.state.made.len() as u32,
             left: self.left(),
         });

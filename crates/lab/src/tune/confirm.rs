@@ -5,6 +5,12 @@ use walwright_record::RunId;
 use walwright_search::ablation::Noise;
 use walwright_search::{Ablation, Effect};
 
+use super::objective::ALLOWED_LOSS;
+
+/// Pairs up to which the confirmation goes on where the planned ones leave open whether
+/// throughput is kept.
+pub(super) const MOST_PAIRS: u32 = 12;
+
 /// Checkpoints that each window of the confirmation holds: what a configuration moves past
 /// one of them comes back in the next.
 pub(super) const CHECKPOINTS: u32 = 2;
@@ -27,6 +33,18 @@ pub struct Confirming {
     pub throughput: Option<f64>,
     /// Checkpoints completed in its window.
     pub checkpoints: Option<f64>,
+}
+
+/// Whether the winner keeps the baseline's throughput, as far as the interval over pairs says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// The whole interval lies above the loss that is allowed.
+    Yes,
+    /// The whole interval lies below it.
+    No,
+    /// It lies on both sides.
+    Open,
 }
 
 /// What the confirmation showed so far.
@@ -53,6 +71,30 @@ impl Confirmation {
     /// Its throughput against the baseline's, with its interval over pairs.
     pub fn throughput(&self) -> Effect {
         self.compared(None, |made| Some(made.throughput?.ln()))
+    }
+
+    /// Whether throughput is kept; `None` where it is not known.
+    pub fn keeps_throughput(&self) -> Option<Kept> {
+        let throughput = self.throughput();
+        let estimate = throughput.estimate()?;
+        Some(match (estimate.low(), estimate.high()) {
+            (Some(low), _) if low >= -ALLOWED_LOSS => Kept::Yes,
+            (_, Some(high)) if high < -ALLOWED_LOSS => Kept::No,
+            _ => Kept::Open,
+        })
+    }
+
+    /// Pairs to measure where so many were planned: [`MOST_PAIRS`] where these show a gain and
+    /// leave open what it costs in throughput. Later pairs do not change that: a look after
+    /// each of them would take noise for an answer sooner or later.
+    pub(super) fn pairs_to_keep_throughput(&self, planned: u32, before: Option<Noise>) -> u32 {
+        if self.pairs() < planned as usize {
+            return planned;
+        }
+        let made = self.made.iter().take(2 * planned as usize).cloned().collect();
+        let first = Confirmation { made };
+        let open = first.keeps_throughput() == Some(Kept::Open);
+        if open && first.effect(before).is_gain() { MOST_PAIRS.max(planned) } else { planned }
     }
 
     fn compared(&self, before: Option<Noise>, of: impl Fn(&Confirming) -> Option<f64>) -> Effect {
@@ -119,7 +161,49 @@ mod tests {
         assert!(interval.contains(f64::exp_m1(0.1)) && effect.is_gain(), "{interval:?}");
         let lost = confirmation.throughput();
         assert!(lost.is_loss(), "{lost:?}");
+        assert_eq!(confirmation.keeps_throughput(), Some(Kept::No));
         confirmation.made[3].throughput = None;
+        assert_eq!(confirmation.keeps_throughput(), None);
         assert_eq!(confirmation.throughput().estimate(), None, "unknown is not zero");
+    }
+
+    /// A confirmation whose objective gains a tenth, with these changes of throughput.
+    fn costing(changes: &[f64]) -> Confirmation {
+        let mut confirmation = Confirmation::default();
+        while let Some((is_winner, pair)) = confirmation.next(changes.len() as u32) {
+            let change = changes[pair as usize];
+            confirmation.made.push(Confirming {
+                is_winner,
+                pair,
+                run: None,
+                score: Some(0.001 * f64::from(pair) + if is_winner { 0.1 } else { 0.0 }),
+                value: None,
+                throughput: Some(1_000.0 * if is_winner { 1.0 + change } else { 1.0 }),
+                checkpoints: None,
+            });
+        }
+        confirmation
+    }
+
+    #[test]
+    fn it_goes_on_where_it_is_open_whether_throughput_is_kept() {
+        let noisy = [-0.1, 0.1, 0.02];
+        for (changes, kept, pairs) in [
+            (&[0.0, 0.01, 0.0][..], Kept::Yes, 3),
+            (&[-0.1, -0.11, -0.1], Kept::No, 3),
+            (&noisy, Kept::Open, MOST_PAIRS),
+        ] {
+            let confirmation = costing(changes);
+            assert_eq!(confirmation.keeps_throughput(), Some(kept), "{changes:?}");
+            assert_eq!(confirmation.pairs_to_keep_throughput(3, None), pairs, "{changes:?}");
+        }
+        assert_eq!(costing(&noisy[..2]).pairs_to_keep_throughput(3, None), 3, "not all made");
+        // What the planned pairs left open is not decided by a look at the next.
+        let calm = costing(&[&noisy[..], &[0.03; 8]].concat());
+        assert_eq!(calm.keeps_throughput(), Some(Kept::Yes));
+        assert_eq!(calm.pairs_to_keep_throughput(3, None), MOST_PAIRS);
+        let mut no_gain = costing(&noisy);
+        no_gain.made.iter_mut().for_each(|made| made.score = Some(0.0));
+        assert_eq!(no_gain.pairs_to_keep_throughput(3, None), 3);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, parameter};
 use walwright_search::{Conclusion, Effect, Line, Standing};
 
+use super::confirm::Kept;
 use super::layer::Layer;
 use super::objective::ALLOWED_LOSS;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
@@ -51,12 +52,17 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         return Err(nothing(&why));
     }
     if objective.keeps_throughput {
-        let kept = state.confirmation.throughput();
-        match kept.estimate().map(|estimate| estimate.center) {
-            Some(change) if change >= -ALLOWED_LOSS => {}
-            Some(_) => {
-                let told = words::effect(&kept);
-                return Err(nothing(&format!("throughput changes by {told}, and 3 % are allowed")));
+        let allowed = 100.0 * ALLOWED_LOSS;
+        match state.confirmation.keeps_throughput() {
+            Some(Kept::Yes) => {}
+            Some(Kept::No) => {
+                return Err(nothing(&format!("it costs more than {allowed:.0} % of throughput")));
+            }
+            Some(Kept::Open) => {
+                let pairs = state.confirmation.pairs();
+                return Err(nothing(&format!(
+                    "{pairs} pairs leave open whether throughput is kept within {allowed:.0} %, longer windows (--confirm-duration) would tell"
+                )));
             }
             None => return Err(nothing("its throughput in the confirmation is not known")),
         }
@@ -336,7 +342,12 @@ pub(super) mod tests {
             made.throughput = Some(920.0);
         }
         let error = text_of(&state).unwrap_err().to_string();
-        assert!(error.contains("throughput changes by -8.0 %"), "{error}");
+        assert!(error.contains("more than 3 % of throughput"), "{error}");
+        for made in state.confirmation.made.iter_mut().filter(|made| made.is_winner) {
+            made.throughput = Some([980.0, 900.0, 1_150.0][made.pair as usize % 3]);
+        }
+        let error = text_of(&state).unwrap_err().to_string();
+        assert!(error.contains("5 pairs leave open whether throughput"), "{error}");
         state.confirmation.made[1].throughput = None;
         assert!(text_of(&state).unwrap_err().to_string().contains("not known"));
     }

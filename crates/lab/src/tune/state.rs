@@ -193,6 +193,18 @@ impl TuneState {
         self.confirmation.effect(noise)
     }
 
+    /// Pairs of measurements that confirm the winner.
+    pub(super) fn confirming_pairs(&self) -> u32 {
+        let planned = self.plan.confirming_pairs();
+        match self.plan.objective() {
+            Ok(objective) if objective.keeps_throughput => {
+                let noise = self.searcher.as_ref().and_then(Searcher::noise);
+                self.confirmation.pairs_to_keep_throughput(planned, noise)
+            }
+            _ => planned,
+        }
+    }
+
     /// The baseline's settings that were not searched, which stay with whatever was found.
     pub(super) fn kept_of_baseline(
         &self,

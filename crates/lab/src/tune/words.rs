@@ -7,6 +7,7 @@ use walwright_search::{Conclusion, Effect};
 use walwright_stats::Estimate;
 
 use super::confirm::Confirmation;
+use super::objective::ALLOWED_LOSS;
 use super::state::Cause;
 use super::{CrashAudit, Objective, TuneState, levers};
 
@@ -137,6 +138,15 @@ fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
         true => format!(", throughput by {}", effect(&state.confirmation.throughput())),
         false => String::new(),
     }
+}
+
+/// That the confirmation goes on, and why.
+pub(super) fn more_pairs(state: &TuneState, more: u32) -> String {
+    format!(
+        "{more} pairs more: throughput by {} leaves open whether it is kept within {:.0} %",
+        effect(&state.confirmation.throughput()),
+        100.0 * ALLOWED_LOSS
+    )
 }
 
 /// Why a gain is not promoted all the same, as a sentence after others.

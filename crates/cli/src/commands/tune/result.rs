@@ -135,13 +135,16 @@ fn warnings(state: &TuneState) -> Vec<String> {
 }
 
 pub(super) fn effect_json(of: &Effect, objective: &Objective) -> Value {
-    let effect = shown(of, objective);
+    change_json(&shown(of, objective))
+}
+
+fn change_json(effect: &Effect) -> Value {
     match effect.estimate() {
         Some(estimate) => json!({
             "change": estimate.center,
             "low": estimate.low(),
             "high": estimate.high(),
-            "by": if of.is_modelled() { "model" } else { "blocks" },
+            "by": if effect.is_modelled() { "model" } else { "blocks" },
         }),
         None => Value::Null,
     }
@@ -196,6 +199,10 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "gain": end.map(|end| effect_json(&end.gain, objective)),
         "confirmed": effect_json(&state.confirmed(), objective),
         "confirming_pairs": state.confirmation.pairs(),
+        "throughput": objective.keeps_throughput.then(|| json!({
+            "effect": change_json(&state.confirmation.throughput()),
+            "is_kept": state.confirmation.keeps_throughput(),
+        })),
         "configuration": end.map(|end| &end.configuration),
         "lines": lines,
         "levers": levers,
