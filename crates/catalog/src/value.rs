@@ -212,10 +212,13 @@ fn list(text: &str) -> Result<Value, ValueError> {
 }
 
 /// A unit as tools other than PostgreSQL spell it (`mdadm`, `mkfs.xfs`, `fio`): a letter,
-/// in either case. `b` is a block of the file system, whose usual size is 4 kB.
+/// in either case but for `b`, which is a block of the file system (usually 4 kB): `B` is
+/// a byte, as PostgreSQL has it.
 fn tool_unit(text: &str) -> Option<Unit> {
+    if text == "b" {
+        return Some(Unit::Bytes(4096.0));
+    }
     let bytes = match text.to_ascii_lowercase().as_str() {
-        "b" => 4096.0,
         "k" | "kb" | "kib" => 1024.0,
         "m" | "mb" | "mib" => 1_048_576.0,
         "g" | "gb" | "gib" => 1_073_741_824.0,
@@ -349,6 +352,35 @@ mod tests {
             Some("250 32000 100 128")
         );
         assert!(read("net.ipv4.tcp_rmem", "4096 many").is_err());
+    }
+
+    /// What `number` of a parameter's unit is printed as.
+    fn printed(parameter: &Parameter, number: f64) -> String {
+        Value::Number(number, parameter.unit.as_deref().and_then(Unit::named)).to_string()
+    }
+
+    #[test]
+    fn what_is_printed_of_any_place_reads_as_the_same() {
+        assert_eq!(read("vm.dirty_bytes", "268435457B").unwrap().bytes(), Some(268_435_457.0));
+        assert_eq!(read("xfs.log_sunit", "1b").unwrap().bytes(), Some(4096.0));
+        for parameter in parameters() {
+            let plain = parameter.bounds.iter().flatten().map(String::as_str);
+            for text in plain.chain(parameter.default(18)) {
+                let value = parameter.read(text).unwrap();
+                let again = parameter.read(&value.to_string());
+                assert_eq!(again, Ok(value), "{} = {text}", parameter.name);
+            }
+            let Some([low, high]) = &parameter.bounds else { continue };
+            let (low, high): (f64, f64) = (low.parse().unwrap(), high.parse().unwrap());
+            for number in [2305.0, 268_435_457.0, 1025.0] {
+                let number: f64 = number;
+                if (low..=high).contains(&number) {
+                    let text = printed(parameter, number);
+                    let again = parameter.read(&text).unwrap();
+                    assert_eq!(again.number(), Some(number), "{} = {text}", parameter.name);
+                }
+            }
+        }
     }
 
     #[test]
