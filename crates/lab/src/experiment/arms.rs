@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{found_from, from_file, postgres};
+use super::plan::{found_from, postgres};
 use super::plan_tables::{ArmTable, Values, settings, statements};
+use super::profile::Profiles;
 use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
@@ -51,6 +52,13 @@ pub struct Arms {
     pub factors: Vec<String>,
 }
 
+impl Arms {
+    /// What people call the arms, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.arms.iter().map(|arm| &arm.name)
+    }
+}
+
 /// One arm that is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmPlan {
@@ -71,12 +79,13 @@ struct Part {
 /// The configurations of a plan. Relative paths are seen from `origin`.
 ///
 /// # Errors
-/// When a profile cannot be read, an arm changes nothing, or a design does not fit the number of arms.
-pub fn arms(plan: &PlanFile, origin: &Path) -> Result<Arms, PlanError> {
+/// When a profile is not among `profiles`, an arm changes nothing, or a design does not fit
+/// the number of arms.
+pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms, PlanError> {
     let take_apart = matches!(plan.design, Design::Addition | Design::Ablation);
     let mut parts = Vec::new();
     for arm in &plan.arms {
-        let configuration = configuration(arm, origin)?;
+        let configuration = configuration(arm, origin, profiles)?;
         if configuration.is_empty() {
             return Err(PlanError::value(
                 &arm.name,
@@ -185,7 +194,11 @@ fn factorial(parts: &[Part]) -> Result<Arms, PlanError> {
 }
 
 /// What an arm's table says.
-fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanError> {
+fn configuration(
+    arm: &ArmTable,
+    origin: &Path,
+    profiles: &Profiles,
+) -> Result<Configuration, PlanError> {
     let text =
         |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
     let files: Vec<String> =
@@ -204,7 +217,7 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
         flush_latency: arm.flush_latency,
     };
     match &arm.profile {
-        Some(profile) => Ok(from_file(origin, &arm.name, profile)?.configuration.with(&own)),
+        Some(profile) => Ok(profiles.of(&arm.name, profile)?.configuration.with(&own)),
         None => Ok(own),
     }
 }
@@ -213,13 +226,17 @@ fn configuration(arm: &ArmTable, origin: &Path) -> Result<Configuration, PlanErr
 mod tests {
     use super::*;
 
+    fn read(plan: &PlanFile) -> Result<Arms, PlanError> {
+        arms(plan, Path::new("."), &Profiles::default())
+    }
+
     fn planned(design: &str) -> Result<Arms, PlanError> {
         let text = format!(
             "design = \"{design}\"\n\
              [[arm]]\nname = \"a\"\nsettings = {{ jit = \"off\" }}\n\
              [[arm]]\nname = \"b\"\nload = {{ clients = 4 }}\n"
         );
-        arms(&PlanFile::parse(&text)?, Path::new("."))
+        read(&PlanFile::parse(&text)?)
     }
 
     fn names(arms: &Arms) -> Vec<&str> {
@@ -246,12 +263,12 @@ mod tests {
     #[test]
     fn an_arm_must_change_something() {
         let plan = PlanFile::parse("[[arm]]\nname = \"same\"\n").unwrap();
-        let error = arms(&plan, Path::new(".")).unwrap_err().to_string();
+        let error = read(&plan).unwrap_err().to_string();
         assert!(error.contains("same") && error.contains("changes nothing"), "{error}");
         let one = PlanFile::parse(
             "design = \"ablation\"\n[[arm]]\nname = \"a\"\nsettings = { jit = false }\n",
         );
-        assert!(arms(&one.unwrap(), Path::new(".")).is_err());
+        assert!(read(&one.unwrap()).is_err());
     }
 
     #[test]
@@ -259,8 +276,8 @@ mod tests {
         let text = "[server]\nsettings = { jit = true }\n\
                     [[arm]]\nname = \"a\"\nsettings = { JIT = false }\n";
         let plan = PlanFile::parse(text).unwrap();
-        let arms = arms(&plan, Path::new(".")).unwrap();
-        let base = plan.bench(Path::new("."), "").unwrap().base;
+        let arms = read(&plan).unwrap();
+        let base = plan.bench(Path::new("."), &Profiles::default(), "").unwrap().base;
         let both = base.with(&arms.arms[0].configuration);
         assert_eq!(both, Configuration::of_settings([("jit", "off")]));
     }
@@ -272,7 +289,9 @@ mod tests {
         let plan = |design: &str| {
             let text =
                 format!("design = \"{design}\"\n[[arm]]\nname = \"mine\"\nprofile = \"my.conf\"\n");
-            arms(&PlanFile::parse(&text).unwrap(), dir.path()).unwrap()
+            let plan = PlanFile::parse(&text).unwrap();
+            let profiles = Profiles::read(&plan, dir.path()).unwrap();
+            arms(&plan, dir.path(), &profiles).unwrap()
         };
         assert_eq!(names(&plan("one-at-a-time")), ["mine"]);
         assert_eq!(

@@ -19,7 +19,8 @@ pub enum Postgres {
 
 /// What a run of a bench has different from PostgreSQL's, the workload's and the
 /// bench's own defaults. Empty is the bench as it is.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Configuration {
     /// Server settings by name.
     pub settings: BTreeMap<String, String>,

@@ -258,6 +258,11 @@ pub enum ExperimentError {
         "the workload of experiment {0} has changed since it began, so its runs would not be of one thing; begin another with --new, or bring the files back"
     )]
     WorkloadChanged(String),
+    /// A profile that was not kept is not what it was.
+    #[error(
+        "the arms of experiment {0} are not those that it began with: a profile that its plan names has changed since; bring the file back, or begin another with --new"
+    )]
+    ArmsChanged(String),
     /// Stopped by its user.
     #[error("stopped")]
     Stopped,

@@ -12,6 +12,7 @@ use super::folder::{self, Cell, Folder, Header};
 use super::notice::Passed;
 use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
 use super::outcome::Whole;
+use super::profile::Profiles;
 use super::{
     Bench, Configuration, Estimate, ExperimentError, Guest, Notice, PlanFile, Visit, Watcher, arms,
 };
@@ -61,7 +62,8 @@ pub fn estimate(
     origin: &Path,
     choices: &Choices,
 ) -> Result<Estimate, ExperimentError> {
-    let whole = Whole::new(lab, new_header(text, origin, choices)?, text)?;
+    let (header, profiles) = new_header(text, origin, choices)?;
+    let whole = Whole::new(lab, header, text, &profiles)?;
     if choices.visit.dsn.is_some() || whole.plan.server.dsn.is_some() {
         whole.plan.fits_a_guest().map_err(|error| error.with_line(text))?;
     }
@@ -86,7 +88,7 @@ pub async fn begin(
     if !choices.new {
         unfinished(lab, text)?;
     }
-    let mut header = new_header(text, origin, choices)?;
+    let (mut header, profiles) = new_header(text, origin, choices)?;
     let plan = PlanFile::parse(text)?;
     let guest = match choices.visit.agreed(plan.server.dsn.as_deref())? {
         Some(agreed) => {
@@ -96,13 +98,13 @@ pub async fn begin(
         None => None,
     };
     header.server = guest.as_ref().map(Guest::kept);
-    let mut whole = Whole::new(lab, header, text)?.on(guest.map(Arc::new));
+    let mut whole = Whole::new(lab, header, text, &profiles)?.on(guest.map(Arc::new));
     whole.header.workload = workload_hash(&whole)?;
     if whole.header.server.is_some() {
         // What the server does not take is found before there is an experiment.
         prepare(&whole, stop, watcher).await?;
     }
-    let folder = Folder::create(lab, &whole.header, text)?;
+    let folder = Folder::create(lab, &whole.header, text, &profiles)?;
     conduct(lab, whole, folder, stop, watcher).await
 }
 
@@ -129,26 +131,33 @@ pub async fn resume(
         Ending::Unfinished => visit.again(lab, &header.id, began, planned.as_deref()).await?,
         _ => None,
     };
-    let whole = Whole::new(lab, header, &text)?.on(guest);
+    let whole = Whole::kept(lab, header, &text)?.on(guest);
     if workload_hash(&whole)? != whole.header.workload {
         return Err(ExperimentError::WorkloadChanged(whole.header.id));
     }
     conduct(lab, whole, folder, stop, watcher).await
 }
 
-fn new_header(text: &str, origin: &Path, choices: &Choices) -> Result<Header, ExperimentError> {
+/// What an experiment of a plan begins with: a header, and the profiles read now.
+fn new_header(
+    text: &str,
+    origin: &Path,
+    choices: &Choices,
+) -> Result<(Header, Profiles), ExperimentError> {
     let plan = PlanFile::parse(text)?;
-    let arms = arms(&plan, origin)?;
-    let names: Vec<String> = arms.arms.iter().map(|arm| arm.name.clone()).collect();
+    let profiles = Profiles::read(&plan, origin).map_err(|error| error.with_line(text))?;
+    let arms = arms(&plan, origin, &profiles).map_err(|error| error.with_line(text))?;
+    let names: Vec<String> = arms.names().cloned().collect();
     let blocks = choices.blocks.unwrap_or_else(|| plan.blocks(names.len()));
     let entropy = (walwright_record::Timestamp::now().0 as u32).rotate_left(9) ^ std::process::id();
-    Ok(Header {
+    let header = Header {
         command: choices.command.clone(),
         origin: std::path::absolute(origin).map_err(ExperimentError::file("find", origin))?,
         consent: choices.consent.clone(),
         stop_when_clear: choices.stop_when_clear,
         ..Header::new(plan.title(), names, blocks, entropy)
-    })
+    };
+    Ok((header, profiles))
 }
 
 /// An unfinished experiment of the same plan is rather gone on with.

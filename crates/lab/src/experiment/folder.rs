@@ -3,6 +3,7 @@
 //! ```text
 //! LAB/experiments/ID/
 //!   plan.toml      the plan as it was given
+//!   profiles.json  the profiles it names as they were read, where it names any
 //!   header.json    what it was begun with, and how it ended; replaced whole
 //!   cells.jsonl    one line a run that is done; only ever appended to
 //!   outcome.json   the result, written at the end
@@ -22,6 +23,7 @@ use walwright_diagnose::experiment::Ending;
 use walwright_record::{Kind, RunId, Timestamp, Warning};
 use walwright_server::HeldFile;
 
+use super::profile::Profiles;
 use super::{ExperimentError, OnServer};
 use crate::Lab;
 use crate::whole_file::{flush_directory, write_whole};
@@ -30,6 +32,7 @@ use crate::whole_file::{flush_directory, write_whole};
 const FORMAT: u32 = 1;
 const DIRECTORY: &str = "experiments";
 const PLAN: &str = "plan.toml";
+const PROFILES: &str = "profiles.json";
 const HEADER: &str = "header.json";
 const CELLS: &str = "cells.jsonl";
 const OUTCOME: &str = "outcome.json";
@@ -144,11 +147,15 @@ impl Folder {
         lab: &Lab,
         header: &Header,
         plan: &str,
+        profiles: &Profiles,
     ) -> Result<Folder, ExperimentError> {
         let all = lab.directory().join(DIRECTORY);
         let growing = all.join(format!(".{}", header.id));
         fs::create_dir_all(&growing).map_err(ExperimentError::file("create", &growing))?;
         write(&growing.join(PLAN), plan.as_bytes())?;
+        if !profiles.is_empty() {
+            write_json(&growing.join(PROFILES), profiles)?;
+        }
         write_header(&growing, header)?;
         let path = all.join(&header.id);
         fs::rename(&growing, &path).map_err(ExperimentError::file("create", &path))?;
@@ -207,11 +214,7 @@ impl Folder {
 
     /// Writes the result.
     pub(super) fn write_outcome<T: Serialize>(&self, outcome: &T) -> Result<(), ExperimentError> {
-        let path = self.path.join(OUTCOME);
-        let text = serde_json::to_vec_pretty(outcome).map_err(|error| {
-            ExperimentError::Damaged { path: path.clone(), what: error.to_string() }
-        })?;
-        write(&path, &text)
+        write_json(&self.path.join(OUTCOME), outcome)
     }
 }
 
@@ -237,6 +240,19 @@ pub(super) fn header(lab: &Lab, id: &str) -> Result<Header, ExperimentError> {
 pub(super) fn plan(lab: &Lab, id: &str) -> Result<String, ExperimentError> {
     let path = path(lab, id).join(PLAN);
     fs::read_to_string(&path).map_err(ExperimentError::file("read", &path))
+}
+
+/// The profiles that the plan of an experiment names, as they were read when it began; `None`
+/// where it names none, or began with a version that did not keep them.
+pub(super) fn profiles(lab: &Lab, id: &str) -> Result<Option<Profiles>, ExperimentError> {
+    let path = path(lab, id).join(PROFILES);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(ExperimentError::file("read", &path))?,
+    };
+    let damaged =
+        |error: serde_json::Error| ExperimentError::Damaged { path, what: error.to_string() };
+    serde_json::from_slice(&text).map(Some).map_err(damaged)
 }
 
 /// The runs that are done, in the order they were made. A last line without its end is
@@ -331,12 +347,15 @@ fn named(
 }
 
 fn write_header(directory: &Path, header: &Header) -> Result<(), ExperimentError> {
-    let path = directory.join(HEADER);
-    let text = serde_json::to_vec_pretty(header).map_err(|error| ExperimentError::Damaged {
-        path: path.clone(),
+    write_json(&directory.join(HEADER), header)
+}
+
+fn write_json<T: Serialize>(path: &Path, of: &T) -> Result<(), ExperimentError> {
+    let text = serde_json::to_vec_pretty(of).map_err(|error| ExperimentError::Damaged {
+        path: path.to_owned(),
         what: error.to_string(),
     })?;
-    write(&path, &text)
+    write(path, &text)
 }
 
 fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
@@ -347,6 +366,7 @@ fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
 mod tests {
     use walwright_record::FindError;
 
+    use super::super::{PlanFile, arms};
     use super::*;
 
     fn cell(block: usize, place: usize) -> Cell {
@@ -370,7 +390,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lab = Lab::at(Some(dir.path().to_owned()));
         let header = header("first", 1);
-        let folder = Folder::create(&lab, &header, "the plan").unwrap();
+        let folder = Folder::create(&lab, &header, "the plan", &Profiles::default()).unwrap();
         folder.append(&cell(0, 1)).unwrap();
         folder.append(&cell(0, 0)).unwrap();
         assert!(matches!(Folder::open(&lab, &header.id), Err(ExperimentError::InUse(_))));
@@ -390,6 +410,36 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_stays_what_it_was_when_the_experiment_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(dir.path().join("lab")));
+        let file = dir.path().join("config.env");
+        fs::write(&file, "PG_MAX_WAL_SIZE=8GB\nPG_JIT=off\nVM_SWAPPINESS=1\n").unwrap();
+        let text = "design = \"addition\"\n[server]\nprofile = \"config.env\"\n\
+                    [[arm]]\nname = \"mine\"\nprofile = \"config.env\"\n";
+        let plan = PlanFile::parse(text).unwrap();
+        let began = Profiles::read(&plan, dir.path()).unwrap();
+        let header = header("first", 1);
+        drop(Folder::create(&lab, &header, text, &began).unwrap());
+
+        let made = |profiles: &Profiles| {
+            let arms = arms(&plan, dir.path(), profiles).unwrap();
+            let base = plan.bench(dir.path(), profiles, "").unwrap().base;
+            (arms, base, plan.left_out(profiles).unwrap())
+        };
+        fs::write(&file, "PG_MAX_WAL_SIZE=1GB\n").unwrap();
+        assert_ne!(made(&Profiles::read(&plan, dir.path()).unwrap()), made(&began));
+        fs::remove_file(&file).unwrap();
+        let kept = profiles(&lab, &header.id).unwrap().unwrap();
+        assert_eq!(made(&kept), made(&began));
+        assert_eq!(made(&kept).0.arms.len(), 3);
+
+        // One that began with an earlier version has none.
+        fs::remove_file(path(&lab, &header.id).join(PROFILES)).unwrap();
+        assert_eq!(profiles(&lab, &header.id).unwrap(), None);
+    }
+
+    #[test]
     fn an_experiment_is_found_by_part_of_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let lab = Lab::at(Some(dir.path().to_owned()));
@@ -398,7 +448,7 @@ mod tests {
         let one = header("one", 1);
         let two = header("two", 2);
         for header in [&one, &two] {
-            drop(Folder::create(&lab, header, "").unwrap());
+            drop(Folder::create(&lab, header, "", &Profiles::default()).unwrap());
         }
         // What a killed creation leaves is no experiment.
         fs::create_dir(lab.directory().join(DIRECTORY).join(".half")).unwrap();
@@ -415,7 +465,7 @@ mod tests {
         let lab = Lab::at(Some(dir.path().to_owned()));
         let (one, two, three) = (header("one", 1), header("two", 2), header("three", 3));
         for header in [&one, &two, &three] {
-            drop(Folder::create(&lab, header, "the plan").unwrap());
+            drop(Folder::create(&lab, header, "the plan", &Profiles::default()).unwrap());
         }
         fs::write(path(&lab, &one.id).join(HEADER), "{ \"format\": 9 }").unwrap();
         fs::write(path(&lab, &two.id).join(CELLS), "no cell\n").unwrap();

@@ -15,6 +15,7 @@ use walwright_stats::{Confidence, Interval};
 
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
+use super::profile::Profiles;
 use super::{
     Arms, Bench, Consent, ExperimentError, Guest, Kernel, Metric, PlanError, PlanFile, arms, words,
 };
@@ -38,14 +39,34 @@ pub(super) struct Whole {
 }
 
 impl Whole {
+    /// One that is there, of which `text` is the plan: with the profiles that it began with.
+    pub(super) fn kept(lab: &Lab, header: Header, text: &str) -> Result<Whole, ExperimentError> {
+        let profiles = match folder::profiles(lab, &header.id)? {
+            Some(kept) => kept,
+            None => Profiles::read(&PlanFile::parse(text)?, &header.origin)?,
+        };
+        let (id, began) = (header.id.clone(), header.arms.clone());
+        let whole = Whole::new(lab, header, text, &profiles)?;
+        // Only where profiles were not kept can they be others.
+        if !whole.arms.names().eq(&began) {
+            return Err(ExperimentError::ArmsChanged(id));
+        }
+        Ok(whole)
+    }
+
     /// Checks a plan under a header.
-    pub(super) fn new(lab: &Lab, header: Header, text: &str) -> Result<Whole, ExperimentError> {
+    pub(super) fn new(
+        lab: &Lab,
+        header: Header,
+        text: &str,
+        profiles: &Profiles,
+    ) -> Result<Whole, ExperimentError> {
         let plan = PlanFile::parse(text)?;
         let origin: &Path = &header.origin;
-        let arms = arms(&plan, origin).map_err(|error| error.with_line(text))?;
+        let arms = arms(&plan, origin, profiles).map_err(|error| error.with_line(text))?;
         let consent: Consent = plan.consent.iter().chain(&header.consent).collect();
-        let mut common =
-            plan.bench(origin, &header.command).map_err(|error| error.with_line(text))?;
+        let common = plan.bench(origin, profiles, &header.command);
+        let mut common = common.map_err(|error| error.with_line(text))?;
         common.server = header.server.as_ref().map(|on| on.identity.address.clone());
         let bench = Bench::new(lab, common, &header.id)?;
         let base = &bench.plan().base;
@@ -63,7 +84,7 @@ impl Whole {
             Looks::at_end(header.blocks, Confidence::P95)
         };
         let metrics = plan.metrics()?;
-        let left_out = plan.left_out(origin)?;
+        let left_out = plan.left_out(profiles)?;
         Ok(Whole { header, plan, arms, metrics, looks, bench, left_out })
     }
 
@@ -333,7 +354,7 @@ fn records(store: &Store, cells: &[Cell], place: usize) -> Result<Vec<Record>, E
 pub fn outcome(lab: &Lab, name: &str) -> Result<Outcome, ExperimentError> {
     let header = folder::find(lab, name)?;
     let id = header.id.clone();
-    let whole = Whole::new(lab, header, &folder::plan(lab, &id)?)?;
+    let whole = Whole::kept(lab, header, &folder::plan(lab, &id)?)?;
     let store = lab.existing_store()?;
     whole.outcome(&folder::cells(lab, &id)?, store.as_ref())
 }

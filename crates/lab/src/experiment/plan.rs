@@ -11,7 +11,7 @@ use walwright_stats::Confidence;
 use super::plan_tables::{
     ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
 };
-use super::profile::{self, FromFile};
+use super::profile::Profiles;
 use super::{BenchPlan, Configuration, Design, Metric, PlanError, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
@@ -214,8 +214,13 @@ impl PlanFile {
     /// plan's own directory.
     ///
     /// # Errors
-    /// When the baseline's profile cannot be read.
-    pub fn bench(&self, origin: &Path, command: &str) -> Result<BenchPlan, PlanError> {
+    /// When the baseline's profile is not among `profiles`.
+    pub fn bench(
+        &self,
+        origin: &Path,
+        profiles: &Profiles,
+        command: &str,
+    ) -> Result<BenchPlan, PlanError> {
         let workload = &self.workload;
         let no_files = workload.files.is_empty();
         let named = workload.name.clone().or_else(|| no_files.then(|| "tpcb".to_owned()));
@@ -248,7 +253,7 @@ impl PlanFile {
                 define: text(&workload.define),
             },
             load,
-            base: self.baseline(origin)?,
+            base: self.baseline(origin, profiles)?,
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
             percentiles: self.metrics()?.iter().flat_map(Metric::percentiles).collect(),
@@ -258,7 +263,7 @@ impl PlanFile {
     }
 
     /// The baseline's own settings and schema.
-    fn baseline(&self, origin: &Path) -> Result<Configuration, PlanError> {
+    fn baseline(&self, origin: &Path, profiles: &Profiles) -> Result<Configuration, PlanError> {
         let server = &self.server;
         let (ddl, undo) = super::plan_tables::statements(&server.ddl);
         let own = Configuration {
@@ -270,23 +275,27 @@ impl PlanFile {
             ..Configuration::default()
         };
         match &server.profile {
-            Some(profile) => Ok(from_file(origin, "", profile)?.configuration.with(&own)),
+            Some(profile) => Ok(profiles.of("", profile)?.configuration.with(&own)),
             None => Ok(own),
         }
+    }
+
+    /// The profiles that baseline and arms name, each with the arm's name; the baseline has none.
+    pub(super) fn profiles(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.profile.as_deref()));
+        let all = iter::once(("", self.server.profile.as_deref())).chain(of_arms);
+        all.filter_map(|(arm, path)| Some((arm, path?)))
     }
 
     /// What the profiles of the plan hold that no cluster of our own can have, a sentence
     /// each.
     ///
     /// # Errors
-    /// When a profile cannot be read.
-    pub fn left_out(&self, origin: &Path) -> Result<Vec<String>, PlanError> {
-        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.profile.as_ref()));
-        let all = std::iter::once(("", self.server.profile.as_ref())).chain(of_arms);
+    /// When one is not among `profiles`.
+    pub fn left_out(&self, profiles: &Profiles) -> Result<Vec<String>, PlanError> {
         let mut sentences = Vec::new();
-        for (arm, profile) in all {
-            let Some(profile) = profile else { continue };
-            let left_out = from_file(origin, arm, profile)?.left_out;
+        for (arm, profile) in self.profiles() {
+            let left_out = &profiles.of(arm, profile)?.left_out;
             if !left_out.is_empty() {
                 sentences.push(format!(
                     "{} of {} cannot be applied to an embedded cluster and are in no figure: {}",
@@ -298,11 +307,6 @@ impl PlanFile {
         }
         Ok(sentences)
     }
-}
-
-/// The profile of an arm, or of the baseline where that has no name.
-pub(super) fn from_file(origin: &Path, arm: &str, profile: &Path) -> Result<FromFile, PlanError> {
-    profile::read(&origin.join(profile)).map_err(|what| PlanError::value(arm, "profile", what))
 }
 
 /// The binaries that a plan or arm names.
@@ -341,7 +345,7 @@ mod tests {
         let plan = PlanFile::parse(LEAST).unwrap();
         assert_eq!(plan.blocks(1), 6);
         assert_eq!(plan.title(), "small");
-        let bench = plan.bench(Path::new("/nowhere"), "").unwrap();
+        let bench = plan.bench(Path::new("/nowhere"), &Profiles::default(), "").unwrap();
         assert_eq!(bench.workload.name.as_deref(), Some("tpcb"));
         assert_eq!(bench.load.duration.as_secs(), 60);
         assert!(bench.base.is_empty());
@@ -392,7 +396,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.sql"), "SELECT 1;").unwrap();
         let text = format!("[workload]\nfiles = [\"a.sql@3\"]\n{LEAST}");
-        let bench = PlanFile::parse(&text).unwrap().bench(dir.path(), "").unwrap();
+        let plan = PlanFile::parse(&text).unwrap();
+        let bench = plan.bench(dir.path(), &Profiles::default(), "").unwrap();
         assert_eq!(bench.workload.files, [dir.path().join("a.sql@3").display().to_string()]);
         assert_eq!(bench.workload.name, None);
     }

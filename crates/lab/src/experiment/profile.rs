@@ -1,24 +1,60 @@
 //! A configuration from a file: a profile kept as `config.env`, or a `postgresql.conf`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use walwright_catalog::{Configuration as ServerFile, Place, Profile, Scope, parameter};
 
-use super::Configuration;
+use super::{Configuration, PlanError, PlanFile};
 
 /// Settings that decide where a server lives, which every cluster decides for itself.
 const PLACES: [&str; 5] =
     ["listen_addresses", "port", "unix_socket_directories", "data_directory", "config_file"];
 
 /// What a file says, as far as a cluster of our own can have it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FromFile {
     /// Settings of the server, and storage parameters of tables and indexes as DDL.
     pub configuration: Configuration,
     /// Names of what an embedded cluster cannot have: values of the machine, of storage, of
     /// how the cluster was made, and settings that the catalogue does not know.
     pub left_out: Vec<String>,
+}
+
+/// The profiles that a plan names, by the paths it names them with.
+///
+/// They are read once and kept with the experiment: whoever edits such a file meanwhile would
+/// else have runs of two configurations taken for one arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Profiles(BTreeMap<PathBuf, FromFile>);
+
+impl Profiles {
+    /// Reads those of a plan. Relative paths are seen from `origin`.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn read(plan: &PlanFile, origin: &Path) -> Result<Profiles, PlanError> {
+        let mut profiles = BTreeMap::new();
+        for (arm, path) in plan.profiles() {
+            let found = read(&origin.join(path));
+            let found = found.map_err(|what| PlanError::value(arm, "profile", what))?;
+            profiles.insert(path.to_owned(), found);
+        }
+        Ok(Profiles(profiles))
+    }
+
+    /// The one that `arm` names so.
+    pub(super) fn of(&self, arm: &str, path: &Path) -> Result<&FromFile, PlanError> {
+        let missing = || PlanError::value(arm, "profile", "it is not among those that were read");
+        self.0.get(path).ok_or_else(missing)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// Reads a file: a profile where its name ends in `.env`, else a server's configuration with all
