@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use crate::{Disk, Entry, Profile};
 
-pub use server::{conf_literal, is_secret, sql_literal, sql_name};
+pub use server::{conf_literal, holds_password, is_secret, sql_literal, sql_name};
 pub use storage::{MountNote, mount_notes};
 
 /// A form.

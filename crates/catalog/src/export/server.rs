@@ -17,13 +17,46 @@ pub fn is_secret(name: &str) -> bool {
         "recovery_end_command",
         "pg_failover_slots.primary_dsn",
     ];
-    const PARTS: [&str; 5] = ["password", "passphrase", "secret", "token", "dsn"];
+    const PARTS: [&str; 15] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "credential",
+        "conninfo",
+        "connstr",
+        "connection_string",
+        "dsn",
+        "api_key",
+        "apikey",
+        "private_key",
+        "access_key",
+        "encryption_key",
+    ];
     /// Switches and choices, whose names sound otherwise.
     const HARMLESS: [&str; 3] =
         ["password_encryption", "md5_password_warnings", "ssl_passphrase_command_supports_reload"];
     let name = name.to_ascii_lowercase();
     let harmless = HARMLESS.contains(&name.as_str());
     SECRET.contains(&name.as_str()) || (!harmless && PARTS.iter().any(|part| name.contains(part)))
+}
+
+/// Whether a value holds a password, whatever the name of its setting: as a key of a
+/// connection string (`password=`, also `PGPASSWORD=` and `sslpassword=`; `passwd=`), or
+/// in an address (`://user:pw@`).
+pub fn holds_password(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    let is_key = |word: &str| {
+        let after = value.match_indices(word).map(|(at, word)| &value[at + word.len()..]);
+        after.map(str::trim_start).any(|rest| rest.starts_with('='))
+    };
+    let is_address = |at: usize| {
+        value[at..].split_once('@').is_some_and(|(user, _)| user["://".len()..].contains(':'))
+    };
+    is_key("password")
+        || is_key("passwd")
+        || value.match_indices("://").any(|(at, _)| is_address(at))
 }
 
 /// The settings that a configuration file can hold; others are told.

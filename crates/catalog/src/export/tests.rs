@@ -235,11 +235,56 @@ fn yaml_holds_text_and_leaves_out_what_others_decide() {
 
 #[test]
 fn secrets_are_known() {
-    for name in ["primary_conninfo", "Restore_Command", "myext.api_token", "ldap.bind_password"] {
+    for name in [
+        "primary_conninfo",
+        "Restore_Command",
+        "myext.api_token",
+        "ldap.bind_password",
+        "app.conninfo",
+        "myapp.passwd",
+        "MyApp.Api_Key",
+        "app.aws_access_key_id",
+        "app.credentials",
+    ] {
         assert!(is_secret(name), "{name}");
     }
-    for name in ["password_encryption", "MD5_password_warnings", "work_mem", "synchronous_commit"] {
+    for name in [
+        "password_encryption",
+        "MD5_password_warnings",
+        "work_mem",
+        "synchronous_commit",
+        "max_index_keys",
+        "ssl_key_file",
+    ] {
         assert!(!is_secret(name), "{name}");
+    }
+    for parameter in crate::parameters() {
+        assert!(!is_secret(&parameter.name), "{} could never be set", parameter.name);
+    }
+}
+
+#[test]
+fn passwords_are_seen_in_values() {
+    for value in [
+        "host=a password=hush",
+        "host=a PASSWORD = 'hush'",
+        "PGPASSWORD=hush psql",
+        "passwd=hush",
+        "postgres://me:hush@db/app",
+        "a, redis://:hush@cache",
+        "postgres://me:hu@sh@db/app",
+    ] {
+        assert!(holds_password(value), "{value}");
+    }
+    for value in [
+        "",
+        "host=a user=me",
+        "postgres://me@db:5432/app",
+        "postgres://db:5432/app",
+        "password_encryption",
+        "%m [%p] %q%u@%d: ",
+    ] {
+        assert!(!holds_password(value), "{value}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Profiles made of configurations that are there: files, and what a server shows.
 
 use serde::Serialize;
-use walwright_catalog::{Configuration, Entry, Profile, is_secret, parameter};
+use walwright_catalog::{Configuration, Entry, Profile, holds_password, is_secret, parameter};
 
 use super::ServerView;
 
@@ -63,7 +63,7 @@ impl Imported {
             let value = value.map(str::to_owned);
             self.left_out.push(LeftOut { name: name.to_owned(), value, why: why.to_owned() });
         };
-        if is_secret(name) {
+        if is_secret(name) || holds_password(value) {
             return leave(None, "it may hold a password");
         }
         let Some(parameter) = parameter(name).filter(|parameter| parameter.is_setting()) else {
@@ -105,11 +105,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("postgresql.conf");
         let text = "shared_buffers = 4GB\nPrimary_ConnInfo = 'host=a password=hush'\n\
-                    datestyle = 'iso, mdy'\nwork_mem = 1kB\nmax_wal_size = '16GB'\n";
+                    datestyle = 'iso, mdy'\nwork_mem = 1kB\nmax_wal_size = '16GB'\n\
+                    app.conninfo = 'hush'\napp.target = 'postgres://me:hush@db/app'\n\
+                    cluster_name = 'password=hush'\n";
         std::fs::write(&path, text).unwrap();
         let imported = Imported::of_configuration(&Configuration::read(&path).unwrap());
         let names: Vec<&str> = imported.left_out.iter().map(|l| l.name.as_str()).collect();
-        assert_eq!(names, ["datestyle", "primary_conninfo", "work_mem"]);
+        assert_eq!(
+            names,
+            [
+                "app.conninfo",
+                "app.target",
+                "cluster_name",
+                "datestyle",
+                "primary_conninfo",
+                "work_mem"
+            ]
+        );
         let env = imported.with_comments().to_config_env();
         assert!(env.contains("PG_SHARED_BUFFERS=4GB # postgresql.conf:1\n"), "{env}");
         assert!(env.contains("# left out: datestyle = iso, mdy (the catalogue does not have it)"));
@@ -117,7 +129,10 @@ mod tests {
             env.contains("# left out: work_mem = 1kB (work_mem: 1kB is outside 64 .."),
             "{env}"
         );
-        assert!(env.contains("primary_conninfo") && !env.contains("hush"), "{env}");
+        assert!(
+            env.contains("primary_conninfo") && env.contains("app.target") && !env.contains("hush"),
+            "{env}"
+        );
         assert!(Profile::from_config_env(env.as_bytes()).is_ok());
     }
 }

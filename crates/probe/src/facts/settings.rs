@@ -1,7 +1,7 @@
 //! The server's settings.
 
 use tokio_postgres::Client;
-use walwright_catalog::is_secret;
+use walwright_catalog::{holds_password, is_secret};
 use walwright_record::Setting;
 
 use crate::ProbeError;
@@ -17,7 +17,8 @@ WHERE name <> ALL ($1::text[])
 ORDER BY name";
 
 /// Every row of `pg_settings` that this role sees, by name. Settings that may
-/// hold secrets ([`is_secret`]: connection strings, shell commands) are left out.
+/// hold secrets ([`is_secret`]: connection strings, shell commands) are left out, and
+/// those whose value holds a password ([`holds_password`]).
 ///
 /// The values are those of the connection given: what it sets for itself, or its
 /// role or database sets, shows with that source.
@@ -27,7 +28,7 @@ ORDER BY name";
 pub async fn settings(client: &Client) -> Result<Vec<Setting>, ProbeError> {
     let wrong = |source| ProbeError::Query { what: "its settings", source };
     let names = client.query(NAMES, &[]).await.map_err(wrong)?;
-    // What is secret does not leave the server.
+    // What its name calls secret does not leave the server.
     let mut secret: Vec<&str> = names.iter().map(|row| row.get(0)).collect();
     secret.retain(|name| is_secret(name));
     let rows = client.query(QUERY, &[&secret]).await.map_err(wrong)?;
@@ -47,5 +48,6 @@ pub async fn settings(client: &Client) -> Result<Vec<Setting>, ProbeError> {
                 pending_restart: row.get(8),
             }
         })
+        .filter(|setting| !holds_password(&setting.value))
         .collect())
 }
