@@ -378,3 +378,36 @@ fn what_takes_a_restart_has_one_and_every_run_begins_alike() {
     let command = record["run"]["command"].as_str().unwrap_or_default();
     assert!(!command.contains("wish"), "{command}");
 }
+
+#[test]
+fn a_tune_that_restarts_the_server_goes_on_only_with_the_command() {
+    let (place, owned) = (Place::new(), Owned::new());
+    let file = place.file("count.sql", SCRIPT);
+    owned.execute("CREATE TABLE counter (id int PRIMARY KEY, n bigint)");
+    owned.execute("INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g");
+    let before = owned.ask(STATE);
+    let dsn = owned.dsn();
+    let tune = [
+        "tune",
+        "--file",
+        &file,
+        "--clients=2",
+        "--duration=1s",
+        "--warmup=1s",
+        "--runs=8",
+        "--seed=3",
+        "--only=shared_buffers",
+    ];
+    let there = ["--dsn", &dsn, "--maintenance"];
+    let restart = owned.restart();
+    let log = place.path("log");
+    let begun = [&tune[..], &there, &["--restart-command", &restart]].concat();
+    let child = spawned(place.command(&begun), &log);
+    until_said(&log, "  2 of 8");
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(3);
+    assert_eq!(owned.ask(STATE), before);
+    assert!(owned.restarts() >= 2, "every measurement begins with one");
+    let resume = [&["tune", "--resume"], &there[..]].concat();
+    place.run(&resume).refuses(&["shared_buffers", "--restart-command again"]);
+}

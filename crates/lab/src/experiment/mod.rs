@@ -41,7 +41,7 @@ pub(crate) use durability::grave_words;
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};
-pub(crate) use guest::Guest;
+pub(crate) use guest::{Guest, left_by};
 pub(crate) use kernel::Kernel;
 pub use load_change::{Gaps, LoadChange, Protocol};
 pub use metric::{Metric, MetricError, metric_names};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use walwright_diagnose::Machine;
 use walwright_search::{Ask, Options, Outcome, Purpose, Searcher, Space};
 
+use super::confirm::MOST_PAIRS;
 use super::folder::{self, Folder};
 use super::measure::Tried;
 use super::notice::Passed;
@@ -62,7 +63,7 @@ pub async fn resume(
     let objective = state.plan.objective()?;
     let guest = match state.phase {
         Phase::Done => None,
-        _ => on_server::again(lab, &bench_name(&id), &state.plan, visit).await?,
+        _ => on_server::again(lab, &bench_name(&id), &state, visit).await?,
     };
     Conductor::new(lab, folder, state, objective, stop, watcher)?.on(guest).go().await
 }
@@ -154,7 +155,7 @@ impl Conductor {
         Kernel::of(&self.lab, &confirming_name(&self.state.id)).recover().await?;
         self.watcher.notice(TuneNotice::Begins {
             id: &self.state.id,
-            runs: (self.state.plan.runs(), 2 * self.state.confirming_pairs()),
+            runs: (self.state.plan.runs(), self.most_confirming()),
             done: self.state.made.len() as u32,
             left: self.left(),
         });
@@ -175,6 +176,16 @@ impl Conductor {
         }
         self.bench.discard().await?;
         Ok(self.state)
+    }
+
+    /// Measurements of the confirmation that may be to come.
+    fn most_confirming(&self) -> u32 {
+        let planned = self.state.plan.confirming_pairs();
+        let pairs = match self.objective.keeps_throughput {
+            true if self.state.confirmation.pairs() < planned as usize => MOST_PAIRS.max(planned),
+            _ => self.state.confirming_pairs(),
+        };
+        (2 * pairs).saturating_sub(self.state.confirmation.made.len() as u32)
     }
 
     /// What writes the kernel's values outside of the bench's own runs.

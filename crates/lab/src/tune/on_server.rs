@@ -13,8 +13,10 @@ use walwright_search::{Dimension, Domain};
 
 use super::probe::POSITIONS;
 use super::space::{self, Surroundings};
-use super::{Dropped, TuneError, TunePlan, words};
-use crate::experiment::{Configuration, ExperimentError, Guest, Permission, Postgres, Visit};
+use super::{Dropped, TuneError, TunePlan, TuneState, words};
+use crate::experiment::{
+    Configuration, ExperimentError, Guest, Permission, Postgres, Visit, left_by,
+};
 use crate::profile::{ApplyPlan, Imported, ServerView};
 use crate::{Lab, RunError, Stop};
 
@@ -61,27 +63,52 @@ pub(super) async fn meet(
         }
         _ => {}
     }
-    restart_first(&guest, &dimensions);
+    restart_first(&guest, possible(dimensions, &guest, &permission, &view));
     Ok(Some(Arc::new(guest)))
 }
 
 /// Reaches the server of a tune that goes on, if it has one.
 ///
 /// # Errors
-/// When it is not named again, or another one is.
+/// When it is not named again, or another one is, or what is searched takes a restart and
+/// nothing says how.
 pub(super) async fn again(
     lab: &Lab,
     name: &str,
-    plan: &TunePlan,
+    state: &TuneState,
     visit: &Visit,
 ) -> Result<Option<Arc<Guest>>, TuneError> {
-    let guest = visit.again(lab, name, plan.server.as_ref(), None).await?;
-    if let Some(guest) = &guest {
-        let view = guest.view().await?;
-        let (dimensions, _) = space::dimensions(plan, &surroundings(&view), &BTreeMap::new())?;
-        restart_first(guest, &dimensions);
+    let guest = visit.again(lab, name, state.plan.server.as_ref(), None).await;
+    let guest = guest.map_err(|error| match left_by(lab, name) {
+        // It may be down because of what the killed run left.
+        Ok(Some(set)) if matches!(error, ExperimentError::Run(_)) => TuneError::Asked(format!(
+            "{error}; a run that was killed left change set {set} on this server: `walwright config rollback {set} --dsn … --restart-command …` brings back what was, also while it is down"
+        )),
+        _ => error.into(),
+    })?;
+    let Some(guest) = guest else { return Ok(None) };
+    match &state.searcher {
+        Some(searcher) => {
+            let searched = &searcher.space().dimensions;
+            if let Some(one) = searched.iter().find(|of| of.restart)
+                && !can_restart(&guest)
+            {
+                return Err(TuneError::Asked(format!(
+                    "this tune searches {}, which takes a restart of the server: give --restart-command again",
+                    one.name
+                )));
+            }
+            restart_first(&guest, searched.iter().cloned());
+        }
+        None => {
+            let view = guest.view().await?;
+            let around = surroundings(&view);
+            let (dimensions, _) = space::dimensions(&state.plan, &around, &BTreeMap::new())?;
+            let permission = permission(&guest, &dimensions).await?;
+            restart_first(&guest, possible(dimensions, &guest, &permission, &view));
+        }
     }
-    Ok(guest)
+    Ok(Some(guest))
 }
 
 /// Refuses what a search may change of clusters of our own, but not of somebody's server.
@@ -102,13 +129,30 @@ fn settings_alone(plan: &TunePlan, local: bool) -> Result<(), TuneError> {
     }
 }
 
+/// The dimensions that may be changed there, as far as asking shows.
+fn possible(
+    dimensions: Vec<Dimension>,
+    guest: &Guest,
+    permission: &Permission,
+    view: &ServerView,
+) -> impl Iterator<Item = Dimension> {
+    dimensions.into_iter().filter(move |dimension| {
+        permission.missing(&dimension.name).is_none()
+            && in_the_way(guest, dimension, view).is_none()
+    })
+}
+
 /// Where settings that take a restart are searched, every measurement has one, the
 /// baseline's too; where none is, no measurement has.
-fn restart_first(guest: &Guest, dimensions: &[Dimension]) {
-    let needed = dimensions.iter().any(|dimension| dimension.restart);
-    if needed && guest.can_restart() && guest.is_within_reach() {
+fn restart_first(guest: &Guest, mut searched: impl Iterator<Item = Dimension>) {
+    if searched.any(|dimension| dimension.restart) && can_restart(guest) {
         guest.restart_before_runs();
     }
+}
+
+/// Whether it can be restarted, and what it does not start with taken out of its files.
+fn can_restart(guest: &Guest) -> bool {
+    guest.can_restart() && guest.is_within_reach()
 }
 
 /// What somebody has chosen for the server, as far as it may be searched or decides what a
