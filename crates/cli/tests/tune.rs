@@ -40,6 +40,7 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--objective=p99@fast"]).refuses(&["p99@5000"]);
     place.run(&["tune", "--set", "max_wal_size=much"]).refuses(&["max_wal_size", "number"]);
     place.run(&["tune", "--resume"]).refuses(&["there is no tune 'latest'"]);
+    place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);
     assert_eq!(place.run(&["tune", "--list", "--json"]).code(0).json(), serde_json::json!([]));
     place.assert_clean();

@@ -8,6 +8,30 @@ use clap::Args;
 use super::run::pair;
 use super::{VisitArgs, some_time};
 
+/// What a new tune is asked for, which one that goes on has been.
+const OF_A_NEW_TUNE: [&str; 20] = [
+    "objective",
+    "workload",
+    "file",
+    "scale",
+    "option",
+    "define",
+    "clients",
+    "set",
+    "pg",
+    "pg_bin",
+    "consent",
+    "only",
+    "client",
+    "runs",
+    "time",
+    "duration",
+    "warmup",
+    "confirm_duration",
+    "worth",
+    "seed",
+];
+
 /// `walwright tune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -81,7 +105,8 @@ pub struct TuneArgs {
     #[arg(long, help_heading = "What may be changed")]
     pub client: bool,
 
-    /// Measurements of the search, 8 or more; the confirmation takes up to 10 more.
+    /// Measurements of the search, 8 or more; the confirmation takes up to 10 more, or 24 where
+    /// throughput is to be kept.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000), help_heading = "How long")]
     pub runs: u32,
     /// Instead: as many as fit in this time, the confirmation included.
@@ -102,7 +127,15 @@ pub struct TuneArgs {
     pub worth: f64,
 
     /// Go on with a tune: its name, the beginning or end of it; the latest without one.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", help_heading = "Which tune")]
+    /// It goes on as it was begun.
+    #[arg(
+        long,
+        value_name = "ID",
+        num_args = 0..=1,
+        default_missing_value = "latest",
+        conflicts_with_all = OF_A_NEW_TUNE,
+        help_heading = "Which tune"
+    )]
     pub resume: Option<String>,
     /// Show a tune again; the latest without a name.
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "resume", help_heading = "Which tune")]

@@ -82,6 +82,7 @@ impl Conductor {
                 value,
                 throughput: figures.and_then(|figures| figures.get("throughput").copied()),
                 checkpoints: figures.and_then(|figures| figures.get("checkpoints").copied()),
+                crashed: tried.as_ref().err().cloned(),
             });
             self.folder.save(&self.state)?;
             self.measured(value, tried.as_ref().err());

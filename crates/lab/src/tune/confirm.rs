@@ -33,6 +33,18 @@ pub struct Confirming {
     pub throughput: Option<f64>,
     /// Checkpoints completed in its window.
     pub checkpoints: Option<f64>,
+    /// Why it has no value.
+    #[serde(default)]
+    pub crashed: Option<String>,
+}
+
+impl Confirming {
+    /// That it says nothing, and why.
+    fn failure(&self) -> String {
+        let which = if self.is_winner { "the winner" } else { "the baseline" };
+        let why = self.crashed.as_deref().unwrap_or("it gave no figure");
+        format!("{which} did not run in pair {}: {why}", self.pair + 1)
+    }
 }
 
 /// Whether the winner keeps the baseline's throughput, as far as the interval over pairs says.
@@ -56,10 +68,12 @@ pub struct Confirmation {
 
 impl Confirmation {
     /// The next measurement of so many pairs: baseline, winner, winner, baseline, and so
-    /// on, so that steady drift cancels. Whether it is the winner's, and its pair.
+    /// on, so that steady drift cancels. Whether it is the winner's, and its pair. None after
+    /// one that did not run: then nothing can be confirmed.
     pub fn next(&self, pairs: u32) -> Option<(bool, u32)> {
         let done = self.made.len() as u32;
-        (done < 2 * pairs).then_some((matches!(done % 4, 1 | 2), done / 2))
+        (done < 2 * pairs && self.failure().is_none())
+            .then_some((matches!(done % 4, 1 | 2), done / 2))
     }
 
     /// The winner against the baseline, with its interval over pairs; `before` is the
@@ -71,6 +85,11 @@ impl Confirmation {
     /// Its throughput against the baseline's, with its interval over pairs.
     pub fn throughput(&self) -> Effect {
         self.compared(None, |made| Some(made.throughput?.ln()))
+    }
+
+    /// Which measurement did not run, and why; `None` where all did.
+    pub fn failure(&self) -> Option<String> {
+        self.made.iter().find(|made| made.score.is_none()).map(Confirming::failure)
     }
 
     /// Whether throughput is kept; `None` where it is not known.
@@ -151,6 +170,7 @@ mod tests {
                 value: None,
                 throughput: score.map(|score| 1_000.0 * (-score).exp()),
                 checkpoints: Some(f64::from(pair)),
+                crashed: None,
             };
             confirmation.made.push(made);
         }
@@ -180,6 +200,7 @@ mod tests {
                 value: None,
                 throughput: Some(1_000.0 * if is_winner { 1.0 + change } else { 1.0 }),
                 checkpoints: None,
+                crashed: None,
             });
         }
         confirmation

@@ -4,6 +4,7 @@ use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect, Line};
 
+use super::confirm::Kept;
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
 use crate::Lab;
@@ -97,13 +98,16 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         let verdict = if confirmed.is_gain() { "proven" } else { "undecided" };
         let pairs = state.confirmation.pairs();
         if pairs > 0 {
-            let arm = format!("the promoted {}", words::again_on(state));
+            let arm = format!("the winner {}", words::again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
         for (lever, effect) in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "undecided" };
             tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
+        }
+        if pairs > 0 && objective.keeps_throughput {
+            entry.effects.extend(throughput(state, pairs));
         }
         entry.durability = durability(state, end);
     }
@@ -123,10 +127,24 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     entry
 }
 
+/// What the winner does to throughput, where that is to be kept.
+fn throughput(state: &TuneState, pairs: usize) -> Option<Told> {
+    let verdict = match state.confirmation.keeps_throughput()? {
+        Kept::Yes => "kept",
+        Kept::No => "lost",
+        Kept::Open => "undecided",
+    };
+    let arm = format!("the winner {}", words::again_on(state));
+    let throughput = Objective::parse("throughput").ok()?;
+    told(arm, &state.confirmation.throughput(), pairs, verdict, &throughput)
+}
+
 /// The runs it rests on. That which was diagnosed need not be a measurement of the search.
 fn runs(state: &TuneState) -> Vec<RunId> {
     let made = state.made.iter().filter_map(|made| made.run.clone());
-    let mut runs: Vec<RunId> = state.diagnosed_run.iter().cloned().chain(made).collect();
+    let confirming = state.confirmation.made.iter().filter_map(|made| made.run.clone());
+    let diagnosed = state.diagnosed_run.iter().cloned();
+    let mut runs: Vec<RunId> = diagnosed.chain(made).chain(confirming).collect();
     runs.dedup();
     runs
 }
@@ -145,7 +163,8 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
             kernel.join(", ")
         ));
     }
-    for change in state.schema_changes() {
+    let promoted = state.promoted.is_some();
+    for change in state.schema_changes().into_iter().filter(|_| promoted) {
         notes.push(format!(
             "{}: {}: {}; undone by {}.",
             change.name,
@@ -171,14 +190,19 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
     notes
 }
 
-/// What the worst of the values that are no default can lose.
+/// What the worst of the values that are no default can lose, in what is promoted or, where
+/// nothing is, in the baseline.
 fn durability(state: &TuneState, end: &Conclusion) -> Option<DurabilityClass> {
+    let left = match (&state.promoted, &state.searcher) {
+        (None, Some(searcher)) => searcher.baseline(),
+        _ => &end.configuration,
+    };
     let class = |name: &str, value: &str| {
         parameter(name).map_or(DurabilityClass::S, |known| known.class_of(value))
     };
     let dimensions = state.searcher.iter().flat_map(|searcher| &searcher.space().dimensions);
     let searched = dimensions
-        .filter_map(|of| Some((of, end.configuration.get(&of.name)?)))
+        .filter_map(|of| Some((of, left.get(&of.name)?)))
         .filter(|(of, value)| **value != of.home)
         .map(|(of, value)| class(&of.name, value));
     let kept = state.kept_of_baseline(end).map(|(name, value)| class(name, value));
@@ -224,11 +248,20 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             words::effect(&words::of_figure(&effect, objective))
         ),
         (None, true) => "Does the gain hold at another scale and with other clients?".to_owned(),
+        (None, false) if is_open(state, objective) => {
+            "Is throughput kept? Longer windows of the confirmation may tell.".to_owned()
+        }
         (None, false) => {
             "What can be changed outside the configuration: the client, the schema, the machine?"
                 .to_owned()
         }
     }
+}
+
+/// Whether all that stands against a gain is that what it costs in throughput is open.
+fn is_open(state: &TuneState, objective: &Objective) -> bool {
+    let kept = || state.confirmation.keeps_throughput();
+    objective.keeps_throughput && state.confirmed().is_gain() && kept() == Some(Kept::Open)
 }
 
 fn at_default(line: &Line) -> String {
@@ -270,13 +303,37 @@ mod tests {
         let delay = entry.changes.iter().find(|change| change.name == "commit_delay").unwrap();
         assert_eq!((delay.from.as_deref(), delay.to.as_deref()), (Some("5000"), Some("0")));
         let told: Vec<&str> = entry.effects.iter().map(|effect| effect.arm.as_str()).collect();
-        assert!(told.contains(&"the best found") && told.contains(&"the promoted on fresh data"));
+        assert!(told.contains(&"the best found") && told.contains(&"the winner on fresh data"));
         assert!(entry.effects.iter().all(|effect| effect.interval.is_some()));
         assert!(entry.plots[0].svg.starts_with("<svg") && entry.plots[0].svg.ends_with("</svg>"));
         assert!(entry.decision.as_ref().unwrap().starts_with("Promoted"));
         let result = entry.result.as_ref().unwrap();
         assert!(result.ends_with("What limits then: Processors are the limit."), "{result}");
         assert!(!entry.notes.as_ref().unwrap().contains("What limits then"));
+    }
+
+    #[test]
+    fn a_gain_that_may_cost_throughput_is_told_with_what_is_open() {
+        let mut state = ended();
+        state.plan.objective = "wal-bytes".to_owned();
+        state.not_promoted = Some("it is open".to_owned());
+        for made in state.confirmation.made.iter_mut().filter(|made| made.is_winner) {
+            made.throughput = Some([980.0, 900.0, 1_150.0][made.pair as usize % 3]);
+            made.run = Some(RunId(format!("confirmed-{}", made.pair)));
+        }
+        let entry = entry(&state, &state.plan.objective().unwrap());
+        let told = entry.effects.iter().find(|effect| effect.metric == "throughput").unwrap();
+        assert_eq!(
+            (told.arm.as_str(), told.verdict.as_str()),
+            ("the winner on fresh data", "undecided")
+        );
+        assert!(entry.next_question.unwrap().starts_with("Is throughput kept?"));
+        assert!(entry.runs.contains(&RunId("confirmed-4".to_owned())));
+        let result = entry.result.unwrap();
+        assert!(
+            result.contains("Nothing is promoted: it is open.") && !result.contains("limits then"),
+            "{result}"
+        );
     }
 
     #[test]
@@ -294,12 +351,14 @@ mod tests {
     #[test]
     fn the_account_names_each_layer_and_how_it_is_undone() {
         let mut state = crate::tune::schema::tests::ended();
+        state.promoted = Some("config.env".to_owned());
         let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
                        "note":"lost together","scores":[1.0]}"#;
         state.levers = vec![serde_json::from_str(text).unwrap()];
         let why = "there is only one";
         state.levers_left_out = vec![crate::tune::Dropped::of("fewer", why)];
-        let entry = entry(&state, &state.plan.objective().unwrap());
+        let objective = state.plan.objective().unwrap();
+        let entry = super::entry(&state, &objective);
         let to = |name: &str| {
             entry.changes.iter().find(|change| change.name == name).and_then(|c| c.to.clone())
         };
@@ -317,5 +376,10 @@ mod tests {
         ] {
             assert!(notes.contains(told), "{told}: {notes}");
         }
+        // What is not promoted changes nothing.
+        state.promoted = None;
+        let entry = super::entry(&state, &objective);
+        assert_eq!(entry.durability, None, "the baseline is the defaults");
+        assert!(!entry.notes.unwrap().contains("CREATE INDEX"));
     }
 }

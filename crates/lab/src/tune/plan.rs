@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
 
-use super::confirm::MOST_PAIRS;
 use super::{Objective, TuneError, levers};
 use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, OnServer, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
@@ -98,7 +97,7 @@ impl TunePlan {
             Budget::Time(length) => {
                 let confirming = self.confirm_window.0 + self.warm_up.0 + OVERHEAD;
                 let outside = self.per_run() * self.lever_runs();
-                let left = length.0.saturating_sub(confirming * self.confirming_runs() + outside);
+                let left = length.0.saturating_sub(confirming * CONFIRMING.1 + outside);
                 let runs = left.as_secs_f64() / self.per_run().as_secs_f64();
                 (runs as u32).max(walwright_search::Budget::LEAST)
             }
@@ -113,14 +112,6 @@ impl TunePlan {
     /// Measurements of options of the client, at most.
     pub fn lever_runs(&self) -> u32 {
         if self.client { levers::MOST * levers::BLOCKS } else { 0 }
-    }
-
-    /// Measurements of the confirmation that a time to go on leaves room for.
-    fn confirming_runs(&self) -> u32 {
-        match self.objective() {
-            Ok(objective) if objective.keeps_throughput => 2 * MOST_PAIRS,
-            _ => CONFIRMING.1,
-        }
     }
 
     /// Pairs of measurements that confirm the winner, where they need not tell what it costs
@@ -217,9 +208,7 @@ pub(super) mod tests {
         let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
         // 17 s each, and ten of 27 s to confirm.
         assert_eq!(hour.runs(), 195);
-        assert_eq!(TunePlan { client: true, ..hour.clone() }.runs(), 195 - 24);
-        // Fourteen more of 27 s, which may be what it takes to see that throughput is kept.
-        assert_eq!(TunePlan { objective: "wal-bytes".to_owned(), ..hour }.runs(), 195 - 22);
+        assert_eq!(TunePlan { client: true, ..hour }.runs(), 195 - 24);
         let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
         assert_eq!((plan().confirming_pairs(), short.confirming_pairs()), (5, 3));

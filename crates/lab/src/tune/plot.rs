@@ -30,13 +30,16 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
     let mut out = format!(
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="The course of the search">"#
     );
-    for tick in ticks(highest) {
+    let ticks = ticks(highest);
+    // As many digits as the step has.
+    let digits = ticks.get(1).map_or(0.0, |step: &f64| (-step.log10().floor()).max(0.0)) as usize;
+    for tick in ticks {
         let at = y(tick);
         let right = WIDTH;
         put(
             &mut out,
             format_args!(
-                r#"<line x1="{LEFT}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid" stroke="currentColor" stroke-opacity="0.15"/><text x="{:.1}" y="{:.1}" class="tick" text-anchor="end">{tick}</text>"#,
+                r#"<line x1="{LEFT}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid" stroke="currentColor" stroke-opacity="0.15"/><text x="{:.1}" y="{:.1}" class="tick" text-anchor="end">{tick:.digits$}</text>"#,
                 LEFT - 6.0,
                 at + 4.0
             ),

@@ -8,6 +8,7 @@ use walwright_search::{Conclusion, Effect, Line, Standing};
 use super::confirm::Kept;
 use super::layer::Layer;
 use super::objective::ALLOWED_LOSS;
+use super::state::Phase;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
 use crate::{Lab, write_whole};
 
@@ -44,8 +45,18 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         .as_ref()
         .and_then(|searcher| searcher.conclusion())
         .ok_or_else(|| nothing("it has not come to its end"))?;
+    // Half a confirmation proves nothing, and the crash is to come.
+    if state.phase < Phase::Promote {
+        return Err(nothing(&format!(
+            "it has not come to its end: `walwright tune --resume {}` goes on with it",
+            state.id
+        )));
+    }
     if !end.is_proposed {
         return Err(nothing("no configuration was better than the baseline"));
+    }
+    if let Some(failure) = state.confirmation.failure() {
+        return Err(nothing(&format!("{}, {failure}", words::again_on(state))));
     }
     if !state.confirmed().is_gain() {
         let why = format!("the gain did not show again {}", words::again_on(state));
@@ -61,7 +72,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
             Some(Kept::Open) => {
                 let pairs = state.confirmation.pairs();
                 return Err(nothing(&format!(
-                    "{pairs} pairs leave open whether throughput is kept within {allowed:.0} %, longer windows (--confirm-duration) would tell"
+                    "{pairs} pairs leave open whether throughput is kept within {allowed:.0} %; a new tune with a longer --confirm-duration may tell"
                 )));
             }
             None => return Err(nothing("its throughput in the confirmation is not known")),
@@ -282,8 +293,10 @@ pub(super) mod tests {
                 value: None,
                 throughput: Some(1_000.0),
                 checkpoints: Some(2.0),
+                crashed: None,
             });
         }
+        state.phase = Phase::Done;
         state.machine = "2 processors".to_owned();
         state.crash = Some(CrashAudit {
             acknowledged: 1_000,
@@ -350,6 +363,15 @@ pub(super) mod tests {
         assert!(error.contains("5 pairs leave open whether throughput"), "{error}");
         state.confirmation.made[1].throughput = None;
         assert!(text_of(&state).unwrap_err().to_string().contains("not known"));
+    }
+
+    #[test]
+    fn half_a_confirmation_is_not_promoted() {
+        let mut state = ended();
+        state.phase = Phase::Confirm;
+        state.confirmation.made.truncate(2);
+        let error = text_of(&state).unwrap_err().to_string();
+        assert!(error.contains("not come to its end") && error.contains("--resume"), "{error}");
     }
 
     #[test]

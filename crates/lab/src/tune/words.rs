@@ -64,6 +64,13 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let effect_confirmed = state.confirmed();
     let replay = effect(&of_figure(&effect_confirmed, objective));
     let on = again_on(state);
+    if let Some(failure) = confirmed.failure() {
+        return format!(
+            "Over {} blocks {name} changed by {gain}, but {on} {failure}. Nothing is promoted. {}{outside}",
+            end.blocks,
+            limit(&state.cause, "What limits", "The baseline")
+        );
+    }
     match (confirmed.pairs(), effect_confirmed.is_gain()) {
         (0, _) => {
             format!("Over {} blocks {name} changes by {gain}; not confirmed yet.", end.blocks)
@@ -135,7 +142,10 @@ fn checkpoints_held(confirmed: &Confirmation) -> String {
 /// What became of throughput where it is to be kept, as a part of a sentence.
 fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
     match objective.keeps_throughput {
-        true => format!(", throughput by {}", effect(&state.confirmation.throughput())),
+        true => match state.confirmation.throughput() {
+            of @ Effect::Measured(_) => format!(", throughput by {}", effect(&of)),
+            _ => ", at a throughput that is not known".to_owned(),
+        },
         false => String::new(),
     }
 }
@@ -155,10 +165,14 @@ fn not_promoted(state: &TuneState) -> String {
     why.map_or(String::new(), |why| format!(" Nothing is promoted: {why}."))
 }
 
-/// What holds the winner back, as a sentence; `None` where the baseline stays.
+/// What holds back what is promoted, as a sentence; where a gain is not promoted, what holds
+/// the baseline back, which stays. `None` without a gain.
 fn next_limit(state: &TuneState) -> Option<String> {
     if !state.confirmed().is_gain() {
         return None;
+    }
+    if state.not_promoted.is_some() {
+        return Some(limit(&state.cause, "What limits", "The baseline"));
     }
     let cause = state.next_cause.as_ref().filter(|cause| !cause.verdict.is_empty())?;
     Some(limit(cause, "What limits then", "The winner"))
@@ -310,6 +324,19 @@ mod tests {
         assert!(told.contains("does not limit throughput here (without shared_buffers)"), "{told}");
         state.plan.only = vec!["commit_delay".to_owned()];
         assert!(verdict(&state, &objective).contains("here (only commit_delay)"));
+    }
+
+    #[test]
+    fn a_confirmation_that_did_not_run_says_which_and_why() {
+        let mut state = crate::tune::promote::tests::ended();
+        let objective = state.plan.objective().unwrap();
+        state.confirmation.made.truncate(3);
+        let failed = &mut state.confirmation.made[2];
+        (failed.score, failed.crashed) = (None, Some("FATAL: no memory".to_owned()));
+        assert_eq!(state.confirmation.next(5), None, "nothing can be confirmed any more");
+        let told = verdict(&state, &objective);
+        let failure = "but on fresh data the winner did not run in pair 2: FATAL: no memory. Nothing is promoted.";
+        assert!(told.contains(failure), "{told}");
     }
 
     #[test]
