@@ -161,7 +161,9 @@ impl Entry {
     /// The value as the kernel and tools take it: a bare number in the parameter's own unit.
     pub fn bare(&self) -> String {
         match self.read() {
-            Some(Value::Number(number, _)) => format!("{number}"),
+            // The digits as written: 9223372036854775807 is more than a float tells apart.
+            Some(Value::Number(..)) if is_decimal(&self.value) => self.value.trim().to_owned(),
+            Some(Value::Number(number, _)) => Value::Number(number, None).to_string(),
             Some(Value::Bool(on)) => u8::from(on).to_string(),
             Some(Value::Text(text)) => text,
             None => self.value.clone(),
@@ -185,6 +187,14 @@ impl Entry {
             None => self.parameter.name.clone(),
         }
     }
+}
+
+/// Whether a text is a whole number without a unit, as the kernel reads it too: not
+/// octal, which begins with 0.
+fn is_decimal(text: &str) -> bool {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits && (text == "0" || !text.starts_with('0'))
 }
 
 impl Scope {
@@ -286,6 +296,18 @@ mod tests {
         assert!(Entry::new("work_mem", "8MB", table).is_err());
         assert!(matches!(Entry::new("nothing", "1", None), Err(EntryError::Unknown(_))));
         assert!(Entry::new("cluster.data_directory", "/a\nb", None).is_err());
+    }
+
+    #[test]
+    fn the_kernel_gets_the_digits_that_were_written() {
+        let bare = |name: &str, value: &str| Entry::new(name, value, None).unwrap().bare();
+        assert_eq!(bare("fs.file-max", "9223372036854775807"), "9223372036854775807");
+        assert_eq!(bare("fs.file-max", "9007199254740993"), "9007199254740993");
+        assert_eq!(bare("fs.file-max", "0x7fffffffffffffff"), "9223372036854775807");
+        assert_eq!(bare("fs.file-max", "0100"), "64");
+        assert_eq!(bare("vm.dirty_bytes", "256MB"), "268435456");
+        assert_eq!(bare("vm.dirty_bytes", " 268435456 "), "268435456");
+        assert_eq!(bare("commit_delay", "1e3"), "1000");
     }
 
     #[test]

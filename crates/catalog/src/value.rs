@@ -151,11 +151,20 @@ impl fmt::Display for Value {
             ("kB", 1024.0),
             ("B", 1.0),
         ];
+        /// From here on a float holds whole numbers alone, and not all of them.
+        const WHOLE: f64 = 9_007_199_254_740_992.0;
+        /// What a whole number of 64 bits and a sign becomes as a float, at most.
+        const LARGEST: f64 = 9_223_372_036_854_775_808.0;
         const MICROS: [(&str, f64); 6] =
             [("d", 86_400e6), ("h", 3600e6), ("min", 60e6), ("s", 1e6), ("ms", 1e3), ("us", 1.0)];
         match self {
             Value::Bool(on) => f.write_str(if *on { "on" } else { "off" }),
             Value::Text(text) => f.write_str(text),
+            // Of larger numbers a float would print other digits than the whole number it
+            // stands for; the largest there are, 2^63 - 1, would become one too many.
+            Value::Number(number, None) if number.abs() >= WHOLE && number.abs() <= LARGEST => {
+                write!(f, "{}", *number as i64)
+            }
             Value::Number(number, None) => write!(f, "{number}"),
             // -1 and 0 mean something of their own more often than a size.
             Value::Number(number, Some(_)) if *number <= 0.0 => write!(f, "{number}"),
@@ -363,6 +372,8 @@ mod tests {
     fn what_is_printed_of_any_place_reads_as_the_same() {
         assert_eq!(read("vm.dirty_bytes", "268435457B").unwrap().bytes(), Some(268_435_457.0));
         assert_eq!(read("xfs.log_sunit", "1b").unwrap().bytes(), Some(4096.0));
+        let most = "9223372036854775807";
+        assert_eq!(read("fs.file-max", most).unwrap().to_string(), most);
         for parameter in parameters() {
             let plain = parameter.bounds.iter().flatten().map(String::as_str);
             for text in plain.chain(parameter.default(18)) {
