@@ -6,7 +6,7 @@ use thiserror::Error;
 use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
 use walwright_driver::Mode;
-use walwright_record::{Record, Schedule};
+use walwright_record::{LoadFacts, Record, Schedule};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
@@ -30,6 +30,11 @@ pub enum ProveError {
         "run {0} was made on a cluster of its own, and its finding is proven on such: leave --dsn out"
     )]
     Embedded(String),
+    /// The run reached its cluster by TCP.
+    #[error(
+        "run {0} reached its server by TCP (--tcp), and an experiment reaches its clusters by their unix sockets, where a round trip costs less: make a run without --tcp that shows the finding, and prove that"
+    )]
+    Tcp(String),
     /// The scripts are not those of the run.
     #[error(
         "the workload of run {0} has changed since, or is seen from another directory: what is proven would not be what was found"
@@ -64,25 +69,7 @@ pub fn prove(
     on_server: bool,
 ) -> Result<PlanFile, ProveError> {
     let id = record.header.id.0.clone();
-    let text = |pairs: &[(String, String)]| -> Values {
-        let value =
-            |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
-        pairs.iter().map(value).collect()
-    };
-    let server = match (&plan.target, on_server) {
-        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, .. }, false) => {
-            ServerTable {
-                postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
-                pg_bin: pg_bin.clone(),
-                flush_latency: flush_latency.map(Length),
-                settings: text(settings),
-                ..ServerTable::default()
-            }
-        }
-        (TargetPlan::Attached { .. }, true) => ServerTable::default(),
-        (TargetPlan::Attached { .. }, false) => return Err(ProveError::Attached(id)),
-        (TargetPlan::Embedded { .. }, true) => return Err(ProveError::Embedded(id)),
-    };
+    let server = server(&plan.target, on_server, &id)?;
     let workload = plan.workload()?;
     let then = record.workload.iter().flat_map(|facts| &facts.scripts).map(|script| &script.text);
     if !then.eq(workload.scripts.iter().map(|script| &script.text)) {
@@ -110,11 +97,37 @@ pub fn prove(
             options: text(&plan.workload.options),
             define: text(&plan.workload.define),
         },
-        load: load(&plan.load),
+        load: load(&plan.load, record.load.as_ref()),
         server,
         prediction: prediction(finding, action, &id, open),
         arms: vec![arm],
     })
+}
+
+/// What the run of this name was made on, as a plan writes it.
+fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable, ProveError> {
+    let run = run.to_owned();
+    match (target, on_server) {
+        (TargetPlan::Embedded { tcp: true, .. }, false) => Err(ProveError::Tcp(run)),
+        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, .. }, false) => {
+            Ok(ServerTable {
+                postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
+                pg_bin: pg_bin.clone(),
+                flush_latency: flush_latency.map(Length),
+                settings: text(settings),
+                ..ServerTable::default()
+            })
+        }
+        (TargetPlan::Attached { .. }, true) => Ok(ServerTable::default()),
+        (TargetPlan::Attached { .. }, false) => Err(ProveError::Attached(run)),
+        (TargetPlan::Embedded { .. }, true) => Err(ProveError::Embedded(run)),
+    }
+}
+
+fn text(pairs: &[(String, String)]) -> Values {
+    let value =
+        |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
+    pairs.iter().map(value).collect()
 }
 
 /// The bound on the gain as a relative change of the metric.
@@ -226,8 +239,9 @@ fn client(option: &str) -> Option<LoadChange> {
     (change != LoadChange::default()).then_some(change)
 }
 
-/// A load as a plan writes it.
-fn load(of: &LoadChoice) -> LoadTable {
+/// A load as a plan writes it. `then` is what the run had of it: the command line of a sweep
+/// names the clients of all its points, and not which of them this run was.
+fn load(of: &LoadChoice, then: Option<&LoadFacts>) -> LoadTable {
     let open = match of.schedule {
         Schedule::Open { rate, poisson, latency_limit } => Some((rate, poisson, latency_limit)),
         Schedule::Closed { .. } => None,
@@ -237,7 +251,7 @@ fn load(of: &LoadChoice) -> LoadTable {
         Schedule::Open { .. } => None,
     };
     LoadTable {
-        clients: of.clients,
+        clients: then.map(|then| then.clients).or(of.clients),
         threads: of.threads,
         protocol: of.protocol,
         lean: (of.mode == Mode::Lean).then_some(true),
@@ -254,6 +268,8 @@ fn load(of: &LoadChoice) -> LoadTable {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -264,6 +280,56 @@ mod tests {
         assert_eq!(both.protocol, Some(Protocol::Extended));
         assert_eq!(client("max_prepared_statements=200 (PgBouncer 1.21 or newer)"), None);
         assert_eq!(client("--waits 5 (walwright run)"), None);
+    }
+
+    #[test]
+    fn a_point_of_a_sweep_keeps_its_own_clients() {
+        let schedule = Schedule::Closed { think: None };
+        // The first of those that the sweep's command line names.
+        let typed = LoadChoice {
+            clients: Some(1),
+            threads: None,
+            protocol: None,
+            mode: Mode::Faithful,
+            schedule,
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: None,
+            duration: Duration::from_secs(60),
+            warm_up: None,
+            checkpoints: 0,
+        };
+        let had = LoadFacts {
+            clients: 16,
+            threads: 1,
+            protocol: "prepared".to_owned(),
+            mode: "faithful".to_owned(),
+            schedule,
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: 7,
+        };
+        assert_eq!(load(&typed, Some(&had)).clients, Some(16));
+        assert_eq!(load(&typed, None).clients, Some(1));
+    }
+
+    #[test]
+    fn what_a_plan_cannot_say_of_a_server_is_refused() {
+        let embedded = |tcp| TargetPlan::Embedded {
+            major: "17".to_owned(),
+            pg_bin: None,
+            settings: vec![("jit".to_owned(), "off".to_owned())],
+            keep: false,
+            tcp,
+            flush_latency: None,
+            restored: None,
+        };
+        let table = server(&embedded(false), false, "r").unwrap();
+        assert_eq!(table.postgres, Some(SettingValue::Text("17".to_owned())));
+        assert_eq!(table.settings.len(), 1);
+        let refused = server(&embedded(true), false, "r").unwrap_err().to_string();
+        assert!(refused.contains("run r") && refused.contains("without --tcp"), "{refused}");
+        assert!(matches!(server(&embedded(false), true, "r"), Err(ProveError::Embedded(_))));
     }
 
     #[test]
