@@ -72,8 +72,11 @@ fn places_and_keys_fit_together() {
             let worse = [DurabilityClass::E, DurabilityClass::D, DurabilityClass::X];
             assert!(worse.contains(&p.class), "{} is of the environment", p.name);
         }
+        // Without a weaker value the class is that of no value at all.
+        let lowers = matches!(p.class, DurabilityClass::D | DurabilityClass::X);
+        assert_eq!(lowers, !p.weaker.is_empty(), "{}: what lowers durability", p.name);
         if p.class == DurabilityClass::X {
-            assert!(p.search.is_none() && !p.weaker.is_empty(), "{} is locked", p.name);
+            assert!(p.search.is_none(), "{} is locked", p.name);
         }
         assert!(!p.source.trim().is_empty() && p.source.len() >= 5, "{}", p.name);
         assert!(p.is_setting() || p.since.is_none(), "{}", p.name);
@@ -94,6 +97,8 @@ fn every_spelling_of_a_weaker_value_is_seen() {
         ("synchronous_commit", "no", DurabilityClass::D),
         ("synchronous_commit", "on", DurabilityClass::S),
         ("max_wal_senders", "0x0", DurabilityClass::D),
+        ("archive_mode", "false", DurabilityClass::D),
+        ("archive_mode", "always", DurabilityClass::S),
         ("max_wal_size", "4GB", DurabilityClass::T),
         ("array.level", "0", DurabilityClass::D),
         ("array.level", "10", DurabilityClass::E),
