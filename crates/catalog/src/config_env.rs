@@ -205,14 +205,15 @@ impl Reader {
         };
         let (scope, value) = match disk {
             Some(disk) => (Some(Scope::Disk(disk)), text),
-            None => match text.rsplit_once('=').filter(|_| parameter.is_of_objects()) {
+            // At the first: a definition of an index may hold more of them, a name does not.
+            None => match text.split_once('=').filter(|_| parameter.is_of_objects()) {
                 Some((object, value)) => (Some(Scope::Object(object.to_owned())), value),
                 None => (None, text),
             },
         };
-        let entry = Entry::of(parameter, value, scope.clone())
+        let entry = Entry::of(parameter, value, scope)
             .map_err(|error| format!("{key}={}: {error}", shell::quote(text)))?;
-        match self.seen.insert((&parameter.name, scope), number) {
+        match self.seen.insert((&parameter.name, entry.scope.clone()), number) {
             Some(before) => Err(format!("{key}: it is set in line {before} already")),
             None => Ok(entry),
         }

@@ -210,6 +210,9 @@ pub struct Parameter {
     /// The words an enum takes, in the builds that have them all.
     #[serde(default)]
     pub values: Vec<String>,
+    /// How many numbers a list has.
+    #[serde(default)]
+    pub numbers: Option<usize>,
     /// Smallest and largest value the server takes, in `unit`.
     #[serde(default)]
     pub bounds: Option<[String; 2]>,

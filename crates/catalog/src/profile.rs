@@ -123,6 +123,12 @@ impl Entry {
         scope: Option<Scope>,
     ) -> Result<Entry, EntryError> {
         let misplaced = |what| EntryError::Scope { name: parameter.name.clone(), what };
+        let (value, scope) = match scope {
+            Some(Scope::Object(name)) => {
+                (value.trim(), Some(Scope::Object(name.trim().to_owned())))
+            }
+            other => (value, other),
+        };
         match &scope {
             Some(Scope::Disk(_)) if !parameter.per_disk => {
                 return Err(misplaced("is not set for data and WAL apart"));
@@ -130,7 +136,14 @@ impl Entry {
             Some(Scope::Object(_)) if !parameter.is_of_objects() => {
                 return Err(misplaced("does not belong to a table, index or column"));
             }
-            Some(Scope::Object(name)) if name.trim().is_empty() => {
+            Some(Scope::Object(name)) if name.is_empty() => {
+                return Err(misplaced("needs the name of its table, index or column"));
+            }
+            // config.env parts name and value there.
+            Some(Scope::Object(name)) if name.contains('=') => {
+                return Err(misplaced("is not kept for a name with an equals sign"));
+            }
+            None if parameter.is_of_objects() && value.contains('=') => {
                 return Err(misplaced("needs the name of its table, index or column"));
             }
             None if parameter.per_disk => {
@@ -294,6 +307,16 @@ mod tests {
         let entry = Entry::new("table.fillfactor", "50", table.clone()).unwrap();
         assert_eq!(entry.title(), "table.fillfactor (pgbench_branches)");
         assert!(Entry::new("work_mem", "8MB", table).is_err());
+        let object = |name: &str| Some(Scope::Object(name.to_owned()));
+        let entry = Entry::new("table.fillfactor", " 50 ", object(" a table ")).unwrap();
+        assert_eq!(
+            (entry.title().as_str(), entry.value.as_str()),
+            ("table.fillfactor (a table)", "50")
+        );
+        for (value, scope) in [("50", object("a=b")), ("50", object(" ")), ("a=b", None)] {
+            let refused = Entry::new("table.indexes", value, scope);
+            assert!(matches!(refused, Err(EntryError::Scope { .. })), "{value}");
+        }
         assert!(matches!(Entry::new("nothing", "1", None), Err(EntryError::Unknown(_))));
         assert!(Entry::new("cluster.data_directory", "/a\nb", None).is_err());
     }

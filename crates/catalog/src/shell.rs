@@ -109,6 +109,10 @@ fn word(text: &str) -> Result<(String, &str), ShellError> {
             },
             '$' => return Err(ShellError::NeedsShell("a variable")),
             '`' => return Err(ShellError::NeedsShell("a command")),
+            // In an assignment a shell looks for it also behind a colon.
+            '~' if at == 0 || text[..at].ends_with(':') => {
+                return Err(ShellError::NeedsShell("a home directory"));
+            }
             '(' | ')' => return Err(ShellError::NeedsShell("a list")),
             '|' | '&' | ';' | '<' | '>' => return Err(ShellError::NeedsShell("a command")),
             plain => value.push(plain),
@@ -199,6 +203,8 @@ mod tests {
             ("A=\"$(nproc)\"", ShellError::NeedsShell("a variable")),
             ("A=`nproc`", ShellError::NeedsShell("a command")),
             ("A=(1 2)", ShellError::NeedsShell("a list")),
+            ("A=~/data", ShellError::NeedsShell("a home directory")),
+            ("A=/bin:~me/bin", ShellError::NeedsShell("a home directory")),
             ("A=1; rm x", ShellError::NeedsShell("a command")),
             ("A = 1", ShellError::BlankBeside),
             ("A= 1", ShellError::BlankBeside),
@@ -211,6 +217,8 @@ mod tests {
             assert_eq!(parse(line), Err(error), "{line}");
         }
         assert_eq!(value("A='$HOME'").as_deref(), Ok("$HOME"));
+        assert_eq!(value("A='~/data'").as_deref(), Ok("~/data"));
+        assert_eq!(value("A=data~").as_deref(), Ok("data~"));
     }
 
     proptest! {

@@ -91,7 +91,7 @@ impl Value {
                 .ok_or_else(|| wrong(text, "a truth value: on or off")),
             Kind::Enum => word(parameter, text),
             Kind::String => Ok(Value::Text(text.to_owned())),
-            Kind::List => list(text),
+            Kind::List => list(parameter, text),
             Kind::Integer | Kind::Real => number(parameter, text),
         }
     }
@@ -210,13 +210,17 @@ fn word(parameter: &Parameter, text: &str) -> Result<Value, ValueError> {
         .ok_or_else(|| wrong(text, format!("one of {}", parameter.values.join(", "))))
 }
 
-/// Whole numbers, kept with one blank between them.
-fn list(text: &str) -> Result<Value, ValueError> {
+/// Whole numbers, as many as the parameter has, kept with one blank between them.
+fn list(parameter: &Parameter, text: &str) -> Result<Value, ValueError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole = |word: &&str| word.bytes().all(|b| b.is_ascii_digit()) && word.len() < 20;
-    match words.iter().all(whole) && !words.is_empty() {
+    let enough = parameter.numbers.is_none_or(|numbers| words.len() == numbers);
+    match words.iter().all(whole) && !words.is_empty() && enough {
         true => Ok(Value::Text(words.join(" "))),
-        false => Err(wrong(text, "whole numbers with blanks between them")),
+        false => {
+            let count = parameter.numbers.map_or_else(String::new, |n| format!("{n} "));
+            Err(wrong(text, format!("{count}whole numbers with blanks between them")))
+        }
     }
 }
 
@@ -360,7 +364,11 @@ mod tests {
             read("kernel.sem", "250\t32000  100 128").unwrap().text(),
             Some("250 32000 100 128")
         );
-        assert!(read("net.ipv4.tcp_rmem", "4096 many").is_err());
+        for text in ["4096 many 1", "4096", "4096 87380", "4096 87380 16777216 1", ""] {
+            assert!(read("net.ipv4.tcp_rmem", text).is_err(), "{text}");
+        }
+        let error = read("kernel.sem", "250").unwrap_err().to_string();
+        assert_eq!(error, "'250' is not 4 whole numbers with blanks between them");
     }
 
     /// What `number` of a parameter's unit is printed as.

@@ -42,7 +42,8 @@ fn a_file_of_another_team_is_read_whole() {
 #[test]
 fn wrong_lines_are_all_named() {
     let text = "# fine\nVM_SWAPPINESS=1\nVM_SWAPINESS=1\nPG_WORK_MEM=4ms\nPG_WORK_MEM=1kB\n\
-                VM_DIRTY_RATIO=120\nPG_MAX_CONNECTIONS=$N\nVM_SWAPPINESS=2\nDATA_SCHEDULER=fast\n";
+                VM_DIRTY_RATIO=120\nPG_MAX_CONNECTIONS=$N\nVM_SWAPPINESS=2\nDATA_SCHEDULER=fast\n\
+                NET_IPV4_TCP_RMEM=4096\nKERNEL_SEM=250\nDATA_MOUNT=~/data\n";
     let found = problems(text);
     let expected = [
         "line 3: VM_SWAPINESS: no parameter has this key",
@@ -52,6 +53,9 @@ fn wrong_lines_are_all_named() {
         "line 7: PG_MAX_CONNECTIONS=$N: it needs a shell",
         "line 8: VM_SWAPPINESS: it is set in line 2 already",
         "line 9: DATA_SCHEDULER=fast: queue/scheduler: 'fast' is not one of none",
+        "line 10: NET_IPV4_TCP_RMEM=4096: net.ipv4.tcp_rmem: '4096' is not 3 whole numbers",
+        "line 11: KERNEL_SEM=250: kernel.sem: '250' is not 4 whole numbers",
+        "line 12: DATA_MOUNT=~/data: it needs a shell (a home directory)",
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {
@@ -61,6 +65,25 @@ fn wrong_lines_are_all_named() {
     assert_eq!(bytes.to_string(), "line 2: it is not UTF-8");
     let unknown = problems("PG_WALL_BUFFERS=1MB\n");
     assert!(unknown[0].contains("no setting wall_buffers"), "{unknown:?}");
+}
+
+#[test]
+fn what_belongs_to_an_object_is_split_from_it_at_the_first_equals_sign() {
+    let profile = read(
+        "TABLE_FILLFACTOR=\"pgbench_branches = 50\"\n\
+         TABLE_INDEXES=\"orders=btree (customer_id) WHERE status = 1\"\n",
+    );
+    let of = |place: usize| {
+        let entry = &profile.entries[place];
+        (entry.scope.as_ref().unwrap().to_string(), entry.value.as_str())
+    };
+    assert_eq!(of(0), ("pgbench_branches".to_owned(), "50"));
+    assert_eq!(of(1), ("orders".to_owned(), "btree (customer_id) WHERE status = 1"));
+    assert_eq!(read(&profile.to_config_env()), profile);
+    let twice = problems("TABLE_FILLFACTOR=a=50\nTABLE_FILLFACTOR=\"a = 60\"\n");
+    assert!(twice[0].contains("set in line 1 already"), "{twice:?}");
+    let nameless = problems("TABLE_FILLFACTOR=\" = 50\"\n");
+    assert!(nameless[0].contains("needs the name of its table"), "{nameless:?}");
 }
 
 #[test]
@@ -106,7 +129,10 @@ fn some_value(parameter: &Parameter, pick: u64, text: &str) -> String {
     match parameter.kind {
         Kind::Bool => ["on", "off"][(pick % 2) as usize].to_owned(),
         Kind::Enum => parameter.values[pick as usize % parameter.values.len()].clone(),
-        Kind::List => format!("{} {}", pick % 5000, pick % 70_000),
+        Kind::List => {
+            let numbers = (0..parameter.numbers.unwrap_or(2) as u64).map(|n| pick % (n + 5000));
+            numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
+        }
         Kind::String => text.to_owned(),
         Kind::Integer | Kind::Real => {
             let bound = |at: usize, else_: f64| {

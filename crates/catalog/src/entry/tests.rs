@@ -19,6 +19,7 @@ fn every_entry_is_whole_and_its_defaults_are_values_of_it() {
         for weaker in p.weaker.keys() {
             p.read(weaker).unwrap_or_else(|error| panic!("{}: {error}", p.name));
         }
+        assert_eq!(p.kind == Kind::List, p.numbers.is_some(), "{}: how many numbers", p.name);
         if let Some(search) = &p.search {
             for bound in [&search.from, &search.to].into_iter().chain(&search.special) {
                 let share = bound.ends_with("% ram");
