@@ -1,5 +1,6 @@
 //! From the arms of a plan and its design to the configurations that are run.
 
+use std::iter;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -79,8 +80,8 @@ struct Part {
 /// The configurations of a plan. Relative paths are seen from `origin`.
 ///
 /// # Errors
-/// When a profile is not among `profiles`, an arm changes nothing, or a design does not fit
-/// the number of arms.
+/// When a profile is not among `profiles`, an arm changes nothing or has an option of the load
+/// that does nothing, or a design does not fit the number of arms.
 pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms, PlanError> {
     let take_apart = matches!(plan.design, Design::Addition | Design::Ablation);
     let mut parts = Vec::new();
@@ -104,12 +105,20 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
             _ => parts.push(Part { name: arm.name.clone(), configuration }),
         }
     }
-    match plan.design {
-        Design::OneAtATime => Ok(one_at_a_time(&parts)),
-        Design::Addition => Ok(addition(&parts)),
-        Design::Ablation => ablation(&parts),
-        Design::Factorial => factorial(&parts),
+    let arms = match plan.design {
+        Design::OneAtATime => one_at_a_time(&parts),
+        Design::Addition => addition(&parts),
+        Design::Ablation => ablation(&parts)?,
+        Design::Factorial => factorial(&parts)?,
+    };
+    // Only here is it known which changes of the load come together.
+    let loads = arms.arms.iter().map(|arm| (arm.name.as_str(), &arm.configuration.load));
+    for (arm, load) in iter::once(("baseline", &arms.baseline.load)).chain(loads) {
+        if let Some((key, what)) = load.without_effect(&plan.load.options()) {
+            return Err(PlanError::value(arm, key, what));
+        }
     }
+    Ok(arms)
 }
 
 fn all<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Configuration {
@@ -269,6 +278,23 @@ mod tests {
             "design = \"ablation\"\n[[arm]]\nname = \"a\"\nsettings = { jit = false }\n",
         );
         assert!(read(&one.unwrap()).is_err());
+    }
+
+    #[test]
+    fn an_option_of_the_load_that_does_nothing_is_refused() {
+        let read = |design: &str, load: &str| {
+            let text = format!(
+                "design = \"{design}\"\n[load]\n{load}\n\
+                 [[arm]]\nname = \"a\"\nload = {{ rate = 3000 }}\n\
+                 [[arm]]\nname = \"b\"\nload = {{ think = \"1ms\" }}\n"
+            );
+            read(&PlanFile::parse(&text).unwrap())
+        };
+        assert!(read("one-at-a-time", "").is_ok());
+        let error = read("one-at-a-time", "rate = 2000").unwrap_err().to_string();
+        assert!(error.contains("arm 'b'") && error.contains("think"), "{error}");
+        let both = read("factorial", "").unwrap_err().to_string();
+        assert!(both.contains("arm 'a + b'"), "{both}");
     }
 
     #[test]

@@ -86,21 +86,38 @@ impl LoadChange {
     }
 
     fn schedule(&self, before: Schedule) -> Schedule {
-        let limit = self.latency_limit.map(|limit| limit.0);
-        match (self.rate, before) {
-            (Some(rate), _) => Schedule::Open {
-                rate,
-                poisson: self.gaps != Some(Gaps::Even),
-                latency_limit: limit,
-            },
-            (None, Schedule::Open { rate, poisson, latency_limit }) => Schedule::Open {
-                rate,
-                poisson: self.gaps.map_or(poisson, |gaps| gaps == Gaps::Poisson),
-                latency_limit: limit.or(latency_limit),
-            },
-            (None, Schedule::Closed { think }) => {
-                Schedule::Closed { think: self.think.map_or(think, |think| Some(think.0)) }
+        let (rate, poisson, latency_limit) = match (before, self.rate) {
+            (Schedule::Closed { think }, None) => {
+                let think = self.think.map(|think| think.0).or(think);
+                return Schedule::Closed { think };
             }
+            (Schedule::Closed { .. }, Some(rate)) => (rate, true, None),
+            (Schedule::Open { rate, poisson, latency_limit }, changed) => {
+                (changed.unwrap_or(rate), poisson, latency_limit)
+            }
+        };
+        Schedule::Open {
+            rate,
+            poisson: self.gaps.map_or(poisson, |gaps| gaps == Gaps::Poisson),
+            latency_limit: self.latency_limit.map(|limit| limit.0).or(latency_limit),
+        }
+    }
+
+    /// What has no effect on top of the load of `base`: the key, and why.
+    pub(super) fn without_effect(&self, base: &LoadChange) -> Option<(&'static str, &'static str)> {
+        let open = self.rate.or(base.rate).is_some();
+        match self {
+            LoadChange { think: Some(_), .. } if open => Some((
+                "think",
+                "with a rate nobody thinks between transactions; leave one of both out",
+            )),
+            LoadChange { gaps: Some(_), .. } if !open => {
+                Some(("gaps", "without a rate no transaction is due at a time; add rate"))
+            }
+            LoadChange { latency_limit: Some(_), .. } if !open => {
+                Some(("latency_limit", "without a rate no transaction can be late; add rate"))
+            }
+            _ => None,
         }
     }
 
@@ -134,5 +151,55 @@ impl LoadChange {
         say("ramp", length(self.ramp));
         say("max_tries", number(self.max_tries));
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limit() -> Length {
+        Length(Duration::from_millis(50))
+    }
+
+    #[test]
+    fn another_rate_keeps_the_shape_of_the_load() {
+        let open = |rate, poisson, latency_limit| Schedule::Open { rate, poisson, latency_limit };
+        let before = open(2e3, false, Some(limit().0));
+        let rate = LoadChange { rate: Some(3e3), ..LoadChange::default() };
+        assert_eq!(rate.schedule(before), open(3e3, false, Some(limit().0)));
+        let gaps = LoadChange { gaps: Some(Gaps::Poisson), ..rate.clone() };
+        assert_eq!(gaps.schedule(before), open(3e3, true, Some(limit().0)));
+        // A closed loop has no such shape.
+        let think = Some(Duration::from_millis(1));
+        assert_eq!(rate.schedule(Schedule::Closed { think }), open(3e3, true, None));
+        let clients = LoadChange { clients: Some(4), ..LoadChange::default() };
+        assert_eq!(clients.schedule(before), before);
+        assert_eq!(clients.schedule(Schedule::Closed { think }), Schedule::Closed { think });
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let (closed, open) =
+            (LoadChange::default(), LoadChange { rate: Some(1e3), ..LoadChange::default() });
+        let none = LoadChange::default;
+        let think = LoadChange { think: Some(limit()), ..none() };
+        let gaps = LoadChange { gaps: Some(Gaps::Even), ..none() };
+        let late = LoadChange { latency_limit: Some(limit()), ..none() };
+        for (change, base, key) in [
+            (&think, &open, Some("think")),
+            (&think, &closed, None),
+            (&gaps, &closed, Some("gaps")),
+            (&gaps, &open, None),
+            (&late, &closed, Some("latency_limit")),
+            (&late, &open, None),
+            (&open, &think, None),
+        ] {
+            assert_eq!(change.without_effect(base).map(|(key, _)| key), key, "{change:?}");
+        }
+        let late_and_open = LoadChange { rate: open.rate, ..late };
+        assert_eq!(late_and_open.without_effect(&closed), None);
     }
 }

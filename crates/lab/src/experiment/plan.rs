@@ -12,7 +12,7 @@ use super::plan_tables::{
     ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
 };
 use super::profile::Profiles;
-use super::{BenchPlan, Configuration, Design, Metric, PlanError, Postgres};
+use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
 /// A plan that can be edited and run, as `walwright experiment --example` prints it.
@@ -136,6 +136,10 @@ impl PlanFile {
             if let Some((key, what)) = problem {
                 return Err(PlanError::value(arm, key, what));
             }
+        }
+        let nothing = LoadChange::default();
+        if let Some((key, what)) = self.load.options().without_effect(&nothing) {
+            return Err(PlanError::value("", key, what));
         }
         let blocks = self.blocks.unwrap_or(1);
         if blocks == 0 || blocks > MOST_BLOCKS {
@@ -370,6 +374,8 @@ mod tests {
         assert!(error("arm = []").contains("[[arm]]"));
         let clients = error(&format!("[load]\nclients = 0\n{LEAST}"));
         assert!(clients.contains("line 2") && clients.contains("at least one"), "{clients}");
+        let think = error(&format!("[load]\nrate = 100\nthink = \"1ms\"\n{LEAST}"));
+        assert!(think.contains("line 3") && think.contains("think"), "{think}");
         let rate = error(&format!("{LEAST}load = {{ rate = -1.5 }}\n"));
         assert!(rate.contains("rate") && rate.contains("-1.5 is not"), "{rate}");
         let blocks = error(&format!("\n\nblocks = 0\n{LEAST}"));
