@@ -78,6 +78,9 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
         assert!(searched.contains(&name.as_str()), "{name} of {searched:?}");
     }
     let id = shown["id"].as_str().unwrap().to_owned();
+    let text = place.run(&["tune", "--show"]).code(0).out();
+    let goes_on = format!("This tune is unfinished: search; `walwright tune --resume {id}`");
+    assert!(text.contains(&goes_on), "{text}");
     let listed = place.run(&["tune", "--list", "--json"]).code(0).json();
     assert_eq!(
         (listed[0]["tune"].as_str(), listed[0]["state"].as_str(), listed[0]["measured"].as_u64()),

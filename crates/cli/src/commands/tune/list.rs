@@ -60,7 +60,7 @@ fn listed(state: &TuneState) -> Value {
 }
 
 /// Where it stands, in words.
-fn stands(state: &TuneState) -> &'static str {
+pub(super) fn stands(state: &TuneState) -> &'static str {
     match state.phase {
         Phase::Done if state.promoted.is_some() => "promoted",
         Phase::Done => "nothing promoted",

@@ -10,6 +10,7 @@ use walwright_lab::tune::{
 };
 use walwright_search::{Effect, Line, Searcher, Standing};
 
+use super::list::stands;
 use crate::output::Output;
 
 /// Prints a tune.
@@ -47,6 +48,8 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion)
         && !end.lines.is_empty()
     {
+        let (together, alone): (Vec<&Line>, Vec<&Line>) =
+            end.lines.iter().partition(|line| went_together(line));
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([
             "parameter",
@@ -57,7 +60,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             "baseline again",
             "so it is",
         ]);
-        for line in &end.lines {
+        for line in alone {
             table.add_row([
                 line.name.clone(),
                 Layer::of(&line.name).words().to_owned(),
@@ -69,6 +72,16 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             ]);
         }
         let _ = writeln!(out, "\n{}", table.trim_fmt());
+        if let Some(first) = together.first() {
+            let names: Vec<String> =
+                together.iter().map(|line| format!("{} = {}", line.name, line.value)).collect();
+            let _ = writeln!(
+                out,
+                "\nReturned to their defaults together, {} by that: {}",
+                cell(&first.without, objective),
+                names.join(", ")
+            );
+        }
     }
     let levers = lever_effects(state);
     if !levers.is_empty() || !state.levers_left_out.is_empty() {
@@ -88,6 +101,14 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     for warning in warnings(state) {
         let _ = writeln!(out, "\n! {warning}");
     }
+    if state.phase != Phase::Done {
+        let _ = writeln!(
+            out,
+            "\nThis tune is {}; `walwright tune --resume {}` goes on with it",
+            stands(state),
+            state.id
+        );
+    }
     if let Some(told) = crash_in_words(state).filter(|_| state.phase == Phase::Done) {
         let _ = writeln!(out, "\n{told}");
     }
@@ -101,6 +122,11 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let _ = writeln!(out, "Journal:  {entry}");
     }
     out
+}
+
+/// Whether it went back with several others, so that one figure is that of all.
+fn went_together(line: &Line) -> bool {
+    line.standing == Standing::Returned && line.together > 1 && line.harm == Effect::NotMeasured
 }
 
 /// An effect in a table, empty where there is none.
