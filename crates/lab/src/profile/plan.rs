@@ -234,7 +234,7 @@ impl ApplyPlan {
                 }
             };
             let Some(path) = place.path else { continue };
-            if same(parameter, &entry.value, &found) {
+            if same(parameter, &entry.value, &found) && !is_to_be_asked(entry, &found) {
                 self.same.push(entry.title());
                 continue;
             }
@@ -285,6 +285,13 @@ impl ApplyPlan {
             });
         }
     }
+}
+
+/// Whether the value asks for a default that what is there may not be.
+fn is_to_be_asked(entry: &Entry, found: &str) -> bool {
+    // Defaults on disks that do not turn and on those that do (wbt_default_latency_nsec).
+    let is_default = ["2000", "75000"].contains(&found);
+    entry.parameter.name == "queue/wbt_lat_usec" && entry.value.trim() == "-1" && !is_default
 }
 
 /// Why a value is never applied.
@@ -357,6 +364,17 @@ mod tests {
         assert!(path.ends_with("sys/block/md0m0/queue/scheduler"), "{}", path.display());
         assert_eq!((before.as_str(), after.as_str()), ("mq-deadline", "none"));
         assert!(plan.changes.iter().all(|change| change.class == "E" && change.can_lose.is_none()));
+    }
+
+    #[test]
+    fn a_default_is_asked_for_where_another_value_is_there() {
+        let tree = Tree::new();
+        tree.array("md0", "raid10", 2, 65536);
+        tree.file("sys/block/md0m0/queue/wbt_lat_usec", "2000\n");
+        tree.file("sys/block/md0m1/queue/wbt_lat_usec", "0\n");
+        let plan = plan(&tree, "DATA_WBT_LAT_USEC=-1\n");
+        let places: Vec<&str> = plan.changes.iter().filter_map(|c| c.device.as_deref()).collect();
+        assert_eq!(places, ["md0m1"]);
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio_postgres::Client;
-use walwright_catalog::is_secret;
+use walwright_catalog::{is_secret, parameter};
 use walwright_server::ConnectParams;
 
 use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_kernel};
 use super::auto_conf::{AutoConf, edited};
+use super::check::same;
 use super::restart::{Restart, reconnect, restarted};
 use super::server::text;
 use super::statements;
@@ -149,7 +150,8 @@ fn kernel(
         return Ok(());
     }
     // Of a set without an end, the kernel may have kept another value than it was given.
-    if done && now != after {
+    let is_as_set = parameter(name).map_or(now == after, |known| same(known, after, &now));
+    if done && !is_as_set {
         undone.notes.push(format!(
             "{name} is {now}, neither what it was ({before}) nor what it was set to ({after}): left as it is"
         ));

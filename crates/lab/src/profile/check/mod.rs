@@ -286,8 +286,14 @@ pub(super) fn same(parameter: &Parameter, wanted: &str, found: &str) -> bool {
                 .split(',')
                 .map(str::trim)
                 .filter(|option| !["", "defaults"].contains(option))
-                .all(|option| found.contains(&option) || is_default_option(option))
+                .all(|option| {
+                    is_default_option(option)
+                        || found.iter().any(|there| same_option(option, there))
+                })
         }
+        // -1 asks for the default, in whose place the kernel shows what that is on this disk,
+        // or 0 where something else keeps it off.
+        "queue/wbt_lat_usec" if wanted.trim() == "-1" => true,
         "cluster.version" => {
             // "17" means any 17.
             let of = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
@@ -308,6 +314,26 @@ pub(super) fn same(parameter: &Parameter, wanted: &str, found: &str) -> bool {
             _ => false,
         },
     }
+}
+
+/// Whether two mount options are the same. A kernel shows a size in a unit of its own.
+fn same_option(wanted: &str, found: &str) -> bool {
+    let size = |text: &str| -> Option<u64> {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let unit: u64 = match text[end..].to_ascii_lowercase().as_str() {
+            "" => 1,
+            "k" => 1 << 10,
+            "m" => 1 << 20,
+            "g" => 1 << 30,
+            _ => return None,
+        };
+        text[..end].parse::<u64>().ok()?.checked_mul(unit)
+    };
+    wanted == found
+        || wanted.split_once('=').zip(found.split_once('=')).is_some_and(|(wanted, found)| {
+            let (one, other) = (size(wanted.1), size(found.1));
+            wanted.0 == found.0 && one.is_some() && one == other
+        })
 }
 
 /// Options that a mount has without showing them.

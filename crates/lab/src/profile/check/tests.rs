@@ -98,6 +98,21 @@ fn each_value_stands_as_it_is() {
 }
 
 #[test]
+fn a_value_that_reads_back_in_other_words_is_as_wanted() {
+    let of = |name: &str, wanted: &str, found: &str| {
+        same(walwright_catalog::parameter(name).unwrap(), wanted, found)
+    };
+    let shown = "rw,noatime,attr2,logbsize=256k,allocsize=65536k,prjquota";
+    assert!(of("mount.options", "noatime, allocsize=64m,logbsize=262144", shown));
+    assert!(!of("mount.options", "allocsize=32m", shown));
+    assert!(!of("mount.options", "allocsize", shown));
+    assert!(!of("mount.options", "data=ordered", "rw,data=journal"));
+    // -1 asks for the default, which the kernel shows in its place.
+    assert!(of("queue/wbt_lat_usec", "-1", "75000") && of("queue/wbt_lat_usec", "-1", "0"));
+    assert!(!of("queue/wbt_lat_usec", "2000", "75000"));
+}
+
+#[test]
 fn huge_pages_are_counted_against_shared_memory() {
     let tree = tree();
     let of = |text: &str| said(&checked(&tree, text));
