@@ -27,8 +27,8 @@ pub use config_env::{ConfigEnvError, Problem};
 pub use configuration::{Assignment, Configuration, ConfigurationError};
 pub use entry::{Apply, DurabilityClass, Kind, Parameter, SearchRange, parameter, parameters};
 pub use export::{
-    Devices, Exported, Format, MountNote, conf_literal, export, holds_password, is_secret,
-    mount_notes, sql_literal, sql_name,
+    Devices, Exported, Format, MountNote, conf_literal, data_disks, export, holds_password,
+    is_secret, mount_notes, sql_literal, sql_name,
 };
 pub use place::{Disk, KernelRange, KernelVersion, Place};
 pub use profile::{Effect, Entry, EntryError, Origin, Profile, Proof, Scope};

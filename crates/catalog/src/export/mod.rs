@@ -13,7 +13,7 @@ use std::str::FromStr;
 use crate::{Disk, Entry, Profile};
 
 pub use server::{conf_literal, holds_password, is_secret, sql_literal, sql_name};
-pub use storage::{MountNote, mount_notes};
+pub use storage::{MountNote, data_disks, mount_notes};
 
 /// A form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,20 @@ pub struct MountNote {
     pub refused: bool,
 }
 
+/// Disks of an array of a level (`0`, `5`, `10`) that carry data side by side; `None` where
+/// so many disks make no such array. Level 10 keeps two copies, as mdadm does by default.
+pub fn data_disks(level: &str, disks: f64) -> Option<f64> {
+    let width = match level {
+        "0" => disks,
+        "1" => 1.0,
+        "10" => (disks / 2.0).floor(),
+        "4" | "5" => disks - 1.0,
+        "6" => disks - 2.0,
+        _ => return None,
+    };
+    (width >= 1.0).then_some(width)
+}
+
 /// What is to be said of a mount option beside the others, on a file system.
 pub fn mount_notes(option: &str, all: &[&str], file_system: &str) -> Option<MountNote> {
     let note = |why, refused| Some(MountNote { why, refused });
@@ -91,9 +105,10 @@ fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
         let _ = writeln!(made, " ${{{}_MEMBERS:?name the {count} disks{size}}}", disk.key());
     }
     let system = system(profile);
+    let width = width(&entry);
     match system.as_deref() {
-        Some("xfs") => made.push_str(&mkfs_xfs(profile, &entry, &device)),
-        Some("ext4") => made.push_str(&mkfs_ext4(&entry, &device)),
+        Some("xfs") => made.push_str(&mkfs_xfs(profile, &entry, width, &device)),
+        Some("ext4") => made.push_str(&mkfs_ext4(&entry, width, &device)),
         Some(other) => out.left_out.push(format!("a {other} file system is made by other tools")),
         None => {}
     }
@@ -111,6 +126,13 @@ fn disk_commands(profile: &Profile, disk: Disk, out: &mut Exported) -> String {
         out.left_out.extend(why.map(|why| format!("{}: {why}", unused.title())));
     }
     made
+}
+
+/// Disks that carry data side by side: as the profile says, else as its array has them.
+fn width<'a>(entry: &impl Fn(&str) -> Option<&'a Entry>) -> Option<f64> {
+    let number = |name: &str| entry(name)?.read()?.number();
+    number("array.stripe_width")
+        .or_else(|| data_disks(&entry("array.level")?.bare(), number("array.members")?))
 }
 
 /// Why the commands for a disk do not hold one of its values; `None` where they do, or
@@ -144,6 +166,9 @@ fn not_written<'a>(
             _ => Some("FS_TYPE does not say that an XFS or ext4 is made".to_owned()),
         },
         "xfs.sunit" | "xfs.agcount" if system != Some("xfs") => Some(NOT_XFS.to_owned()),
+        "xfs.sunit" if unused.bare() != "0" && width(entry).is_none() => Some(format!(
+            "mkfs.xfs takes it beside a width alone, which {key}_STRIPE_WIDTH, or {key}_RAID_LEVEL and {key}_DISK_COUNT of an array, would tell"
+        )),
         "mount.options" if entry("array.mount_point").is_none() => {
             Some(format!("nothing is mounted where {key}_MOUNT does not say where"))
         }
@@ -154,14 +179,14 @@ fn not_written<'a>(
 fn mkfs_xfs<'a>(
     profile: &'a Profile,
     entry: &impl Fn(&str) -> Option<&'a Entry>,
+    width: Option<f64>,
     device: &str,
 ) -> String {
     let mut data = Vec::new();
-    if let Some(unit) = entry("xfs.sunit").map(Entry::bare).filter(|unit| unit != "0") {
-        data.push(format!("su={unit}k"));
-        // Without a width the unit is refused.
-        let width = entry("array.stripe_width").map_or_else(|| "1".to_owned(), Entry::bare);
-        data.push(format!("sw={width}"));
+    let unit = entry("xfs.sunit").map(Entry::bare).filter(|unit| unit != "0");
+    // Without a width the unit is refused, and a wrong one lays out every file wrongly.
+    if let (Some(unit), Some(width)) = (unit, width) {
+        data.push(format!("su={unit}k,sw={width}"));
     }
     if let Some(count) = entry("xfs.agcount") {
         data.push(format!("agcount={}", count.bare()));
@@ -178,13 +203,16 @@ fn mkfs_xfs<'a>(
     format!("{command} {device}\n")
 }
 
-fn mkfs_ext4<'a>(entry: &impl Fn(&str) -> Option<&'a Entry>, device: &str) -> String {
+fn mkfs_ext4<'a>(
+    entry: &impl Fn(&str) -> Option<&'a Entry>,
+    width: Option<f64>,
+    device: &str,
+) -> String {
     /// What ext4 takes on disks of this size.
     const BLOCK: f64 = 4096.0;
     let stride = entry("array.chunk")
         .and_then(|entry| entry.read()?.bytes())
         .map(|bytes| (bytes / BLOCK).max(1.0));
-    let width = entry("array.stripe_width").and_then(|entry| entry.read()?.number());
     match (stride, width) {
         (Some(stride), Some(width)) => format!(
             "mkfs.ext4 -b 4096 -E stride={stride},stripe_width={} {device}\n",
@@ -195,10 +223,11 @@ fn mkfs_ext4<'a>(entry: &impl Fn(&str) -> Option<&'a Entry>, device: &str) -> St
 }
 
 fn mount_command(device: &str, mount: &str, options: Option<&str>, system: &str) -> String {
-    let all: Vec<&str> = options.into_iter().flat_map(|text| text.split(',')).collect();
+    let options = options.into_iter().flat_map(|text| text.split(','));
+    let all: Vec<&str> = options.map(str::trim).filter(|option| !option.is_empty()).collect();
     let mut made = String::new();
     let mut kept = Vec::new();
-    for option in all.iter().map(|option| option.trim()).filter(|option| !option.is_empty()) {
+    for option in all.iter().copied() {
         match mount_notes(option, &all, system) {
             Some(note) => {
                 let _ = writeln!(made, "# left out {option}: {}", note.why);

@@ -133,6 +133,47 @@ fn arrays_and_file_systems_are_commands() {
 }
 
 #[test]
+fn the_stripe_width_follows_from_the_array() {
+    for (level, disks, width) in [
+        ("10", 8.0, Some(4.0)),
+        ("5", 8.0, Some(7.0)),
+        ("4", 8.0, Some(7.0)),
+        ("6", 8.0, Some(6.0)),
+        ("0", 8.0, Some(8.0)),
+        ("1", 2.0, Some(1.0)),
+        ("6", 2.0, None),
+        ("linear", 2.0, None),
+    ] {
+        assert_eq!(data_disks(level, disks), width, "{level} of {disks}");
+    }
+    let of =
+        |text: &str| written(&Profile::from_config_env(text.as_bytes()).unwrap(), Format::Storage);
+    let array = "DATA_RAID_LEVEL=10\nDATA_DISK_COUNT=8\nDATA_RAID_CHUNK=64k\n";
+    let xfs = of(&format!("FS_TYPE=xfs\n{array}XFS_DATA_SUNIT=64k\n"));
+    assert!(xfs.text.contains("mkfs.xfs -d su=64k,sw=4 "), "{}", xfs.text);
+    let told = of(&format!("FS_TYPE=xfs\n{array}XFS_DATA_SUNIT=64k\nDATA_STRIPE_WIDTH=3\n"));
+    assert!(told.text.contains("su=64k,sw=3 "), "{}", told.text);
+    let ext4 = of(&format!("FS_TYPE=ext4\n{array}"));
+    assert!(ext4.text.contains("-E stride=16,stripe_width=64 "), "{}", ext4.text);
+    // Of a width that nobody knows nothing is made up.
+    let unknown = of("FS_TYPE=xfs\nXFS_DATA_SUNIT=64k\n");
+    assert!(unknown.text.contains("mkfs.xfs \"${DATA_DEVICE"), "{}", unknown.text);
+    assert!(unknown.left_out[0].starts_with("xfs.sunit (data):"), "{:?}", unknown.left_out);
+}
+
+#[test]
+fn blanks_in_mount_options_change_nothing() {
+    let mount = "FS_TYPE=xfs\nDATA_MOUNT=/data\n\
+                 XFS_MOUNT_OPTS_DATA='noatime, nodiratime , nobarrier, logbsize=256k'\n";
+    let script = written(&Profile::from_config_env(mount.as_bytes()).unwrap(), Format::Storage);
+    assert!(script.text.contains("# left out nodiratime: noatime implies it\n"));
+    assert!(script.text.contains("mount -o noatime,logbsize=256k "), "{}", script.text);
+    let after = "FS_TYPE=xfs\nDATA_MOUNT=/data\nXFS_MOUNT_OPTS_DATA='nodiratime, noatime'\n";
+    let script = written(&Profile::from_config_env(after.as_bytes()).unwrap(), Format::Storage);
+    assert!(script.text.contains("mount -o noatime "), "{}", script.text);
+}
+
+#[test]
 fn what_no_command_of_storage_holds_is_told() {
     let data = || Some(Scope::Disk(Disk::Data));
     let told = |entries: &[(&str, &str, Option<Scope>)]| {

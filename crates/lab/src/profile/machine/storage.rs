@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use walwright_catalog::{Disk, Parameter, Place};
+use walwright_catalog::{Disk, Parameter, Place, data_disks};
 
 use super::disks::{BlockDevice, DiskView};
 use super::{Found, MachineView, Reading, read, read_file, selected};
@@ -138,14 +138,7 @@ fn array(view: &DiskView, name: &str, disk: Disk) -> Reading {
 /// Disks that carry data side by side.
 fn width(array: &BlockDevice) -> Option<f64> {
     let disks: f64 = read(&array.sys.join("md/raid_disks")).value()?.parse().ok()?;
-    Some(match level(array).as_str() {
-        "raid0" => disks,
-        "raid1" => 1.0,
-        "raid10" => (disks / 2.0).floor(),
-        "raid4" | "raid5" => disks - 1.0,
-        "raid6" => disks - 2.0,
-        _ => return None,
-    })
+    data_disks(level(array).strip_prefix("raid")?, disks)
 }
 
 fn file_system(machine: &MachineView, view: &DiskView, name: &str, disk: Disk) -> Reading {
