@@ -100,7 +100,7 @@ impl Bench {
 
     /// Checks that a configuration can be run as far as that shows without a server of our
     /// own, and loads its data unless they are there. On somebody's server nothing is
-    /// loaded or changed.
+    /// loaded or changed. Gives whether each run of it restarts that server for its changes.
     ///
     /// # Errors
     /// When its workload, options or load are wrong, its data cannot be loaded, or
@@ -110,14 +110,14 @@ impl Bench {
         configuration: &Configuration,
         stop: &Stop,
         observer: &Arc<dyn Observer>,
-    ) -> Result<(), ExperimentError> {
+    ) -> Result<bool, ExperimentError> {
         let plan = self.run_plan(configuration, 0, None);
         plan.check()?;
         let whole = self.plan.base.with(configuration);
         self.kernel.intent(&whole.kernel)?;
         match &self.guest {
             Some(guest) => guest.check(&whole).await,
-            None => self.snapshot(&plan, stop, observer).await.map(drop),
+            None => self.snapshot(&plan, stop, observer).await.map(|_| false),
         }
     }
 

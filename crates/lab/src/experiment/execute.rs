@@ -267,18 +267,20 @@ fn passed(watcher: &Arc<dyn Watcher>) -> Arc<dyn Observer> {
 }
 
 /// Loads all data before the first run, so that a mistake in an arm's workload shows before
-/// hours are spent; and asks somebody's server what it would not take.
+/// hours are spent; and asks somebody's server what it would not take. Gives the places whose
+/// runs restart that server.
 async fn prepare(
     whole: &Whole,
     stop: &Stop,
     watcher: &Arc<dyn Watcher>,
-) -> Result<(), ExperimentError> {
+) -> Result<Vec<usize>, ExperimentError> {
     let passed = passed(watcher);
+    let mut restarting = Vec::new();
     let names = std::iter::once("baseline").chain(whole.header.arms.iter().map(|arm| &**arm));
-    for (arm, configuration) in names.zip(configurations(whole)) {
+    for (index, (arm, configuration)) in names.zip(configurations(whole)).enumerate() {
         watcher.notice(Notice::Loading { arm });
         let prepared = whole.bench.prepare(configuration, stop, &passed).await;
-        prepared.map_err(|error| match (error, &whole.header.server) {
+        let restarts = prepared.map_err(|error| match (error, &whole.header.server) {
             (ExperimentError::Server(why), Some(on)) => ExperimentError::ArmRefused {
                 arm: if arm == "baseline" { arm.to_owned() } else { format!("arm '{arm}'") },
                 server: on.identity.address.clone(),
@@ -286,8 +288,13 @@ async fn prepare(
             },
             (error, _) => error,
         })?;
+        match index.checked_sub(1) {
+            _ if !restarts => {}
+            None => restarting.extend([BASELINE, AGAIN]),
+            Some(arm) => restarting.push(FIRST_ARM + arm),
+        }
     }
-    Ok(())
+    Ok(restarting)
 }
 
 /// One process's work on an experiment.
@@ -303,10 +310,10 @@ impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
         self.watcher.notice(Notice::Estimate(&estimated(whole, cells)));
-        prepare(whole, self.stop, self.watcher).await?;
+        let restarting = prepare(whole, self.stop, self.watcher).await?;
         for block in 0..whole.header.blocks {
             let before = left(whole, cells);
-            for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len()) {
+            for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len(), &restarting) {
                 let given_up = cells.iter().any(|c| c.place == place && c.failed.is_some());
                 let done = cells.iter().any(|c| (c.block, c.place) == (block, place));
                 if given_up || done {

@@ -124,11 +124,12 @@ impl Guest {
         }
     }
 
-    /// Checks that every run of a configuration can be made, before the first of any.
+    /// Checks that every run of a configuration can be made, before the first of any. Gives
+    /// whether each restarts the server for its changes.
     ///
     /// # Errors
     /// With the first thing that stands in the way.
-    pub(crate) async fn check(&self, whole: &Configuration) -> Result<(), ExperimentError> {
+    pub(crate) async fn check(&self, whole: &Configuration) -> Result<bool, ExperimentError> {
         let shapes_data = !whole.options.is_empty() || !whole.define.is_empty();
         if shapes_data && !self.maintenance.init {
             return Err(refused(
@@ -150,15 +151,16 @@ impl Guest {
             }
             self.restart_before_runs();
         }
+        let restarts = intent.changes.iter().any(takes_restart);
         let names = intent.changes.iter().filter(|c| matches!(c, Change::Setting { .. }));
         let names: Vec<&str> = names.map(Change::name).collect();
         if names.is_empty() {
-            return Ok(());
+            return Ok(restarts);
         }
         let permission = Permission::of(&self.params, &names).await?;
         match names.into_iter().find_map(|name| permission.missing(name)) {
             Some(why) => Err(refused(&why)),
-            None => Ok(()),
+            None => Ok(restarts),
         }
     }
 
