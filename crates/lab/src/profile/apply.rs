@@ -10,6 +10,7 @@ use walwright_server::{ConnectError, ConnectParams};
 
 use super::auto_conf::AutoConf;
 use super::check::{holds, same};
+use super::queue::{is_only_noted, scheduler_first};
 use super::restart::{Restart, restarted};
 use super::server::text;
 use super::statements;
@@ -96,7 +97,7 @@ pub async fn make_changes(
         Some(params) => Some(walwright_server::connect(params).await?),
         None => None,
     };
-    let set = ledger.begin(intent)?;
+    let set = ledger.begin(scheduler_first(intent))?;
     let id = set.id;
     let executed = execute(ledger, &set, client, params, restart, stop).await;
     let (what, not_noted) = match executed.map(|waiting| (waiting, ledger.end(id, Outcome::Done))) {
@@ -202,10 +203,17 @@ async fn execute(
     stop: &Stop,
 ) -> Result<Vec<String>, String> {
     let go_on = || if stop.is_requested() { Err("it was interrupted".to_owned()) } else { Ok(()) };
-    for change in &set.intent.changes {
+    let written = || set.intent.changes.iter().filter(|change| !is_only_noted(change));
+    for change in written() {
         if let Change::Kernel { name, path, after, .. } = change {
             go_on()?;
             write_kernel(name, path, after)?;
+        }
+    }
+    // Once more when all is written: one value may have taken another with it.
+    for change in written() {
+        if let Change::Kernel { name, path, after, .. } = change {
+            is_kept(name, path, after)?;
         }
     }
     if !needs_server(&set.intent) {
@@ -302,7 +310,13 @@ pub(super) fn write_kernel(name: &str, path: &Path, value: &str) -> Result<(), S
     let mut file = fs::File::options().write(true).truncate(true).open(path).map_err(failed)?;
     std::io::Write::write_all(&mut file, value.as_bytes()).map_err(failed)?;
     drop(file);
-    let found = read_kernel(path).map_err(failed)?;
+    is_kept(name, path, value)
+}
+
+/// Whether a file of the kernel holds what was written to it.
+fn is_kept(name: &str, path: &Path, value: &str) -> Result<(), String> {
+    let found = read_kernel(path)
+        .map_err(|error| format!("{name}: cannot read {} back: {error}", path.display()))?;
     let is_it = match parameter(name) {
         Some(parameter) => same(parameter, value, &found),
         None => found == value,

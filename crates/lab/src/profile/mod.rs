@@ -17,6 +17,7 @@ mod import;
 mod machine;
 mod objects;
 mod plan;
+mod queue;
 mod restart;
 mod server;
 mod statements;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use walwright_catalog::{Apply, DurabilityClass, Entry, Place, Profile, Scope, parameter};
 
 use super::check::{holds, same};
+use super::queue::sets_anew;
 use super::{MachineView, Reading, ServerView};
 use crate::ledger::{Change, Intent};
 
@@ -78,7 +79,11 @@ impl ApplyPlan {
     ) -> ApplyPlan {
         let mut plan = ApplyPlan::default();
         // The kernel first: a server that restarts may need its huge pages.
-        for entry in profile.entries.iter().filter(|entry| !entry.parameter.is_setting()) {
+        // And of it schedulers: what belongs to them is planned by whether they are switched.
+        let mut kernel: Vec<&Entry> =
+            profile.entries.iter().filter(|entry| !entry.parameter.is_setting()).collect();
+        kernel.sort_by_key(|entry| entry.parameter.name != "queue/scheduler");
+        for entry in kernel {
             plan.kernel(entry, server, machine);
         }
         for entry in profile.settings() {
@@ -234,7 +239,9 @@ impl ApplyPlan {
                 }
             };
             let Some(path) = place.path else { continue };
-            if same(parameter, &entry.value, &found) && !is_to_be_asked(entry, &found) {
+            let is_there = same(parameter, &entry.value, &found) && !is_to_be_asked(entry, &found);
+            // A switch of the scheduler takes nr_requests away that are as wanted.
+            if is_there && !self.changes.iter().any(|planned| sets_anew(&planned.change, &path)) {
                 self.same.push(entry.title());
                 continue;
             }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio_postgres::Client;
 use walwright_catalog::{is_secret, parameter};
@@ -12,6 +12,7 @@ use walwright_server::ConnectParams;
 use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_kernel};
 use super::auto_conf::{AutoConf, edited};
 use super::check::same;
+use super::queue::{is_switch, switch_of};
 use super::restart::{Restart, reconnect, restarted};
 use super::server::text;
 use super::statements;
@@ -112,57 +113,67 @@ pub(super) async fn restore(
     }
     // After the settings: with some of those no server runs that could be asked.
     statements::undo(ledger, set, params, &mut undone).await?;
-    for change in intent.changes.iter().rev() {
-        if let Change::Kernel { name, path, before, after, restore } = change {
-            let held = Held { name, path, before, after, done: set.state == State::Done };
-            kernel(&held, restore.as_ref(), &mut undone)?;
-        }
-    }
+    kernel(&intent.changes, set.state == State::Done, &mut undone)?;
     undone.restored.dedup();
     Ok(undone)
 }
 
-/// A file of the kernel, and what a set knows of it.
-struct Held<'a> {
-    name: &'a str,
-    path: &'a Path,
-    before: &'a str,
-    after: &'a str,
-    /// Whether the value was read back as it was asked for.
-    done: bool,
+/// Brings back what files of the kernel held. `done` says that what was asked for was
+/// read back: of a set without an end, the kernel may have kept another value.
+fn kernel(changes: &[Change], done: bool, undone: &mut Undone) -> Result<(), String> {
+    let mut back: Vec<&Change> = changes.iter().rev().collect();
+    back.sort_by_key(|change| !is_switch(change));
+    // All are looked at before the first is written, which may set others anew.
+    let mut ours = Vec::new();
+    for change in back {
+        let Change::Kernel { name, path, before, after, .. } = change else { continue };
+        let Some(now) = held(name, path)? else {
+            undone.notes.push(format!("{name}: {} is gone", path.display()));
+            continue;
+        };
+        // What goes with the scheduler is ours while that is: no value of it tells.
+        let switch = switch_of(change, changes);
+        if is_ours(switch.unwrap_or(change), done)? {
+            ours.push(change);
+        } else if now != *before {
+            let why = match switch {
+                Some(_) => {
+                    "it goes with the scheduler, which is no longer the one that was set".to_owned()
+                }
+                None => format!("neither what it was ({before}) nor what it was set to ({after})"),
+            };
+            undone.notes.push(format!("{name} is {now}, {why}: left as it is"));
+        }
+    }
+    for change in ours {
+        let Change::Kernel { name, path, before, restore, .. } = change else { continue };
+        if held(name, path)?.is_none_or(|now| now == *before) {
+            continue;
+        }
+        match restore {
+            Some((other, value)) => write_kernel("", other, value)?,
+            None => write_kernel(name, path, before)?,
+        }
+        undone.restored.push(name.clone());
+    }
+    Ok(())
 }
 
-fn kernel(
-    held: &Held,
-    restore: Option<&(PathBuf, String)>,
-    undone: &mut Undone,
-) -> Result<(), String> {
-    let Held { name, path, before, after, done } = *held;
-    let now = match read_kernel(path) {
-        Ok(now) => now,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            undone.notes.push(format!("{name}: {} is gone", path.display()));
-            return Ok(());
-        }
-        Err(error) => return Err(format!("{name}: cannot read {}: {error}", path.display())),
-    };
-    if now == before {
-        return Ok(());
+/// Whether a file of the kernel holds what it did before or what the set put there.
+fn is_ours(change: &Change, done: bool) -> Result<bool, String> {
+    let Change::Kernel { name, path, before, after, .. } = change else { return Ok(false) };
+    let Some(now) = held(name, path)? else { return Ok(false) };
+    let is_as_set = || parameter(name).map_or(now == *after, |known| same(known, after, &now));
+    Ok(!done || now == *before || is_as_set())
+}
+
+/// What a file of the kernel holds; `None` where it is gone.
+fn held(name: &str, path: &Path) -> Result<Option<String>, String> {
+    match read_kernel(path) {
+        Ok(now) => Ok(Some(now)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{name}: cannot read {}: {error}", path.display())),
     }
-    // Of a set without an end, the kernel may have kept another value than it was given.
-    let is_as_set = parameter(name).map_or(now == after, |known| same(known, after, &now));
-    if done && !is_as_set {
-        undone.notes.push(format!(
-            "{name} is {now}, neither what it was ({before}) nor what it was set to ({after}): left as it is"
-        ));
-        return Ok(());
-    }
-    match restore {
-        Some((other, value)) => write_kernel("", other, value)?,
-        None => write_kernel(name, path, before)?,
-    }
-    undone.restored.push(name.to_owned());
-    Ok(())
 }
 
 async fn settings(
