@@ -144,6 +144,22 @@ fn a_killed_experiment_goes_on_and_is_judged() {
 }
 
 #[test]
+fn an_experiment_without_an_arm_left_measures_no_baseline_any_more() {
+    let place = Place::new();
+    let plan = PLAN.replace("blocks = 2", "blocks = 4");
+    let (head, rest) = plan.split_once("[[arm]]").unwrap();
+    let (_, failing) = rest.split_once("[[arm]]").unwrap();
+    let plan = place.file("plan.toml", &format!("{head}[[arm]]{failing}"));
+    let ended = place.run(&["experiment", &plan, "--json"]).code(0);
+    let outcome = ended.json();
+    assert_eq!(outcome["ending"], "no_arm_left");
+    assert!(outcome["runs"].as_u64().unwrap() <= 2, "none after the first block: {outcome}");
+    let shown = place.run(&["experiment", "show", "latest"]).code(0).out();
+    assert!(shown.contains("every arm was given up"), "{shown}");
+    place.assert_clean();
+}
+
+#[test]
 fn what_lowers_durability_is_refused_before_anything_runs() {
     let place = Place::new();
     let plan = |setting: &str| {

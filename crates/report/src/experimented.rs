@@ -2,7 +2,7 @@
 
 use walwright_diagnose::compare::{Better, Section};
 use walwright_diagnose::experiment::{
-    Ending, Held, Judged, JudgedArm, Outcome, Outlook, PredictionMet, Prospect, Reason,
+    Ending, Held, Judged, JudgedArm, NoRatio, Outcome, Outlook, PredictionMet, Prospect, Reason,
 };
 use walwright_stats::{Estimate, Interval, Verdict};
 
@@ -34,6 +34,7 @@ pub(crate) fn verdict(arm: &JudgedArm) -> &'static str {
         (Some(Verdict::Screened), _) => "worse, screening only",
         (Some(Verdict::WithinNoise), _) => "within noise",
         (Some(Verdict::Undecided), _) => "open",
+        (None, _) if arm.has_no_ratio.is_some() => "no ratio",
         (None, _) => "not measured",
     }
 }
@@ -45,16 +46,38 @@ pub(crate) fn floor(of: &Judged) -> String {
             "The baseline against itself differs by up to {}: no effect below that is claimed.",
             format::percent(floor)
         ),
-        None => "The noise floor is not known before two blocks are done: nothing is claimed."
-            .to_owned(),
+        None => match &of.floor_has_no_ratio {
+            Some(none) => format!(
+                "The baseline against itself has no ratio, {}: nothing is claimed.",
+                since(none, "its second run", of)
+            ),
+            None => "The noise floor is not known before two blocks are done: nothing is claimed."
+                .to_owned(),
+        },
     }
+}
+
+/// Why there is no ratio: `since throughput of the baseline was 0 in block 2`.
+fn since(none: &NoRatio, other: &str, of: &Judged) -> String {
+    format!(
+        "since {} of {} was {} in block {}",
+        of.metric.name,
+        if none.of_arm { other } else { "the baseline" },
+        value(of.metric.unit, Some(none.value)),
+        none.block
+    )
 }
 
 /// What may be said of an arm, in a sentence.
 pub(crate) fn sentence(arm: &JudgedArm, of: &Judged) -> String {
     let name = &arm.name;
     let (Some(effect), Some(verdict)) = (&arm.effect, arm.verdict) else {
-        return format!("{name} was not measured beside the baseline in any block.");
+        return match &arm.has_no_ratio {
+            Some(none) => {
+                format!("{name} has no ratio to the baseline, {}.", since(none, "the arm", of))
+            }
+            None => format!("{name} was not measured beside the baseline in any block."),
+        };
     };
     let change = &effect.change;
     let way = if arm.better == Some(true) { "better" } else { "worse" };
@@ -106,6 +129,7 @@ pub(crate) fn progress(of: &Outcome) -> String {
         Ending::AllBlocks => "",
         Ending::Clear => ", ended early: every arm is clear",
         Ending::Hopeless => ", ended early: what is open would stay open",
+        Ending::NoArmLeft => ", ended early: every arm was given up",
     };
     let looks = match of.looks.after.len() {
         1 => String::new(),
@@ -192,7 +216,32 @@ pub(crate) fn prediction(of: &PredictionMet) -> String {
 
 #[cfg(test)]
 mod tests {
+    use walwright_diagnose::compare::FigureUnit;
+    use walwright_diagnose::experiment::{Arm, MetricKind, judge};
+    use walwright_stats::Confidence;
+
     use super::*;
+
+    #[test]
+    fn what_has_no_ratio_says_why() {
+        let kind = MetricKind {
+            key: "throughput".to_owned(),
+            name: "throughput".to_owned(),
+            unit: FigureUnit::PerSecond,
+            better: Better::Higher,
+            expression: None,
+        };
+        let (base, again) = ([1.0, 2.0].map(Some), [1.0, 0.0].map(Some));
+        let arm = Arm { name: "a".to_owned(), values: vec![Some(3.0), Some(0.0)] };
+        let late = Arm { name: "late".to_owned(), values: vec![None, None] };
+        let judged = judge(kind, &base, &again, &[arm, late], Confidence::P95, 1);
+        let told = sentence(&judged.arms[0], &judged);
+        assert!(told.contains("no ratio") && told.ends_with("in block 2."), "{told}");
+        assert_eq!(verdict(&judged.arms[0]), "no ratio");
+        assert!(sentence(&judged.arms[1], &judged).contains("not measured"), "{told}");
+        let floor = floor(&judged);
+        assert!(floor.contains("its second run was") && floor.contains("block 2"), "{floor}");
+    }
 
     #[test]
     fn ranges_carry_their_unit_once() {

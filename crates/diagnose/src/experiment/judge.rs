@@ -43,12 +43,27 @@ pub struct Judged {
     pub confidence: Confidence,
     /// Geometric mean of the baseline, in the metric's unit.
     pub baseline: Option<f64>,
-    /// The baseline against itself; `None` before a block is complete.
+    /// The baseline against itself; `None` before a block is complete, and where it has no
+    /// ratio.
     pub floor: Option<NoiseFloor>,
+    /// Why the baseline against itself has no ratio, where blocks are there.
+    pub floor_has_no_ratio: Option<NoRatio>,
     /// Every arm, in the order of the plan.
     pub arms: Vec<JudgedArm>,
     /// Fewest blocks in which so many arms can be proven at all.
     pub blocks_to_prove: usize,
+}
+
+/// A value that no ratio can be made of: zero or less. With one such block there is no mean
+/// log-ratio, and leaving the block out would judge the others alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct NoRatio {
+    /// Its block, from 1.
+    pub block: usize,
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// Whether it is the arm's; else it is the baseline's.
+    pub of_arm: bool,
 }
 
 /// One arm, judged.
@@ -58,9 +73,11 @@ pub struct JudgedArm {
     pub name: String,
     /// Geometric mean over the blocks it shares with the baseline.
     pub value: Option<f64>,
-    /// Its effect; `None` without a block in which both it and the baseline have a value
-    /// above zero.
+    /// Its effect; `None` without a block in which both it and the baseline have a value,
+    /// and where it has no ratio.
     pub effect: Option<PairedEffect>,
+    /// Why it has no ratio to the baseline, where blocks are there.
+    pub has_no_ratio: Option<NoRatio>,
     /// The p-value of the sign-flip test, corrected for the number of arms (Holm).
     pub corrected_p: Option<f64>,
     /// What may be said; `None` without an effect.
@@ -111,11 +128,14 @@ pub fn judge(
                         Better::Lower => effect.change.center < 0.0,
                     }
                 });
-            JudgedArm { name: arm.name.clone(), value, effect, corrected_p, verdict, better }
+            let has_no_ratio = no_ratio(baseline, &arm.values);
+            let name = arm.name.clone();
+            JudgedArm { name, value, effect, has_no_ratio, corrected_p, verdict, better }
         })
         .collect();
+    let floor_has_no_ratio = no_ratio(baseline, again);
     let baseline = geometric_mean(&baseline.iter().copied().flatten().collect::<Vec<_>>());
-    Judged { metric, confidence, baseline, floor, arms, blocks_to_prove }
+    Judged { metric, confidence, baseline, floor, floor_has_no_ratio, arms, blocks_to_prove }
 }
 
 /// The verdict of `stats`, with two additions for several arms. Holm's correction makes
@@ -157,6 +177,22 @@ pub fn blocks_to_prove(arms: usize, confidence: Confidence) -> usize {
         |blocks: &usize| smallest_sign_flip_p(*blocks) * arms.max(1) as f64 <= confidence.alpha();
     // 2^-62 is below any level there is.
     (1..64).find(reaches).unwrap_or(64)
+}
+
+/// The first value of a block in which both are known that no ratio can be made of.
+fn no_ratio(base: &[Option<f64>], other: &[Option<f64>]) -> Option<NoRatio> {
+    let known = base.iter().zip(other).enumerate();
+    known.filter_map(|(block, (base, other))| Some((block + 1, (*base)?, (*other)?))).find_map(
+        |(block, base, other)| {
+            let sides = [(base, false), (other, true)];
+            let lacking = sides.into_iter().find(|(value, _)| !has_ratio(*value));
+            lacking.map(|(value, of_arm)| NoRatio { block, value, of_arm })
+        },
+    )
+}
+
+fn has_ratio(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
 }
 
 /// The values of the blocks in which both are known.
@@ -255,7 +291,24 @@ pub(super) mod tests {
         let arm = Arm { name: "zero".to_owned(), values: known(&[0.0, 0.0]) };
         let judged = judge(throughput(), &base, &base, &[arm], Confidence::P95, 1);
         assert_eq!((judged.arms[0].verdict, judged.arms[0].value), (None, None));
+        let zero = Some(NoRatio { block: 1, value: 0.0, of_arm: true });
+        assert_eq!(judged.arms[0].has_no_ratio, zero);
+        assert_eq!(judged.floor_has_no_ratio, None);
         let nothing = judge(throughput(), &[], &[], &[], Confidence::P95, 1);
         assert_eq!((nothing.floor, nothing.baseline), (None, None));
+    }
+
+    #[test]
+    fn the_block_without_a_ratio_is_named_as_people_count() {
+        let values = |of: [f64; 3]| of.map(Some);
+        let missing = [None, Some(1.0), Some(1.0)];
+        let no_ratio = |base: [Option<f64>; 3], other: [Option<f64>; 3]| no_ratio(&base, &other);
+        let base = values([1.0, 1.0, -1.0]);
+        let negative = NoRatio { block: 3, value: -1.0, of_arm: false };
+        assert_eq!(no_ratio(base, values([1.0, 1.0, 0.0])), Some(negative));
+        // A block in which one of both is missing counts for nothing anyway.
+        assert_eq!(no_ratio(missing, values([0.0, 1.0, 1.0])), None);
+        let zero = NoRatio { block: 2, value: 0.0, of_arm: true };
+        assert_eq!(no_ratio(missing, values([1.0, 0.0, 1.0])), Some(zero));
     }
 }

@@ -64,8 +64,8 @@ impl Looks {
     }
 
     /// What to make of the figures after a block, `None` where it is not one of the
-    /// looks. `judged` must have been judged at [`Looks::confidence`]; changes up to
-    /// `negligible` do not matter.
+    /// looks. `judged` must have been judged at [`Looks::confidence`] and hold only arms that
+    /// go on; changes up to `negligible` do not matter.
     pub fn look(&self, blocks: usize, judged: &Judged, negligible: f64) -> Option<Look> {
         if !self.after.contains(&blocks) {
             return None;
@@ -81,14 +81,16 @@ impl Looks {
     }
 }
 
-/// Proven, or certainly too small to matter. An arm without runs stays without.
+/// Proven, or certainly too small to matter.
 fn is_clear(arm: &JudgedArm, negligible: f64) -> bool {
-    let Some(effect) = &arm.effect else { return true };
+    let Some(effect) = &arm.effect else { return false };
     let inside = |i: walwright_stats::Interval| i.low >= -negligible && i.high <= negligible;
     arm.verdict == Some(Verdict::Proven) || effect.change.interval.is_some_and(inside)
 }
 
 fn is_hopeless(arm: &JudgedArm, judged: &Judged, planned: usize, negligible: f64) -> bool {
+    // What has no ratio in a block that is done has none whatever comes, and what no run has told
+    // so far the others will not tell.
     let Some(effect) = &arm.effect else { return true };
     let Some(outlook) = outlook(effect, planned, judged.confidence) else { return false };
     match outlook.prospect(negligible) {
@@ -145,5 +147,6 @@ mod tests {
         let scatter = [1.3, 0.75, 1.2, 0.8, 1.1, 0.9];
         assert_eq!(look(|b| scatter[b % 6]), Some(Look::Hopeless));
         assert_eq!(look(|b| 0.98 + 0.07 * (b % 3) as f64), Some(Look::Open));
+        assert_eq!(look(|b| f64::from(b != 3)), Some(Look::Hopeless), "no ratio is not clear");
     }
 }

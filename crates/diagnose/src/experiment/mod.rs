@@ -17,7 +17,7 @@ mod outlook;
 mod reasons;
 
 pub use contrasts::contrasts;
-pub use judge::{Arm, Judged, JudgedArm, MetricKind, blocks_to_prove, judge};
+pub use judge::{Arm, Judged, JudgedArm, MetricKind, NoRatio, blocks_to_prove, judge};
 pub use looks::{Look, Looks};
 pub use outcome::{ArmOutcome, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, outlook};

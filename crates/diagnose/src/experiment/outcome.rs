@@ -65,6 +65,8 @@ pub enum Ending {
     Clear,
     /// A look showed that what is open will stay open.
     Hopeless,
+    /// Every arm was given up, so nothing was left to compare with the baseline.
+    NoArmLeft,
 }
 
 /// An arm's story.

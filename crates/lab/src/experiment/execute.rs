@@ -11,7 +11,7 @@ use super::bench::Fnv;
 use super::folder::{self, Cell, Folder, Header};
 use super::notice::Passed;
 use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
-use super::outcome::Whole;
+use super::outcome::{Whole, going_on, is_given_up};
 use super::profile::Profiles;
 use super::{
     Bench, Configuration, Estimate, ExperimentError, Guest, Notice, PlanFile, Visit, Watcher, arms,
@@ -220,12 +220,11 @@ fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
 
 /// Runs that are still to be made.
 fn left(whole: &Whole, cells: &[Cell]) -> usize {
-    let given_up = |place: usize| cells.iter().any(|c| c.place == place && c.failed.is_some());
     let done = |block, place| cells.iter().any(|c| (c.block, c.place) == (block, place));
     let places = FIRST_ARM + whole.arms.arms.len();
     (0..whole.header.blocks)
         .flat_map(|block| (0..places).map(move |place| (block, place)))
-        .filter(|(block, place)| !given_up(*place) && !done(*block, *place))
+        .filter(|(block, place)| !is_given_up(cells, *place) && !done(*block, *place))
         .count()
 }
 
@@ -310,13 +309,16 @@ impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
         self.watcher.notice(Notice::Estimate(&estimated(whole, cells)));
+        // It may have been killed just after the last arm was given up.
+        if self.is_without_arms(cells) {
+            return Ok(Ending::NoArmLeft);
+        }
         let restarting = prepare(whole, self.stop, self.watcher).await?;
         for block in 0..whole.header.blocks {
             let before = left(whole, cells);
             for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len(), &restarting) {
-                let given_up = cells.iter().any(|c| c.place == place && c.failed.is_some());
                 let done = cells.iter().any(|c| (c.block, c.place) == (block, place));
-                if given_up || done {
+                if is_given_up(cells, place) || done {
                     continue;
                 }
                 if self.stop.is_requested() {
@@ -327,6 +329,9 @@ impl Session<'_> {
                 self.folder.append(&cell)?;
                 cells.push(cell);
                 self.tell(cells);
+                if self.is_without_arms(cells) {
+                    return Ok(Ending::NoArmLeft);
+                }
             }
             // What was looked at before it was killed is looked at again: the same runs
             // give the same answer.
@@ -335,7 +340,7 @@ impl Session<'_> {
             let judged = whole.judged(&so_far, &whole.metrics[0]);
             if left(whole, cells) != before {
                 let names = judged.arms.iter().map(|arm| arm.name.clone());
-                let arms: Vec<_> = names.zip(whole.outlooks(&judged)).collect();
+                let arms: Vec<_> = names.zip(whole.outlooks(&judged, &so_far)).collect();
                 let (done, of) = (block + 1, whole.header.blocks);
                 let negligible = whole.plan.negligible();
                 self.watcher.notice(Notice::Block { done, of, negligible, arms: &arms });
@@ -343,6 +348,7 @@ impl Session<'_> {
             if block + 1 == whole.header.blocks {
                 break;
             }
+            let judged = going_on(&judged, &so_far);
             let look = whole.looks.look(block + 1, &judged, whole.plan.negligible());
             if let Some(look) = look {
                 self.watcher.notice(Notice::Look(look));
@@ -354,6 +360,15 @@ impl Session<'_> {
             }
         }
         Ok(Ending::AllBlocks)
+    }
+
+    /// Whether every arm is given up, which is told.
+    fn is_without_arms(&self, cells: &[Cell]) -> bool {
+        let without = !self.whole.is_an_arm_left(cells);
+        if without {
+            self.watcher.notice(Notice::NoArmLeft);
+        }
+        without
     }
 
     fn bench(&self) -> &Bench {

@@ -85,6 +85,8 @@ pub enum Notice<'a> {
         /// Why.
         why: &'a str,
     },
+    /// Every arm is given up.
+    NoArmLeft,
     /// A block is complete.
     Block {
         /// Blocks done.

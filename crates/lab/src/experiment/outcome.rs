@@ -149,17 +149,27 @@ impl Whole {
         Some(judged)
     }
 
-    /// How every arm stands and will stand.
-    pub(super) fn outlooks(&self, judged: &Judged) -> Vec<Option<Outlook>> {
+    /// How every arm stands and will stand; of one that is given up no block is to come.
+    pub(super) fn outlooks(&self, judged: &Judged, cells: &[Cell]) -> Vec<Option<Outlook>> {
         let of = |effect| outlook(effect, self.header.blocks, self.looks.confidence);
-        judged.arms.iter().map(|arm| of(arm.effect.as_ref()?)).collect()
+        let arms = judged.arms.iter().enumerate();
+        arms.map(|(place, arm)| {
+            let goes_on = !is_given_up(cells, FIRST_ARM + place);
+            of(arm.effect.as_ref().filter(|_| goes_on)?)
+        })
+        .collect()
+    }
+
+    /// Whether there is an arm that is not given up.
+    pub(super) fn is_an_arm_left(&self, cells: &[Cell]) -> bool {
+        (0..self.arms.arms.len()).any(|arm| !is_given_up(cells, FIRST_ARM + arm))
     }
 
     /// Blocks in which every run that is not given up is done.
     pub(super) fn complete_blocks(&self, cells: &[Cell]) -> usize {
-        let given_up = |place: usize| cells.iter().any(|c| c.place == place && c.failed.is_some());
-        let wanted: Vec<usize> =
-            (0..FIRST_ARM + self.arms.arms.len()).filter(|place| !given_up(*place)).collect();
+        let wanted: Vec<usize> = (0..FIRST_ARM + self.arms.arms.len())
+            .filter(|place| !is_given_up(cells, *place))
+            .collect();
         let done = |block: usize, place: usize| {
             cells.iter().any(|cell| (cell.block, cell.place) == (block, place))
         };
@@ -228,7 +238,7 @@ impl Whole {
             looks: self.looks.clone(),
             negligible: self.plan.negligible(),
             contrasts: self.contrasts(cells, &self.metrics[0]),
-            outlooks: self.outlooks(&first),
+            outlooks: self.outlooks(&first, cells),
             judged: first,
             others,
             arms,
@@ -323,6 +333,19 @@ impl Whole {
     }
 }
 
+/// Whether the arm at a place could not be run and is not tried again.
+pub(super) fn is_given_up(cells: &[Cell], place: usize) -> bool {
+    cells.iter().any(|cell| cell.place == place && cell.failed.is_some())
+}
+
+/// A metric of the arms that go on: what an arm that is given up showed before is no reason to
+/// go on, nor to end.
+pub(super) fn going_on(judged: &Judged, cells: &[Cell]) -> Judged {
+    let arms = judged.arms.iter().enumerate();
+    let going = arms.filter(|(place, _)| !is_given_up(cells, FIRST_ARM + place));
+    Judged { arms: going.map(|(_, arm)| arm.clone()).collect(), ..judged.clone() }
+}
+
 /// The figures of the run at one place in every block.
 fn figures(cells: &[Cell], blocks: usize, place: usize) -> Vec<Option<&BTreeMap<String, f64>>> {
     (0..blocks)
@@ -379,4 +402,43 @@ pub async fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
     std::fs::remove_dir_all(&path).map_err(ExperimentError::file("remove", &path))?;
     drop(held);
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_diagnose::compare::{Better, FigureUnit};
+    use walwright_diagnose::experiment::MetricKind;
+
+    use super::*;
+
+    fn failed(block: usize, place: usize) -> Cell {
+        Cell {
+            block,
+            place,
+            run: None,
+            figures: BTreeMap::new(),
+            doubts: Vec::new(),
+            failed: Some("it does not start".to_owned()),
+            seconds: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_look_passes_over_what_was_given_up() {
+        let arm = |name: &str| Arm { name: name.to_owned(), values: vec![Some(2.0), Some(2.0)] };
+        let kind = MetricKind {
+            key: "throughput".to_owned(),
+            name: "throughput".to_owned(),
+            unit: FigureUnit::PerSecond,
+            better: Better::Higher,
+            expression: None,
+        };
+        let base = [Some(1.0), Some(1.0)];
+        let judged = judge(kind, &base, &base, &[arm("a"), arm("b")], Confidence::P95, 1);
+        let names = |cells: &[Cell]| -> Vec<String> {
+            going_on(&judged, cells).arms.into_iter().map(|arm| arm.name).collect()
+        };
+        assert_eq!(names(&[]), ["a", "b"]);
+        assert_eq!(names(&[failed(1, FIRST_ARM)]), ["b"]);
+    }
 }

@@ -171,6 +171,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 Ending::AllBlocks => "complete",
                 Ending::Clear => "ended early: clear",
                 Ending::Hopeless => "ended early: will stay open",
+                Ending::NoArmLeft => "ended early: no arm left",
             };
             table.add_row([
                 one.header.id.clone(),

@@ -63,8 +63,9 @@ impl Watcher for Lines {
                 inner.lines.line(&format!("{arm}: the run failed and is tried again: {why}"));
             }
             Notice::GivenUp { arm, why } => {
-                inner.lines.line(&format!("{arm} is given up, all others go on: {why}"));
+                inner.lines.line(&format!("{arm} is given up: {why}"));
             }
+            Notice::NoArmLeft => inner.lines.line("no arm is left to compare, so it ends here"),
             Notice::Block { done, of, negligible, arms } => {
                 inner.block(done, of, negligible, arms);
             }
