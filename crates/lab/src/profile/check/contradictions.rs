@@ -218,11 +218,7 @@ fn sessions(sight: &Sight, list: &mut List) {
 fn wal_disk(sight: &Sight, list: &mut List) {
     let Some(most) = sight.bytes("max_wal_size") else { return };
     let kept = sight.bytes("wal_keep_size").unwrap_or(0.0);
-    let there = sight.server().and_then(|server| server.wal_bytes);
-    let free = sight.machine().and_then(|machine| machine.disk(Disk::Wal)?.free_bytes);
-    // Segments that are there are taken again, so they count as room.
-    let room = sight.wal_disk().or_else(|| Some(free? + there.unwrap_or(0.0)));
-    let Some(room) = room else { return };
+    let Some(room) = sight.wal_room() else { return };
     let asked = most + kept;
     if asked > room {
         list.problem(

@@ -16,7 +16,7 @@ mod sight;
 mod tests;
 
 use serde::Serialize;
-use walwright_catalog::{Entry, Parameter, Place, Profile, Scope, Value};
+use walwright_catalog::{Disk, Entry, Parameter, Place, Profile, Scope, Value};
 use walwright_record::Setting;
 
 use super::{MachineView, Reading, ServerView};
@@ -115,9 +115,18 @@ pub fn check(input: &CheckInput) -> Check {
         None => not_observable.push(
             "the server's machine: it is not this one, or its processes cannot be seen".to_owned(),
         ),
-        Some(_) if input.server.is_none() => not_observable
-            .push("disks under data and WAL: the server tells which they are".to_owned()),
-        Some(_) => {}
+        Some(machine) => {
+            let hidden = Disk::ALL.into_iter().filter(|disk| machine.disk(*disk).is_none());
+            not_observable.extend(hidden.map(|disk| {
+                let key = disk.key();
+                format!("the disk under the {disk}: the server tells which it is, or PG_{key}_DIR or {key}_MOUNT of a profile")
+            }));
+        }
+    }
+    if sight.bytes("max_wal_size").is_some() && sight.wal_room().is_none() {
+        not_observable.push(
+            "room for the WAL, for max_wal_size: name it with --wal-disk, or the profile's disks with WAL_DISK_SIZE_GB".to_owned(),
+        );
     }
     Check { items, contradictions: contradictions::found(&sight), not_observable }
 }

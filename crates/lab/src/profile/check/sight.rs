@@ -1,6 +1,6 @@
 //! What can be seen of server and machine, with what a profile would make of them.
 
-use walwright_catalog::{Profile, Value, parameter};
+use walwright_catalog::{Disk, Profile, Scope, Value, data_disks, parameter};
 
 use super::CheckInput;
 use crate::profile::{MachineView, ServerView};
@@ -27,8 +27,30 @@ impl<'a> Sight<'a> {
         self.input.profile
     }
 
-    pub(super) fn wal_disk(&self) -> Option<f64> {
-        self.input.wal_disk
+    /// Room for the WAL on its disk in bytes: what a person tells, else what the disk has
+    /// free and the segments that are there, which are taken again; else what the disks have
+    /// that the profile names.
+    pub(super) fn wal_room(&self) -> Option<f64> {
+        let free = || self.machine()?.disk(Disk::Wal)?.free_bytes;
+        let there = self.server().and_then(|server| server.wal_bytes).unwrap_or(0.0);
+        self.input
+            .wal_disk
+            .or_else(|| Some(free()? + there))
+            .or_else(|| self.wanted_disk(Disk::Wal))
+    }
+
+    /// Bytes that the disk or array holds that the profile names for data or WAL.
+    fn wanted_disk(&self, disk: Disk) -> Option<f64> {
+        let profile = self.profile()?;
+        let entry = |name: &str| profile.get(name, Some(&Scope::Disk(disk)));
+        let number = |name: &str| entry(name)?.read()?.number();
+        let members = match (entry("array.level"), number("array.members")) {
+            (Some(level), Some(members)) => data_disks(&level.bare(), members)?,
+            // One disk is no array.
+            (None, None | Some(1.0)) => 1.0,
+            _ => return None,
+        };
+        Some(number("array.member_size")? * members * 1_073_741_824.0)
     }
 
     pub(super) fn major(&self) -> Option<u32> {

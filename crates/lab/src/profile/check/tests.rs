@@ -162,6 +162,19 @@ fn the_disk_of_the_wal_has_to_hold_it() {
     assert!(with(60.0).starts_with("Problem") && with(60.0).contains("does not fit"));
     assert!(with(110.0).starts_with("Doubt"), "{}", with(110.0));
     assert_eq!(with(200.0), "");
+    // Without a word of it, what the profile says of its disks counts.
+    let of = |text: &str| {
+        let found = checked(&tree, &format!("PG_MAX_WAL_SIZE=100GB\n{text}"));
+        (said(&found), found.not_observable)
+    };
+    let array = "WAL_RAID_LEVEL=10\nWAL_DISK_COUNT=8\n";
+    let small = of(&format!("{array}WAL_DISK_SIZE_GB=20\n"));
+    assert!(small.0.contains("which has room for 80 GB"), "{small:?}");
+    assert_eq!(of(&format!("{array}WAL_DISK_SIZE_GB=50\n")).0, "");
+    assert!(of("WAL_DISK_SIZE_GB=90\n").0.contains("which has room for 90 GB"));
+    let unknown = |text: &str| of(text).1.iter().any(|what| what.contains("--wal-disk"));
+    assert!(!unknown("WAL_DISK_SIZE_GB=90\n"));
+    assert!(unknown("") && unknown("WAL_DISK_SIZE_GB=90\nWAL_DISK_COUNT=8\n"));
     // Free bytes of a recorded tree are not those of the machine that reads it.
     assert_eq!(machine.disk(walwright_catalog::Disk::Wal).unwrap().free_bytes, None);
 }
@@ -227,6 +240,11 @@ fn without_a_profile_good_practice_is_the_measure() {
     tree.file("proc/meminfo", "MemTotal: 4194304 kB\nSwapTotal: 0 kB\n");
     tree.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     assert!(check(&input).items.is_empty(), "{:?}", check(&input).items);
+    let known = check(&input).not_observable;
+    assert_eq!(known.len(), 1, "the disks are known without a server: {known:?}");
+    let bare = MachineView::at(tree.root());
+    let hidden = check(&CheckInput { machine: Some(&bare), ..input }).not_observable;
+    assert!(hidden[1].contains("under the data") && hidden[2].contains("under the WAL"));
     let nothing = check(&CheckInput { machine: None, ..input });
     assert_eq!(nothing.items, []);
     assert_eq!(nothing.not_observable.len(), 2);
