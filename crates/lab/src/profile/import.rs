@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use walwright_catalog::{Configuration, Entry, Profile, holds_password, is_secret, parameter};
+use walwright_record::Setting;
 
 use super::ServerView;
 
@@ -28,6 +29,18 @@ pub struct Imported {
 /// Sources of `pg_settings` whose values somebody has chosen for the server as a whole.
 const CHOSEN: [&str; 3] = ["configuration file", "command line", "environment variable"];
 
+/// What comes after the files, for some sessions alone: its value hides theirs.
+fn overridden(source: &str) -> Option<&'static str> {
+    Some(match source {
+        "global" => "set for all roles by ALTER ROLE ALL",
+        "user" => "set for this role by ALTER ROLE",
+        "database" => "set for this database by ALTER DATABASE",
+        "database user" => "set for this role in this database by ALTER ROLE IN DATABASE",
+        "client" | "session" => "set by the connection itself",
+        _ => return None,
+    })
+}
+
 impl Imported {
     /// The settings in force of a `postgresql.conf` with what it includes, or of a
     /// `postgresql.auto.conf`.
@@ -43,9 +56,33 @@ impl Imported {
 
     /// The settings of a server that are not its defaults, as far as its files, its
     /// command line and its environment set them.
+    ///
+    /// What its role or database overrides is left out and told: what the files say of it
+    /// does not show in this session.
     pub fn of_server(server: &ServerView) -> Imported {
+        Imported::of_settings(&server.settings)
+    }
+
+    fn of_settings(settings: &[Setting]) -> Imported {
         let mut imported = Imported { profile: Profile::default(), left_out: Vec::new() };
-        for setting in server.settings.iter().filter(|s| CHOSEN.contains(&s.source.as_str())) {
+        for setting in settings {
+            if let Some(by) = overridden(&setting.source) {
+                // A connection always names itself and its encodings.
+                let of_connection = ["client", "session"].contains(&setting.source.as_str());
+                if of_connection && parameter(&setting.name).is_none() {
+                    continue;
+                }
+                let secret = is_secret(&setting.name) || holds_password(&setting.shown);
+                imported.left_out.push(LeftOut {
+                    name: setting.name.clone(),
+                    value: (!secret).then(|| setting.shown.clone()),
+                    why: format!("{by}, which hides what the files say"),
+                });
+                continue;
+            }
+            if !CHOSEN.contains(&setting.source.as_str()) {
+                continue;
+            }
             let remark = match &setting.source_file {
                 Some(file) => {
                     let name = file.rsplit('/').next().unwrap_or(file);
@@ -134,5 +171,49 @@ mod tests {
             "{env}"
         );
         assert!(Profile::from_config_env(env.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_a_role_or_database_overrides_is_told() {
+        let setting = |name: &str, shown: &str, source: &str| Setting {
+            name: name.to_owned(),
+            value: shown.to_owned(),
+            unit: None,
+            shown: shown.to_owned(),
+            boot_value: None,
+            source: source.to_owned(),
+            source_file: None,
+            context: "user".to_owned(),
+            pending_restart: false,
+        };
+        let imported = Imported::of_settings(&[
+            setting("max_wal_size", "2GB", "configuration file"),
+            setting("work_mem", "8MB", "user"),
+            setting("synchronous_commit", "off", "database"),
+            setting("jit", "off", "database user"),
+            setting("autovacuum_naptime", "1min", "global"),
+            setting("search_path", "app", "database"),
+            setting("app.login", "password=hush", "user"),
+            setting("commit_delay", "10", "client"),
+            setting("application_name", "walwright", "client"),
+            setting("jit_above_cost", "100000", "default"),
+        ]);
+        let names: Vec<&str> = imported.left_out.iter().map(|l| l.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "work_mem",
+                "synchronous_commit",
+                "jit",
+                "autovacuum_naptime",
+                "search_path",
+                "app.login",
+                "commit_delay"
+            ]
+        );
+        let env = imported.with_comments().to_config_env();
+        assert!(env.contains("PG_MAX_WAL_SIZE=2GB") && !env.contains("hush"), "{env}");
+        let line = "# left out: work_mem = 8MB (set for this role by ALTER ROLE, which hides what the files say)";
+        assert!(env.contains(line), "{env}");
     }
 }

@@ -166,6 +166,9 @@ impl ApplyPlan {
             "command line" | "environment variable" => {
                 format!("set by the {}, which ALTER SYSTEM does not change", setting.source)
             }
+            "global" => {
+                "set for all roles (ALTER ROLE ALL), which comes after ALTER SYSTEM".to_owned()
+            }
             "database" | "user" | "database user" => {
                 format!("set for this {} (ALTER ROLE, ALTER DATABASE), which comes after ALTER SYSTEM", setting.source)
             }

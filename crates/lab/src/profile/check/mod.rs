@@ -249,6 +249,7 @@ fn of_server(entry: &Entry, sight: &Sight) -> (Standing, Option<String>, Option<
         Some("a change of it waits for a restart".to_owned())
     } else {
         match setting.source.as_str() {
+            "global" => Some("set for all roles (ALTER ROLE ALL), not in a file".to_owned()),
             "user" | "database" | "database user" => {
                 Some(format!("set for this {}, not in a file", setting.source))
             }
