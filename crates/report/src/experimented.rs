@@ -148,6 +148,8 @@ pub(crate) fn prospect(of: &Outlook, negligible: f64) -> Option<String> {
     }
     let then = match of.prospect(negligible) {
         Prospect::WillShow => "an effect of this size will show",
+        Prospect::WillBeScreened => "so few blocks will not prove an effect of this size",
+        Prospect::WillBeNoise => "an effect of this size will not be told from noise",
         Prospect::WillBeNegligible => "that will show that it does not matter",
         Prospect::WillStayOpen => "that will not make it clear",
     };

@@ -47,8 +47,7 @@ fn outcome() -> Outcome {
         (0..BLOCKS).map(|block| Some(RunId(format!("run-{arm}-{block}")))).collect::<Vec<_>>()
     };
     let wal = figure_kinds().into_iter().find(|kind| kind.key == "wal_bytes").unwrap();
-    let outlooks =
-        judged.arms.iter().map(|arm| outlook(arm.effect.as_ref()?, 12, Confidence::P95)).collect();
+    let outlooks = judged.arms.iter().map(|arm| outlook(arm, &judged, 12)).collect();
     let arm = |place: usize| ArmOutcome {
         name: judged.arms[place].name.clone(),
         changes: vec!["max_wal_size = 8GB".to_owned()],

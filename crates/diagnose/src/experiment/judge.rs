@@ -6,7 +6,7 @@ use walwright_stats::{
     smallest_sign_flip_p,
 };
 
-use super::outlook;
+use super::outlook::interval;
 use crate::compare::{Better, FigureUnit};
 
 /// What is measured of each run.
@@ -166,8 +166,8 @@ fn verdict(
 fn is_screened(effect: &PairedEffect, family: usize) -> bool {
     let alpha = effect.change.confidence.alpha() / family.max(1) as f64;
     let shared = Confidence::new(1.0 - alpha);
-    let strict = shared.and_then(|level| outlook(effect, effect.log_ratios.len(), level));
-    strict.is_some_and(|outlook| !outlook.now.contains(0.0))
+    let strict = shared.and_then(|level| interval(effect, effect.log_ratios.len(), level));
+    strict.is_some_and(|interval| !interval.contains(0.0))
 }
 
 /// Fewest blocks in which the sign-flip test of each of `arms` can be below the level

@@ -9,7 +9,7 @@
 //! law.
 
 use serde::Serialize;
-use walwright_stats::{Confidence, NoiseFloor, Verdict};
+use walwright_stats::{Confidence, Verdict};
 
 use super::{Judged, JudgedArm, Prospect, blocks_to_prove, outlook};
 
@@ -91,20 +91,13 @@ fn is_clear(arm: &JudgedArm, negligible: f64) -> bool {
 fn is_hopeless(arm: &JudgedArm, judged: &Judged, planned: usize, negligible: f64) -> bool {
     // What has no ratio in a block that is done has none whatever comes, and what no run has told
     // so far the others will not tell.
-    let Some(effect) = &arm.effect else { return true };
-    let Some(outlook) = outlook(effect, planned, judged.confidence) else { return false };
+    if arm.effect.is_none() {
+        return true;
+    }
+    let Some(outlook) = outlook(arm, judged, planned) else { return false };
     match outlook.prospect(negligible) {
-        Prospect::WillBeNegligible => false,
-        Prospect::WillStayOpen => true,
-        // What shows must also rise above what noise does.
-        Prospect::WillShow => judged
-            .floor
-            .as_ref()
-            .and_then(|floor: &NoiseFloor| {
-                let then = super::outlook(&floor.against_itself, planned, judged.confidence)?.then;
-                Some(then.low.abs().max(then.high.abs()))
-            })
-            .is_some_and(|floor| outlook.change.abs() <= floor),
+        Prospect::WillShow | Prospect::WillBeNegligible => false,
+        Prospect::WillBeScreened | Prospect::WillBeNoise | Prospect::WillStayOpen => true,
     }
 }
 

@@ -151,11 +151,10 @@ impl Whole {
 
     /// How every arm stands and will stand; of one that is given up no block is to come.
     pub(super) fn outlooks(&self, judged: &Judged, cells: &[Cell]) -> Vec<Option<Outlook>> {
-        let of = |effect| outlook(effect, self.header.blocks, self.looks.confidence);
         let arms = judged.arms.iter().enumerate();
         arms.map(|(place, arm)| {
             let goes_on = !is_given_up(cells, FIRST_ARM + place);
-            of(arm.effect.as_ref().filter(|_| goes_on)?)
+            goes_on.then(|| outlook(arm, judged, self.header.blocks)).flatten()
         })
         .collect()
     }
