@@ -1,5 +1,6 @@
 //! Forms that the operating system reads: `sysctl.d`, udev rules, systemd units.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Devices, Exported, proof};
@@ -15,8 +16,10 @@ pub(super) fn sysctl(profile: &Profile, out: &mut Exported) {
                 let _ = writeln!(out.text, "{} = {}", entry.parameter.name, entry.bare());
             }
             Place::File(path) => out.left_out.push(format!(
-                "{}: no sysctl; a line for tmpfiles.d is: w {path} - - - - {}",
+                "{}: no sysctl; a line for tmpfiles.d is: w {} - - - - {}",
                 entry.title(),
+                // Each processor has its own, and tmpfiles.d takes patterns.
+                path.replace("/cpu0/", "/cpu[0-9]*/"),
                 entry.bare()
             )),
             _ => {}
@@ -24,31 +27,46 @@ pub(super) fn sysctl(profile: &Profile, out: &mut Exported) {
     }
 }
 
+/// Attributes that matter at the device of the file system. Arrays and mapped devices pass
+/// requests on, so the others are those of the disks below them.
+const OF_THE_FILE_SYSTEM: [&str; 2] = ["read_ahead_kb", "rotational"];
+
 pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
     let wanted = |entry: &&Entry| {
         matches!(entry.parameter.place, Place::Queue(_) | Place::Md(_))
             && entry.parameter.class != DurabilityClass::X
     };
-    let entries: Vec<&Entry> = profile.entries.iter().filter(wanted).collect();
+    let mut entries: Vec<&Entry> = profile.entries.iter().filter(wanted).collect();
+    // Linux sets nr_requests anew at each switch of the scheduler.
+    entries.sort_by_key(|entry| entry.parameter.name != "queue/scheduler");
     tell_facts(profile, out);
     let mut arrays = false;
     for disk in Disk::ALL {
         let mut devices: Vec<String> = array(profile, disk).into_iter().collect();
-        devices.extend(given.of(disk).iter().cloned());
+        devices.extend(given.of(disk).iter().map(|device| bare_name(device).to_owned()));
         devices.dedup();
+        let mut of_members = BTreeSet::new();
+        let mut members = false;
         for device in &devices {
             if !is_device_name(device) {
                 out.left_out.push(format!("'{device}' is no name of a block device"));
                 continue;
             }
-            arrays |= device.starts_with("md");
+            let array = device.starts_with("md");
+            arrays |= array;
+            let passes_on = array || device.starts_with("dm-");
+            members |= !passes_on;
             for entry in &entries {
                 let attribute = match (&entry.parameter.place, &entry.scope) {
                     (Place::Queue(name), Some(Scope::Disk(of))) if *of == disk => {
+                        if passes_on && !OF_THE_FILE_SYSTEM.contains(&name.as_str()) {
+                            of_members.insert(name.as_str());
+                            continue;
+                        }
                         format!("queue/{name}")
                     }
                     // Attributes of arrays are the same for both.
-                    (Place::Md(name), _) if device.starts_with("md") => format!("md/{name}"),
+                    (Place::Md(name), _) if array => format!("md/{name}"),
                     _ => continue,
                 };
                 let _ = writeln!(
@@ -59,9 +77,17 @@ pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
                 );
             }
         }
+        let option = disk.key().to_ascii_lowercase();
+        if !of_members.is_empty() && !members {
+            let names: Vec<&str> = of_members.into_iter().collect();
+            out.left_out.push(format!(
+                "{} of the {disk} disks: they belong to the members of {}; name those with --{option}-device",
+                names.join(", "),
+                devices.join(", ")
+            ));
+        }
         let of_disk = |e: &&&Entry| e.scope == Some(Scope::Disk(disk));
         if devices.is_empty() && entries.iter().any(|e| of_disk(&e)) {
-            let option = disk.key().to_ascii_lowercase();
             out.left_out.push(format!(
                 "queues of the {disk} disks: their devices are not known; name them with --{option}-device"
             ));
@@ -90,7 +116,12 @@ pub(super) fn tell_facts(profile: &Profile, out: &mut Exported) {
 /// The array that the profile names for a disk.
 pub(super) fn array(profile: &Profile, disk: Disk) -> Option<String> {
     let entry = profile.get("array.device", Some(&Scope::Disk(disk)))?;
-    Some(entry.value.strip_prefix("/dev/").unwrap_or(&entry.value).to_owned())
+    Some(bare_name(&entry.value).to_owned())
+}
+
+/// A device's name as rules and `/sys` have it.
+fn bare_name(device: &str) -> &str {
+    device.strip_prefix("/dev/").unwrap_or(device)
 }
 
 fn is_device_name(name: &str) -> bool {

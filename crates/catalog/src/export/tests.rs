@@ -68,6 +68,7 @@ fn files_of_the_kernel_hold_bare_numbers() {
     profile.set(Entry::new("vm.dirty_bytes", "256MB", None).unwrap());
     let thp = "/sys/kernel/mm/transparent_hugepage/enabled";
     profile.set(Entry::new(thp, "never", None).unwrap());
+    profile.set(Entry::new("cpufreq.scaling_governor", "performance", None).unwrap());
     let sysctl = written(&profile, Format::Sysctl);
     for line in [
         "vm.swappiness = 1\n",
@@ -80,13 +81,15 @@ fn files_of_the_kernel_hold_bare_numbers() {
     assert!(
         sysctl.left_out[0].contains("w /sys/kernel/mm/transparent_hugepage/enabled - - - - never")
     );
+    let each = "w /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor - - - - performance";
+    assert!(sysctl.left_out[1].ends_with(each), "{:?}", sysctl.left_out);
     let limits = written(&profile, Format::Systemd).text;
     assert_eq!(limits, "[Service]\nLimitNOFILE=65535\nLimitNPROC=65535\n");
 }
 
 #[test]
 fn rules_name_the_devices() {
-    let given = Devices { data: vec!["nvme1n1".to_owned()], wal: vec!["a\"b".to_owned()] };
+    let given = Devices { data: vec!["/dev/nvme1n1".to_owned()], wal: vec!["a\"b".to_owned()] };
     let rules = export(&whole(), Format::Udev, &given);
     let line = |device: &str, what: &str| {
         format!(
@@ -98,6 +101,24 @@ fn rules_name_the_devices() {
     assert!(rules.text.contains(&format!("{}=\"8192\"\n", line("md0", "md/stripe_cache_size"))));
     assert!(rules.text.contains(&format!("{}=\"none\"\n", line("nvme1n1", "queue/scheduler"))));
     assert!(!rules.text.contains("a\"b") && rules.left_out[0].contains("no name"));
+    // An array passes requests on: what its members have is told where they are not known.
+    for array in ["md0", "md1"] {
+        assert!(!rules.text.contains(&line(array, "queue/scheduler")), "{}", rules.text);
+        assert!(!rules.text.contains(&line(array, "queue/nr_requests")), "{}", rules.text);
+        assert!(rules.text.contains(&line(array, "queue/rotational")), "{}", rules.text);
+    }
+    let told: Vec<&String> = rules.left_out.iter().filter(|t| t.contains("members of")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("nr_requests") && told[0].contains("--wal-device"), "{told:?}");
+    let scope = || Some(Scope::Disk(Disk::Data));
+    let both = of(&[("queue/nr_requests", "64", scope()), ("queue/scheduler", "none", scope())]);
+    let given = Devices { data: vec!["sda".to_owned()], wal: Vec::new() };
+    let text = export(&both, Format::Udev, &given).text;
+    assert!(text.find("queue/scheduler") < text.find("queue/nr_requests"), "{text}");
+    let mapped = of(&[("queue/scheduler", "none", Some(Scope::Disk(Disk::Data)))]);
+    let given = Devices { data: vec!["dm-0".to_owned()], wal: Vec::new() };
+    let rules = export(&mapped, Format::Udev, &given);
+    assert!(rules.text.is_empty() && rules.left_out[0].contains("members of dm-0"));
     let profile = of(&[
         ("queue/scheduler", "none", Some(Scope::Disk(Disk::Wal))),
         ("queue/write_cache", "write back", Some(Scope::Disk(Disk::Wal))),
