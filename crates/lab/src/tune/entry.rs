@@ -114,7 +114,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     entry.decision = Some(match &state.promoted {
         Some(_) => "Promoted; the configuration is kept with the tune.".to_owned(),
         None => match &state.not_promoted {
-            Some(why) => format!("Nothing is promoted, since {why}: the baseline stays."),
+            Some(why) => format!("Nothing is promoted and the baseline stays: {why}."),
             None => "Nothing is promoted: the baseline stays.".to_owned(),
         },
     });

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use walwright_diagnose::compare::FigureUnit;
 use walwright_search::{Purpose, Trial};
 
 use super::{Objective, TuneState};
@@ -65,8 +66,14 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
             ),
         }
     }
+    let unit = match objective.metric.kind().unit {
+        FigureUnit::PerSecond => " a second",
+        FigureUnit::Seconds => " in seconds",
+        FigureUnit::Bytes => " in bytes",
+        FigureUnit::Count | FigureUnit::Share | FigureUnit::Processors => "",
+    };
     let caption = format!(
-        "{} of each measurement in order; hollow: the baseline, faint: start points and screening, full: search, races and ablation, ×: did not run",
+        "{}{unit} of each measurement in order; hollow: the baseline, faint: start points and screening, full: search, races and ablation, ×: did not run",
         objective.name()
     );
     put(

@@ -48,6 +48,9 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion)
         && !end.lines.is_empty()
     {
+        if state.phase == Phase::Done && state.promoted.is_none() {
+            let _ = writeln!(out, "\nThe best that was found, which is not promoted:");
+        }
         let (together, alone): (Vec<&Line>, Vec<&Line>) =
             end.lines.iter().partition(|line| went_together(line));
         let mut table = Table::new();
