@@ -174,6 +174,16 @@ struct OlderValue {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OlderBounds {
+    bounds: [String; 2],
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OlderValues {
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct OlderApply {
     apply: Apply,
 }
@@ -210,12 +220,16 @@ pub struct Parameter {
     /// The words an enum takes, in the builds that have them all.
     #[serde(default)]
     pub values: Vec<String>,
+    #[serde(default)]
+    older_values: Option<Older<OlderValues>>,
     /// How many numbers a list has.
     #[serde(default)]
     pub numbers: Option<usize>,
     /// Smallest and largest value the server takes, in `unit`.
     #[serde(default)]
     pub bounds: Option<[String; 2]>,
+    #[serde(default)]
+    older_bounds: Option<Older<OlderBounds>>,
     #[serde(default)]
     default: Option<String>,
     #[serde(default)]
@@ -255,6 +269,32 @@ impl Parameter {
             .find(|older| major <= older.until)
             .map(|older| older.what.value.as_str())
             .or(self.default.as_deref())
+    }
+
+    /// Smallest and largest value that a major version takes, in [`Parameter::unit`].
+    pub fn bounds_in(&self, major: u32) -> Option<&[String; 2]> {
+        match &self.older_bounds {
+            Some(older) if major <= older.until => Some(&older.what.bounds),
+            _ => self.bounds.as_ref(),
+        }
+    }
+
+    /// The words of an enum that a major version takes.
+    pub fn values_in(&self, major: u32) -> &[String] {
+        match &self.older_values {
+            Some(older) if major <= older.until => &older.what.values,
+            _ => &self.values,
+        }
+    }
+
+    /// Reads a value of it as a server of a major version would.
+    ///
+    /// # Errors
+    /// When it is not of the type, unit or range that the version has.
+    pub fn read_in(&self, major: u32, text: &str) -> Result<Value, ValueError> {
+        let bounds = self.bounds_in(major).cloned();
+        let values = self.values_in(major).to_vec();
+        Value::read(&Parameter { bounds, values, ..self.clone() }, text)
     }
 
     /// When a change takes effect in a major version.
@@ -315,7 +355,7 @@ impl Parameter {
         }
     }
 
-    /// Reads a value of it as the server would.
+    /// Reads a value of it as the server would, in the newest version.
     ///
     /// # Errors
     /// When it is not of the type, unit or range.

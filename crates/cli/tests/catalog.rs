@@ -70,12 +70,10 @@ fn agrees_with(major: Major, number: u32) {
             assert_eq!(parameter.default(number), Some(default.as_str()), "{name}");
         }
         for value in row.get::<_, Option<Vec<String>>>(7).unwrap_or_default() {
-            assert!(parameter.read(&value).is_ok(), "{name} = {value}");
+            assert!(parameter.read_in(number, &value).is_ok(), "{name} = {value}");
         }
-        if let (Some(least), Some(most)) = (text(5), text(6))
-            && number == 18
-        {
-            assert_eq!(parameter.bounds, Some([least, most]), "{name}");
+        if let (Some(least), Some(most)) = (text(5), text(6)) {
+            assert_eq!(parameter.bounds_in(number), Some(&[least, most]), "{name}");
         }
     }
     let expected = parameters().iter().filter(|p| p.is_setting() && p.is_in(number));

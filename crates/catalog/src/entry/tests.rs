@@ -126,4 +126,12 @@ fn versions_differ() {
     assert_eq!((ring.default(16), ring.default(17)), (Some("256"), Some("2048")));
     assert!(!ring.is_in(15) && ring.is_in(16));
     assert_eq!(parameter("log_checkpoints").unwrap().default(14), Some("off"));
+    let combine = parameter("io_combine_limit").unwrap();
+    assert!(combine.read_in(17, "256kB").is_ok() && combine.read_in(17, "512kB").is_err());
+    assert!(combine.read_in(18, "512kB").is_ok());
+    let maintenance = parameter("maintenance_work_mem").unwrap();
+    assert!(maintenance.read_in(16, "64kB").is_err() && maintenance.read_in(17, "64kB").is_ok());
+    let compression = parameter("wal_compression").unwrap();
+    assert!(compression.read_in(14, "lz4").is_err() && compression.read_in(14, "true").is_ok());
+    assert!(compression.read_in(15, "lz4").is_ok());
 }

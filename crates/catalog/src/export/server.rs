@@ -59,15 +59,42 @@ pub fn holds_password(value: &str) -> bool {
         || value.match_indices("://").any(|(at, _)| is_address(at))
 }
 
-/// The settings that a configuration file can hold; others are told.
+/// The major version that the profile is for, where it says so; else what no version is
+/// newer than.
+fn major(profile: &Profile) -> u32 {
+    let version = profile.get("cluster.version", None).and_then(|entry| entry.read()?.number());
+    version.map_or(u32::MAX, |version| version as u32)
+}
+
+/// Why a server of a major version does not take a setting from a file.
+fn refused(entry: &Entry, major: u32) -> Option<String> {
+    let parameter = entry.parameter;
+    if parameter.apply(major) == Apply::Recreate {
+        return Some("decided when the cluster is made (initdb)".to_owned());
+    }
+    if major == u32::MAX {
+        return None;
+    }
+    if !parameter.is_in(major) {
+        return Some(format!("PostgreSQL {major} does not have it"));
+    }
+    let error = parameter.read_in(major, &entry.value).err()?;
+    Some(format!("PostgreSQL {major} does not take it: {error}"))
+}
+
+/// The settings that a configuration file of the profile's version can hold; others are
+/// told.
 pub(super) fn settings<'a>(profile: &'a Profile, out: &mut Exported) -> Vec<&'a Entry> {
-    let (set, fixed): (Vec<&Entry>, Vec<&Entry>) =
-        profile.settings().partition(|entry| entry.parameter.apply(u32::MAX) != Apply::Recreate);
-    for entry in fixed {
-        out.left_out.push(format!(
-            "{} = {}: decided when the cluster is made (initdb)",
-            entry.parameter.name, entry.value
-        ));
+    let major = major(profile);
+    let mut set = Vec::new();
+    for entry in profile.settings() {
+        match refused(entry, major) {
+            Some(why) => {
+                let (name, value) = (&entry.parameter.name, &entry.value);
+                out.left_out.push(format!("{name} = {value}: {why}"));
+            }
+            None => set.push(entry),
+        }
     }
     set
 }
@@ -85,7 +112,7 @@ pub(super) fn alter_system(profile: &Profile, out: &mut Exported) {
     let set = settings(profile, out);
     let restart: Vec<&str> = set
         .iter()
-        .filter(|entry| entry.parameter.apply(u32::MAX) == Apply::Restart)
+        .filter(|entry| entry.parameter.apply(major(profile)) == Apply::Restart)
         .map(|entry| entry.parameter.name.as_str())
         .collect();
     for entry in &set {

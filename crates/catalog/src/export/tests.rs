@@ -63,6 +63,31 @@ fn files_of_the_server_hold_its_settings() {
 }
 
 #[test]
+fn what_the_version_of_the_profile_does_not_take_is_told() {
+    let text = "PG_IO_METHOD=worker\nPG_IO_COMBINE_LIMIT=1MB\nPG_MAINTENANCE_WORK_MEM=64kB\n\
+                PG_WAL_COMPRESSION=lz4\nPG_AUTOVACUUM_MAX_WORKERS=4\n";
+    let of = |version: &str| {
+        let text = format!("{version}{text}");
+        let profile = Profile::from_config_env(text.as_bytes()).unwrap();
+        let forms = [Format::PostgresqlConf, Format::AlterSystem, Format::Ansible];
+        let counts = forms.map(|form| written(&profile, form).left_out.len());
+        assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+        written(&profile, Format::AlterSystem)
+    };
+    let any = of("");
+    assert_eq!(any.left_out, [""; 0]);
+    assert!(!any.text.contains("take a restart of the server: autovacuum_max_workers"));
+    assert_eq!(of("PG_VERSION=18.1\n").left_out, [""; 0]);
+    let old = of("PG_VERSION=17\n");
+    assert_eq!(old.left_out.len(), 2, "{:?}", old.left_out);
+    assert!(old.left_out[0].contains("io_method = worker: PostgreSQL 17 does not have it"));
+    assert!(old.left_out[1].contains("1MB is outside 1 .. 32"), "{:?}", old.left_out);
+    assert!(old.text.contains("autovacuum_max_workers\n"), "{}", old.text);
+    assert_eq!(of("PG_VERSION=16\n").left_out.len(), 3);
+    assert_eq!(of("PG_VERSION=14.20\n").left_out.len(), 4);
+}
+
+#[test]
 fn files_of_the_kernel_hold_bare_numbers() {
     let mut profile = whole();
     profile.set(Entry::new("vm.dirty_bytes", "256MB", None).unwrap());

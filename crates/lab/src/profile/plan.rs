@@ -136,6 +136,10 @@ impl ApplyPlan {
             let why = format!("PostgreSQL {} has no {name}", server.major);
             return Self::leave(&mut self.skipped, entry, why);
         }
+        if let Err(error) = parameter.read_in(server.major, &entry.value) {
+            let why = format!("PostgreSQL {} does not take it: {error}", server.major);
+            return Self::leave(&mut self.skipped, entry, why);
+        }
         let Some(setting) = server.setting(name) else {
             return Self::leave(&mut self.skipped, entry, "the server does not show it");
         };
