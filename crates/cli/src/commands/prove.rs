@@ -41,6 +41,7 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
         consent: Vec::new(),
         command: command_line::command_line(),
         visit,
+        made_on: record.target.clone(),
     };
     experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
 }

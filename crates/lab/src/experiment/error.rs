@@ -217,6 +217,16 @@ pub enum ExperimentError {
         /// The other.
         given: String,
     },
+    /// Another server than the one that a finding was made on.
+    #[error(
+        "the run was made on {began}, and --dsn names {given}: name the same server and database, by the same address, or make a run on this one and prove its finding"
+    )]
+    NotWhereFound {
+        /// The one.
+        began: String,
+        /// The other.
+        given: String,
+    },
     /// A file of the experiment cannot be used.
     #[error("could not {action} {}: {source}", path.display())]
     File {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use walwright_diagnose::experiment::{Ending, Look, Outcome, blocks_to_prove};
+use walwright_record::TargetFacts;
 use walwright_stats::Confidence;
 
 use super::bench::Fnv;
@@ -13,6 +14,7 @@ use super::notice::Passed;
 use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
 use super::outcome::{Whole, going_on, is_given_up};
 use super::profile::Profiles;
+use super::visit::is_where;
 use super::{
     Bench, Configuration, Estimate, ExperimentError, Guest, Notice, PlanFile, Visit, Watcher, arms,
 };
@@ -41,6 +43,9 @@ pub struct Choices {
     pub command: String,
     /// What is agreed to for a server of somebody's.
     pub visit: Visit,
+    /// What the run of the finding that is to be proven was made on; a server of somebody's must
+    /// be that one.
+    pub made_on: Option<TargetFacts>,
 }
 
 /// An experiment that has ended or was stopped.
@@ -93,7 +98,9 @@ pub async fn begin(
     let guest = match choices.visit.agreed(plan.server.dsn.as_deref())? {
         Some(agreed) => {
             plan.fits_a_guest().map_err(|error| error.with_line(text))?;
-            Some(Guest::visit(lab, &agreed, &header.id).await?.0)
+            let (guest, _) = Guest::visit(lab, &agreed, &header.id).await?;
+            choices.made_on.iter().try_for_each(|made_on| is_where(made_on, &guest))?;
+            Some(guest)
         }
         None => None,
     };
@@ -316,7 +323,8 @@ impl Session<'_> {
         let restarting = prepare(whole, self.stop, self.watcher).await?;
         for block in 0..whole.header.blocks {
             let before = left(whole, cells);
-            for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len(), &restarting) {
+            for place in order::of_block(whole.plan.seed, block, whole.arms.arms.len(), &restarting)
+            {
                 let done = cells.iter().any(|c| (c.block, c.place) == (block, place));
                 if is_given_up(cells, place) || done {
                     continue;

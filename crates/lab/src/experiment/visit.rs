@@ -1,8 +1,10 @@
 //! What a person agrees to for a server of theirs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use walwright_record::TargetFacts;
 use walwright_server::Secret;
 
 use super::{ExperimentError, Guest, PlanError};
@@ -96,9 +98,72 @@ impl Visit {
     }
 }
 
+/// Which server's which database, as far as the record of a run tells.
+#[derive(Debug, Clone, PartialEq)]
+struct Where {
+    /// Host and port, or the socket.
+    at: String,
+    database: String,
+    /// Its data directory, where it is on this machine and may be seen.
+    directory: Option<PathBuf>,
+}
+
+impl Where {
+    fn new(address: &str, database: &str, directory: Option<PathBuf>) -> Where {
+        // Another role reaches the same server: one that measures need not be one that sets.
+        let at = address.rsplit_once(" at ").map_or(address, |(_, at)| at);
+        Where { at: at.to_owned(), database: database.to_owned(), directory }
+    }
+
+    /// Whether it is the same: by the data directory where both are known, since one server has
+    /// several addresses, and other servers may have had this one.
+    fn is(&self, other: &Where) -> bool {
+        let same_server = match (&self.directory, &other.directory) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.at == other.at,
+        };
+        same_server && self.database == other.database
+    }
+}
+
+/// Checks that a server is the one that a run was made on, before its finding is proven there.
+///
+/// # Errors
+/// When it is another server or another database.
+pub(super) fn is_where(made_on: &TargetFacts, guest: &Guest) -> Result<(), ExperimentError> {
+    let began = made_on.data_directory.as_ref().filter(|_| made_on.local).map(PathBuf::from);
+    let began = Where::new(&made_on.address, &made_on.database, began);
+    let identity = guest.identity();
+    let directory = identity.data_directory.clone();
+    let given = Where::new(&identity.address, guest.params().dbname(), directory);
+    if began.is(&given) {
+        return Ok(());
+    }
+    let (began, given) = (made_on.address.clone(), identity.address.clone());
+    Err(ExperimentError::NotWhereFound { began, given })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_directory_or_else_by_its_address() {
+        let is = |one: (&str, &str, Option<&str>), other: (&str, &str, Option<&str>)| {
+            let of = |(address, database, directory): (&str, &str, Option<&str>)| {
+                Where::new(address, database, directory.map(PathBuf::from))
+            };
+            of(one).is(&of(other))
+        };
+        let tcp = "database \"app\" as \"me\" at localhost:5432";
+        let socket = "database \"app\" as \"postgres\" at /run/.s.PGSQL.5432";
+        assert!(is((tcp, "app", Some("/data")), (socket, "app", Some("/data"))));
+        assert!(!is((tcp, "app", Some("/data")), (tcp, "app", Some("/other"))));
+        assert!(!is((tcp, "app", Some("/data")), (tcp, "other", Some("/data"))));
+        let admin = "database \"app\" as \"admin\" at localhost:5432";
+        assert!(is((tcp, "app", None), (admin, "app", Some("/data"))));
+        assert!(!is((tcp, "app", None), (socket, "app", None)));
+    }
 
     #[test]
     fn a_server_needs_consent_and_consent_a_server() {

@@ -59,6 +59,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
         consent: args.consent,
         command: command_line::command_line(),
         visit,
+        made_on: None,
     };
     if args.estimate {
         return match experiment::estimate(lab, &text, origin, &choices) {

@@ -118,7 +118,9 @@ impl Inner {
             if done < of {
                 let then = match outlook.prospect(negligible) {
                     Prospect::WillShow => "this will show",
-                    Prospect::WillBeScreened => "this will be seen, but so few blocks prove nothing",
+                    Prospect::WillBeScreened => {
+                        "this will be seen, but so few blocks prove nothing"
+                    }
                     Prospect::WillBeNoise => "this will not be told from noise",
                     Prospect::WillBeNegligible => "this will show to be too small to matter",
                     Prospect::WillStayOpen => "this will not become clear",
