@@ -158,6 +158,7 @@ impl Conductor {
             runs: (self.state.plan.runs(), self.most_confirming()),
             done: self.state.made.len() as u32,
             left: self.left(),
+            unit: self.objective.metric.kind().unit,
         });
         while self.state.phase != Phase::Done {
             if self.stop.is_requested() {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use walwright_diagnose::compare::FigureUnit;
+
 use crate::{Observer, Progress};
 
 /// One thing worth showing.
@@ -18,6 +20,8 @@ pub enum TuneNotice<'a> {
         done: u32,
         /// About how long the rest takes.
         left: Duration,
+        /// What its values are in.
+        unit: FigureUnit,
     },
     /// A stage begins, in words.
     Stage(&'a str),

@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use walwright_diagnose::compare::FigureUnit;
 use walwright_lab::Progress;
 use walwright_lab::tune::{TuneNotice, TuneWatcher, change};
-use walwright_report::format;
+use walwright_report::{format, metric_value};
 
 use crate::show::lines::{ProgressLines, stage};
 
@@ -20,12 +21,20 @@ struct Inner {
     lines: ProgressLines,
     /// What is measured: ` 4 of 60  search: commit_delay = 0`.
     what: String,
+    /// What values are in.
+    unit: FigureUnit,
 }
 
 impl Lines {
     /// Nothing printed yet.
     pub fn new() -> Lines {
-        Lines { inner: Mutex::new(Inner { lines: ProgressLines::new(), what: String::new() }) }
+        Lines {
+            inner: Mutex::new(Inner {
+                lines: ProgressLines::new(),
+                what: String::new(),
+                unit: FigureUnit::Count,
+            }),
+        }
     }
 }
 
@@ -33,7 +42,8 @@ impl TuneWatcher for Lines {
     fn notice(&self, notice: TuneNotice<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            TuneNotice::Begins { id, runs: (search, confirm), done, left } => {
+            TuneNotice::Begins { id, runs: (search, confirm), done, left, unit } => {
+                inner.unit = unit;
                 let so_far =
                     if done > 0 { format!(", {done} of them done") } else { String::new() };
                 inner.lines.line(&format!(
@@ -51,7 +61,7 @@ impl TuneWatcher for Lines {
             TuneNotice::Run(progress) => inner.progress(progress),
             TuneNotice::Measured { value, change: relative, crashed, left } => {
                 let value = match (value, crashed) {
-                    (Some(value), _) => format::number(value),
+                    (Some(value), _) => metric_value(inner.unit, value),
                     (None, Some(why)) => format!("did not run: {why}"),
                     (None, None) => format::NOT_OBSERVABLE.to_owned(),
                 };
