@@ -81,7 +81,8 @@ struct Part {
 ///
 /// # Errors
 /// When a profile is not among `profiles`, an arm changes nothing or has an option of the load
-/// that does nothing, or a design does not fit the number of arms.
+/// that does nothing, a design does not fit the number of arms, or a metric does not fit what
+/// an arm's transactions do.
 pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms, PlanError> {
     let take_apart = matches!(plan.design, Design::Addition | Design::Ablation);
     let mut parts = Vec::new();
@@ -117,6 +118,16 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
         if let Some((key, what)) = load.without_effect(&plan.load.options()) {
             return Err(PlanError::value(arm, key, what));
         }
+    }
+    let batch = arms.arms.iter().find(|arm| arm.configuration.units.is_some_and(|of| of > 1));
+    if let (Some(arm), Some(metric)) = (batch, plan.metrics()?.first())
+        && metric.speaks_of_transactions()
+    {
+        let what = format!(
+            "{} is of whole transactions, and one of several units of work is another: judge a figure of the work, such as throughput",
+            metric.kind().name
+        );
+        return Err(PlanError::value(&arm.name, "units", what));
     }
     Ok(arms)
 }
@@ -222,6 +233,7 @@ fn configuration(
         options: text(&arm.workload.options),
         define: text(&arm.workload.define),
         files: (!files.is_empty()).then_some(files),
+        units: arm.workload.units.map(std::num::NonZeroU32::get),
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
         flush_latency: arm.flush_latency,
     };
@@ -250,6 +262,27 @@ mod tests {
 
     fn names(arms: &Arms) -> Vec<&str> {
         arms.arms.iter().map(|arm| arm.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_batch_is_judged_by_its_units_of_work() {
+        let planned = |metric: &str, units: u32| {
+            let text = format!(
+                "metric = \"{metric}\"\n\
+                 [[arm]]\nname = \"batch\"\nworkload = {{ files = [\"b.sql\"], units = {units} }}\n"
+            );
+            read(&PlanFile::parse(&text)?)
+        };
+        let arms = planned("throughput", 10).unwrap();
+        assert_eq!(arms.arms[0].configuration.units, Some(10));
+        assert!(arms.arms[0].changes.contains(&"10 units of work a transaction".to_owned()));
+        let error = planned("latency_p99", 10).unwrap_err().to_string();
+        assert!(error.contains("arm 'batch': units: ") && error.contains("throughput"), "{error}");
+        assert!(planned("latency_p99", 1).is_ok());
+        assert!(planned("throughput", 0).is_err());
+        // What brings its own scripts does its own work.
+        let other = Configuration { files: Some(Vec::new()), ..Configuration::default() };
+        assert_eq!(arms.arms[0].configuration.with(&other).units, None);
     }
 
     #[test]

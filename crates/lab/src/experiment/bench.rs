@@ -14,6 +14,7 @@ use walwright_workload::Workload;
 use super::at_rest::AtRest;
 use super::guest::{Guest, left_by};
 use super::kernel::Kernel;
+use super::units::per_unit;
 use super::{Configuration, ExperimentError, Postgres};
 use crate::run::snapshot;
 use crate::{
@@ -137,6 +138,7 @@ impl Bench {
     ) -> Result<Measured, ExperimentError> {
         let begun = Instant::now();
         let whole = self.plan.base.with(configuration);
+        let units = whole.units.unwrap_or(1);
         let mut plan = self.run_plan(configuration, seed, label);
         let finished = match &self.guest {
             Some(guest) => self.visit(guest, &whole, plan, stop, observer).await?,
@@ -149,7 +151,8 @@ impl Bench {
             }
         };
         let measured = self.read(finished, stop)?;
-        Ok(Measured { elapsed: begun.elapsed(), ..measured })
+        let figures = per_unit(measured.figures, units);
+        Ok(Measured { elapsed: begun.elapsed(), figures, ..measured })
     }
 
     /// A run with these values of the kernel.

@@ -38,6 +38,9 @@ pub struct Configuration {
     pub define: BTreeMap<String, String>,
     /// Scripts in place of the workload's.
     pub files: Option<Vec<String>>,
+    /// Units of work that a transaction of these scripts does, where that is not one; figures
+    /// are those of a unit.
+    pub units: Option<u32>,
     /// PostgreSQL to run on.
     pub postgres: Option<Postgres>,
     /// Least time of every flush.
@@ -71,6 +74,8 @@ impl Configuration {
             options: over(&self.options, &changes.options),
             define: over(&self.define, &changes.define),
             files: changes.files.clone().or_else(|| self.files.clone()),
+            // They are of the scripts that they come with.
+            units: changes.units.or_else(|| self.units.filter(|_| changes.files.is_none())),
             postgres: changes.postgres.clone().or_else(|| self.postgres.clone()),
             flush_latency: changes.flush_latency.or(self.flush_latency),
         }
@@ -104,7 +109,8 @@ impl Configuration {
             parts.push(Configuration { define, ..none() });
         }
         if self.files.is_some() {
-            parts.push(Configuration { files: self.files.clone(), ..none() });
+            let (files, units) = (self.files.clone(), self.units);
+            parts.push(Configuration { files, units, ..none() });
         }
         if self.postgres.is_some() {
             parts.push(Configuration { postgres: self.postgres.clone(), ..none() });
@@ -134,6 +140,7 @@ impl Configuration {
         words.extend(self.options.iter().map(|(name, value)| format!("option {name} = {value}")));
         words.extend(self.define.iter().map(|(name, value)| format!("variable {name} = {value}")));
         words.extend(self.files.iter().map(|files| format!("scripts {}", files.join(", "))));
+        words.extend(self.units.map(|units| format!("{units} units of work a transaction")));
         words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));
         words
     }

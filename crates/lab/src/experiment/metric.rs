@@ -127,6 +127,21 @@ impl Metric {
         }
     }
 
+    /// The keys of the figures it is made of.
+    pub(super) fn figures(&self) -> Vec<String> {
+        match self {
+            Metric::Figure(kind) => vec![kind.key.clone()],
+            Metric::Cost(cost) => {
+                let named = |key: &String| {
+                    let long = format!("{key}{PER_TRANSACTION}");
+                    words(&cost.text).any(|word| word == key || word == long)
+                };
+                let usual = figure_kinds().into_iter().map(|kind| kind.key).filter(named);
+                usual.chain(percentiles(&cost.text)).collect()
+            }
+        }
+    }
+
     /// Its value for a run with these figures; `None` where a figure it needs is not
     /// known, or the expression has no finite value.
     pub fn value(&self, figures: &BTreeMap<String, f64>) -> Option<f64> {
@@ -183,9 +198,12 @@ impl Cost {
 
 /// The latency percentiles that a text names, each once.
 fn percentiles(text: &str) -> Vec<String> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let keys = words.filter_map(|word| Some(latency_percentile_kind(word)?.key));
+    let keys = words(text).filter_map(|word| Some(latency_percentile_kind(word)?.key));
     keys.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod plan_tables;
 mod profile;
 mod prove;
 mod time;
+mod units;
 mod visit;
 mod words;
 

@@ -280,6 +280,9 @@ pub struct ArmWorkload {
     /// Scripts in place of the baseline's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// Transactions of the baseline whose work one of these scripts does, such as a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units: Option<std::num::NonZeroU32>,
 }
 
 /// `[prediction]`: what was derived before, to be laid beside what is measured.

@@ -5,22 +5,15 @@
 //! longer, in an order that deadlocks: it is another workload. Scripts that only insert
 //! and read have no such locks, and their batch is the same work with fewer commits.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use walwright_diagnose::compare::{FigureUnit, Section, figure_kinds};
 use walwright_record::{Record, ScriptFacts};
 
 use super::{Objective, TuneError};
-use crate::experiment::Metric;
 
 /// Transactions in one commit.
 pub(super) const BATCH: u32 = 10;
-/// Figures of the load that count or time whole transactions, so that a batch has no like
-/// to compare with.
-const OF_TRANSACTIONS: [&str; 4] = ["latency", "commits", "failed", "rolled_back"];
-
 /// Writes the batched scripts of a workload below `folder` and gives them as a bench takes
 /// them: `path@weight`.
 ///
@@ -32,7 +25,7 @@ pub(super) fn scripts(
     objective: &Objective,
     folder: &Path,
 ) -> Result<Result<Vec<String>, String>, TuneError> {
-    if speaks_of_transactions(objective) {
+    if objective.metric.speaks_of_transactions() {
         return Ok(Err(format!(
             "{} is of whole transactions, and one of a batch is another",
             objective.name()
@@ -64,17 +57,6 @@ pub(super) fn scripts(
         files.push(format!("{}@{weight}", path.display()));
     }
     Ok(Ok(files))
-}
-
-/// Whether an objective is, or is made of, figures of whole transactions.
-pub(super) fn speaks_of_transactions(objective: &Objective) -> bool {
-    let names = |text: &str, mark: &str| {
-        OF_TRANSACTIONS.iter().any(|figure| text.contains(&format!("{mark}{figure}")))
-    };
-    match &objective.metric {
-        Metric::Figure(kind) => names(&kind.key, ""),
-        Metric::Cost(_) => names(&objective.text, ":"),
-    }
 }
 
 /// A script that does its work [`BATCH`] times in one transaction.
@@ -149,23 +131,6 @@ fn words(statement: &str) -> Vec<String> {
         .collect()
 }
 
-/// Figures of a load each of whose transactions does so many units of work, per unit.
-pub(super) fn per_unit(figures: &BTreeMap<String, f64>, units: u32) -> BTreeMap<String, f64> {
-    let mut figures = figures.clone();
-    let units = f64::from(units);
-    for kind in figure_kinds() {
-        let Some(value) = figures.get_mut(&kind.key) else { continue };
-        // How long a flush takes and how many updates are HOT is no matter of transactions.
-        let is_rate = kind.unit == FigureUnit::Share || kind.key == "flush";
-        match kind.section {
-            Section::Load if kind.key == "throughput" => *value *= units,
-            Section::Time | Section::Work if !is_rate => *value /= units,
-            _ => {}
-        }
-    }
-    figures
-}
-
 #[cfg(test)]
 mod tests {
     use walwright_workload::script::{Command, Program, ScriptSource};
@@ -220,24 +185,5 @@ mod tests {
         assert!(why("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING;").contains("other clients"));
         assert!(why("INSERT INTO t VALUES (1)").contains("semicolon"));
         assert!(why("BEGIN; INSERT INTO t VALUES (1);").contains("begin is not"));
-    }
-
-    #[test]
-    fn figures_are_per_unit_of_work() {
-        let figures: BTreeMap<String, f64> =
-            [("throughput", 100.0), ("wal_bytes", 2_000.0), ("flush", 0.001), ("busy", 0.5)]
-                .map(|(name, value)| (name.to_owned(), value))
-                .into();
-        let unit = per_unit(&figures, 10);
-        assert_eq!((unit["throughput"], unit["wal_bytes"]), (1_000.0, 200.0));
-        assert_eq!((unit["flush"], unit["busy"]), (0.001, 0.5));
-        assert_eq!(per_unit(&figures, 1), figures);
-    }
-
-    #[test]
-    fn what_is_of_whole_transactions_has_no_batch() {
-        let of = |text: &str| speaks_of_transactions(&Objective::parse(text).unwrap());
-        assert!(of("p99@100") && of("latency-p95") && of(":wal_bytes + :latency_p99"));
-        assert!(!of("throughput") && !of("wal-bytes") && !of(":wal_bytes / :throughput"));
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::conduct::{Conductor, confirming_name};
 use super::confirm::{CHECKPOINTS, Confirming};
 use super::state::{Cause, Phase};
-use super::{TuneError, batch, crash, entry, levers, promote, schema_file, starts, words};
-use crate::experiment::{Bench, Configuration, Measured};
+use super::{TuneError, crash, entry, levers, promote, schema_file, starts, words};
+use crate::experiment::{Bench, Configuration};
 
 /// The promoted configuration, in the tune's directory.
 const CONFIGURATION: &str = "config.env";
@@ -22,11 +22,11 @@ impl Conductor {
                 let mut configuration = self.configuration(&self.found());
                 configuration.load = lever.load.clone();
                 configuration.files = lever.files.clone();
+                configuration.units = Some(lever.units);
                 self.measuring(&format!("{}, block {}", lever.name, block + 1), &[]);
                 let seed = self.state.plan.seed + 10_000 + u64::from(block);
                 let tried = self.measure(&configuration, seed, &lever.name).await?;
-                let figures = |m: &Measured| batch::per_unit(&m.figures, lever.units);
-                let value = tried.as_ref().ok().and_then(|m| self.objective.value(&figures(m)));
+                let value = tried.as_ref().ok().and_then(|m| self.objective.value(&m.figures));
                 let score = value.map(|value| self.objective.score(value));
                 self.state.levers[index].scores.push(score);
                 self.folder.save(&self.state)?;

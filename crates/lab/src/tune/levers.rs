@@ -161,7 +161,7 @@ fn closed(objective: &Objective, load: &LoadFacts) -> Result<(), String> {
     if objective.rate.is_some() || !matches!(load.schedule, Schedule::Closed { .. }) {
         return Err("work is offered at a rate, whatever the number of connections".to_owned());
     }
-    if batch::speaks_of_transactions(objective) {
+    if objective.metric.speaks_of_transactions() {
         return Err(format!(
             "{} in a closed loop leaves out the wait for a connection, or for the rest of a batch",
             objective.name()
