@@ -91,17 +91,21 @@ fn a_profile_makes_the_way_to_a_server_and_back() {
     let dsn = host.superuser("postgres");
     host.execute("postgres", "ALTER SYSTEM SET primary_conninfo = 'host=x password=hush'");
     host.execute("postgres", "ALTER SYSTEM SET work_mem = '5MB'");
+    host.execute("postgres", "ALTER DATABASE postgres SET app.target = 'redis://:hush@cache'");
+    host.execute("postgres", "ALTER DATABASE postgres SET commit_siblings = 7");
     host.execute("postgres", "SELECT pg_reload_conf()");
     let auto = "SELECT pg_read_file('postgresql.auto.conf')";
     let before = host.ask("postgres", auto);
 
-    // What is there, without what is secret.
+    // What is there, without what is secret or of this database alone.
     let there = place.path("there.env");
     let there = there.to_str().unwrap();
     let import = place.run(&["config", "import", "--dsn", &dsn, "-o", there]).code(0);
     let import = import.says(&["left out"]);
     let text = fs::read_to_string(there).unwrap();
     assert!(text.contains("PG_WORK_MEM=5MB # postgresql.auto.conf"), "{text}");
+    let of_database = "# left out: commit_siblings = 7 (set for this database";
+    assert!(text.contains(of_database) && !text.contains("PG_COMMIT_SIBLINGS"), "{text}");
     for said in [&text, &import.err()] {
         assert!(!said.contains("hush") && !said.contains(PASSWORD), "{said}");
     }
