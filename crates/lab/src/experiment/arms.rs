@@ -1,5 +1,6 @@
 //! From the arms of a plan and its design to the configurations that are run.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::path::Path;
 
@@ -89,6 +90,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
     for arm in &plan.arms {
         let configuration = configuration(arm, origin, profiles)?;
         if configuration.is_empty() {
+            profiles.holds_something(arm)?;
             return Err(PlanError::value(
                 &arm.name,
                 "name",
@@ -227,6 +229,7 @@ fn configuration(
     let own = Configuration {
         settings: settings(&arm.settings),
         ddl,
+        follow_ups: BTreeSet::new(),
         undo,
         kernel: text(&arm.kernel),
         load: arm.load.clone(),
@@ -245,6 +248,7 @@ fn configuration(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Consent;
     use super::*;
 
     fn read(plan: &PlanFile) -> Result<Arms, PlanError> {
@@ -349,7 +353,7 @@ mod tests {
             let text =
                 format!("design = \"{design}\"\n[[arm]]\nname = \"mine\"\nprofile = \"my.conf\"\n");
             let plan = PlanFile::parse(&text).unwrap();
-            let profiles = Profiles::read(&plan, dir.path()).unwrap();
+            let profiles = Profiles::read(&plan, dir.path(), &Consent::default()).unwrap();
             arms(&plan, dir.path(), &profiles).unwrap()
         };
         assert_eq!(names(&plan("one-at-a-time")), ["mine"]);
@@ -357,5 +361,35 @@ mod tests {
             names(&plan("ablation")),
             ["without jit = off", "without max_wal_size = 8GB", "without all"]
         );
+    }
+
+    #[test]
+    fn a_profile_has_its_values_of_the_kernel_with_consent_and_its_statements_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |text: &str| std::fs::write(dir.path().join("my.env"), text).unwrap();
+        write("PG_JIT=off\nVM_SWAPPINESS=1\nINDEX_FILLFACTOR='a_pkey=70'\n");
+        let text = "design = \"addition\"\n[[arm]]\nname = \"mine\"\nprofile = \"my.env\"\n";
+        let plan = PlanFile::parse(text).unwrap();
+        let made = |consent: &[&str]| {
+            let consent = consent.iter().collect();
+            let profiles = Profiles::read(&plan, dir.path(), &consent).unwrap();
+            (arms(&plan, dir.path(), &profiles), plan.left_out(&profiles).unwrap())
+        };
+        let index = "ALTER INDEX a_pkey SET (fillfactor = 70), REINDEX INDEX a_pkey";
+        let (found, left_out) = made(&[]);
+        assert_eq!(names(&found.unwrap()), ["jit = off", index, "all together"]);
+        let told = "1 of my.env are values of the kernel";
+        assert!(left_out[0].starts_with(told) && left_out[0].ends_with(": vm.swappiness"));
+        for consent in ["kernel", "vm.swappiness"] {
+            let (found, left_out) = made(&[consent]);
+            let found = found.unwrap();
+            assert_eq!(names(&found), ["jit = off", index, "vm.swappiness = 1", "all together"]);
+            assert_eq!(found.arms[3].configuration.ddl.len(), 2);
+            assert_eq!(left_out, [""; 0]);
+        }
+        write("VM_SWAPPINESS=1\n");
+        let refused = made(&[]).0.unwrap_err().to_string();
+        assert!(refused.contains("profile: ") && refused.contains("--consent kernel"), "{refused}");
+        assert_eq!(names(&made(&["kernel"]).0.unwrap()), ["vm.swappiness = 1"]);
     }
 }

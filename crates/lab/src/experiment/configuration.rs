@@ -1,6 +1,6 @@
 //! One configuration of server, schema and client, as a run of a bench has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct Configuration {
     pub settings: BTreeMap<String, String>,
     /// Statements on the restored data before the load, each sent alone.
     pub ddl: Vec<String>,
+    /// Those of them that belong to the one before and mean nothing without it.
+    pub follow_ups: BTreeSet<String>,
     /// What undoes such a statement, by the statement, where data are not restored.
     pub undo: BTreeMap<String, String>,
     /// Values of the kernel by name, written for the run and brought back after it.
@@ -68,6 +70,7 @@ impl Configuration {
         Configuration {
             settings: over(&self.settings, &changes.settings),
             ddl: self.ddl.iter().chain(&changes.ddl).cloned().collect(),
+            follow_ups: self.follow_ups.union(&changes.follow_ups).cloned().collect(),
             undo: over(&self.undo, &changes.undo),
             kernel: over(&self.kernel, &changes.kernel),
             load: changes.load.over(&self.load),
@@ -81,17 +84,20 @@ impl Configuration {
         }
     }
 
-    /// Every change alone, for a design that takes a profile apart.
+    /// Every change alone, for a design that takes a profile apart. Statements stay with those
+    /// that they follow.
     pub fn parts(&self) -> Vec<Configuration> {
         let mut parts = Vec::new();
         let none = Configuration::default;
         for (name, value) in &self.settings {
             parts.push(Configuration::of_settings([(name, value)]));
         }
-        for sql in &self.ddl {
-            let undo = self.undo.get_key_value(sql).into_iter();
+        for statements in self.ddl.chunk_by(|_, next| self.follow_ups.contains(next)) {
+            let undo = statements.iter().filter_map(|sql| self.undo.get_key_value(sql));
             let undo = undo.map(|(sql, undo)| (sql.clone(), undo.clone())).collect();
-            parts.push(Configuration { ddl: vec![sql.clone()], undo, ..none() });
+            let follow_ups = self.follow_ups.iter().filter(|sql| statements.contains(sql));
+            let follow_ups = follow_ups.cloned().collect();
+            parts.push(Configuration { ddl: statements.to_vec(), follow_ups, undo, ..none() });
         }
         for (name, value) in &self.kernel {
             let kernel = BTreeMap::from([(name.clone(), value.clone())]);

@@ -152,7 +152,9 @@ fn new_header(
     choices: &Choices,
 ) -> Result<(Header, Profiles), ExperimentError> {
     let plan = PlanFile::parse(text)?;
-    let profiles = Profiles::read(&plan, origin).map_err(|error| error.with_line(text))?;
+    let consent = plan.consent.iter().chain(&choices.consent).collect();
+    let profiles = Profiles::read(&plan, origin, &consent);
+    let profiles = profiles.map_err(|error| error.with_line(text))?;
     let arms = arms(&plan, origin, &profiles).map_err(|error| error.with_line(text))?;
     let names: Vec<String> = arms.names().cloned().collect();
     let blocks = choices.blocks.unwrap_or_else(|| plan.blocks(names.len()));
@@ -222,6 +224,7 @@ fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
         left: per_run * u32::try_from(left).unwrap_or(u32::MAX),
         blocks_to_prove: blocks_to_prove(header.arms.len(), Confidence::P95),
         looks: whole.looks.after.clone(),
+        left_out: whole.left_out.clone(),
     }
 }
 

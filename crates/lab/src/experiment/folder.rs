@@ -366,7 +366,7 @@ fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
 mod tests {
     use walwright_record::FindError;
 
-    use super::super::{PlanFile, arms};
+    use super::super::{Consent, PlanFile, arms};
     use super::*;
 
     fn cell(block: usize, place: usize) -> Cell {
@@ -418,7 +418,8 @@ mod tests {
         let text = "design = \"addition\"\n[server]\nprofile = \"config.env\"\n\
                     [[arm]]\nname = \"mine\"\nprofile = \"config.env\"\n";
         let plan = PlanFile::parse(text).unwrap();
-        let began = Profiles::read(&plan, dir.path()).unwrap();
+        let read = || Profiles::read(&plan, dir.path(), &Consent::default()).unwrap();
+        let began = read();
         let header = header("first", 1);
         drop(Folder::create(&lab, &header, text, &began).unwrap());
 
@@ -428,7 +429,7 @@ mod tests {
             (arms, base, plan.left_out(profiles).unwrap())
         };
         fs::write(&file, "PG_MAX_WAL_SIZE=1GB\n").unwrap();
-        assert_ne!(made(&Profiles::read(&plan, dir.path()).unwrap()), made(&began));
+        assert_ne!(made(&read()), made(&began));
         fs::remove_file(&file).unwrap();
         let kept = profiles(&lab, &header.id).unwrap().unwrap();
         assert_eq!(made(&kept), made(&began));

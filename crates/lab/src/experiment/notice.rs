@@ -33,6 +33,8 @@ pub struct Estimate {
     pub blocks_to_prove: usize,
     /// Blocks after which it may end early.
     pub looks: Vec<usize>,
+    /// What profiles hold that is in no run, a sentence each.
+    pub left_out: Vec<String>,
 }
 
 /// One thing worth showing.

@@ -35,7 +35,7 @@ pub(super) struct Whole {
     pub(super) looks: Looks,
     pub(super) bench: Bench,
     /// What profiles hold that is not part of any run, a sentence each.
-    left_out: Vec<String>,
+    pub(super) left_out: Vec<String>,
 }
 
 impl Whole {
@@ -43,7 +43,8 @@ impl Whole {
     pub(super) fn kept(lab: &Lab, header: Header, text: &str) -> Result<Whole, ExperimentError> {
         let profiles = match folder::profiles(lab, &header.id)? {
             Some(kept) => kept,
-            None => Profiles::read(&PlanFile::parse(text)?, &header.origin)?,
+            // Versions that kept none took no values of the kernel from them, whatever the consent.
+            None => Profiles::read(&PlanFile::parse(text)?, &header.origin, &Consent::default())?,
         };
         let (id, began) = (header.id.clone(), header.arms.clone());
         let whole = Whole::new(lab, header, text, &profiles)?;

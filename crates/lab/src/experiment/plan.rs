@@ -11,7 +11,7 @@ use walwright_stats::Confidence;
 use super::plan_tables::{
     ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
 };
-use super::profile::Profiles;
+use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError, Postgres};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
@@ -291,21 +291,28 @@ impl PlanFile {
         all.filter_map(|(arm, path)| Some((arm, path?)))
     }
 
-    /// What the profiles of the plan hold that no cluster of our own can have, a sentence
-    /// each.
+    /// What the profiles of the plan hold that no run has, a sentence each.
     ///
     /// # Errors
     /// When one is not among `profiles`.
     pub fn left_out(&self, profiles: &Profiles) -> Result<Vec<String>, PlanError> {
         let mut sentences = Vec::new();
         for (arm, profile) in self.profiles() {
-            let left_out = &profiles.of(arm, profile)?.left_out;
+            let FromFile { left_out, without_consent, .. } = profiles.of(arm, profile)?;
             if !left_out.is_empty() {
                 sentences.push(format!(
                     "{} of {} cannot be applied to an embedded cluster and are in no figure: {}",
                     left_out.len(),
                     profile.display(),
                     left_out.join(", ")
+                ));
+            }
+            if !without_consent.is_empty() {
+                sentences.push(format!(
+                    "{} of {} are values of the kernel and are in no figure, for lack of consent (consent = [\"kernel\"] in the plan, or --consent kernel): {}",
+                    without_consent.len(),
+                    profile.display(),
+                    without_consent.join(", ")
                 ));
             }
         }

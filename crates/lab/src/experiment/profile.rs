@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use walwright_catalog::{Configuration as ServerFile, Place, Profile, Scope, parameter};
 
-use super::{Configuration, PlanError, PlanFile};
+use super::durability::KERNEL;
+use super::plan_tables::ArmTable;
+use super::{Configuration, Consent, PlanError, PlanFile};
 
 /// Settings that decide where a server lives, which every cluster decides for itself.
 const PLACES: [&str; 5] =
@@ -14,12 +16,29 @@ const PLACES: [&str; 5] =
 
 /// What a file says, as far as a cluster of our own can have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FromFile {
-    /// Settings of the server, and storage parameters of tables and indexes as DDL.
+    /// Settings of the server, values of the kernel, and storage parameters of tables and
+    /// indexes as DDL.
     pub configuration: Configuration,
-    /// Names of what an embedded cluster cannot have: values of the machine, of storage, of
+    /// Names of what an embedded cluster cannot have: values of single devices and of storage, of
     /// how the cluster was made, and settings that the catalogue does not know.
     pub left_out: Vec<String>,
+    /// Names of values of the kernel that there is no consent to; no run has them.
+    pub without_consent: Vec<String>,
+}
+
+impl FromFile {
+    /// Leaves out the values of the kernel that there is no consent to. A profile is made for a
+    /// whole machine, and whoever tries its settings need not want the rest: it is no error.
+    fn under(mut self, consent: &Consent) -> FromFile {
+        let all = std::mem::take(&mut self.configuration.kernel).into_iter();
+        let (covered, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.partition(|(name, _)| consent.covers(name) || consent.covers(KERNEL));
+        self.configuration.kernel = covered;
+        self.without_consent = rest.into_keys().collect();
+        self
+    }
 }
 
 /// The profiles that a plan names, by the paths it names them with.
@@ -31,16 +50,17 @@ pub struct FromFile {
 pub struct Profiles(BTreeMap<PathBuf, FromFile>);
 
 impl Profiles {
-    /// Reads those of a plan. Relative paths are seen from `origin`.
+    /// Reads those of a plan. Relative paths are seen from `origin`. Values of the kernel are
+    /// taken with `consent` alone.
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn read(plan: &PlanFile, origin: &Path) -> Result<Profiles, PlanError> {
+    pub fn read(plan: &PlanFile, origin: &Path, consent: &Consent) -> Result<Profiles, PlanError> {
         let mut profiles = BTreeMap::new();
         for (arm, path) in plan.profiles() {
             let found = read(&origin.join(path));
             let found = found.map_err(|what| PlanError::value(arm, "profile", what))?;
-            profiles.insert(path.to_owned(), found);
+            profiles.insert(path.to_owned(), found.under(consent));
         }
         Ok(Profiles(profiles))
     }
@@ -49,6 +69,16 @@ impl Profiles {
     pub(super) fn of(&self, arm: &str, path: &Path) -> Result<&FromFile, PlanError> {
         let missing = || PlanError::value(arm, "profile", "it is not among those that were read");
         self.0.get(path).ok_or_else(missing)
+    }
+
+    /// Refuses an arm's profile of which all is left out for lack of consent.
+    pub(super) fn holds_something(&self, arm: &ArmTable) -> Result<(), PlanError> {
+        let Some(path) = &arm.profile else { return Ok(()) };
+        if self.of(&arm.name, path)?.without_consent.is_empty() {
+            return Ok(());
+        }
+        let what = "what it holds changes this machine while the arm runs, so it needs your consent: write consent = [\"kernel\"] in the plan, or --consent kernel";
+        Err(PlanError::value(&arm.name, "profile", what))
     }
 
     /// Whether there are none.
@@ -75,7 +105,8 @@ pub fn read(path: &Path) -> Result<FromFile, String> {
     let (known, unknown): (BTreeMap<_, _>, BTreeMap<_, _>) =
         settings.partition(|(name, _)| is_ours_to_set(name));
     let configuration = Configuration { settings: known, ..Configuration::default() };
-    Ok(FromFile { configuration, left_out: unknown.into_keys().collect() })
+    let left_out = unknown.into_keys().collect();
+    Ok(FromFile { configuration, left_out, without_consent: Vec::new() })
 }
 
 fn is_ours_to_set(name: &str) -> bool {
@@ -91,6 +122,9 @@ fn of_profile(profile: &Profile) -> FromFile {
             (Place::Setting, _) if is_ours_to_set(name) => {
                 found.configuration.settings.insert(name.clone(), entry.value.clone());
             }
+            (Place::Sysctl | Place::File(_), None) => {
+                found.configuration.kernel.insert(name.clone(), entry.value.clone());
+            }
             (Place::Table(option), Some(Scope::Object(table))) => {
                 let (table, value) = (quoted(table), entry.bare());
                 let sql = format!("ALTER TABLE {table} SET ({option} = {value})");
@@ -101,7 +135,9 @@ fn of_profile(profile: &Profile) -> FromFile {
                 let sql = format!("ALTER INDEX {index} SET ({option} = {value})");
                 found.configuration.ddl.push(sql);
                 // Pages that are there already are packed anew.
-                found.configuration.ddl.push(format!("REINDEX INDEX {index}"));
+                let packed = format!("REINDEX INDEX {index}");
+                found.configuration.follow_ups.insert(packed.clone());
+                found.configuration.ddl.push(packed);
             }
             _ => found.left_out.push(entry.title()),
         }
@@ -127,11 +163,12 @@ mod tests {
 
     #[test]
     fn a_profile_gives_what_a_cluster_can_have_and_names_the_rest() {
-        let found = file("config.env", "# a comment\nPG_MAX_WAL_SIZE=8GB\nVM_SWAPPINESS=1\n");
-        let found = found.unwrap();
+        let text = "# a comment\nPG_MAX_WAL_SIZE=8GB\nVM_SWAPPINESS=1\nULIMIT_NOFILE=4096\n";
+        let found = file("config.env", text).unwrap();
         assert_eq!(found.configuration.settings["max_wal_size"], "8GB");
         assert_eq!(found.configuration.settings.len(), 1);
-        assert_eq!(found.left_out, ["vm.swappiness"]);
+        assert_eq!(found.configuration.kernel["vm.swappiness"], "1");
+        assert_eq!(found.left_out, ["limit.nofile"]);
         let wrong = file("config.env", "PG_MAX_WAL_SIZE=8GB\nPG_NOTHING=1\n").unwrap_err();
         assert!(wrong.contains("config.env: line 2") && wrong.contains("PG_NOTHING"), "{wrong}");
     }

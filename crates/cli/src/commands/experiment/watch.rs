@@ -180,6 +180,7 @@ pub fn estimate_text(of: &Estimate) -> String {
             looks.join(", ")
         ));
     }
+    of.left_out.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
     text
 }
 
@@ -209,6 +210,7 @@ mod tests {
             left: Duration::from_secs(18 * 77),
             blocks_to_prove: 6,
             looks: vec![6],
+            left_out: vec!["2 of config.env are left out".to_owned()],
         };
         let text = estimate_text(&before);
         assert!(
@@ -217,6 +219,7 @@ mod tests {
         );
         assert!(text.contains("not counted: loading the data"), "{text}");
         assert!(text.contains("a server of its own"), "{text}");
+        assert!(text.contains("\n2 of config.env are left out\n"), "{text}");
         let text =
             estimate_text(&Estimate { done: 3, left: Duration::from_secs(15 * 77), ..before });
         assert!(text.contains("3 are done") && !text.contains("loading"), "{text}");
