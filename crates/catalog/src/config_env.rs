@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use crate::profile::{Effect, Entry, Origin, Profile, Proof, Scope};
 use crate::shell::{self, ShellLine};
-use crate::{Disk, Parameter, parameters};
+use crate::{Disk, Parameter, holds_password, is_secret, parameters};
 
 const HEAD: &str = "# walwright profile";
 const MACHINE: &str = "# machine: ";
@@ -134,6 +134,17 @@ struct Reader {
     problems: Vec<Problem>,
 }
 
+/// What is said of a line that no shell reads: its beginning, unless that may be a secret.
+fn unread(line: &str, error: &shell::ShellError) -> String {
+    let line = line.trim();
+    let key = line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or_default();
+    if is_secret(key) || holds_password(line) {
+        return format!("{}: it cannot be read as a shell would, and may hold a secret", key.trim());
+    }
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
+    format!("{shown}: {error}")
+}
+
 impl Reader {
     fn wrong(&mut self, line: usize, what: String) {
         self.problems.push(Problem { line, what });
@@ -142,11 +153,7 @@ impl Reader {
     fn line(&mut self, number: usize, line: &str) {
         let line = line.strip_suffix('\r').unwrap_or(line);
         match shell::parse(line) {
-            Err(error) => {
-                let shown: String =
-                    line.trim().chars().filter(|c| !c.is_control()).take(40).collect();
-                self.wrong(number, format!("{shown}: {error}"));
-            }
+            Err(error) => self.wrong(number, unread(line, &error)),
             Ok(ShellLine::Blank) => self.comment(number, line.trim_end()),
             Ok(ShellLine::Assignment { key, value, comment }) => {
                 self.in_head = false;

@@ -40,6 +40,18 @@ fn a_file_of_another_team_is_read_whole() {
 }
 
 #[test]
+fn a_line_that_cannot_be_read_does_not_show_a_secret() {
+    for line in
+        ["REPLICATION_PASSWORD='hush", "export DB_DSN=a hush", "X='host=a password=hush' hush"]
+    {
+        let found = problems(line);
+        let key = line.trim_start_matches("export ").split('=').next().unwrap();
+        assert!(found[0].starts_with(&format!("line 1: {key}: ")), "{found:?}");
+        assert!(!found[0].contains("hush"), "{found:?}");
+    }
+}
+
+#[test]
 fn wrong_lines_are_all_named() {
     let text = "# fine\nVM_SWAPPINESS=1\nVM_SWAPINESS=1\nPG_WORK_MEM=4ms\nPG_WORK_MEM=1kB\n\
                 VM_DIRTY_RATIO=120\nPG_MAX_CONNECTIONS=$N\nVM_SWAPPINESS=2\nDATA_SCHEDULER=fast\n\

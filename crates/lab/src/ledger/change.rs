@@ -33,8 +33,9 @@ pub enum Change {
         before: String,
         /// What it is to hold.
         after: String,
-        /// Another file and value that bring back what was: a ratio that the kernel sets
-        /// to 0 when its value in bytes is set, and the other way round.
+        /// A file and value that bring back what was where another change takes it away: a
+        /// ratio that the kernel sets to 0 when its value in bytes is set, and the other way
+        /// round; or the file itself, which a switch of the scheduler sets anew.
         restore: Option<(PathBuf, String)>,
     },
     /// A statement that changes the schema.

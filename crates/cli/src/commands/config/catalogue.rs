@@ -54,8 +54,8 @@ impl<'a> Listed<'a> {
             layer: &parameter.layer,
             place: &parameter.place,
             unit: parameter.unit.as_deref(),
-            bounds: parameter.bounds.as_ref(),
-            values: &parameter.values,
+            bounds: parameter.bounds_in(major),
+            values: parameter.values_in(major),
             default: parameter.default(major),
             apply: parameter.apply(major).words(),
             class: parameter.class.to_string(),
@@ -222,13 +222,13 @@ fn taught(parameter: &Parameter, major: u32, here: &[Here]) -> String {
     line("where", &place(parameter));
     line("key", &keys(parameter).join(", "));
     line("unit", parameter.unit.as_deref().unwrap_or(""));
-    if let Some([low, high]) = &parameter.bounds {
+    if let Some([low, high]) = parameter.bounds_in(major) {
         let shown = |text: &String| {
             parameter.read(text).map_or_else(|_| text.clone(), |value| value.to_string())
         };
         line("range", &format!("{} to {}", shown(low), shown(high)));
     }
-    line("values", &parameter.values.join(", "));
+    line("values", &parameter.values_in(major).join(", "));
     let listed = Listed::of(parameter, major);
     let default = listed.default.unwrap_or_default();
     let default = parameter.read(default).map_or(default.to_owned(), |value| value.to_string());

@@ -138,6 +138,10 @@ fn shown(change: &Change) -> String {
             };
             format!("{name}: {} -> {}", said(before), said(after))
         }
+        // Not changed by the set itself.
+        Change::Kernel { name, before, after, .. } if before == after => {
+            format!("{name}: {before}, noted since another change sets it anew")
+        }
         Change::Kernel { name, before, after, .. } => format!("{name}: {before} -> {after}"),
         Change::Statement { sql, undo, .. } => format!("{sql}; undone by {undo}"),
     }
