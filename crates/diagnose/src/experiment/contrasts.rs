@@ -12,7 +12,7 @@ use super::judge::geometric_mean;
 /// two factors is the ratio of the effect of one where the other is on to its effect
 /// where the other is off: +5 % means that both together give 5 % more than the
 /// product of what each gives alone. A block in which any combination is missing
-/// counts for none.
+/// counts for none; one in which any is not above zero has no ratio.
 ///
 /// Returns name, baseline and arm of each.
 pub fn contrasts(factors: &[String], cells: &[Vec<Option<f64>>]) -> Vec<(Arm, Vec<Option<f64>>)> {
@@ -29,7 +29,9 @@ pub fn contrasts(factors: &[String], cells: &[Vec<Option<f64>>]) -> Vec<(Arm, Ve
                 })
                 .collect::<Option<Vec<_>>>()
                 .map(|sides| sides.into_iter().flatten().collect());
-            Some(geometric_mean(&chosen?)?.powf(power))
+            // One value of zero makes the mean of all zero, which has no ratio. Without it the block
+            // would only be left out.
+            chosen.map(|values| geometric_mean(&values).map_or(0.0, |mean| mean.powf(power)))
         };
         let values = (0..blocks).map(|block| side(block, true)).collect();
         let base = (0..blocks).map(|block| side(block, false)).collect();
@@ -85,5 +87,13 @@ mod tests {
         let found = contrasts(&names(&["a"]), &cells);
         assert_eq!(found[0].0.values, [Some(2.0), None]);
         assert_eq!(found[0].1, [Some(1.0), None]);
+    }
+
+    #[test]
+    fn a_block_with_a_zero_has_no_ratio() {
+        let cells = [1.0, 2.0, 0.0, 4.0].map(|value| vec![Some(value)]).to_vec();
+        let found = contrasts(&names(&["a", "b"]), &cells);
+        assert!(found[0].0.values[0].unwrap() > 2.8);
+        assert_eq!(found[0].1, [Some(0.0)]);
     }
 }

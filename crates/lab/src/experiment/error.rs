@@ -268,9 +268,9 @@ pub enum ExperimentError {
         "the workload of experiment {0} has changed since it began, so its runs would not be of one thing; begin another with --new, or bring the files back"
     )]
     WorkloadChanged(String),
-    /// A profile that was not kept is not what it was.
+    /// The plan does not give the arms any more that it gave.
     #[error(
-        "the arms of experiment {0} are not those that it began with: a profile that its plan names has changed since; bring the file back, or begin another with --new"
+        "the arms of experiment {0} are not those that it began with: a profile that its plan names has changed since, or was taken apart in another way by the version that began it; bring the file or that version back, or begin another with --new"
     )]
     ArmsChanged(String),
     /// Stopped by its user.

@@ -48,7 +48,7 @@ impl Whole {
         };
         let (id, began) = (header.id.clone(), header.arms.clone());
         let whole = Whole::new(lab, header, text, &profiles)?;
-        // Only where profiles were not kept can they be others.
+        // They may be others where profiles were not kept.
         if !whole.arms.names().eq(&began) {
             return Err(ExperimentError::ArmsChanged(id));
         }
