@@ -266,7 +266,9 @@ impl Whole {
         let mut all = Vec::with_capacity(arms);
         for place in 0..arms {
             let runs = records(store, cells, FIRST_ARM + place)?;
-            if runs.is_empty() {
+            // Records count by transaction, of which one of a batch is another.
+            let is_batch = self.arms.arms[place].configuration.units.is_some_and(|of| of > 1);
+            if runs.is_empty() || is_batch {
                 all.push(Vec::new());
                 continue;
             }
