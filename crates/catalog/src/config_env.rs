@@ -139,7 +139,10 @@ fn unread(line: &str, error: &shell::ShellError) -> String {
     let line = line.trim();
     let key = line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or_default();
     if is_secret(key) || holds_password(line) {
-        return format!("{}: it cannot be read as a shell would, and may hold a secret", key.trim());
+        return format!(
+            "{}: it cannot be read as a shell would, and may hold a secret",
+            key.trim()
+        );
     }
     let shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
     format!("{shown}: {error}")
