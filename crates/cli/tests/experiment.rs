@@ -150,7 +150,8 @@ fn an_experiment_without_an_arm_left_measures_no_baseline_any_more() {
     let (head, rest) = plan.split_once("[[arm]]").unwrap();
     let (_, failing) = rest.split_once("[[arm]]").unwrap();
     let plan = place.file("plan.toml", &format!("{head}[[arm]]{failing}"));
-    let ended = place.run(&["experiment", &plan, "--json"]).code(0);
+    let ended = place.run(&["experiment", &plan, "--json"]).code(1);
+    let ended = ended.says(&["no arm of", "nothing was compared"]);
     let outcome = ended.json();
     assert_eq!(outcome["ending"], "no_arm_left");
     assert!(outcome["runs"].as_u64().unwrap() <= 2, "none after the first block: {outcome}");

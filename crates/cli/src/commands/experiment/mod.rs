@@ -111,6 +111,9 @@ fn conducted(
         eprintln!("stopped; `walwright experiment --resume {id}` goes on where it was");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
+    if outcome.ending == Ending::NoArmLeft {
+        anyhow::bail!("no arm of {} could be run, so nothing was compared", outcome.id);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
