@@ -30,7 +30,7 @@ pub use export::{
     Devices, Exported, Format, MountNote, conf_literal, data_disks, export, holds_password,
     is_secret, mount_notes, sql_literal, sql_name,
 };
-pub use place::{Disk, KernelRange, KernelVersion, Place};
+pub use place::{Disk, KernelRange, KernelVersion, OF_THE_FILE_SYSTEM, Place};
 pub use profile::{Effect, Entry, EntryError, Origin, Profile, Proof, Scope};
 pub use shell::shell_word;
 pub use syntax::{Line, SyntaxError, parse_line};

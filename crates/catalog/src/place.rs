@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// Attributes of a queue that matter at the device of the file system; others at the disks
+/// that do the work, since arrays and mapped devices pass requests on.
+pub const OF_THE_FILE_SYSTEM: [&str; 2] = ["read_ahead_kb", "rotational"];
+
 /// Where a parameter lives: what it is written to, or which option carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

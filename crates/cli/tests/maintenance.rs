@@ -178,6 +178,11 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert_eq!(host.ask("app", STATE), before, "nothing is left to undo");
 }
 
+/// A short tune of a script.
+fn tune_of(file: &str) -> [&str; 8] {
+    ["tune", "--file", file, "--clients=2", "--duration=1s", "--warmup=1s", "--runs=8", "--seed=3"]
+}
+
 #[test]
 fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     let (place, host) = (Place::new(), host());
@@ -191,20 +196,8 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     let state = || host.ask("app", STATE);
     let before = state();
     let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
-    let tune = [
-        "tune",
-        "--file",
-        &file,
-        "--clients=2",
-        "--duration=1s",
-        "--warmup=1s",
-        "--runs=8",
-        "--seed=3",
-        "--only=commit_delay",
-        "--only=commit_siblings",
-        "--dsn",
-        &dsn,
-    ];
+    let only = ["--only=commit_delay", "--only=commit_siblings", "--dsn", &dsn];
+    let tune = [&tune_of(&file)[..], &only].concat();
     // Nothing that is searched takes a restart, so none is made.
     let maintenance = ["--maintenance", "--restart-command", "exit 7"];
     let agreed = [&tune[..], &maintenance].concat();
@@ -244,7 +237,7 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     assert!(!kept.contains(TUNER), "{kept}");
 }
 
-/// Somebody's server that its owner restarts when a file asks for it.
+/// Somebody's server with the script's table, that its owner restarts when a file asks for it.
 struct Owned {
     place: tempfile::TempDir,
     server: Arc<Mutex<Option<RunningCluster>>>,
@@ -283,7 +276,10 @@ impl Owned {
                 }
             }
         });
-        Owned { place, server, done, owner: Some(owner), socket, port }
+        let owned = Owned { place, server, done, owner: Some(owner), socket, port };
+        owned.execute("CREATE TABLE counter (id int PRIMARY KEY, n bigint)");
+        owned.execute("INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g");
+        owned
     }
 
     /// The command that restarts it.
@@ -341,8 +337,6 @@ impl Drop for Owned {
 fn what_takes_a_restart_has_one_and_every_run_begins_alike() {
     let (place, owned) = (Place::new(), Owned::new());
     place.file("count.sql", SCRIPT);
-    owned.execute("CREATE TABLE counter (id int PRIMARY KEY, n bigint)");
-    owned.execute("INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g");
     let before = owned.ask(STATE);
     let dsn = owned.dsn();
     let arm = "[[arm]]\nname = \"more\"\nsettings = { shared_buffers = \"160MB\" }\n";
@@ -383,25 +377,13 @@ fn what_takes_a_restart_has_one_and_every_run_begins_alike() {
 fn a_tune_that_restarts_the_server_goes_on_only_with_the_command() {
     let (place, owned) = (Place::new(), Owned::new());
     let file = place.file("count.sql", SCRIPT);
-    owned.execute("CREATE TABLE counter (id int PRIMARY KEY, n bigint)");
-    owned.execute("INSERT INTO counter SELECT g, 0 FROM generate_series(1, 100) g");
     let before = owned.ask(STATE);
     let dsn = owned.dsn();
-    let tune = [
-        "tune",
-        "--file",
-        &file,
-        "--clients=2",
-        "--duration=1s",
-        "--warmup=1s",
-        "--runs=8",
-        "--seed=3",
-        "--only=shared_buffers",
-    ];
     let there = ["--dsn", &dsn, "--maintenance"];
     let restart = owned.restart();
     let log = place.path("log");
-    let begun = [&tune[..], &there, &["--restart-command", &restart]].concat();
+    let only = ["--only=shared_buffers", "--restart-command", &restart];
+    let begun = [&tune_of(&file)[..], &only, &there].concat();
     let child = spawned(place.command(&begun), &log);
     until_said(&log, "  2 of 8");
     signal(child.id(), libc::SIGINT);

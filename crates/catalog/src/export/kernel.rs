@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Devices, Exported, proof};
-use crate::{Disk, DurabilityClass, Entry, Place, Profile, Scope};
+use crate::{Disk, DurabilityClass, Entry, OF_THE_FILE_SYSTEM, Place, Profile, Scope};
 
 pub(super) fn sysctl(profile: &Profile, out: &mut Exported) {
     for entry in &profile.entries {
@@ -26,10 +26,6 @@ pub(super) fn sysctl(profile: &Profile, out: &mut Exported) {
         }
     }
 }
-
-/// Attributes that matter at the device of the file system. Arrays and mapped devices pass
-/// requests on, so the others are those of the disks below them.
-const OF_THE_FILE_SYSTEM: [&str; 2] = ["read_ahead_kb", "rotational"];
 
 pub(super) fn udev(profile: &Profile, given: &Devices, out: &mut Exported) {
     let wanted = |entry: &&Entry| {

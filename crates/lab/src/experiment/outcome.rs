@@ -408,9 +408,6 @@ pub async fn delete(lab: &Lab, name: &str) -> Result<String, ExperimentError> {
 
 #[cfg(test)]
 mod tests {
-    use walwright_diagnose::compare::{Better, FigureUnit};
-    use walwright_diagnose::experiment::MetricKind;
-
     use super::*;
 
     fn failed(block: usize, place: usize) -> Cell {
@@ -428,13 +425,7 @@ mod tests {
     #[test]
     fn a_look_passes_over_what_was_given_up() {
         let arm = |name: &str| Arm { name: name.to_owned(), values: vec![Some(2.0), Some(2.0)] };
-        let kind = MetricKind {
-            key: "throughput".to_owned(),
-            name: "throughput".to_owned(),
-            unit: FigureUnit::PerSecond,
-            better: Better::Higher,
-            expression: None,
-        };
+        let kind = Metric::named("throughput", None).unwrap().kind();
         let base = [Some(1.0), Some(1.0)];
         let judged = judge(kind, &base, &base, &[arm("a"), arm("b")], Confidence::P95, 1);
         let names = |cells: &[Cell]| -> Vec<String> {

@@ -24,11 +24,10 @@ impl Metric {
 
 /// Figures of a load each of whose transactions does so many units of work, per unit;
 /// without those of whole transactions where that is more than one.
-pub(super) fn per_unit(figures: BTreeMap<String, f64>, units: u32) -> BTreeMap<String, f64> {
+pub(super) fn per_unit(mut figures: BTreeMap<String, f64>, units: u32) -> BTreeMap<String, f64> {
     if units == 1 {
         return figures;
     }
-    let mut figures = figures;
     figures.retain(|figure, _| !is_of_transactions(figure));
     let units = f64::from(units);
     for kind in figure_kinds() {

@@ -2,14 +2,10 @@
 
 use std::path::Path;
 
-use walwright_catalog::{Disk, Parameter, Place, data_disks};
+use walwright_catalog::{Disk, OF_THE_FILE_SYSTEM, Parameter, Place, data_disks};
 
 use super::disks::{BlockDevice, DiskView};
 use super::{Found, MachineView, Reading, read, read_file, selected};
-
-/// Attributes that matter at the device of the file system; others at the disks that do
-/// the work, since arrays and mapped devices pass requests on.
-const OF_THE_FILE_SYSTEM: [&str; 2] = ["read_ahead_kb", "rotational"];
 
 fn devices_for(view: &DiskView, attribute: &str) -> Vec<BlockDevice> {
     match OF_THE_FILE_SYSTEM.contains(&attribute) {
