@@ -121,7 +121,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
             return Err(PlanError::value(arm, key, what));
         }
     }
-    let batch = arms.arms.iter().find(|arm| arm.configuration.units.is_some_and(|of| of > 1));
+    let batch = arms.arms.iter().find(|arm| arm.configuration.is_batch());
     if let (Some(arm), Some(metric)) = (batch, plan.metrics()?.first())
         && metric.speaks_of_transactions()
     {

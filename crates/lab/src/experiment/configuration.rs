@@ -58,6 +58,11 @@ impl Configuration {
         Configuration { settings: settings.collect(), ..Configuration::default() }
     }
 
+    /// Whether one of its transactions does the work of several.
+    pub(super) fn is_batch(&self) -> bool {
+        self.units.is_some_and(|units| units > 1)
+    }
+
     /// This configuration with the changes of another on top: its values win, its
     /// statements come after.
     #[must_use]

@@ -267,8 +267,7 @@ impl Whole {
         for place in 0..arms {
             let runs = records(store, cells, FIRST_ARM + place)?;
             // Records count by transaction, of which one of a batch is another.
-            let is_batch = self.arms.arms[place].configuration.units.is_some_and(|of| of > 1);
-            if runs.is_empty() || is_batch {
+            if runs.is_empty() || self.arms.arms[place].configuration.is_batch() {
                 all.push(Vec::new());
                 continue;
             }
