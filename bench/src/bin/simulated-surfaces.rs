@@ -11,11 +11,10 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
 use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
+use walwright_lab::tune::{Confirmation, Confirming, Questions};
 use walwright_search::ablation::Noise;
-use walwright_search::{
-    Ablation, Conclusion, Configuration, Domain, Options, Outcome, Searcher, Start,
-};
-use walwright_stats::{Confidence, Moments, t_quantile};
+use walwright_search::{Conclusion, Configuration, Domain, Options, Outcome, Searcher, Start};
+use walwright_stats::{Confidence, Estimate, Moments, t_quantile};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
 /// surfaces: the true regret of what each recommends, and how often it claims a gain where
@@ -65,8 +64,11 @@ const STAGES: [&str; 3] = ["search", "winner", "recommendation"];
 const FEW: usize = 6;
 /// this share of the gain of a profile.
 const CARRIED: f64 = 0.95;
-/// Pairs of baseline and recommendation by which a gain is confirmed, beyond the budget.
-const CONFIRMING: usize = 5;
+/// Pairs of baseline and recommendation by which a gain is confirmed, beyond the budget: at
+/// first, and at most where these leave it open.
+const PAIRS: (u32, u32) = (5, 40);
+/// A gain that is worth a change.
+const WORTH: f64 = 0.05;
 
 /// One search of all contenders.
 struct Job {
@@ -85,14 +87,26 @@ struct Done {
     stages: [f64; STAGES.len()],
     /// Whether a gain is proposed, to be confirmed.
     proposed: bool,
-    /// Whether the confirmation found it again, in measurements of its own: only that is
-    /// claimed.
-    claimed: bool,
+    /// What is told in the end.
+    ending: Ending,
+    /// Pairs of the confirmation; 0 where nothing was proposed.
+    pairs: usize,
     /// Share of the true gain that the first few lines of the profile carry, and how many
     /// lines it has; `None` where none is proposed.
     profile: Option<(f64, usize)>,
     /// Intervals of single lines, and how many of them cover the truth.
     intervals: (usize, usize),
+}
+
+/// What is told in the end.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    /// The confirmation found the gain again, in measurements of its own: only that is claimed.
+    Claimed,
+    /// A gain that is worth a change is excluded: configuration does not limit.
+    Excluded,
+    /// Neither.
+    Open,
 }
 
 /// What the search itself showed.
@@ -152,6 +166,15 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
             searching_alone(cli, surface, seed(0), bench(3))?,
         ],
     };
+    let asked =
+        Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None, noise };
+    let (ending, pairs) = match end.is_proposed {
+        true => confirmed(surface, &end, &asked, bench(4)),
+        false if end.gain.estimate().and_then(Estimate::high).is_some_and(|high| high <= WORTH) => {
+            (Ending::Excluded, 0)
+        }
+        false => (Ending::Open, 0),
+    };
     let truth =
         |configuration: &Configuration| surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
     let regret =
@@ -163,28 +186,42 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         regret: [&end.configuration, &observed, random, tpe, alone].map(regret),
         stages: [&searched, &end.winner, &end.configuration].map(regret),
         proposed: end.is_proposed,
-        claimed: end.is_proposed && confirmed(surface, &end, noise, bench(4)),
+        ending,
+        pairs,
         profile: end.is_proposed.then(|| profile(surface, &end)),
         intervals: intervals(surface, &end),
     })
 }
 
-/// Whether the gain shows again: baseline and recommendation, in the order A B B A.
+/// Whether the gain shows again in pairs of baseline and recommendation, as a tune confirms
+/// it, and how many pairs that took.
 fn confirmed(
     surface: &Surface,
     end: &Conclusion,
-    noise: Option<Noise>,
+    asked: &Questions,
     mut bench: SimulatedBench,
-) -> bool {
-    let mut scores = vec![Vec::new(), Vec::new()];
-    for pair in 0..CONFIRMING {
-        let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
-        for arm in order {
-            let configuration = [&surface.baseline, &end.configuration][arm];
-            scores[arm].push(bench.measure(surface, configuration));
-        }
+) -> (Ending, usize) {
+    let mut confirmation = Confirmation::default();
+    while let Some((is_winner, pair)) = confirmation.next(confirmation.wanted(asked)) {
+        let configuration = if is_winner { &end.configuration } else { &surface.baseline };
+        let score = bench.measure(surface, configuration);
+        confirmation.made.push(Confirming {
+            is_winner,
+            pair,
+            run: None,
+            score,
+            value: None,
+            throughput: None,
+            checkpoints: None,
+            crashed: None,
+        });
     }
-    Ablation { scores }.effect(1, 0, noise).is_gain()
+    let ending = match confirmation.open(asked) {
+        _ if confirmation.effect(asked).is_gain() => Ending::Claimed,
+        None if confirmation.failure().is_none() => Ending::Excluded,
+        _ => Ending::Open,
+    };
+    (ending, confirmation.pairs())
 }
 
 /// Share of the true gain that the first few lines carry, in the order in which they are
@@ -272,7 +309,7 @@ fn searching_alone(
 
 fn searcher(surface: &Surface, runs: u32, seed: u64) -> anyhow::Result<Searcher> {
     let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
-    let options = Options { runs, seed, smallest_effect: 0.01, starts: vec![home] };
+    let options = Options { runs, seed, worth: WORTH, starts: vec![home] };
     Ok(Searcher::new(surface.space.clone(), &surface.baseline, options)?)
 }
 
@@ -418,22 +455,39 @@ fn report(cli: &Cli, done: &[Done]) -> Report {
             json!(stages),
         );
         bars(&mut report, *percent, &hilly);
-        let flat = done.iter().filter(|d| d.noise == noise && d.kind == Kind::Flat);
-        let searches = flat.clone().count();
-        let counted = |which: fn(&Done) -> bool| flat.clone().filter(|d| which(d)).count();
-        let told = |count: usize| {
-            let share = count as f64 / searches.max(1) as f64;
-            (share, format!("{count} of {searches} ({:.1} %)", 100.0 * share))
-        };
-        let value = |count: usize| json!({ "gains": count, "searches": searches });
-        let (proposed, claimed) = (counted(|d| d.proposed), counted(|d| d.claimed));
-        let name = |what: &str| format!("{percent} % noise, flat: gains {what}");
-        report.figure(&name("proposed for confirmation"), told(proposed).1, value(proposed));
-        let (share, shown) = told(claimed);
-        let name = name("claimed, since the confirmation found them again");
-        report.bar(&name, shown, value(claimed), "at most 5 %", share <= 0.05);
+        let flat: Vec<&Done> =
+            done.iter().filter(|d| d.noise == noise && d.kind == Kind::Flat).collect();
+        endings(&mut report, &format!("{percent} % noise, all"), &hilly);
+        endings(&mut report, &format!("{percent} % noise, flat"), &flat);
+        let (share, shown) = counted(&flat, |d| d.ending == Ending::Claimed);
+        let name =
+            format!("{percent} % noise, flat: gains claimed, since the confirmation found them");
+        report.bar(&name, shown, json!(share), "at most 5 %", share <= 0.05);
     }
     report
+}
+
+/// The share of searches of which that holds, and in words.
+fn counted(of: &[&Done], which: impl Fn(&Done) -> bool) -> (f64, String) {
+    let (count, searches) = (of.iter().filter(|d| which(d)).count(), of.len());
+    let share = count as f64 / searches.max(1) as f64;
+    (share, format!("{count} of {searches} ({:.1} %)", 100.0 * share))
+}
+
+/// How searches end.
+fn endings(report: &mut Report, name: &str, of: &[&Done]) {
+    let mut tell = |what: &str, which: &dyn Fn(&Done) -> bool| {
+        let (share, shown) = counted(of, which);
+        report.figure(&format!("{name}: {what}"), shown, json!(share));
+    };
+    tell("gains proposed for confirmation", &|d| d.proposed);
+    tell("gains claimed", &|d| d.ending == Ending::Claimed);
+    tell("gains worth a change excluded", &|d| d.ending == Ending::Excluded);
+    tell("ends open", &|d| d.ending == Ending::Open);
+    let pairs: Vec<f64> = of.iter().filter(|d| d.proposed).map(|d| d.pairs as f64).collect();
+    let mean = walwright_stats::mean(&pairs);
+    let shown = mean.map_or("none".to_owned(), |mean| format!("{mean:.1}"));
+    report.figure(&format!("{name}: pairs of a confirmation in the mean"), shown, json!(mean));
 }
 
 /// What must hold at one noise.

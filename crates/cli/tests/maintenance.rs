@@ -179,8 +179,18 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
 }
 
 /// A short tune of a script.
-fn tune_of(file: &str) -> [&str; 8] {
-    ["tune", "--file", file, "--clients=2", "--duration=1s", "--warmup=1s", "--runs=8", "--seed=3"]
+fn tune_of(file: &str) -> [&str; 9] {
+    [
+        "tune",
+        "--file",
+        file,
+        "--clients=2",
+        "--duration=1s",
+        "--warmup=1s",
+        "--runs=8",
+        "--confirm-pairs=3",
+        "--seed=3",
+    ]
 }
 
 #[test]

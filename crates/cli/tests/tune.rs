@@ -9,7 +9,7 @@ use common::{Place, finish, signal, until, until_said};
 
 /// As short as a tune can be, from a server whose group leaders wait 5 ms for nobody; with
 /// the fill factors of what tpcb updates.
-const TUNE: [&str; 16] = [
+const TUNE: [&str; 17] = [
     "tune",
     "--scale=1",
     "--clients=2",
@@ -26,6 +26,7 @@ const TUNE: [&str; 16] = [
     "--set",
     "commit_siblings=0",
     "--confirm-duration=1s",
+    "--confirm-pairs=3",
 ];
 
 #[test]
@@ -42,6 +43,9 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--resume"]).refuses(&["there is no tune 'latest'"]);
     place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);
+    place.run(&["tune", "--confirm-pairs=2"]).code(2);
+    place.run(&["tune", "--worth=0"]).code(2).says(&["no share in percent"]);
+    place.run(&["tune", "--allow-loss=5"]).refuses(&["'throughput' keeps no throughput"]);
     assert_eq!(place.run(&["tune", "--list", "--json"]).code(0).json(), serde_json::json!([]));
     place.assert_clean();
 }

@@ -179,6 +179,17 @@ impl Ablation {
     /// that four blocks have the degrees of freedom of all; from the pair's own spread where
     /// one of the two is not as steady as the others.
     pub fn effect(&self, arm: usize, base: usize, before: Option<Noise>) -> Effect {
+        self.effect_at(arm, base, before, Confidence::P95)
+    }
+
+    /// The same with an interval that covers the truth so often.
+    pub fn effect_at(
+        &self,
+        arm: usize,
+        base: usize,
+        before: Option<Noise>,
+        confidence: Confidence,
+    ) -> Effect {
         let (Some(arm_scores), Some(base_scores)) = (self.scores.get(arm), self.scores.get(base))
         else {
             return Effect::NotMeasured;
@@ -194,7 +205,6 @@ impl Ablation {
             .collect();
         let Some(differences) = pairs else { return Effect::Crashed };
         let center = mean(&differences).unwrap_or(0.0);
-        let confidence = Confidence::P95;
         let steady = self.steady(before);
         let used = match [arm, base].iter().all(|arm| steady.contains(arm)) {
             true => self.residuals(&steady).pooled(before),

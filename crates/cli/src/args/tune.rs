@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::run::pair;
-use super::{VisitArgs, some_time};
+use super::{VisitArgs, percent, some_time};
 
 /// What a new tune is asked for, which one that goes on has been.
-const OF_A_NEW_TUNE: [&str; 20] = [
+const OF_A_NEW_TUNE: [&str; 22] = [
     "objective",
     "workload",
     "file",
@@ -28,7 +28,9 @@ const OF_A_NEW_TUNE: [&str; 20] = [
     "duration",
     "warmup",
     "confirm_duration",
+    "confirm_pairs",
     "worth",
+    "allow_loss",
     "seed",
 ];
 
@@ -39,7 +41,7 @@ Examples:
   walwright tune                                      tpcb, throughput, 60 measurements of 20 s
   walwright tune --set shared_buffers=16MB --for 2h   from a server set like this, within two hours
   walwright tune --objective p99@2500                 99th percentile at 2,500 transactions a second
-  walwright tune --objective wal-bytes                WAL of a transaction, throughput kept
+  walwright tune --objective wal-bytes --allow-loss 5 WAL of a transaction, throughput within 5 %
   walwright tune --objective ':wal_bytes + 1e6 * :latency_p99'    a cost of your own; less is better
   walwright tune --consent synchronous_commit         let it weigh what may lose commits
   walwright tune --consent kernel --consent schema    also search values of the kernel, fill factors, indexes
@@ -105,8 +107,8 @@ pub struct TuneArgs {
     #[arg(long, help_heading = "What may be changed")]
     pub client: bool,
 
-    /// Measurements of the search, 8 or more; the confirmation takes up to 10 more, or 24 where
-    /// throughput is to be kept.
+    /// Measurements of the search, 8 or more; the confirmation takes 6 to 10 more, or up to twice
+    /// --confirm-pairs where these leave open what is asked.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000), help_heading = "How long")]
     pub runs: u32,
     /// Instead: as many as fit in this time, the confirmation included.
@@ -122,9 +124,19 @@ pub struct TuneArgs {
     /// third and at two thirds of it a checkpoint is requested, unless the server completed one since.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub confirm_duration: Option<Duration>,
-    /// Change that is worth anything at all, in percent.
-    #[arg(long, default_value_t = 1.0, value_name = "PERCENT", help_heading = "How long")]
+    /// Pairs of baseline and winner that the confirmation ends with at the latest. Where three to
+    /// five leave open whether there is a gain, or whether throughput is kept, twelve say by their
+    /// spread how many settle it. The default is 40, and no more than the first with --for.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000), help_heading = "How long")]
+    pub confirm_pairs: Option<u32>,
+    /// Gain that is worth a change, in percent: where none of this size is left, configuration
+    /// does not limit.
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent, help_heading = "What is tuned")]
     pub worth: f64,
+    /// Loss of throughput that is allowed, in percent, where it is to be kept: with wal-bytes, or a
+    /// figure named without a rate. The default is 3.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "What is tuned")]
+    pub allow_loss: Option<f64>,
 
     /// Go on with a tune: its name, the beginning or end of it; the latest without one.
     /// It goes on as it was begun.

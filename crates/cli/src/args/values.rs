@@ -51,9 +51,25 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads a share in percent, above 0 and below 100.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    number
+        .filter(|percent| *percent > 0.0 && *percent < 100.0)
+        .ok_or_else(|| format!("'{text}' is no share in percent: write 3, for 3 %"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_above_nothing_and_below_all() {
+        assert_eq!((percent("3"), percent("2.5 %")), (Ok(3.0), Ok(2.5)));
+        for wrong in ["0", "-1", "100", "NaN", "inf", "three", ""] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

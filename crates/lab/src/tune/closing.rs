@@ -88,7 +88,7 @@ impl Conductor {
             self.measured(value, tried.as_ref().err());
             let wanted = self.state.confirming_pairs();
             if wanted > pairs {
-                self.say(&words::more_pairs(&self.state, wanted - pairs));
+                self.say(&words::more_pairs(&self.state, &self.objective, wanted - pairs));
                 pairs = wanted;
             }
         }

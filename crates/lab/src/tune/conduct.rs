@@ -6,7 +6,6 @@ use std::sync::Arc;
 use walwright_diagnose::Machine;
 use walwright_search::{Ask, Options, Outcome, Purpose, Searcher, Space};
 
-use super::confirm::MOST_PAIRS;
 use super::folder::{self, Folder};
 use super::measure::Tried;
 use super::notice::Passed;
@@ -155,7 +154,8 @@ impl Conductor {
         Kernel::of(&self.lab, &confirming_name(&self.state.id)).recover().await?;
         self.watcher.notice(TuneNotice::Begins {
             id: &self.state.id,
-            runs: (self.state.plan.runs(), self.most_confirming()),
+            runs: self.state.plan.runs(),
+            confirming: self.confirming(),
             done: self.state.made.len() as u32,
             left: self.left(),
             unit: self.objective.metric.kind().unit,
@@ -179,14 +179,14 @@ impl Conductor {
         Ok(self.state)
     }
 
-    /// Measurements of the confirmation that may be to come.
-    fn most_confirming(&self) -> u32 {
-        let planned = self.state.plan.confirming_pairs();
-        let pairs = match self.objective.keeps_throughput {
-            true if self.state.confirmation.pairs() < planned as usize => MOST_PAIRS.max(planned),
-            _ => self.state.confirming_pairs(),
-        };
-        (2 * pairs).saturating_sub(self.state.confirmation.made.len() as u32)
+    /// Measurements of the confirmation that are to come, at least and at most.
+    fn confirming(&self) -> (u32, u32) {
+        let plan = &self.state.plan;
+        let least = self.state.confirming_pairs();
+        let undecided = self.state.confirmation.pairs() < plan.planned_pairs() as usize;
+        let most = if undecided { plan.most_pairs() } else { least };
+        let made = self.state.confirmation.made.len() as u32;
+        ((2 * least).saturating_sub(made), (2 * most).saturating_sub(made))
     }
 
     /// What writes the kernel's values outside of the bench's own runs.
@@ -294,7 +294,7 @@ impl Conductor {
         let options = Options {
             runs: self.state.plan.runs(),
             seed: self.state.plan.seed,
-            smallest_effect: self.state.plan.smallest_effect,
+            worth: self.state.plan.worth,
             starts: starts::starts(&space, &baseline, &self.state.diagnosed, &self.state.hints),
         };
         let count = space.dimensions.len();

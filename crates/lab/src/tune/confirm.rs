@@ -4,12 +4,10 @@ use serde::{Deserialize, Serialize};
 use walwright_record::RunId;
 use walwright_search::ablation::Noise;
 use walwright_search::{Ablation, Effect};
+use walwright_stats::Confidence;
 
-use super::objective::ALLOWED_LOSS;
-
-/// Pairs up to which the confirmation goes on where the planned ones leave open whether
-/// throughput is kept.
-pub(super) const MOST_PAIRS: u32 = 12;
+/// Pairs whose spread says how many it takes where the planned ones leave a question open.
+const PILOT: u32 = 12;
 
 /// Checkpoints that each window of the confirmation holds: what a configuration moves past
 /// one of them comes back in the next.
@@ -59,6 +57,39 @@ pub enum Kept {
     Open,
 }
 
+/// What a confirmation is to settle, and how far it may go for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Questions {
+    /// Pairs that are measured in any case.
+    pub planned: u32,
+    /// Pairs that it ends with at the latest, not fewer than planned.
+    pub most: u32,
+    /// A gain of this share is to be proven or excluded.
+    pub worth: f64,
+    /// Share of the baseline's throughput that a gain may cost; `None` where it may cost all.
+    pub allowed_loss: Option<f64>,
+    /// The noise of the baseline against itself.
+    pub noise: Option<Noise>,
+}
+
+impl Questions {
+    /// How often each interval covers the truth: where the answer may be looked at twice, both
+    /// looks together leave 95 % (Bonferroni).
+    pub fn confidence(&self) -> Confidence {
+        let looks = if self.most > self.planned { 2.0 } else { 1.0 };
+        Confidence::new(1.0 - Confidence::P95.alpha() / looks).unwrap_or_default()
+    }
+}
+
+/// A question that pairs leave open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Whether there is a gain: none is proven, and one that is worth a change not excluded.
+    Gain,
+    /// Whether throughput is kept.
+    Throughput,
+}
+
 /// What the confirmation showed so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
@@ -76,15 +107,14 @@ impl Confirmation {
             .then_some((matches!(done % 4, 1 | 2), done / 2))
     }
 
-    /// The winner against the baseline, with its interval over pairs; `before` is the
-    /// noise of the baseline against itself.
-    pub fn effect(&self, before: Option<Noise>) -> Effect {
-        self.compared(before, |made| made.score)
+    /// The winner against the baseline, with its interval over pairs.
+    pub fn effect(&self, asked: &Questions) -> Effect {
+        self.compared(asked.noise, asked.confidence(), |made| made.score)
     }
 
     /// Its throughput against the baseline's, with its interval over pairs.
-    pub fn throughput(&self) -> Effect {
-        self.compared(None, |made| Some(made.throughput?.ln()))
+    pub fn throughput(&self, asked: &Questions) -> Effect {
+        self.compared(None, asked.confidence(), |made| Some(made.throughput?.ln()))
     }
 
     /// Which measurement did not run, and why; `None` where all did.
@@ -92,38 +122,78 @@ impl Confirmation {
         self.made.iter().find(|made| made.score.is_none()).map(Confirming::failure)
     }
 
-    /// Whether throughput is kept; `None` where it is not known.
-    pub fn keeps_throughput(&self) -> Option<Kept> {
-        let throughput = self.throughput();
+    /// Whether throughput is kept; `None` where it need not be, or is not known.
+    pub fn keeps_throughput(&self, asked: &Questions) -> Option<Kept> {
+        let allowed_loss = asked.allowed_loss?;
+        let throughput = self.throughput(asked);
         let estimate = throughput.estimate()?;
         Some(match (estimate.low(), estimate.high()) {
-            (Some(low), _) if low >= -ALLOWED_LOSS => Kept::Yes,
-            (_, Some(high)) if high < -ALLOWED_LOSS => Kept::No,
+            (Some(low), _) if low >= -allowed_loss => Kept::Yes,
+            (_, Some(high)) if high < -allowed_loss => Kept::No,
             _ => Kept::Open,
         })
     }
 
-    /// Pairs to measure where so many were planned: [`MOST_PAIRS`] where these show a gain and
-    /// leave open what it costs in throughput. Later pairs do not change that: a look after
-    /// each of them would take noise for an answer sooner or later.
-    pub(super) fn pairs_to_keep_throughput(&self, planned: u32, before: Option<Noise>) -> u32 {
-        if self.pairs() < planned as usize {
-            return planned;
+    /// What these pairs leave open.
+    pub fn open(&self, asked: &Questions) -> Option<Open> {
+        let gain = self.effect(asked);
+        if !gain.is_gain() {
+            let excluded = |high: f64| high <= asked.worth;
+            let highest = gain.estimate()?.high();
+            return (!highest.is_some_and(excluded)).then_some(Open::Gain);
         }
-        let made = self.made.iter().take(2 * planned as usize).cloned().collect();
-        let first = Confirmation { made };
-        let open = first.keeps_throughput() == Some(Kept::Open);
-        if open && first.effect(before).is_gain() { MOST_PAIRS.max(planned) } else { planned }
+        (self.keeps_throughput(asked)? == Kept::Open).then_some(Open::Throughput)
     }
 
-    fn compared(&self, before: Option<Noise>, of: impl Fn(&Confirming) -> Option<f64>) -> Effect {
+    /// Pairs to measure. Where the planned ones leave a question open, the spread of twelve
+    /// says how many settle it: an interval half as wide as a gain that is worth a change, or
+    /// one that holds no loss beyond the allowed one where nothing is lost. Between the planned
+    /// pairs and the last nothing is decided: a look after each of them would take noise for
+    /// an answer sooner or later.
+    pub fn wanted(&self, asked: &Questions) -> u32 {
+        if self.pairs() < asked.planned as usize {
+            return asked.planned;
+        }
+        let Some(open) = self.first(asked.planned).open(asked) else { return asked.planned };
+        let pilot = PILOT.clamp(asked.planned, asked.most);
+        if self.pairs() < pilot as usize {
+            return pilot;
+        }
+        let first = self.first(pilot);
+        let (effect, room) = match open {
+            Open::Gain => (first.effect(asked), 0.5 * asked.worth.ln_1p()),
+            Open::Throughput => {
+                (first.throughput(asked), -(-asked.allowed_loss.unwrap_or_default()).ln_1p())
+            }
+        };
+        let ends = effect.estimate().and_then(|of| Some((of.low()?, of.high()?)));
+        // An interval without ends needs all there may be; its width falls with the root of
+        // the pairs.
+        let pairs = ends.map_or(f64::INFINITY, |(low, high)| {
+            let half = 0.5 * (high.ln_1p() - low.ln_1p());
+            f64::from(pilot) * (half / room).powi(2)
+        });
+        (pairs.ceil() as u32).clamp(pilot, asked.most)
+    }
+
+    /// The first so many pairs.
+    fn first(&self, pairs: u32) -> Confirmation {
+        Confirmation { made: self.made.iter().take(2 * pairs as usize).cloned().collect() }
+    }
+
+    fn compared(
+        &self,
+        before: Option<Noise>,
+        confidence: Confidence,
+        of: impl Fn(&Confirming) -> Option<f64>,
+    ) -> Effect {
         let scores = |winner: bool| -> Vec<Option<f64>> {
             let mut these: Vec<&Confirming> =
                 self.made.iter().filter(|made| made.is_winner == winner).collect();
             these.sort_by_key(|made| made.pair);
             these.into_iter().map(&of).collect()
         };
-        Ablation { scores: vec![scores(false), scores(true)] }.effect(1, 0, before)
+        Ablation { scores: vec![scores(false), scores(true)] }.effect_at(1, 0, before, confidence)
     }
 
     /// Complete pairs.
@@ -176,15 +246,15 @@ mod tests {
         }
         assert_eq!(order, "bwwbbwwbbw");
         assert_eq!((confirmation.pairs(), confirmation.least_checkpoints()), (5, Some(0.0)));
-        let effect = confirmation.effect(None);
+        let effect = confirmation.effect(&ASKED);
         let interval = effect.estimate().unwrap().interval.unwrap();
         assert!(interval.contains(f64::exp_m1(0.1)) && effect.is_gain(), "{interval:?}");
-        let lost = confirmation.throughput();
+        let lost = confirmation.throughput(&ASKED);
         assert!(lost.is_loss(), "{lost:?}");
-        assert_eq!(confirmation.keeps_throughput(), Some(Kept::No));
+        assert_eq!(confirmation.keeps_throughput(&ASKED), Some(Kept::No));
         confirmation.made[3].throughput = None;
-        assert_eq!(confirmation.keeps_throughput(), None);
-        assert_eq!(confirmation.throughput().estimate(), None, "unknown is not zero");
+        assert_eq!(confirmation.keeps_throughput(&ASKED), None);
+        assert_eq!(confirmation.throughput(&ASKED).estimate(), None, "unknown is not zero");
     }
 
     /// A confirmation whose objective gains a tenth, with these changes of throughput.
@@ -206,25 +276,83 @@ mod tests {
         confirmation
     }
 
+    const ASKED: Questions =
+        Questions { planned: 3, most: 40, worth: 0.05, allowed_loss: Some(0.03), noise: None };
+
     #[test]
     fn it_goes_on_where_it_is_open_whether_throughput_is_kept() {
         let noisy = [-0.1, 0.1, 0.02];
         for (changes, kept, pairs) in [
             (&[0.0, 0.01, 0.0][..], Kept::Yes, 3),
             (&[-0.1, -0.11, -0.1], Kept::No, 3),
-            (&noisy, Kept::Open, MOST_PAIRS),
+            (&noisy, Kept::Open, PILOT),
         ] {
             let confirmation = costing(changes);
-            assert_eq!(confirmation.keeps_throughput(), Some(kept), "{changes:?}");
-            assert_eq!(confirmation.pairs_to_keep_throughput(3, None), pairs, "{changes:?}");
+            assert_eq!(confirmation.keeps_throughput(&ASKED), Some(kept), "{changes:?}");
+            assert_eq!(confirmation.wanted(&ASKED), pairs, "{changes:?}");
         }
-        assert_eq!(costing(&noisy[..2]).pairs_to_keep_throughput(3, None), 3, "not all made");
-        // What the planned pairs left open is not decided by a look at the next.
+        let open = costing(&noisy).open(&ASKED);
+        assert_eq!(open, Some(Open::Throughput));
+        let much = Questions { allowed_loss: Some(0.5), ..ASKED };
+        assert_eq!(costing(&noisy).keeps_throughput(&much), Some(Kept::Yes), "if so much may go");
+        assert_eq!(costing(&noisy[..2]).wanted(&ASKED), 3, "not all made");
+        let any = Questions { allowed_loss: None, ..ASKED };
+        assert_eq!(costing(&noisy).wanted(&any), 3, "throughput may fall");
+    }
+
+    #[test]
+    fn two_looks_share_their_error_and_one_has_it_alone() {
+        let level = |most| Questions { most, ..ASKED }.confidence().level();
+        assert!((level(40) - 0.975).abs() < 1e-12 && (level(3) - 0.95).abs() < 1e-12);
+        let low = |most| {
+            let of = costing(&[0.0, 0.02, 0.01]).throughput(&Questions { most, ..ASKED });
+            of.estimate().unwrap().low().unwrap()
+        };
+        assert!(low(40) < low(3));
+    }
+
+    #[test]
+    fn the_spread_of_twelve_pairs_says_how_many_it_takes() {
+        let noisy = [-0.1, 0.1, 0.02];
+        // What the planned pairs left open is not decided by a look at the next ones.
         let calm = costing(&[&noisy[..], &[0.03; 8]].concat());
-        assert_eq!(calm.keeps_throughput(), Some(Kept::Yes));
-        assert_eq!(calm.pairs_to_keep_throughput(3, None), MOST_PAIRS);
-        let mut no_gain = costing(&noisy);
-        no_gain.made.iter_mut().for_each(|made| made.score = Some(0.0));
-        assert_eq!(no_gain.pairs_to_keep_throughput(3, None), 3);
+        assert_eq!((calm.keeps_throughput(&ASKED), calm.wanted(&ASKED)), (Some(Kept::Yes), PILOT));
+        let wide = noisy.repeat(4);
+        let wanted = |asked| costing(&wide).wanted(&asked);
+        assert_eq!(wanted(ASKED), 40);
+        let wider = Questions { allowed_loss: Some(0.04), ..ASKED };
+        assert!((PILOT + 1..40).contains(&wanted(wider)), "{}", wanted(wider));
+        assert_eq!(wanted(Questions { most: 8, ..ASKED }), 8, "as far as it may go");
+    }
+
+    #[test]
+    fn a_gain_is_proven_or_one_worth_a_change_excluded() {
+        let gaining = |gains: &[f64]| {
+            let mut confirmation = costing(&vec![0.0; gains.len()]);
+            for made in confirmation.made.iter_mut().filter(|made| made.is_winner) {
+                made.score = Some(gains[made.pair as usize]);
+            }
+            for made in confirmation.made.iter_mut().filter(|made| !made.is_winner) {
+                made.score = Some(0.0);
+            }
+            confirmation
+        };
+        let asked = Questions { allowed_loss: None, ..ASKED };
+        for (gains, open, pairs) in [
+            (&[0.1, 0.11, 0.1][..], None, 3),
+            (&[0.0, 0.01, -0.01], None, 3),
+            (&[-0.1, -0.11, -0.1], None, 3),
+            (&[0.0, 0.1, 0.04], Some(Open::Gain), PILOT),
+        ] {
+            let confirmation = gaining(gains);
+            assert_eq!(confirmation.open(&asked), open, "{gains:?}");
+            assert_eq!(confirmation.wanted(&asked), pairs, "{gains:?}");
+        }
+        // Whatever the truth, an interval as wide as what is asked about answers it.
+        let all = gaining(&[0.0, 0.1, 0.04].repeat(4));
+        let wanted = all.wanted(&asked);
+        assert!((13..40).contains(&wanted), "{wanted}");
+        let settled = gaining(&[0.0, 0.1, 0.04].repeat(14)[..wanted as usize]);
+        assert_eq!(settled.open(&asked), None);
     }
 }

@@ -106,7 +106,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let verdict = if proven { "proven" } else { "undecided" };
             tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
         }
-        if pairs > 0 && objective.keeps_throughput {
+        if pairs > 0 && objective.allowed_loss.is_some() {
             entry.effects.extend(throughput(state, pairs));
         }
         entry.durability = durability(state, end);
@@ -129,14 +129,14 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
 
 /// What the winner does to throughput, where that is to be kept.
 fn throughput(state: &TuneState, pairs: usize) -> Option<Told> {
-    let verdict = match state.confirmation.keeps_throughput()? {
+    let verdict = match state.keeps_throughput()? {
         Kept::Yes => "kept",
         Kept::No => "lost",
         Kept::Open => "undecided",
     };
     let arm = format!("the winner {}", words::again_on(state));
     let throughput = Objective::parse("throughput").ok()?;
-    told(arm, &state.confirmation.throughput(), pairs, verdict, &throughput)
+    told(arm, &state.confirmed_throughput(), pairs, verdict, &throughput)
 }
 
 /// The runs it rests on. That which was diagnosed need not be a measurement of the search.
@@ -248,8 +248,9 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             words::effect(&words::of_figure(&effect, objective))
         ),
         (None, true) => "Does the gain hold at another scale and with other clients?".to_owned(),
-        (None, false) if is_open(state, objective) => {
-            "Is throughput kept? Longer windows of the confirmation may tell.".to_owned()
+        (None, false) if is_open(state) => {
+            "Is throughput kept? More pairs or longer windows of the confirmation may tell."
+                .to_owned()
         }
         (None, false) => {
             "What can be changed outside the configuration: the client, the schema, the machine?"
@@ -259,9 +260,8 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
 }
 
 /// Whether all that stands against a gain is that what it costs in throughput is open.
-fn is_open(state: &TuneState, objective: &Objective) -> bool {
-    let kept = || state.confirmation.keeps_throughput();
-    objective.keeps_throughput && state.confirmed().is_gain() && kept() == Some(Kept::Open)
+fn is_open(state: &TuneState) -> bool {
+    state.confirmed().is_gain() && state.keeps_throughput() == Some(Kept::Open)
 }
 
 fn at_default(line: &Line) -> String {

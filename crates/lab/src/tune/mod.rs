@@ -46,7 +46,7 @@ mod state;
 mod words;
 
 pub use conduct::{begin, delete, resume, show};
-pub use confirm::{Confirmation, Kept};
+pub use confirm::{Confirmation, Confirming, Kept, Open, Questions};
 pub use crash::CrashAudit;
 pub use error::TuneError;
 pub use folder::list;

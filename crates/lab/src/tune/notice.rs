@@ -14,8 +14,10 @@ pub enum TuneNotice<'a> {
     Begins {
         /// Its name in the lab.
         id: &'a str,
-        /// Measurements of the search, and those of the confirmation.
-        runs: (u32, u32),
+        /// Measurements of the search.
+        runs: u32,
+        /// Measurements of the confirmation that are to come, at least and at most.
+        confirming: (u32, u32),
         /// Measurements made already.
         done: u32,
         /// About how long the rest takes.

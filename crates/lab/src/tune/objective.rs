@@ -9,8 +9,9 @@ use walwright_search::acquisition::normal_cdf;
 use super::TuneError;
 use crate::experiment::Metric;
 
-/// Share of the baseline's throughput that an objective other than throughput may cost.
-pub(super) const ALLOWED_LOSS: f64 = 0.03;
+/// Share of the baseline's throughput that an objective other than throughput may cost, where
+/// nobody says otherwise.
+const ALLOWED_LOSS: f64 = 0.03;
 /// Least deviation of a throughput that the constraint is judged with.
 const LEAST_DEVIATION: f64 = 0.01;
 
@@ -23,8 +24,8 @@ pub struct Objective {
     pub metric: Metric,
     /// Transactions offered each second: an open loop. `None` is a closed loop.
     pub rate: Option<f64>,
-    /// Whether throughput must stay where it was.
-    pub keeps_throughput: bool,
+    /// Share of the baseline's throughput that it may cost; `None` where it may cost all.
+    pub allowed_loss: Option<f64>,
 }
 
 impl Objective {
@@ -36,11 +37,11 @@ impl Objective {
     pub fn parse(text: &str) -> Result<Objective, TuneError> {
         let text = text.trim();
         let named = |name: &str| Metric::named(name, None);
-        let objective = |metric, rate, keeps_throughput| Objective {
+        let objective = |metric, rate, allowed_loss| Objective {
             text: text.to_owned(),
             metric,
             rate,
-            keeps_throughput,
+            allowed_loss,
         };
         if let Some((percentile, rate)) = text.split_once('@') {
             let rate: f64 = rate
@@ -54,17 +55,33 @@ impl Objective {
                     ))
                 })?;
             let metric = named(&format!("latency_{}", percentile.trim().replace('.', "_")))?;
-            return Ok(objective(metric, Some(rate), false));
+            return Ok(objective(metric, Some(rate), None));
         }
         match text {
-            "throughput" => Ok(objective(named("throughput")?, None, false)),
-            "wal-bytes" | "wal_bytes" => Ok(objective(named("wal_bytes")?, None, true)),
+            "throughput" => Ok(objective(named("throughput")?, None, None)),
+            "wal-bytes" | "wal_bytes" => {
+                Ok(objective(named("wal_bytes")?, None, Some(ALLOWED_LOSS)))
+            }
             _ if text.contains(':') => {
-                Ok(objective(Metric::named("cost", Some(text))?, None, false))
+                Ok(objective(Metric::named("cost", Some(text))?, None, None))
             }
             // A latency without a rate is that of a closed loop, where it is throughput
             // by another name.
-            _ => Ok(objective(named(&text.replace('-', "_"))?, None, true)),
+            _ => Ok(objective(named(&text.replace('-', "_"))?, None, Some(ALLOWED_LOSS))),
+        }
+    }
+
+    /// The same with another share of throughput that it may cost.
+    ///
+    /// # Errors
+    /// Where it may cost all of it.
+    pub fn allowing(self, loss: f64) -> Result<Objective, TuneError> {
+        match self.allowed_loss {
+            Some(_) => Ok(Objective { allowed_loss: Some(loss), ..self }),
+            None => Err(TuneError::Asked(format!(
+                "'{}' keeps no throughput beside it, so no loss of it can be allowed",
+                self.text
+            ))),
         }
     }
 
@@ -95,9 +112,9 @@ impl Objective {
     ) -> Option<Outcome> {
         let score = self.score(self.value(figures)?);
         let throughput = figures.get("throughput").copied();
-        let feasible = match (self.keeps_throughput, throughput, baseline) {
-            (true, Some(now), Some((then, deviation))) if now > 0.0 && then > 0.0 => {
-                let slack = (now / then).ln() - (-ALLOWED_LOSS).ln_1p();
+        let feasible = match (self.allowed_loss, throughput, baseline) {
+            (Some(loss), Some(now), Some((then, deviation))) if now > 0.0 && then > 0.0 => {
+                let slack = (now / then).ln() - (-loss).ln_1p();
                 normal_cdf(slack / deviation.max(LEAST_DEVIATION))
             }
             _ => 1.0,
@@ -142,13 +159,16 @@ mod tests {
     #[test]
     fn less_wal_at_the_price_of_throughput_is_not_feasible() {
         let objective = Objective::parse("wal-bytes").unwrap();
-        let feasible = |throughput: f64| match objective
+        let at = |throughput: f64, objective: &Objective| match objective
             .outcome(&figures(throughput, 100.0), Some((1_000.0, 0.01)))
             .unwrap()
         {
             Outcome::Measured { feasible, .. } => feasible,
             Outcome::Crashed => panic!("it ran"),
         };
-        assert!(feasible(1_000.0) > 0.95 && feasible(900.0) < 0.01);
+        assert!(at(1_000.0, &objective) > 0.95 && at(900.0, &objective) < 0.01);
+        assert!(at(900.0, &objective.allowing(0.15).unwrap()) > 0.95);
+        let refused = Objective::parse("throughput").unwrap().allowing(0.1).unwrap_err();
+        assert!(refused.to_string().contains("'throughput' keeps no throughput"), "{refused}");
     }
 }

@@ -18,6 +18,11 @@ const OVERHEAD: Duration = Duration::from_secs(5);
 const WAITS_HZ: u32 = 10;
 /// Measurements that confirm the winner, at most and at least.
 const CONFIRMING: (u32, u32) = (6, 10);
+/// Pairs that the confirmation goes on to where it leaves a question open, unless another
+/// number is asked for.
+const MOST_PAIRS: u32 = 40;
+/// A gain that is worth a change wherever one asks.
+const WORTH: f64 = 0.05;
 
 /// How long a tune may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -65,8 +70,16 @@ pub struct TunePlan {
     pub client: bool,
     /// Length of each window of the confirmation.
     pub confirm_window: Length,
-    /// Relative change that is worth anything at all.
-    pub smallest_effect: f64,
+    /// Pairs that the confirmation ends with at the latest; `None` is as many as planned
+    /// where the budget is a time, and 40 otherwise.
+    #[serde(default)]
+    pub most_pairs: Option<u32>,
+    /// Relative gain that is worth a change: below it, configuration does not limit.
+    #[serde(default = "worth")]
+    pub worth: f64,
+    /// Share of the baseline's throughput that an objective beside which it is kept may cost.
+    #[serde(default)]
+    pub allowed_loss: Option<f64>,
     /// The same seed and the same figures make the same tune.
     pub seed: u64,
     /// The command line, without secrets.
@@ -77,13 +90,20 @@ pub struct TunePlan {
     pub server: Option<OnServer>,
 }
 
+fn worth() -> f64 {
+    WORTH
+}
+
 impl TunePlan {
     /// Checks what no part shows alone.
     ///
     /// # Errors
     /// When the objective is none or lengths make no sense.
     pub fn objective(&self) -> Result<Objective, TuneError> {
-        let objective = Objective::parse(&self.objective)?;
+        let mut objective = Objective::parse(&self.objective)?;
+        if let Some(loss) = self.allowed_loss {
+            objective = objective.allowing(loss)?;
+        }
         if self.window.0.is_zero() {
             return Err(TuneError::Asked("a measured window needs a length".to_owned()));
         }
@@ -114,10 +134,20 @@ impl TunePlan {
         if self.client { levers::MOST * levers::BLOCKS } else { 0 }
     }
 
-    /// Pairs of measurements that confirm the winner, where they need not tell what it costs
-    /// in throughput.
-    pub fn confirming_pairs(&self) -> u32 {
-        (self.runs() / 6).clamp(CONFIRMING.0, CONFIRMING.1) / 2
+    /// Pairs of measurements that confirm the winner, where they settle what is asked.
+    pub fn planned_pairs(&self) -> u32 {
+        let planned = (self.runs() / 6).clamp(CONFIRMING.0, CONFIRMING.1) / 2;
+        planned.min(self.most_pairs.unwrap_or(planned))
+    }
+
+    /// Pairs that the confirmation ends with at the latest.
+    pub fn most_pairs(&self) -> u32 {
+        let planned = self.planned_pairs();
+        let most = match self.budget {
+            Budget::Runs(_) => MOST_PAIRS,
+            Budget::Time(_) => planned,
+        };
+        self.most_pairs.unwrap_or(most).max(planned)
     }
 
     /// What is measured on, with windows of this length.
@@ -196,7 +226,9 @@ pub(super) mod tests {
             only: Vec::new(),
             client: false,
             confirm_window: Length(Duration::from_secs(20)),
-            smallest_effect: 0.01,
+            most_pairs: None,
+            worth: WORTH,
+            allowed_loss: None,
             seed: 1,
             command: String::new(),
             server: None,
@@ -211,6 +243,9 @@ pub(super) mod tests {
         assert_eq!(TunePlan { client: true, ..hour }.runs(), 195 - 24);
         let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
-        assert_eq!((plan().confirming_pairs(), short.confirming_pairs()), (5, 3));
+        let pairs = |plan: &TunePlan| (plan.planned_pairs(), plan.most_pairs());
+        assert_eq!((pairs(&plan()), pairs(&short)), ((5, 40), (3, 3)), "a time is kept to");
+        assert_eq!(pairs(&TunePlan { most_pairs: Some(4), ..plan() }), (4, 4));
+        assert_eq!(pairs(&TunePlan { most_pairs: Some(20), ..short }), (3, 20));
     }
 }

@@ -7,7 +7,6 @@ use walwright_search::{Conclusion, Effect, Line, Standing};
 
 use super::confirm::Kept;
 use super::layer::Layer;
-use super::objective::ALLOWED_LOSS;
 use super::state::Phase;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
 use crate::{Lab, write_whole};
@@ -62,17 +61,17 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         let why = format!("the gain did not show again {}", words::again_on(state));
         return Err(nothing(&why));
     }
-    if objective.keeps_throughput {
-        let allowed = 100.0 * ALLOWED_LOSS;
-        match state.confirmation.keeps_throughput() {
+    if let Some(loss) = objective.allowed_loss {
+        let allowed = words::percent(loss);
+        match state.keeps_throughput() {
             Some(Kept::Yes) => {}
             Some(Kept::No) => {
-                return Err(nothing(&format!("it costs more than {allowed:.0} % of throughput")));
+                return Err(nothing(&format!("it costs more than {allowed} of throughput")));
             }
             Some(Kept::Open) => {
                 let pairs = state.confirmation.pairs();
                 return Err(nothing(&format!(
-                    "{pairs} pairs leave open whether throughput is kept within {allowed:.0} %; a new tune with a longer --confirm-duration may tell"
+                    "{pairs} pairs leave open whether throughput is kept within {allowed}; a new tune with more of them (--confirm-pairs) or a longer --confirm-duration may tell"
                 )));
             }
             None => return Err(nothing("its throughput in the confirmation is not known")),
@@ -266,7 +265,7 @@ pub(super) mod tests {
         let space = Space { dimensions };
         let baseline = space.configuration(set.iter().copied()).unwrap();
         let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
-        let options = Options { runs: 40, seed: 1, smallest_effect: 0.01, starts };
+        let options = Options { runs: 40, seed: 1, worth: 0.05, starts };
         let mut searcher = Searcher::new(space, &baseline, options).unwrap();
         while let Some(ask) = searcher.ask() {
             let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);

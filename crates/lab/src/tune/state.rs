@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
 use walwright_search::{Conclusion, Searcher};
 
+use super::confirm::{Kept, Questions};
 use super::schema::{self, SchemaChange, SchemaPart};
 use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
 
@@ -189,20 +190,33 @@ impl TuneState {
 
     /// The winner against the baseline on fresh data.
     pub fn confirmed(&self) -> walwright_search::Effect {
-        let noise = self.searcher.as_ref().and_then(Searcher::noise);
-        self.confirmation.effect(noise)
+        self.confirmation.effect(&self.questions())
+    }
+
+    /// Its throughput on fresh data against the baseline's.
+    pub fn confirmed_throughput(&self) -> walwright_search::Effect {
+        self.confirmation.throughput(&self.questions())
+    }
+
+    /// Whether throughput is kept; `None` where it need not be, or is not known.
+    pub fn keeps_throughput(&self) -> Option<Kept> {
+        self.confirmation.keeps_throughput(&self.questions())
+    }
+
+    /// What the confirmation is to settle.
+    pub(super) fn questions(&self) -> Questions {
+        Questions {
+            planned: self.plan.planned_pairs(),
+            most: self.plan.most_pairs(),
+            worth: self.plan.worth,
+            allowed_loss: self.plan.objective().ok().and_then(|objective| objective.allowed_loss),
+            noise: self.searcher.as_ref().and_then(Searcher::noise),
+        }
     }
 
     /// Pairs of measurements that confirm the winner.
     pub(super) fn confirming_pairs(&self) -> u32 {
-        let planned = self.plan.confirming_pairs();
-        match self.plan.objective() {
-            Ok(objective) if objective.keeps_throughput => {
-                let noise = self.searcher.as_ref().and_then(Searcher::noise);
-                self.confirmation.pairs_to_keep_throughput(planned, noise)
-            }
-            _ => planned,
-        }
+        self.confirmation.wanted(&self.questions())
     }
 
     /// The baseline's settings that were not searched, which stay with whatever was found.

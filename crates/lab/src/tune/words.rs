@@ -6,20 +6,21 @@ use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
 use walwright_stats::Estimate;
 
-use super::confirm::Confirmation;
-use super::objective::ALLOWED_LOSS;
+use super::confirm::{Confirmation, Open};
 use super::state::Cause;
 use super::{CrashAudit, Objective, TuneState, levers};
 
-/// Gains above this are worth a search wherever one asks: what excludes them says that
-/// configuration does not limit.
-const NO_LIMIT: f64 = 0.05;
 /// Names told in a sentence.
 const TOLD: usize = 6;
 
 /// A change in percent, signed.
 pub fn change(relative: f64) -> String {
     format!("{:+.1} %", 100.0 * relative)
+}
+
+/// A share in percent, to a tenth.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", (1_000.0 * share).round() / 10.0)
 }
 
 /// An effect with its interval.
@@ -76,7 +77,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             format!("Over {} blocks {name} changes by {gain}; not confirmed yet.", end.blocks)
         }
         (pairs, true) => format!(
-            "Over {} blocks {name} changes by {gain}{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}.{}{}{outside}",
+            "Over {} blocks {name} changes by {gain}{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}{}.{}{}{outside}",
             end.blocks,
             if end.gain.is_gain() {
                 ""
@@ -84,26 +85,28 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
                 " (likely by the model of all measurements, not proven by these)"
             },
             throughput_kept(state, objective),
+            looked_twice(state),
             checkpoints_held(confirmed),
             not_promoted(state),
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
         (pairs, false) => format!(
-            "Over {} blocks {name} changed by {gain}, but {on} by {replay} over {pairs} pairs: that proves no gain, so nothing is promoted. {}. {}{outside}",
+            "Over {} blocks {name} changed by {gain}, and {on} by {replay} over {pairs} pairs{}: that proves no gain, so nothing is promoted. {}. {}{outside}",
             end.blocks,
+            looked_twice(state),
             does_not_limit(state, &name, &effect_confirmed)
-                .unwrap_or_else(|| "None is excluded either: longer windows would tell".to_owned()),
+                .unwrap_or_else(|| "None is excluded either: more pairs or longer windows of the confirmation would tell".to_owned()),
             limit(&state.cause, "What limits", "The baseline")
         ),
     }
 }
 
 /// That configuration does not limit, where the best that was found excludes a gain worth
-/// a search.
+/// a change.
 fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String> {
     let highest = best.estimate().and_then(Estimate::high)?;
     // What is worse for certain says nothing of what else there is.
-    if best.is_loss() || highest > NO_LIMIT.max(3.0 * state.plan.smallest_effect) {
+    if best.is_loss() || highest > state.plan.worth {
         return None;
     }
     Some(match not_searched(state) {
@@ -128,6 +131,15 @@ fn not_searched(state: &TuneState) -> Option<String> {
     }
 }
 
+/// That an interval on fresh data is wider than others, and why, as a part of a sentence.
+fn looked_twice(state: &TuneState) -> String {
+    let confidence = state.questions().confidence();
+    match confidence == walwright_stats::Confidence::P95 {
+        true => String::new(),
+        false => format!(" (at {}, for two looks)", percent(confidence.level())),
+    }
+}
+
 /// How many checkpoints every window of the winner held, as the end of a sentence.
 fn checkpoints_held(confirmed: &Confirmation) -> String {
     match confirmed.least_checkpoints() {
@@ -141,8 +153,8 @@ fn checkpoints_held(confirmed: &Confirmation) -> String {
 
 /// What became of throughput where it is to be kept, as a part of a sentence.
 fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
-    match objective.keeps_throughput {
-        true => match state.confirmation.throughput() {
+    match objective.allowed_loss.is_some() {
+        true => match state.confirmed_throughput() {
             of @ Effect::Measured(_) => format!(", throughput by {}", effect(&of)),
             _ => ", at a throughput that is not known".to_owned(),
         },
@@ -150,13 +162,28 @@ fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
     }
 }
 
-/// That the confirmation goes on, and why.
-pub(super) fn more_pairs(state: &TuneState, more: u32) -> String {
-    format!(
-        "{more} pairs more: throughput by {} leaves open whether it is kept within {:.0} %",
-        effect(&state.confirmation.throughput()),
-        100.0 * ALLOWED_LOSS
-    )
+/// That the confirmation goes on, by so many pairs, and why.
+pub(super) fn more_pairs(state: &TuneState, objective: &Objective, more: u32) -> String {
+    let made = state.confirmation.pairs();
+    let asked = state.questions();
+    if made > asked.planned as usize {
+        return format!(
+            "{more} pairs more: so many it takes to tell, by the spread of these {made}"
+        );
+    }
+    match state.confirmation.open(&asked) {
+        Some(Open::Throughput) => format!(
+            "{more} pairs more: throughput by {} leaves open whether it is kept within {}",
+            effect(&state.confirmed_throughput()),
+            percent(asked.allowed_loss.unwrap_or_default())
+        ),
+        _ => format!(
+            "{more} pairs more: {} by {} leaves open whether there is a gain of {}",
+            objective.name(),
+            effect(&of_figure(&state.confirmed(), objective)),
+            percent(state.plan.worth)
+        ),
+    }
 }
 
 /// Why a gain is not promoted all the same, as a sentence after others.

@@ -92,8 +92,9 @@ pub struct Conclusion {
     pub winner: Configuration,
     /// The winner against the baseline, in measurements that played no part in choosing it.
     pub gain: Effect,
-    /// Whether it is worth confirming: the interval lies above zero or, where the blocks speak
-    /// for a gain, the model of all measurements holds one for likely.
+    /// Whether it is to be confirmed: its interval lies above zero or does not exclude a gain that
+    /// is worth a change or, where the blocks speak for one, the model of all measurements holds
+    /// one for likely.
     #[serde(alias = "is_gain")]
     pub is_proposed: bool,
     /// The lines of the winner.
@@ -176,8 +177,10 @@ impl<'a> Judged<'a> {
         let gain = ablation.effect(arm, BASELINE, noise);
         let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
-        let is_proposed =
-            searcher.arms.len() >= FIXED_ARMS && (gain.is_gain() || blocks_agree && likely);
+        let excluded = |high: f64| high <= searcher.options.worth;
+        let is_open = !gain.estimate().and_then(Estimate::high).is_some_and(excluded);
+        let is_proposed = searcher.arms.len() >= FIXED_ARMS
+            && (is_open || gain.is_gain() || blocks_agree && likely);
         let may_go = |lost: Prediction| lost.mean + RATHER * lost.deviation <= spared;
         let needed =
             model.filter(|_| is_proposed).map(|model| searcher.simplified(model, &whole, may_go));
@@ -346,7 +349,7 @@ mod tests {
         };
         let space = Space { dimensions: ["a", "b", "c"].map(dimension).to_vec() };
         let home = space.home();
-        let options = Options { runs: 12, seed: 1, smallest_effect: 0.01, starts: Vec::new() };
+        let options = Options { runs: 12, seed: 1, worth: 0.05, starts: Vec::new() };
         let mut searcher = Searcher::new(space, &home, options).unwrap();
         for score in [0.01, -0.01] {
             let ask = searcher.ask().unwrap();

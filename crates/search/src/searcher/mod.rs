@@ -48,10 +48,17 @@ pub struct Options {
     pub runs: u32,
     /// The same seed and the same scores give the same search.
     pub seed: u64,
-    /// Relative change that is worth anything at all.
-    pub smallest_effect: f64,
+    /// Relative gain that is worth a change: the best that was found is proposed as long as its
+    /// blocks do not exclude one.
+    #[serde(default = "worth")]
+    pub worth: f64,
     /// Configurations to try first, best hopes first; at most four are tried.
     pub starts: Vec<Start>,
+}
+
+/// What searches that an earlier version began were to find.
+fn worth() -> f64 {
+    0.05
 }
 
 /// What to measure next.

@@ -173,6 +173,7 @@ fn change_json(effect: &Effect) -> Value {
             "change": estimate.center,
             "low": estimate.low(),
             "high": estimate.high(),
+            "confidence": estimate.confidence.level(),
             "by": if effect.is_modelled() { "model" } else { "blocks" },
         }),
         None => Value::Null,
@@ -228,9 +229,10 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "gain": end.map(|end| effect_json(&end.gain, objective)),
         "confirmed": effect_json(&state.confirmed(), objective),
         "confirming_pairs": state.confirmation.pairs(),
-        "throughput": objective.keeps_throughput.then(|| json!({
-            "effect": change_json(&state.confirmation.throughput()),
-            "is_kept": state.confirmation.keeps_throughput(),
+        "throughput": objective.allowed_loss.map(|loss| json!({
+            "effect": change_json(&state.confirmed_throughput()),
+            "allowed_loss": loss,
+            "is_kept": state.keeps_throughput(),
         })),
         "configuration": end.map(|end| &end.configuration),
         "lines": lines,

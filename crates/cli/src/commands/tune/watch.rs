@@ -42,12 +42,16 @@ impl TuneWatcher for Lines {
     fn notice(&self, notice: TuneNotice<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            TuneNotice::Begins { id, runs: (search, confirm), done, left, unit } => {
+            TuneNotice::Begins { id, runs, confirming: (least, most), done, left, unit } => {
                 inner.unit = unit;
                 let so_far =
                     if done > 0 { format!(", {done} of them done") } else { String::new() };
+                let open = match most > least {
+                    true => format!(", up to {most} where these leave it open"),
+                    false => String::new(),
+                };
                 inner.lines.line(&format!(
-                    "tune {id}: {search} measurements{so_far}, up to {confirm} more to confirm; about {}",
+                    "tune {id}: {runs} measurements{so_far}, {least} more to confirm{open}; about {}",
                     format::length(left)
                 ));
             }
