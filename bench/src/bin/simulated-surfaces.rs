@@ -13,7 +13,9 @@ use serde_json::json;
 use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
 use walwright_lab::tune::{Confirmation, Confirming, Questions};
 use walwright_search::ablation::Noise;
-use walwright_search::{Conclusion, Configuration, Domain, Options, Outcome, Searcher, Start};
+use walwright_search::{
+    Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start,
+};
 use walwright_stats::{Confidence, Estimate, Moments, t_quantile};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
@@ -170,9 +172,7 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None, noise };
     let (ending, pairs) = match end.is_proposed {
         true => confirmed(surface, &end, &asked, bench(4)),
-        false if end.gain.estimate().and_then(Estimate::high).is_some_and(|high| high <= WORTH) => {
-            (Ending::Excluded, 0)
-        }
+        false if excluded(&end.gain) => (Ending::Excluded, 0),
         false => (Ending::Open, 0),
     };
     let truth =
@@ -191,6 +191,13 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         profile: end.is_proposed.then(|| profile(surface, &end)),
         intervals: intervals(surface, &end),
     })
+}
+
+/// Whether a gain that is worth a change is excluded, and nothing worse found either, which says
+/// nothing of what else there is.
+fn excluded(gain: &Effect) -> bool {
+    let highest = gain.estimate().and_then(Estimate::high);
+    !gain.is_loss() && highest.is_some_and(|high| high <= WORTH)
 }
 
 /// Whether the gain shows again in pairs of baseline and recommendation, as a tune confirms
@@ -216,8 +223,10 @@ fn confirmed(
             crashed: None,
         });
     }
+    let effect = confirmation.effect(asked);
     let ending = match confirmation.open(asked) {
-        _ if confirmation.effect(asked).is_gain() => Ending::Claimed,
+        _ if effect.is_gain() => Ending::Claimed,
+        _ if effect.is_loss() => Ending::Open,
         None if confirmation.failure().is_none() => Ending::Excluded,
         _ => Ending::Open,
     };

@@ -111,7 +111,7 @@ pub struct TuneArgs {
     /// --confirm-pairs where these leave open what is asked.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1000), help_heading = "How long")]
     pub runs: u32,
-    /// Instead: as many as fit in this time, the confirmation included.
+    /// Instead: as many as fit in this time, the first pairs of the confirmation included.
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, conflicts_with = "runs", help_heading = "How long")]
     pub time: Option<Duration>,
     /// Length of each measured window.

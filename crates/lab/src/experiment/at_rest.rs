@@ -17,6 +17,27 @@ const SNAPSHOTS: &str = "snapshots";
 /// The file beside them that names the directory of their lab.
 const LAB: &str = "lab";
 
+/// What data at rest take on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataOnDisk {
+    /// Bytes of all sets: one for each version and each choice of workload options.
+    pub bytes: u64,
+    /// Bytes of the largest, of which a run has a copy.
+    pub largest: u64,
+    /// Bytes that are free beside them; `None` where nobody can tell.
+    pub free: Option<u64>,
+}
+
+/// WAL that a run may keep beside its data: what PostgreSQL's default max_wal_size allows.
+const WAL: u64 = 1 << 30;
+
+impl DataOnDisk {
+    /// Whether the disk has no room for so many more of the largest, and some WAL.
+    pub fn is_tight(&self, copies: u64) -> bool {
+        self.free.is_some_and(|free| free < copies * self.largest + WAL)
+    }
+}
+
 /// The data at rest of one bench.
 #[derive(Debug)]
 pub(super) struct AtRest {
@@ -43,6 +64,15 @@ impl AtRest {
         self.directory.join(name)
     }
 
+    /// What these sets take, of so many bytes each.
+    pub(super) fn space(&self, sizes: &[u64]) -> DataOnDisk {
+        DataOnDisk {
+            bytes: sizes.iter().sum(),
+            largest: sizes.iter().copied().max().unwrap_or(0),
+            free: free_bytes(&self.directory),
+        }
+    }
+
     /// Makes room for data at `place`, of which what was there is damaged.
     ///
     /// # Errors
@@ -61,6 +91,12 @@ impl AtRest {
     pub(super) fn discard(&self) -> Result<(), ExperimentError> {
         remove(&self.directory)
     }
+}
+
+/// Bytes on the disk of a directory that may still be written; `None` where nobody can tell.
+pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
+    let found = nix::sys::statvfs::statvfs(directory).ok()?;
+    Some(found.blocks_available() * found.fragment_size())
 }
 
 fn remove(directory: &Path) -> Result<(), ExperimentError> {

@@ -1,7 +1,7 @@
 //! The bench: one configuration at a time, each from the same data; on somebody's server
 //! each on the data that are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use walwright_record::{RunId, RunState, Warning};
 use walwright_server::Snapshot;
 use walwright_workload::Workload;
 
-use super::at_rest::AtRest;
+use super::at_rest::{AtRest, DataOnDisk};
 use super::guest::{Guest, left_by};
 use super::kernel::Kernel;
 use super::units::per_unit;
@@ -120,6 +120,27 @@ impl Bench {
             Some(guest) => guest.check(&whole).await,
             None => self.snapshot(&plan, stop, observer).await.map(|_| false),
         }
+    }
+
+    /// How many sets of data runs of these configurations begin with: none on somebody's server.
+    ///
+    /// # Errors
+    /// When a workload or its options are wrong.
+    pub fn data_sets<'a>(
+        &self,
+        configurations: impl Iterator<Item = &'a Configuration>,
+    ) -> Result<usize, ExperimentError> {
+        if self.guest.is_some() {
+            return Ok(0);
+        }
+        let named = configurations.map(|of| data_name(&self.run_plan(of, 0, None)));
+        Ok(named.collect::<Result<BTreeSet<String>, _>>()?.len())
+    }
+
+    /// What the data loaded so far take on disk; `None` without any.
+    pub async fn space(&self) -> Option<DataOnDisk> {
+        let sizes: Vec<u64> = self.taken.lock().await.values().map(Snapshot::bytes).collect();
+        (!sizes.is_empty()).then(|| self.at_rest.space(&sizes))
     }
 
     /// Does one run of a configuration, from restored data, with this seed, and keeps
@@ -321,9 +342,7 @@ impl Bench {
         stop: &Stop,
         observer: &Arc<dyn Observer>,
     ) -> Result<Snapshot, ExperimentError> {
-        let workload = plan.workload()?;
-        let job = plan.job(&workload)?;
-        let name = data_name(plan, &workload, &job);
+        let name = data_name(plan)?;
         let mut taken = self.taken.lock().await;
         if let Some(snapshot) = taken.get(&name) {
             return Ok(snapshot.clone());
@@ -343,7 +362,9 @@ impl Bench {
 }
 
 /// A name that changes with all that shapes the data.
-fn data_name(plan: &RunPlan, workload: &Workload, job: &walwright_workload::Plan) -> String {
+fn data_name(plan: &RunPlan) -> Result<String, ExperimentError> {
+    let workload = plan.workload()?;
+    let job = plan.job(&workload)?;
     let mut hash = Fnv::default();
     let postgres = match &plan.target {
         TargetPlan::Embedded { major, pg_bin, .. } => {
@@ -361,7 +382,8 @@ fn data_name(plan: &RunPlan, workload: &Workload, job: &walwright_workload::Plan
         hash.text(name);
         hash.text(value);
     }
-    format!("pg{postgres}-{}-{}-{:016x}", workload.name.replace(['/', ' '], "_"), job.scale, hash.0)
+    let called = workload.name.replace(['/', ' '], "_");
+    Ok(format!("pg{postgres}-{called}-{}-{:016x}", job.scale, hash.0))
 }
 
 fn texts(workload: &Workload) -> Vec<(String, String)> {

@@ -69,11 +69,15 @@ pub fn estimate(
 ) -> Result<Estimate, ExperimentError> {
     let (header, profiles) = new_header(text, origin, choices)?;
     let whole = Whole::new(lab, header, text, &profiles)?;
-    if choices.visit.dsn.is_some() || whole.plan.server.dsn.is_some() {
+    let is_visit = choices.visit.dsn.is_some() || whole.plan.server.dsn.is_some();
+    if is_visit {
         whole.plan.fits_a_guest().map_err(|error| error.with_line(text))?;
     }
-    let mut estimate = estimated(&whole, &[]);
+    let mut estimate = estimated(&whole, &[])?;
     estimate.id.clear();
+    if is_visit {
+        estimate.data_sets = 0;
+    }
     Ok(estimate)
 }
 
@@ -200,32 +204,38 @@ fn configurations(whole: &Whole) -> impl Iterator<Item = &Configuration> {
     std::iter::once(&whole.arms.baseline).chain(arms)
 }
 
-fn estimated(whole: &Whole, cells: &[Cell]) -> Estimate {
+fn estimated(whole: &Whole, cells: &[Cell]) -> Result<Estimate, ExperimentError> {
     let header = &whole.header;
-    let load = &whole.bench.plan().load;
-    let expected = load.warm_up.unwrap_or(FOUND_WARM_UP) + load.duration + OVERHEAD;
-    let made = cells.iter().filter(|cell| cell.failed.is_none());
-    let taken: Vec<f64> = made.map(|cell| cell.seconds).collect();
-    let per_run = match walwright_stats::mean(&taken) {
-        Some(mean) => Duration::try_from_secs_f64(mean).unwrap_or(expected),
-        None => expected,
-    };
     let given_up = cells.iter().filter(|cell| cell.failed.is_some()).count();
-    let runs = header.planned();
-    let left = left(whole, cells);
-    Estimate {
+    Ok(Estimate {
         id: header.id.clone(),
         name: header.name.clone(),
         blocks: header.blocks,
         arms: header.arms.len(),
-        runs,
+        runs: header.planned(),
         done: cells.len() - given_up,
-        per_run,
-        left: per_run * u32::try_from(left).unwrap_or(u32::MAX),
+        per_run: per_run(whole, cells),
+        left: time_left(whole, cells),
         blocks_to_prove: blocks_to_prove(header.arms.len(), Confidence::P95),
+        data_sets: whole.bench.data_sets(configurations(whole))?,
         looks: whole.looks.after.clone(),
         left_out: whole.left_out.clone(),
-    }
+    })
+}
+
+/// What a run takes, by those that were made.
+fn per_run(whole: &Whole, cells: &[Cell]) -> Duration {
+    let load = &whole.bench.plan().load;
+    let expected = load.warm_up.unwrap_or(FOUND_WARM_UP) + load.duration + OVERHEAD;
+    let made = cells.iter().filter(|cell| cell.failed.is_none());
+    let taken: Vec<f64> = made.map(|cell| cell.seconds).collect();
+    let mean = walwright_stats::mean(&taken);
+    mean.and_then(|mean| Duration::try_from_secs_f64(mean).ok()).unwrap_or(expected)
+}
+
+/// What the runs that are still to be made take.
+fn time_left(whole: &Whole, cells: &[Cell]) -> Duration {
+    per_run(whole, cells) * u32::try_from(left(whole, cells)).unwrap_or(u32::MAX)
 }
 
 /// Runs that are still to be made.
@@ -303,6 +313,9 @@ async fn prepare(
             Some(arm) => restarting.push(FIRST_ARM + arm),
         }
     }
+    if let Some(space) = whole.bench.space().await {
+        watcher.notice(Notice::Loaded(&space));
+    }
     Ok(restarting)
 }
 
@@ -318,7 +331,7 @@ struct Session<'a> {
 impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
-        self.watcher.notice(Notice::Estimate(&estimated(whole, cells)));
+        self.watcher.notice(Notice::Estimate(&estimated(whole, cells)?));
         // It may have been killed just after the last arm was given up.
         if self.is_without_arms(cells) {
             return Ok(Ending::NoArmLeft);
@@ -418,7 +431,7 @@ impl Session<'_> {
             arm,
             metric: &metric.kind(),
             value: metric.value(&cell.figures),
-            left: estimated(self.whole, cells).left,
+            left: time_left(self.whole, cells),
         });
     }
 

@@ -34,6 +34,8 @@ mod visit;
 mod words;
 
 pub use arms::{ArmPlan, Arms, Design, arms};
+pub use at_rest::DataOnDisk;
+pub(crate) use at_rest::free_bytes;
 pub(crate) use bench::discard_named;
 pub use bench::{Bench, BenchPlan, Measured};
 pub use configuration::{Configuration, Postgres};

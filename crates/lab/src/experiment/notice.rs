@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use walwright_diagnose::experiment::{Look, MetricKind, Outlook};
 
+use super::DataOnDisk;
 use crate::{Observer, Progress};
 
 /// What an experiment will take.
@@ -31,6 +32,8 @@ pub struct Estimate {
     pub left: Duration,
     /// Fewest blocks in which every arm can be proven.
     pub blocks_to_prove: usize,
+    /// Sets of data that are loaded before the first run; 0 on somebody's server.
+    pub data_sets: usize,
     /// Blocks after which it may end early.
     pub looks: Vec<usize>,
     /// What profiles hold that is in no run, a sentence each.
@@ -47,6 +50,8 @@ pub enum Notice<'a> {
         /// For which.
         arm: &'a str,
     },
+    /// All data are there, and take this on disk.
+    Loaded(&'a DataOnDisk),
     /// A run begins.
     Begins {
         /// Its number, from 1.

@@ -12,14 +12,21 @@ use crate::experiment::{Bench, Configuration};
 const CONFIGURATION: &str = "config.env";
 
 impl Conductor {
-    /// Measures what lies outside the configuration, with the configuration found.
+    /// Measures what lies outside the configuration, with the one found where blocks prove it a
+    /// gain, and the baseline else: what was proposed to be looked at more closely may not stay.
     pub(super) async fn levers(&mut self) -> Result<(), TuneError> {
         if self.state.plan.client {
             self.choose_levers()?;
             self.stage("options of the client");
+            let proven = self.conclusion().is_some_and(|end| end.gain.is_gain());
+            let beside = if proven {
+                self.configuration(&self.found())
+            } else {
+                self.baseline_configuration()
+            };
             while let Some((index, block)) = levers::next(&self.state.levers) {
                 let lever = self.state.levers[index].clone();
-                let mut configuration = self.configuration(&self.found());
+                let mut configuration = beside.clone();
                 configuration.load = lever.load.clone();
                 configuration.files = lever.files.clone();
                 configuration.units = Some(lever.units);

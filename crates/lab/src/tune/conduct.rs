@@ -15,7 +15,7 @@ use super::{
     Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, kernel, on_server, probe,
     schema, starts, words,
 };
-use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Kernel, Visit};
+use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Kernel, Visit, free_bytes};
 use crate::{Lab, Observer, Stop};
 
 /// Begins a tune and goes on to its end.
@@ -180,12 +180,17 @@ impl Conductor {
     }
 
     /// Measurements of the confirmation that are to come, at least and at most.
-    fn confirming(&self) -> (u32, u32) {
-        let plan = &self.state.plan;
-        let least = self.state.confirming_pairs();
-        let undecided = self.state.confirmation.pairs() < plan.planned_pairs() as usize;
-        let most = if undecided { plan.most_pairs() } else { least };
-        let made = self.state.confirmation.made.len() as u32;
+    pub(super) fn confirming(&self) -> (u32, u32) {
+        let (asked, of) = (self.state.questions(), &self.state.confirmation);
+        let not_proposed = self.conclusion().is_some_and(|end| !end.is_proposed);
+        if not_proposed || self.state.phase > Phase::Confirm || of.failure().is_some() {
+            return (0, 0);
+        }
+        let least = of.wanted(&asked);
+        let is_sized = of.pairs() >= asked.planned as usize
+            && (least == asked.planned || of.needed(&asked).is_some());
+        let most = if is_sized { least } else { asked.most };
+        let made = of.made.len() as u32;
         ((2 * least).saturating_sub(made), (2 * most).saturating_sub(made))
     }
 
@@ -211,6 +216,9 @@ impl Conductor {
     async fn baseline(&mut self) -> Result<(), TuneError> {
         self.stage(if self.guest.is_some() { "asking the server" } else { "loading the data" });
         self.bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
+        if let Some(space) = self.bench.space().await {
+            self.watcher.notice(TuneNotice::Loaded(&space));
+        }
         self.stage("the baseline, to be diagnosed");
         self.measuring("baseline", &[]);
         let seed = self.state.plan.seed;
@@ -254,7 +262,7 @@ impl Conductor {
         Ok(Surroundings {
             major: major(&self.state.plan),
             memory: Machine::of(&host).memory,
-            free_disk: words::free_bytes(places.root()),
+            free_disk: free_bytes(places.root()).map(|free| free as f64),
         })
     }
 
@@ -294,7 +302,7 @@ impl Conductor {
         let options = Options {
             runs: self.state.plan.runs(),
             seed: self.state.plan.seed,
-            worth: self.state.plan.worth,
+            worth: self.objective.score_gain(self.state.plan.worth),
             starts: starts::starts(&space, &baseline, &self.state.diagnosed, &self.state.hints),
         };
         let count = space.dimensions.len();

@@ -8,6 +8,9 @@ use walwright_stats::Confidence;
 
 /// Pairs whose spread says how many it takes where the planned ones leave a question open.
 const PILOT: u32 = 12;
+/// Share of an interval's half width that an answer may lie off by, so that it settles the
+/// question in four cases of five: 0.84 of the 2.24 standard errors of 97.5 %.
+const POWER: f64 = 0.84 / 2.24;
 
 /// Checkpoints that each window of the confirmation holds: what a configuration moves past
 /// one of them comes back in the next.
@@ -145,35 +148,37 @@ impl Confirmation {
         (self.keeps_throughput(asked)? == Kept::Open).then_some(Open::Throughput)
     }
 
-    /// Pairs to measure. Where the planned ones leave a question open, the spread of twelve
-    /// says how many settle it: an interval half as wide as a gain that is worth a change, or
-    /// one that holds no loss beyond the allowed one where nothing is lost. Between the planned
-    /// pairs and the last nothing is decided: a look after each of them would take noise for
-    /// an answer sooner or later.
+    /// Pairs to measure: the planned ones and, where these leave a question open, so many as it
+    /// [needs](Confirmation::needed), as far as it may go. Between the planned pairs and the
+    /// last nothing is decided: a look after each of them would take noise for an answer sooner
+    /// or later.
     pub fn wanted(&self, asked: &Questions) -> u32 {
-        if self.pairs() < asked.planned as usize {
+        if self.pairs() < asked.planned as usize || self.first(asked.planned).open(asked).is_none()
+        {
             return asked.planned;
         }
-        let Some(open) = self.first(asked.planned).open(asked) else { return asked.planned };
+        let pilot = PILOT.clamp(asked.planned, asked.most);
+        self.needed(asked).map_or(pilot, |needed| needed.clamp(pilot, asked.most))
+    }
+
+    /// How many pairs settle what the planned ones leave open, by the spread of the first twelve:
+    /// so many that an interval of the gain is as narrow as the gain that is asked about, and that
+    /// one of throughput without a loss lies above the allowed one in four cases of five. `None`
+    /// before there are so many.
+    pub fn needed(&self, asked: &Questions) -> Option<u32> {
         let pilot = PILOT.clamp(asked.planned, asked.most);
         if self.pairs() < pilot as usize {
-            return pilot;
+            return None;
         }
         let first = self.first(pilot);
-        let (effect, room) = match open {
-            Open::Gain => (first.effect(asked), 0.5 * asked.worth.ln_1p()),
-            Open::Throughput => {
-                (first.throughput(asked), -(-asked.allowed_loss.unwrap_or_default()).ln_1p())
-            }
-        };
-        let ends = effect.estimate().and_then(|of| Some((of.low()?, of.high()?)));
-        // An interval without ends needs all there may be; its width falls with the root of
-        // the pairs.
-        let pairs = ends.map_or(f64::INFINITY, |(low, high)| {
-            let half = 0.5 * (high.ln_1p() - low.ln_1p());
-            f64::from(pilot) * (half / room).powi(2)
-        });
-        (pairs.ceil() as u32).clamp(pilot, asked.most)
+        let gain = pairs_for(pilot, &first.effect(asked), 0.5 * asked.worth.ln_1p());
+        let room = asked.allowed_loss.map(|loss| -(-loss).ln_1p() / (1.0 + POWER));
+        let throughput = room.map_or(0, |room| pairs_for(pilot, &first.throughput(asked), room));
+        match self.first(asked.planned).open(asked)? {
+            Open::Throughput => Some(throughput),
+            // Whether throughput is kept is asked next.
+            Open::Gain => Some(gain.max(throughput)),
+        }
     }
 
     /// The first so many pairs.
@@ -217,6 +222,14 @@ impl Confirmation {
     pub fn held_checkpoints(&self) -> bool {
         self.least_checkpoints().is_some_and(|least| least >= f64::from(CHECKPOINTS))
     }
+}
+
+/// Pairs after which half the width of an interval is `half`, by that of these pairs, which falls
+/// with the root of their number; an effect that is not known asks for none.
+fn pairs_for(pairs: u32, effect: &Effect, half: f64) -> u32 {
+    let ends = effect.estimate().and_then(|of| Some((of.low()?, of.high()?)));
+    let times = ends.map_or(0.0, |(low, high)| (0.5 * (high.ln_1p() - low.ln_1p()) / half).powi(2));
+    (f64::from(pairs) * times).ceil() as u32
 }
 
 #[cfg(test)]
@@ -320,8 +333,18 @@ mod tests {
         let wide = noisy.repeat(4);
         let wanted = |asked| costing(&wide).wanted(&asked);
         assert_eq!(wanted(ASKED), 40);
-        let wider = Questions { allowed_loss: Some(0.04), ..ASKED };
+        let wider = Questions { allowed_loss: Some(0.06), ..ASKED };
         assert!((PILOT + 1..40).contains(&wanted(wider)), "{}", wanted(wider));
+        assert!(costing(&wide).needed(&ASKED).unwrap() > 80, "told, though it may not");
+        let gain_open = |mut of: Confirmation| {
+            for made in &mut of.made {
+                made.score = Some(0.1 * f64::from(u8::from(made.is_winner && made.pair > 1)));
+            }
+            of
+        };
+        let both = gain_open(costing(&wide));
+        assert_eq!(both.first(3).open(&ASKED), Some(Open::Gain));
+        assert_eq!(both.wanted(&ASKED), 40, "throughput is asked about too");
         assert_eq!(wanted(Questions { most: 8, ..ASKED }), 8, "as far as it may go");
     }
 

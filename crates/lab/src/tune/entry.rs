@@ -4,7 +4,7 @@ use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect, Line};
 
-use super::confirm::Kept;
+use super::confirm::{Kept, Open};
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
 use crate::Lab;
@@ -95,7 +95,12 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             );
         }
         let confirmed = state.confirmed();
-        let verdict = if confirmed.is_gain() { "proven" } else { "undecided" };
+        let verdict = match state.confirmation.open(&state.questions()) {
+            _ if confirmed.is_gain() => "proven",
+            _ if confirmed.is_loss() => "worse",
+            None => "excluded",
+            Some(_) => "undecided",
+        };
         let pairs = state.confirmation.pairs();
         if pairs > 0 {
             let arm = format!("the winner {}", words::again_on(state));
@@ -248,9 +253,12 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             words::effect(&words::of_figure(&effect, objective))
         ),
         (None, true) => "Does the gain hold at another scale and with other clients?".to_owned(),
-        (None, false) if is_open(state) => {
+        (None, false) if open(state) == Some(Open::Throughput) => {
             "Is throughput kept? More pairs or longer windows of the confirmation may tell."
                 .to_owned()
+        }
+        (None, false) if open(state) == Some(Open::Gain) => {
+            "Is there a gain? More pairs or longer windows of the confirmation may tell.".to_owned()
         }
         (None, false) => {
             "What can be changed outside the configuration: the client, the schema, the machine?"
@@ -259,9 +267,10 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
     }
 }
 
-/// Whether all that stands against a gain is that what it costs in throughput is open.
-fn is_open(state: &TuneState) -> bool {
-    state.confirmed().is_gain() && state.keeps_throughput() == Some(Kept::Open)
+/// What the confirmation leaves open; `None` without one.
+fn open(state: &TuneState) -> Option<Open> {
+    let confirmation = &state.confirmation;
+    (confirmation.pairs() > 0).then(|| confirmation.open(&state.questions())).flatten()
 }
 
 fn at_default(line: &Line) -> String {

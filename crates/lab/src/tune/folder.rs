@@ -153,6 +153,11 @@ mod tests {
         for added in ["diagnosed_run", "schema", "levers_left_out", "promoted_schema"] {
             assert!(fields.remove(added).is_some(), "{added}");
         }
+        let of_plan = fields["plan"].as_object_mut().unwrap();
+        for added in ["most_pairs", "worth", "allowed_loss"] {
+            assert!(of_plan.remove(added).is_some(), "{added}");
+        }
+        of_plan.insert("smallest_effect".to_owned(), 0.01.into());
         fields.insert("format".to_owned(), 1.into());
         let keep = |value: &serde_json::Value| {
             folder.write(STATE, value.to_string().as_bytes()).unwrap();
@@ -162,6 +167,7 @@ mod tests {
 
         keep(&serde_json::json!({ "format": FORMAT + 1, "plan": "of another kind" }));
         let refused = read(&lab, &state.id).unwrap_err().to_string();
-        assert!(refused.contains("its layout is 3") && refused.contains("begin a new tune"));
+        let layout = format!("its layout is {}", FORMAT + 1);
+        assert!(refused.contains(&layout) && refused.contains("begin a new tune"), "{refused}");
     }
 }

@@ -163,10 +163,7 @@ impl Conductor {
         let per_run = self.state.mean_seconds().map_or(plan.per_run(), Duration::from_secs_f64);
         let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
         let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
-        let confirming = (2 * self.state.confirming_pairs())
-            .saturating_sub(self.state.confirmation.made.len() as u32);
-        let decided = self.conclusion().is_some_and(|end| !end.is_proposed);
-        let confirming = if decided { 0 } else { confirming };
+        let (confirming, _) = self.confirming();
         let searching = if self.conclusion().is_some() { 0 } else { searching };
         let levers = match &self.state.levers[..] {
             _ if self.state.phase > Phase::Levers => 0,

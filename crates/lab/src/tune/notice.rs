@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use walwright_diagnose::compare::FigureUnit;
 
+use crate::experiment::DataOnDisk;
 use crate::{Observer, Progress};
 
 /// One thing worth showing.
@@ -27,6 +28,8 @@ pub enum TuneNotice<'a> {
     },
     /// A stage begins, in words.
     Stage(&'a str),
+    /// The data are there, and take this on disk.
+    Loaded(&'a DataOnDisk),
     /// Something worth a line.
     Said(&'a str),
     /// A measurement begins.

@@ -122,6 +122,12 @@ impl Objective {
         Some(Outcome::Measured { score, feasible })
     }
 
+    /// A change of the figure for the better, as a gain of the score: where less is better, 20 %
+    /// less of it are 25 % more score.
+    pub fn score_gain(&self, change: f64) -> f64 {
+        if self.is_more_better() { change } else { change / (1.0 - change) }
+    }
+
     /// What it is called beside a figure.
     pub fn name(&self) -> String {
         self.metric.kind().name
@@ -149,6 +155,7 @@ mod tests {
         assert!(latency.score(0.002) > latency.score(0.004));
         let rare = Objective::parse("p98.7@100").unwrap();
         assert_eq!(rare.metric.percentiles(), ["latency_p98_7"]);
+        assert_eq!((throughput.score_gain(0.2), latency.score_gain(0.2)), (0.2, 0.25));
         let cost = Objective::parse(":wal_bytes / :throughput").unwrap();
         assert_eq!(cost.value(&figures), Some(0.5));
         for wrong in ["p99@", "p100@100", "speed", ":wal_byte"] {

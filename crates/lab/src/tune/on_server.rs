@@ -13,9 +13,9 @@ use walwright_search::{Dimension, Domain};
 
 use super::probe::POSITIONS;
 use super::space::{self, Surroundings};
-use super::{Dropped, TuneError, TunePlan, TuneState, words};
+use super::{Dropped, TuneError, TunePlan, TuneState};
 use crate::experiment::{
-    Configuration, ExperimentError, Guest, Permission, Postgres, Visit, left_by,
+    Configuration, ExperimentError, Guest, Permission, Postgres, Visit, free_bytes, left_by,
 };
 use crate::profile::{ApplyPlan, Imported, ServerView};
 use crate::{Lab, RunError, Stop};
@@ -175,7 +175,7 @@ pub(super) fn surroundings(view: &ServerView) -> Surroundings {
     Surroundings {
         major: view.major,
         memory: local.then(memory).flatten(),
-        free_disk: wal.and_then(|directory| words::free_bytes(directory)),
+        free_disk: wal.and_then(|directory| free_bytes(directory).map(|free| free as f64)),
     }
 }
 

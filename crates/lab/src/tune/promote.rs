@@ -58,7 +58,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         return Err(nothing(&format!("{}, {failure}", words::again_on(state))));
     }
     if !state.confirmed().is_gain() {
-        let why = format!("the gain did not show again {}", words::again_on(state));
+        let why = format!("no gain was proven {}", words::again_on(state));
         return Err(nothing(&why));
     }
     if let Some(loss) = objective.allowed_loss {
@@ -70,8 +70,10 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
             }
             Some(Kept::Open) => {
                 let pairs = state.confirmation.pairs();
+                let needed = state.confirmation.needed(&state.questions());
+                let about = needed.map_or(String::new(), |needed| format!(", about {needed}"));
                 return Err(nothing(&format!(
-                    "{pairs} pairs leave open whether throughput is kept within {allowed}; a new tune with more of them (--confirm-pairs) or a longer --confirm-duration may tell"
+                    "{pairs} pairs leave open whether throughput is kept within {allowed}; a new tune with more of them (--confirm-pairs{about}) or a longer --confirm-duration may tell"
                 )));
             }
             None => return Err(nothing("its throughput in the confirmation is not known")),

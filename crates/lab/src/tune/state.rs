@@ -10,8 +10,11 @@ use super::confirm::{Kept, Questions};
 use super::schema::{self, SchemaChange, SchemaPart};
 use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
 
-/// Layout of the state. Since 2 a search may hold more than settings; 1 is read as it was.
-pub(super) const FORMAT: u32 = 2;
+/// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
+/// goes on by as many pairs as its spread asks for. Earlier ones are read as they were.
+pub(super) const FORMAT: u32 = 3;
+/// Since when a confirmation is looked at twice, in wider intervals.
+const TWO_LOOKS: u32 = 3;
 
 /// Where a tune stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -205,13 +208,28 @@ impl TuneState {
 
     /// What the confirmation is to settle.
     pub(super) fn questions(&self) -> Questions {
+        let objective = self.plan.objective().ok();
+        let (planned, most) = match self.format < TWO_LOOKS {
+            true => {
+                let made = self.confirmation.pairs() as u32;
+                let planned = self.plan.planned_pairs().max(made);
+                (planned, planned)
+            }
+            false => (self.plan.planned_pairs(), self.plan.most_pairs()),
+        };
+        let worth = self.plan.worth;
         Questions {
-            planned: self.plan.planned_pairs(),
-            most: self.plan.most_pairs(),
-            worth: self.plan.worth,
-            allowed_loss: self.plan.objective().ok().and_then(|objective| objective.allowed_loss),
+            planned,
+            most,
+            worth: objective.as_ref().map_or(worth, |objective| objective.score_gain(worth)),
+            allowed_loss: objective.and_then(|objective| objective.allowed_loss),
             noise: self.searcher.as_ref().and_then(Searcher::noise),
         }
+    }
+
+    /// Whether the confirmation has come to its end: before, its intervals are no answer.
+    pub fn is_confirmed(&self) -> bool {
+        self.phase > Phase::Confirm && self.confirmation.pairs() > 0
     }
 
     /// Pairs of measurements that confirm the winner.

@@ -1,7 +1,5 @@
 //! What a tune says, in words.
 
-use std::path::Path;
-
 use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
 use walwright_stats::Estimate;
@@ -53,11 +51,19 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let outside = outside(state, objective);
     if !end.is_proposed {
         let claim = does_not_limit(state, &name, &end.gain).unwrap_or_else(|| {
-            format!("No gain in {name} is proven, and none excluded: longer windows or more runs would tell")
+            format!(
+                "No gain in {name} is proven, and none excluded: more runs of the search would tell"
+            )
         });
+        let found = match &end.gain {
+            Effect::Crashed => "The best configuration found did not run in every block".to_owned(),
+            _ => format!(
+                "The best configuration found differs from the baseline by {gain} over {} blocks",
+                end.blocks
+            ),
+        };
         return format!(
-            "{claim}. The best configuration found differs from the baseline by {gain} over {} blocks. {}{outside}",
-            end.blocks,
+            "{claim}. {found}. {}{outside}",
             limit(&state.cause, "What limits", "The baseline")
         );
     }
@@ -72,18 +78,19 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             limit(&state.cause, "What limits", "The baseline")
         );
     }
+    if !state.is_confirmed() {
+        return format!(
+            "Over {} blocks {name} changes by {gain}; not confirmed yet, with {} of {} pairs made.",
+            end.blocks,
+            confirmed.pairs(),
+            state.confirming_pairs()
+        );
+    }
     match (confirmed.pairs(), effect_confirmed.is_gain()) {
-        (0, _) => {
-            format!("Over {} blocks {name} changes by {gain}; not confirmed yet.", end.blocks)
-        }
         (pairs, true) => format!(
             "Over {} blocks {name} changes by {gain}{}, and by {replay} over {pairs} pairs {on} with other seeds{}{}{}.{}{}{outside}",
             end.blocks,
-            if end.gain.is_gain() {
-                ""
-            } else {
-                " (likely by the model of all measurements, not proven by these)"
-            },
+            if end.gain.is_gain() { "" } else { " (not proven by these)" },
             throughput_kept(state, objective),
             looked_twice(state),
             checkpoints_held(confirmed),
@@ -95,7 +102,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             end.blocks,
             looked_twice(state),
             does_not_limit(state, &name, &effect_confirmed)
-                .unwrap_or_else(|| "None is excluded either: more pairs or longer windows of the confirmation would tell".to_owned()),
+                .unwrap_or_else(|| left_open(state, &effect_confirmed)),
             limit(&state.cause, "What limits", "The baseline")
         ),
     }
@@ -106,7 +113,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
 fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String> {
     let highest = best.estimate().and_then(Estimate::high)?;
     // What is worse for certain says nothing of what else there is.
-    if best.is_loss() || highest > state.plan.worth {
+    if best.is_loss() || highest > state.questions().worth {
         return None;
     }
     Some(match not_searched(state) {
@@ -115,6 +122,20 @@ fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String
             format!("What was searched of the configuration does not limit {name} here ({but})")
         }
     })
+}
+
+/// What is to be said where configuration may limit all the same.
+fn left_open(state: &TuneState, best: &Effect) -> String {
+    if best.is_loss() {
+        return "It is worse, which says nothing of what else there is: more runs of the search would tell"
+            .to_owned();
+    }
+    let needed = state.confirmation.needed(&state.questions());
+    let by = needed.map_or(String::new(), |needed| {
+        format!(" about {needed} pairs of such windows (--confirm-pairs), or longer ones")
+    });
+    let by = if by.is_empty() { " more pairs, or longer windows of the confirmation" } else { &by };
+    format!("None is excluded either: that takes{by}")
 }
 
 /// What of the configuration was not searched though it may limit; `None` where nothing.
@@ -167,9 +188,15 @@ pub(super) fn more_pairs(state: &TuneState, objective: &Objective, more: u32) ->
     let made = state.confirmation.pairs();
     let asked = state.questions();
     if made > asked.planned as usize {
-        return format!(
-            "{more} pairs more: so many it takes to tell, by the spread of these {made}"
-        );
+        let needed = state.confirmation.needed(&asked).unwrap_or(asked.most);
+        return match needed > asked.most {
+            true => format!(
+                "{more} pairs more, as many as it may: to tell takes about {needed} in all, by the spread of these {made}"
+            ),
+            false => format!(
+                "{more} pairs more: so many it takes to tell, by the spread of these {made}"
+            ),
+        };
     }
     match state.confirmation.open(&asked) {
         Some(Open::Throughput) => format!(
@@ -294,12 +321,6 @@ pub(super) fn machine(host: &HostFacts) -> String {
     parts.join(", ")
 }
 
-/// Free bytes on the disk of a directory.
-pub(super) fn free_bytes(directory: &Path) -> Option<f64> {
-    let found = nix::sys::statvfs::statvfs(directory).ok()?;
-    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
-}
-
 /// The line of a message that says why: the server's own last word where there is one,
 /// else the first.
 pub(super) fn reason(text: &str) -> String {
@@ -312,6 +333,7 @@ pub(super) fn reason(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::tune::probe::Dropped;
+    use crate::tune::state::Phase;
 
     #[test]
     fn the_reason_is_what_the_server_said() {
@@ -399,5 +421,40 @@ mod tests {
         state.confirmation.made[1].score = Some(7.4);
         let told = verdict(&state, &objective);
         assert!(told.contains("None is excluded either"), "{told}");
+        for made in &mut state.confirmation.made {
+            made.score =
+                Some(7.0 + 0.001 * f64::from(made.pair) - f64::from(u8::from(made.is_winner)));
+        }
+        let told = verdict(&state, &objective);
+        assert!(told.contains("It is worse, which says nothing of what else"), "{told}");
+        // What half of it says is no answer.
+        state.phase = Phase::Confirm;
+        state.confirmation.made.truncate(4);
+        let told = verdict(&state, &objective);
+        assert!(told.ends_with("not confirmed yet, with 2 of 5 pairs made."), "{told}");
+    }
+
+    #[test]
+    fn an_open_confirmation_says_what_it_takes_and_an_earlier_one_is_judged_as_it_was() {
+        let mut state = crate::tune::promote::tests::ended();
+        let objective = state.plan.objective().unwrap();
+        let pair = state.confirmation.made[..4].to_vec();
+        state.confirmation.made.clear();
+        for number in 0..24 {
+            let mut made = pair[number % 4].clone();
+            let gain = [0.3, -0.2, 0.1][number / 2 % 3];
+            (made.pair, made.score) =
+                (number as u32 / 2, Some(if made.is_winner { gain } else { 0.0 }));
+            state.confirmation.made.push(made);
+        }
+        let told = verdict(&state, &objective);
+        let takes = told.split("that takes about ").nth(1).expect(&told);
+        let pairs: u32 = takes.split(' ').next().unwrap().parse().unwrap();
+        assert!(pairs > 40 && told.contains("(at 97.5 %, for two looks)"), "{told}");
+        assert!(more_pairs(&state, &objective, 28).contains(&format!("about {pairs} in all")));
+        state.format = 2;
+        assert_eq!(state.questions().most, 12);
+        let told = verdict(&state, &objective);
+        assert!(!told.contains("two looks"), "{told}");
     }
 }

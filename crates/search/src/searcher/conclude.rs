@@ -122,6 +122,7 @@ impl Searcher {
             }
         }
         let Judged { whole, gain, is_proposed, .. } = judged;
+        let is_proposed = is_proposed && configuration != self.baseline;
         self.conclusion = Some(Conclusion {
             configuration,
             winner: whole,
@@ -178,7 +179,8 @@ impl<'a> Judged<'a> {
         let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         let excluded = |high: f64| high <= searcher.options.worth;
-        let is_open = !gain.estimate().and_then(Estimate::high).is_some_and(excluded);
+        // A winner that crashed, or was not measured, is nothing to confirm.
+        let is_open = gain.estimate().is_some_and(|gain| !gain.high().is_some_and(excluded));
         let is_proposed = searcher.arms.len() >= FIXED_ARMS
             && (is_open || gain.is_gain() || blocks_agree && likely);
         let may_go = |lost: Prediction| lost.mean + RATHER * lost.deviation <= spared;

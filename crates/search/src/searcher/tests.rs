@@ -2,7 +2,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::random::generator;
-use crate::{Dimension, Domain, Range};
+use crate::{Dimension, Domain, Effect, Purpose, Range};
 
 fn normal(rng: &mut impl RngExt) -> f64 {
     (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
@@ -178,6 +178,20 @@ fn any_budget_ends_in_a_conclusion() {
         assert!(end.blocks >= 2, "{runs}: {end:?}");
         assert!(end.gain.estimate().unwrap().interval.is_some());
     }
+}
+
+#[test]
+fn a_winner_that_crashes_in_a_block_is_not_proposed() {
+    let mut searcher = Searcher::new(space(), &space().home(), options(40, 5)).unwrap();
+    while let Some(ask) = searcher.ask() {
+        let outcome = match ask.purpose {
+            Purpose::Ablate { arm: 1, block: 0 } => Outcome::Crashed,
+            _ => Outcome::score(truth(&ask.configuration)),
+        };
+        searcher.tell(ask.trial, outcome).unwrap();
+    }
+    let end = searcher.conclusion().unwrap();
+    assert_eq!((&end.gain, end.is_proposed), (&Effect::Crashed, false));
 }
 
 #[test]

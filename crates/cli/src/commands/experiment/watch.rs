@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use walwright_diagnose::experiment::{Look, Outlook, Prospect};
 use walwright_lab::Progress;
-use walwright_lab::experiment::{Estimate, Notice, Watcher};
+use walwright_lab::experiment::{DataOnDisk, Estimate, Notice, Watcher};
 use walwright_report::format;
 
 use crate::show::lines::{ProgressLines, stage};
@@ -45,6 +45,7 @@ impl Watcher for Lines {
         match notice {
             Notice::Estimate(of) => inner.lines.text(&estimate_text(of)),
             Notice::Loading { arm } => inner.run = format!("data of {arm}"),
+            Notice::Loaded(space) => inner.lines.line(&space_text(space, "each run", 1)),
             Notice::Begins { run, of, block, blocks, arm } => {
                 inner.run = format!("run {run} of {of}, block {block} of {blocks}, {arm}");
                 inner.runs = (run - 1, of);
@@ -161,11 +162,14 @@ pub fn estimate_text(of: &Estimate) -> String {
     }
     text.push('\n');
     // Once runs are done, the data are there, or filling them is in what a run took.
-    if of.done == 0 {
-        text.push_str(
-            "not counted: loading the data before the first run, and with --init before every run\n\
-             each run starts a server of its own on restored data, unless it is made on a server of yours\n",
-        );
+    match (of.done, of.data_sets) {
+        (0, 0) => text.push_str("not counted: with --init, filling the tables before every run\n"),
+        (0, sets) => text.push_str(&format!(
+            "not counted: loading {} before the first run; they stay on disk until it ends, and\n\
+             each run starts a server of its own on a copy\n",
+            format::counted(sets as u64, "data set")
+        )),
+        _ => {}
     }
     if of.blocks < of.blocks_to_prove {
         text.push_str(&format!(
@@ -182,6 +186,18 @@ pub fn estimate_text(of: &Estimate) -> String {
     }
     of.left_out.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
     text
+}
+
+/// What data take on disk, and that `what` takes so many copies of the largest more, as a line.
+pub fn space_text(of: &DataOnDisk, what: &str, copies: u64) -> String {
+    let bytes = |count: u64| format::bytes(count as f64);
+    let free = of.free.map_or(String::new(), |free| format!("; {} are free", bytes(free)));
+    let tight = if of.is_tight(copies) { ", which may not be enough" } else { "" };
+    format!(
+        "the data take {} on disk until it ends, and {what} up to {} more beside WAL{free}{tight}",
+        bytes(of.bytes),
+        bytes(copies * of.largest)
+    )
 }
 
 /// A length of time nobody needs exactly.
@@ -209,6 +225,7 @@ mod tests {
             per_run: Duration::from_secs(77),
             left: Duration::from_secs(18 * 77),
             blocks_to_prove: 6,
+            data_sets: 2,
             looks: vec![6],
             left_out: vec!["2 of config.env are left out".to_owned()],
         };
@@ -217,11 +234,28 @@ mod tests {
             text.contains("18 runs of about") && text.contains("about 23 min in all"),
             "{text}"
         );
-        assert!(text.contains("not counted: loading the data"), "{text}");
+        assert!(text.contains("not counted: loading 2 data sets before"), "{text}");
         assert!(text.contains("a server of its own"), "{text}");
+        let visit = estimate_text(&Estimate { data_sets: 0, ..before.clone() });
+        assert!(visit.contains("with --init") && !visit.contains("a server of its own"), "{visit}");
         assert!(text.contains("\n2 of config.env are left out\n"), "{text}");
         let text =
             estimate_text(&Estimate { done: 3, left: Duration::from_secs(15 * 77), ..before });
         assert!(text.contains("3 are done") && !text.contains("loading"), "{text}");
+    }
+
+    #[test]
+    fn a_disk_that_may_not_be_enough_is_told_so() {
+        let space = DataOnDisk { bytes: 5 << 30, largest: 3 << 30, free: Some(6 << 30) };
+        let text = space_text(&space, "each run", 1);
+        assert!(
+            text.contains("5 GB on disk until it ends, and each run up to 3 GB more"),
+            "{text}"
+        );
+        assert!(text.ends_with("6 GB are free"), "{text}");
+        let tight = space_text(&space, "a run and the confirmation", 2);
+        assert!(tight.contains("up to 6 GB more"), "{tight}");
+        assert!(tight.ends_with("6 GB are free, which may not be enough"), "{tight}");
+        assert!(!space_text(&DataOnDisk { free: None, ..space }, "each run", 1).contains("free"));
     }
 }

@@ -83,7 +83,7 @@ fn runs(state: &TuneState) -> Option<(usize, u32)> {
 /// The effect on fresh data, where that was measured, and on what.
 fn confirmed(state: &TuneState) -> Option<(Effect, Objective)> {
     let objective = state.plan.objective().ok()?;
-    (state.confirmation.pairs() > 0).then(|| (state.confirmed(), objective))
+    state.is_confirmed().then(|| (state.confirmed(), objective))
 }
 
 /// The same in words.

@@ -23,7 +23,7 @@ pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
 fn standing(standing: Standing) -> &'static str {
     match standing {
         Standing::Proven | Standing::Likely => "kept: worse without it",
-        Standing::Carrying => "kept: the gain needs it or its like",
+        Standing::Carrying => "kept: a gain would need it or its like",
         Standing::Returned => "returned to its default: no difference seen",
         Standing::HarmUndone => "undone: it did harm",
         Standing::HarmlessUndone => "undone: no difference seen",
@@ -227,9 +227,9 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "verdict": verdict(state, objective),
         "is_proposed": end.map(|end| end.is_proposed),
         "gain": end.map(|end| effect_json(&end.gain, objective)),
-        "confirmed": effect_json(&state.confirmed(), objective),
+        "confirmed": state.is_confirmed().then(|| effect_json(&state.confirmed(), objective)),
         "confirming_pairs": state.confirmation.pairs(),
-        "throughput": objective.allowed_loss.map(|loss| json!({
+        "throughput": objective.allowed_loss.filter(|_| state.is_confirmed()).map(|loss| json!({
             "effect": change_json(&state.confirmed_throughput()),
             "allowed_loss": loss,
             "is_kept": state.keeps_throughput(),

@@ -7,6 +7,7 @@ use walwright_lab::Progress;
 use walwright_lab::tune::{TuneNotice, TuneWatcher, change};
 use walwright_report::{format, metric_value};
 
+use crate::commands::experiment::space_text;
 use crate::show::lines::{ProgressLines, stage};
 
 /// Changes named in a line; more are counted.
@@ -56,6 +57,11 @@ impl TuneWatcher for Lines {
                 ));
             }
             TuneNotice::Stage(text) => inner.lines.line(&format!("── {text}")),
+            TuneNotice::Loaded(space) => {
+                // The confirmation loads the data once more.
+                let text = space_text(space, "a run and the confirmation", 2);
+                inner.lines.line(&format!("   {text}"));
+            }
             TuneNotice::Said(text) => inner.lines.line(&format!("   {text}")),
             TuneNotice::Measuring { run, why, changes } => {
                 let number =
