@@ -134,20 +134,6 @@ struct Reader {
     problems: Vec<Problem>,
 }
 
-/// What is said of a line that no shell reads: its beginning, unless that may be a secret.
-fn unread(line: &str, error: &shell::ShellError) -> String {
-    let line = line.trim();
-    let key = line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or_default();
-    if is_secret(key) || holds_password(line) {
-        return format!(
-            "{}: it cannot be read as a shell would, and may hold a secret",
-            key.trim()
-        );
-    }
-    let shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
-    format!("{shown}: {error}")
-}
-
 impl Reader {
     fn wrong(&mut self, line: usize, what: String) {
         self.problems.push(Problem { line, what });
@@ -325,6 +311,20 @@ fn effect_of(text: &str) -> Option<Effect> {
         low: low.parse().ok()?,
         high: high.parse().ok()?,
     })
+}
+
+/// What is said of a line that no shell reads: its beginning, unless that may be a secret.
+fn unread(line: &str, error: &shell::ShellError) -> String {
+    let line = line.trim();
+    let key = line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or_default();
+    if is_secret(key) || holds_password(line) {
+        return format!(
+            "{}: it cannot be read as a shell would, and may hold a secret",
+            key.trim()
+        );
+    }
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
+    format!("{shown}: {error}")
 }
 
 #[cfg(test)]

@@ -179,6 +179,11 @@ struct OlderBounds {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OlderKind {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct OlderValues {
     values: Vec<String>,
 }
@@ -214,6 +219,8 @@ pub struct Parameter {
     pub what: String,
     /// Type.
     pub kind: Kind,
+    #[serde(default)]
+    older_kind: Option<Older<OlderKind>>,
     /// Unit of a bare number, as `pg_settings.unit` writes it: `8kB`, `ms`.
     #[serde(default)]
     pub unit: Option<String>,
@@ -287,14 +294,26 @@ impl Parameter {
         }
     }
 
+    /// The type in a major version.
+    fn kind_in(&self, major: u32) -> Kind {
+        match &self.older_kind {
+            Some(older) if major <= older.until => older.what.kind,
+            _ => self.kind,
+        }
+    }
+
     /// Reads a value of it as a server of a major version would.
     ///
     /// # Errors
     /// When it is not of the type, unit or range that the version has.
     pub fn read_in(&self, major: u32, text: &str) -> Result<Value, ValueError> {
-        let bounds = self.bounds_in(major).cloned();
-        let values = self.values_in(major).to_vec();
-        Value::read(&Parameter { bounds, values, ..self.clone() }, text)
+        let then = Parameter {
+            kind: self.kind_in(major),
+            bounds: self.bounds_in(major).cloned(),
+            values: self.values_in(major).to_vec(),
+            ..self.clone()
+        };
+        Value::read(&then, text)
     }
 
     /// When a change takes effect in a major version.

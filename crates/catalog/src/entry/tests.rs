@@ -134,4 +134,7 @@ fn versions_differ() {
     let compression = parameter("wal_compression").unwrap();
     assert!(compression.read_in(14, "lz4").is_err() && compression.read_in(14, "true").is_ok());
     assert!(compression.read_in(15, "lz4").is_ok());
+    let connections = parameter("log_connections").unwrap();
+    assert!(connections.read_in(17, "receipt").is_err() && connections.read_in(17, "on").is_ok());
+    assert!(connections.read_in(18, "receipt").is_ok());
 }
