@@ -232,6 +232,13 @@ impl TuneState {
         self.phase > Phase::Confirm && self.confirmation.pairs() > 0
     }
 
+    /// Pairs that it takes in all to settle what those made leave open; `None` where their spread
+    /// does not tell.
+    pub(super) fn pairs_needed(&self) -> Option<u32> {
+        let needed = self.confirmation.needed(&self.questions())?;
+        (needed as usize > self.confirmation.pairs()).then_some(needed)
+    }
+
     /// Pairs of measurements that confirm the winner.
     pub(super) fn confirming_pairs(&self) -> u32 {
         self.confirmation.wanted(&self.questions())

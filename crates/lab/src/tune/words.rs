@@ -130,12 +130,11 @@ fn left_open(state: &TuneState, best: &Effect) -> String {
         return "It is worse, which says nothing of what else there is: more runs of the search would tell"
             .to_owned();
     }
-    let needed = state.confirmation.needed(&state.questions());
-    let by = needed.map_or(String::new(), |needed| {
-        format!(" about {needed} pairs of such windows (--confirm-pairs), or longer ones")
-    });
-    let by = if by.is_empty() { " more pairs, or longer windows of the confirmation" } else { &by };
-    format!("None is excluded either: that takes{by}")
+    let takes = state.pairs_needed().map_or_else(
+        || "more pairs, or longer windows of the confirmation".to_owned(),
+        |needed| format!("about {needed} pairs of such windows (--confirm-pairs), or longer ones"),
+    );
+    format!("None is excluded either: that takes {takes}")
 }
 
 /// What of the configuration was not searched though it may limit; `None` where nothing.
