@@ -47,6 +47,12 @@ impl Budget {
     /// anything else, two blocks of both.
     pub const LEAST: u32 = 8;
 
+    /// Whether they are enough to look at each of so many dimensions: a screening does, and few
+    /// dimensions need none.
+    pub fn looks_at_all(&self, dimensions: usize) -> bool {
+        self.screening.is_some() || dimensions <= FEW
+    }
+
     /// Divides `runs` for a space of `dimensions` with `starts` start points and a
     /// baseline with `at_odds` values that are no defaults: what each of those costs is
     /// worth knowing even where undoing them is all there is to gain.
@@ -84,6 +90,8 @@ mod tests {
         let mis_set = Budget::of(60, 20, 3, 4);
         assert_eq!(mis_set.ablation, 28);
         assert_eq!(Budget::of(12, 20, 3, 0).screening, None);
+        let at_all = |runs, dimensions| Budget::of(runs, dimensions, 3, 0).looks_at_all(dimensions);
+        assert!(at_all(60, 20) && at_all(12, 4) && !at_all(24, 20));
     }
 
     proptest! {

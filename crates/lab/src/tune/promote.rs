@@ -259,6 +259,16 @@ pub(super) mod tests {
         set: &[(&str, &str)],
         truth: impl Fn(&walwright_search::Configuration) -> f64,
     ) -> TuneState {
+        ended_after(40, dimensions, set, truth)
+    }
+
+    /// The same after so many measurements.
+    pub fn ended_after(
+        runs: u32,
+        dimensions: Vec<Dimension>,
+        set: &[(&str, &str)],
+        truth: impl Fn(&walwright_search::Configuration) -> f64,
+    ) -> TuneState {
         let mut plan = plan();
         for (name, value) in set {
             plan.settings.insert((*name).to_owned(), (*value).to_owned());
@@ -267,7 +277,7 @@ pub(super) mod tests {
         let space = Space { dimensions };
         let baseline = space.configuration(set.iter().copied()).unwrap();
         let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
-        let options = Options { runs: 40, seed: 1, worth: 0.05, starts };
+        let options = Options { runs, seed: 1, worth: 0.05, starts };
         let mut searcher = Searcher::new(space, &baseline, options).unwrap();
         while let Some(ask) = searcher.ask() {
             let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);

@@ -139,16 +139,29 @@ fn left_open(state: &TuneState, best: &Effect) -> String {
 
 /// What of the configuration was not searched though it may limit; `None` where nothing.
 fn not_searched(state: &TuneState) -> Option<String> {
-    if !state.plan.only.is_empty() {
-        return Some(format!("only {}", state.plan.only.join(", ")));
+    let mut told = Vec::new();
+    if let Some(searcher) = &state.searcher {
+        let (dimensions, budget) = (searcher.space().dimensions.len(), searcher.budget());
+        if !budget.looks_at_all(dimensions) {
+            told.push(format!(
+                "{} measurements are too few to look at each of {dimensions} parameters",
+                budget.runs
+            ));
+        }
     }
     let held: Vec<&str> =
         state.dropped.iter().filter(|d| d.may_limit).map(|d| d.name.as_str()).collect();
     match &held[..] {
-        [] => None,
-        few if few.len() <= TOLD => Some(format!("without {}", few.join(", "))),
-        many => Some(format!("without {} and {} more", many[..TOLD].join(", "), many.len() - TOLD)),
+        _ if !state.plan.only.is_empty() => {
+            told.push(format!("only {}", state.plan.only.join(", ")))
+        }
+        [] => {}
+        few if few.len() <= TOLD => told.push(format!("without {}", few.join(", "))),
+        many => {
+            told.push(format!("without {} and {} more", many[..TOLD].join(", "), many.len() - TOLD))
+        }
     }
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// That an interval on fresh data is wider than others, and why, as a part of a sentence.
@@ -372,6 +385,27 @@ mod tests {
         assert!(told.contains("does not limit throughput here (without shared_buffers)"), "{told}");
         state.plan.only = vec!["commit_delay".to_owned()];
         assert!(verdict(&state, &objective).contains("here (only commit_delay)"));
+    }
+
+    #[test]
+    fn what_too_few_measurements_looked_at_is_not_said_not_to_limit() {
+        let names = [
+            "commit_delay",
+            "wal_writer_delay",
+            "bgwriter_delay",
+            "wal_compression",
+            "autovacuum_naptime",
+        ];
+        let dimensions = names.map(|name| {
+            let parameter = walwright_catalog::parameter(name).unwrap();
+            walwright_search::Dimension::of(parameter, 18, None).unwrap()
+        });
+        for (runs, is_told) in [(40, false), (16, true)] {
+            let state =
+                crate::tune::promote::tests::ended_after(runs, dimensions.to_vec(), &[], |_| 0.0);
+            let few = "16 measurements are too few to look at each of 5 parameters";
+            assert_eq!(not_searched(&state).as_deref(), is_told.then_some(few));
+        }
     }
 
     #[test]
