@@ -71,7 +71,8 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
             Some(Kept::Open) => {
                 let pairs = state.confirmation.pairs();
                 let needed = state.pairs_needed();
-                let about = needed.map_or(String::new(), |needed| format!(", about {needed}"));
+                let about =
+                    needed.map_or(String::new(), |needed| format!(", {}", words::about(needed)));
                 return Err(nothing(&format!(
                     "{pairs} pairs leave open whether throughput is kept within {allowed}; a new tune with more of them (--confirm-pairs{about}) or a longer --confirm-duration may tell"
                 )));

@@ -8,6 +8,8 @@ use super::confirm::{Confirmation, Open};
 use super::state::Cause;
 use super::{CrashAudit, Objective, TuneState, levers};
 
+/// Pairs beyond which their number is of no use to anybody.
+const MANY_PAIRS: u32 = 1_000;
 /// Names told in a sentence.
 const TOLD: usize = 6;
 
@@ -124,6 +126,14 @@ fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String
     })
 }
 
+/// A number of pairs, as far as anybody makes them.
+pub(super) fn about(pairs: u32) -> String {
+    match pairs {
+        0..=MANY_PAIRS => format!("about {pairs}"),
+        _ => format!("more than {MANY_PAIRS}"),
+    }
+}
+
 /// What is to be said where configuration may limit all the same.
 fn left_open(state: &TuneState, best: &Effect) -> String {
     if best.is_loss() {
@@ -132,7 +142,9 @@ fn left_open(state: &TuneState, best: &Effect) -> String {
     }
     let takes = state.pairs_needed().map_or_else(
         || "more pairs, or longer windows of the confirmation".to_owned(),
-        |needed| format!("about {needed} pairs of such windows (--confirm-pairs), or longer ones"),
+        |needed| {
+            format!("{} pairs of such windows (--confirm-pairs), or longer ones", about(needed))
+        },
     );
     format!("None is excluded either: that takes {takes}")
 }
@@ -199,25 +211,27 @@ fn throughput_kept(state: &TuneState, objective: &Objective) -> String {
 pub(super) fn more_pairs(state: &TuneState, objective: &Objective, more: u32) -> String {
     let made = state.confirmation.pairs();
     let asked = state.questions();
+    let more = if more == 1 { "1 pair".to_owned() } else { format!("{more} pairs") };
     if made > asked.planned as usize {
         let needed = state.confirmation.needed(&asked).unwrap_or(asked.most);
         return match needed > asked.most {
             true => format!(
-                "{more} pairs more, as many as it may: to tell takes about {needed} in all, by the spread of these {made}"
+                "{more} more, as many as it may: to tell takes {} in all, by the spread of these {made}",
+                about(needed)
             ),
-            false => format!(
-                "{more} pairs more: so many it takes to tell, by the spread of these {made}"
-            ),
+            false => {
+                format!("{more} more: so many it takes to tell, by the spread of these {made}")
+            }
         };
     }
     match state.confirmation.open(&asked) {
         Some(Open::Throughput) => format!(
-            "{more} pairs more: throughput by {} leaves open whether it is kept within {}",
+            "{more} more: throughput by {} leaves open whether it is kept within {}",
             effect(&state.confirmed_throughput()),
             percent(asked.allowed_loss.unwrap_or_default())
         ),
         _ => format!(
-            "{more} pairs more: {} by {} leaves open whether there is a gain of {}",
+            "{more} more: {} by {} leaves open whether there is a gain of {}",
             objective.name(),
             effect(&of_figure(&state.confirmed(), objective)),
             percent(state.plan.worth)
@@ -485,6 +499,8 @@ mod tests {
         let pairs: u32 = takes.split(' ').next().unwrap().parse().unwrap();
         assert!(pairs > 40 && told.contains("(at 97.5 %, for two looks)"), "{told}");
         assert!(more_pairs(&state, &objective, 28).contains(&format!("about {pairs} in all")));
+        assert!(more_pairs(&state, &objective, 1).starts_with("1 pair more, as many as it may"));
+        assert_eq!((&*about(1_000), &*about(1_001)), ("about 1000", "more than 1000"));
         state.format = 2;
         assert_eq!(state.questions().most, 12);
         let told = verdict(&state, &objective);
