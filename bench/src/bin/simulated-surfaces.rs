@@ -14,9 +14,9 @@ use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
 use walwright_lab::tune::{Confirmation, Confirming, Questions};
 use walwright_search::ablation::Noise;
 use walwright_search::{
-    Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start,
+    Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start, WORTH,
 };
-use walwright_stats::{Confidence, Estimate, Moments, t_quantile};
+use walwright_stats::{Confidence, Moments, t_quantile};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
 /// surfaces: the true regret of what each recommends, and how often it claims a gain where
@@ -69,8 +69,6 @@ const CARRIED: f64 = 0.95;
 /// Pairs of baseline and recommendation by which a gain is confirmed, beyond the budget: at
 /// first, and at most where these leave it open.
 const PAIRS: (u32, u32) = (5, 40);
-/// A gain that is worth a change.
-const WORTH: f64 = 0.05;
 
 /// One search of all contenders.
 struct Job {
@@ -196,8 +194,7 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
 /// Whether a gain that is worth a change is excluded, and nothing worse found either, which says
 /// nothing of what else there is.
 fn excluded(gain: &Effect) -> bool {
-    let highest = gain.estimate().and_then(Estimate::high);
-    !gain.is_loss() && highest.is_some_and(|high| high <= WORTH)
+    !gain.is_loss() && gain.excludes(WORTH)
 }
 
 /// Whether the gain shows again in pairs of baseline and recommendation, as a tune confirms

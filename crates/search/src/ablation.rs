@@ -56,6 +56,11 @@ impl Effect {
     pub fn is_loss(&self) -> bool {
         self.estimate().and_then(Estimate::high).is_some_and(|high| high < 0.0)
     }
+
+    /// Whether a gain above this share is excluded as far as its interval says.
+    pub fn excludes(&self, gain: f64) -> bool {
+        self.estimate().and_then(Estimate::high).is_some_and(|high| high <= gain)
+    }
 }
 
 /// Scores of arms in blocks: `scores[arm][block]`.

@@ -131,7 +131,7 @@ pub struct TuneArgs {
     pub confirm_pairs: Option<u32>,
     /// Gain that is worth a change, in percent: where none of this size is left, configuration
     /// does not limit.
-    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent, help_heading = "What is tuned")]
+    #[arg(long, default_value_t = 100.0 * walwright_search::WORTH, value_name = "PERCENT", value_parser = percent, help_heading = "What is tuned")]
     pub worth: f64,
     /// Loss of throughput that is allowed, in percent, where it is to be kept: with wal-bytes, or a
     /// figure named without a rate. The default is 3.

@@ -1,6 +1,7 @@
 //! Showing a run while it goes on: a live view on a terminal, plain lines elsewhere. Many
 //! runs in a row are shown as [`lines`].
 
+pub mod data_on_disk;
 pub mod lines;
 mod live;
 mod plain;

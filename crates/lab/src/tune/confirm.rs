@@ -141,9 +141,8 @@ impl Confirmation {
     pub fn open(&self, asked: &Questions) -> Option<Open> {
         let gain = self.effect(asked);
         if !gain.is_gain() {
-            let excluded = |high: f64| high <= asked.worth;
-            let highest = gain.estimate()?.high();
-            return (!highest.is_some_and(excluded)).then_some(Open::Gain);
+            gain.estimate()?;
+            return (!gain.excludes(asked.worth)).then_some(Open::Gain);
         }
         (self.keeps_throughput(asked)? == Kept::Open).then_some(Open::Throughput)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
+use walwright_search::WORTH;
 
 use super::{Objective, TuneError, levers};
 use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, OnServer, Postgres};
@@ -21,8 +22,6 @@ const CONFIRMING: (u32, u32) = (6, 10);
 /// Pairs that the confirmation goes on to where it leaves a question open, unless another
 /// number is asked for.
 const MOST_PAIRS: u32 = 40;
-/// A gain that is worth a change wherever one asks.
-const WORTH: f64 = 0.05;
 
 /// How long a tune may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

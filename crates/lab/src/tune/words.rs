@@ -2,7 +2,6 @@
 
 use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
-use walwright_stats::Estimate;
 
 use super::confirm::{Confirmation, Open};
 use super::state::Cause;
@@ -113,9 +112,8 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
 /// That configuration does not limit, where the best that was found excludes a gain worth
 /// a change.
 fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String> {
-    let highest = best.estimate().and_then(Estimate::high)?;
     // What is worse for certain says nothing of what else there is.
-    if best.is_loss() || highest > state.questions().worth {
+    if best.is_loss() || !best.excludes(state.questions().worth) {
         return None;
     }
     Some(match not_searched(state) {
@@ -357,6 +355,8 @@ pub(super) fn reason(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use walwright_stats::Estimate;
+
     use super::*;
     use crate::tune::probe::Dropped;
     use crate::tune::state::Phase;

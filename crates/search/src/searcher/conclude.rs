@@ -178,9 +178,8 @@ impl<'a> Judged<'a> {
         let gain = ablation.effect(arm, BASELINE, noise);
         let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
-        let excluded = |high: f64| high <= searcher.options.worth;
         // A winner that crashed, or was not measured, is nothing to confirm.
-        let is_open = gain.estimate().is_some_and(|gain| !gain.high().is_some_and(excluded));
+        let is_open = gain.estimate().is_some() && !gain.excludes(searcher.options.worth);
         let is_proposed = searcher.arms.len() >= FIXED_ARMS
             && (is_open || gain.is_gain() || blocks_agree && likely);
         let may_go = |lost: Prediction| lost.mean + RATHER * lost.deviation <= spared;

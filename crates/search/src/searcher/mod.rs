@@ -32,6 +32,9 @@ const BLOCK: usize = 6;
 /// Least deviation of a measurement that is believed: five A/A runs can agree by luck.
 const LEAST_SIGMA: f64 = 0.002;
 
+/// A gain that is worth a change where nobody says otherwise.
+pub const WORTH: f64 = 0.05;
+
 /// A configuration that something speaks for before anything is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
@@ -56,9 +59,8 @@ pub struct Options {
     pub starts: Vec<Start>,
 }
 
-/// What searches that an earlier version began were to find.
 fn worth() -> f64 {
-    0.05
+    WORTH
 }
 
 /// What to measure next.

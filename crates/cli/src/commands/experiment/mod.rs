@@ -2,8 +2,6 @@
 
 mod watch;
 
-pub use watch::space_text;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

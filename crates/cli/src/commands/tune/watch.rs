@@ -7,7 +7,7 @@ use walwright_lab::Progress;
 use walwright_lab::tune::{TuneNotice, TuneWatcher, change};
 use walwright_report::{format, metric_value};
 
-use crate::commands::experiment::space_text;
+use crate::show::data_on_disk::space_text;
 use crate::show::lines::{ProgressLines, stage};
 
 /// Changes named in a line; more are counted.
