@@ -32,6 +32,7 @@ ddl = ["CREATE INDEX extra ON pgbench_accounts (abalance)"]
 
 [[arm]]
 name = "no index"
+tcp = true
 ddl = [{ sql = "DROP INDEX extra", undo = "CREATE INDEX extra ON pgbench_accounts (abalance)" }]
 
 [[arm]]
@@ -118,9 +119,16 @@ fn a_killed_experiment_goes_on_and_is_judged() {
         texts(&accounts["indexes"]).len()
     };
     assert_eq!(indexes(&record(0)), 1);
+    let listens = |record: &Value| {
+        let settings = record["settings"].as_array().unwrap();
+        let listen = settings.iter().find(|s| s["name"] == "listen_addresses").unwrap();
+        listen["value"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(listens(&record(0)), "127.0.0.1");
     let base = outcome["baseline_runs"][0][0].as_str().unwrap();
     let base = place.run(&["export", base]).code(0).json();
     assert_eq!(indexes(&base), 2, "the baseline has the index again, from the same data");
+    assert_eq!(listens(&base), "", "the baseline is reached by its socket");
     assert_eq!(base["load"]["seed"], record(0)["load"]["seed"], "one block, one seed");
 
     // What has ended is shown again, and its page drawn.
@@ -194,13 +202,14 @@ fn the_example_is_a_plan_that_can_be_run() {
 fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
     let place = Place::new();
     let flags = ["-c", "3", "--scale", "1", "--set", "synchronous_commit=off", "--label", "it's"];
-    place.measure(&flags).code(0);
+    place.measure(&[&flags[..], &["--tcp"]].concat()).code(0);
     let plan = place.run(&["prove", "latest", "D37", "--plan"]).code(0).out();
     for line in [
         "clients = 3",
         "scale = 1",
         "synchronous_commit = \"off\"",
         "duration = \"2s\"",
+        "tcp = true",
         "[[arm]]",
         "synchronous_commit = \"on\"",
     ] {

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use common::{install, open_dir, places, runtime};
 use walwright_server::{
-    Cluster, ClusterError, ClusterSpec, Major, Places, Snapshot, SnapshotError, connect,
+    Cluster, ClusterError, ClusterSpec, Major, Places, Secret, Snapshot, SnapshotError, TcpAccess,
+    connect,
 };
 
 fn spec(places: &Places) -> ClusterSpec {
@@ -89,6 +90,27 @@ fn a_restored_cluster_is_the_same_in_every_byte_and_starts() {
         names.iter().all(|name| !name.to_string_lossy().starts_with(".restoring")),
         "{names:?}"
     );
+}
+
+#[test]
+fn restored_data_are_reached_by_tcp_with_the_password_of_the_new_cluster() {
+    let base = open_dir();
+    let places = places(base.path());
+    let cluster = Cluster::create(spec(&places)).expect("a cluster without TCP");
+    run_sql(&cluster, "", "select 1::bigint");
+    let (snapshot, _) = Snapshot::take(&cluster, &base.path().join("snapshot")).expect("taken");
+
+    let password = Secret::new("it's \\ new");
+    let tcp = Some(TcpAccess { port: None, password });
+    let spec = ClusterSpec { tcp, ..spec(&places) };
+    let (twin, _) = snapshot.create_cluster(spec).expect("a cluster with TCP");
+    let server = twin.start().expect("started");
+    let good = server.tcp_connect_params("postgres").expect("TCP was asked for");
+    let wrong = good.clone().with_password(Secret::new("it's new"));
+    runtime().block_on(async {
+        connect(&good).await.expect("the password is right");
+        connect(&wrong).await.expect_err("another password");
+    });
 }
 
 #[test]

@@ -239,6 +239,7 @@ fn configuration(
         units: arm.workload.units.map(std::num::NonZeroU32::get),
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
         flush_latency: arm.flush_latency,
+        tcp: arm.tcp,
     };
     match &arm.profile {
         Some(profile) => Ok(profiles.of(&arm.name, profile)?.configuration.with(&own)),

@@ -318,7 +318,7 @@ impl Bench {
                 pg_bin,
                 settings: whole.settings.into_iter().collect(),
                 keep: false,
-                tcp: false,
+                tcp: whole.tcp.unwrap_or(false),
                 flush_latency: whole.flush_latency.map(|least| least.0),
                 restored: None,
             },

@@ -47,6 +47,8 @@ pub struct Configuration {
     pub postgres: Option<Postgres>,
     /// Least time of every flush.
     pub flush_latency: Option<Length>,
+    /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
+    pub tcp: Option<bool>,
 }
 
 impl Configuration {
@@ -86,6 +88,7 @@ impl Configuration {
             units: changes.units.or_else(|| self.units.filter(|_| changes.files.is_none())),
             postgres: changes.postgres.clone().or_else(|| self.postgres.clone()),
             flush_latency: changes.flush_latency.or(self.flush_latency),
+            tcp: changes.tcp.or(self.tcp),
         }
     }
 
@@ -129,6 +132,9 @@ impl Configuration {
         if self.flush_latency.is_some() {
             parts.push(Configuration { flush_latency: self.flush_latency, ..none() });
         }
+        if self.tcp.is_some() {
+            parts.push(Configuration { tcp: self.tcp, ..none() });
+        }
         parts
     }
 
@@ -153,6 +159,8 @@ impl Configuration {
         words.extend(self.files.iter().map(|files| format!("scripts {}", files.join(", "))));
         words.extend(self.units.map(|units| format!("{units} units of work a transaction")));
         words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));
+        let way = |tcp| if tcp { "reached by TCP" } else { "reached by its unix socket" };
+        words.extend(self.tcp.map(way).map(str::to_owned));
         words
     }
 }
@@ -172,6 +180,7 @@ mod tests {
             undo: [("DROP INDEX".to_owned(), "CREATE INDEX".to_owned())].into(),
             load: LoadChange { clients: Some(8), ..LoadChange::default() },
             postgres: Some(Postgres::Major("17".to_owned())),
+            tcp: Some(true),
             ..Configuration::of_settings([("max_wal_size", "64MB")])
         };
         let both = base.with(&changes);
@@ -179,13 +188,13 @@ mod tests {
         assert_eq!(both.settings["jit"], "off");
         assert_eq!(both.ddl, ["CREATE INDEX", "DROP INDEX"]);
         let parts = changes.parts();
-        assert_eq!(parts.len(), 4);
+        assert_eq!(parts.len(), 5);
         let whole = parts.iter().fold(Configuration::default(), |all, part| all.with(part));
         assert_eq!(whole, changes);
         assert!(Configuration::default().is_empty() && !changes.is_empty());
         assert_eq!(
             changes.words(),
-            ["PostgreSQL 17", "max_wal_size = 64MB", "DROP INDEX", "clients = 8"]
+            ["PostgreSQL 17", "max_wal_size = 64MB", "DROP INDEX", "clients = 8", "reached by TCP"]
         );
     }
 }

@@ -159,22 +159,31 @@ impl PlanFile {
     /// Refuses what somebody's server cannot have.
     ///
     /// # Errors
-    /// When the plan names a version, binaries or a flush latency.
+    /// When the plan names a version, binaries, a flush latency or a way to reach it.
     pub(super) fn fits_a_guest(&self) -> Result<(), PlanError> {
-        let server = &self.server;
-        let baseline = ("", &server.postgres, &server.pg_bin, &server.flush_latency);
-        let arms = self.arms.iter();
-        let arms = arms.map(|a| (a.name.as_str(), &a.postgres, &a.pg_bin, &a.flush_latency));
-        for (arm, postgres, pg_bin, flush_latency) in std::iter::once(baseline).chain(arms) {
-            let (key, what) = match (postgres, pg_bin, flush_latency) {
-                (Some(_), ..) => ("postgres", "its version is the server's own: leave it out"),
-                (_, Some(_), _) => ("pg_bin", "its binaries are the server's own: leave it out"),
-                (.., Some(_)) => {
-                    ("flush_latency", "only flushes of a cluster of our own can be lengthened")
-                }
-                _ => continue,
-            };
-            return Err(PlanError::value(arm, key, what));
+        let of = &self.server;
+        let baseline = ("", of.postgres.is_some(), of.pg_bin.is_some(), of.flush_latency, of.tcp);
+        let arms = self.arms.iter().map(|of| {
+            (&*of.name, of.postgres.is_some(), of.pg_bin.is_some(), of.flush_latency, of.tcp)
+        });
+        for (arm, postgres, pg_bin, flush_latency, tcp) in iter::once(baseline).chain(arms) {
+            let refused = [
+                (postgres, "postgres", "its version is the server's own: leave it out"),
+                (pg_bin, "pg_bin", "its binaries are the server's own: leave it out"),
+                (
+                    flush_latency.is_some(),
+                    "flush_latency",
+                    "only flushes of a cluster of our own can be lengthened",
+                ),
+                (
+                    tcp.is_some(),
+                    "tcp",
+                    "the connection string says how it is reached: leave it out",
+                ),
+            ];
+            if let Some((_, key, what)) = refused.into_iter().find(|(named, ..)| *named) {
+                return Err(PlanError::value(arm, key, what));
+            }
         }
         Ok(())
     }
@@ -276,6 +285,7 @@ impl PlanFile {
             undo,
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
+            tcp: server.tcp,
             ..Configuration::default()
         };
         match &server.profile {
@@ -402,6 +412,8 @@ mod tests {
         assert!(plan(&format!("[server]\npostgres = \"17\"\n{LEAST}")).is_err());
         let arm = plan(&format!("{LEAST}flush_latency = \"1ms\"\n")).unwrap_err().to_string();
         assert!(arm.contains("arm 'small'") && arm.contains("flush_latency"), "{arm}");
+        let tcp = plan(&format!("[server]\ntcp = true\n{LEAST}")).unwrap_err().to_string();
+        assert!(tcp.contains("tcp") && tcp.contains("connection string"), "{tcp}");
     }
 
     #[test]

@@ -221,6 +221,9 @@ pub struct ServerTable {
     /// Least time of every flush.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush_latency: Option<Length>,
+    /// Whether it is reached by TCP on the loopback address, not by its unix socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<bool>,
     /// A file with the baseline's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,
@@ -262,6 +265,9 @@ pub struct ArmTable {
     /// Least time of every flush.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_latency: Option<Length>,
+    /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<bool>,
     /// A file whose settings are all applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,

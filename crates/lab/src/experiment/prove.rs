@@ -30,11 +30,6 @@ pub enum ProveError {
         "run {0} was made on a cluster of its own, and its finding is proven on such: leave --dsn out"
     )]
     Embedded(String),
-    /// The run reached its cluster by TCP.
-    #[error(
-        "run {0} reached its server by TCP (--tcp), and an experiment reaches its clusters by their unix sockets, where a round trip costs less: make a run without --tcp that shows the finding, and prove that"
-    )]
-    Tcp(String),
     /// The scripts are not those of the run.
     #[error(
         "the workload of run {0} has changed since, or is seen from another directory: what is proven would not be what was found"
@@ -108,12 +103,12 @@ pub fn prove(
 fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable, ProveError> {
     let run = run.to_owned();
     match (target, on_server) {
-        (TargetPlan::Embedded { tcp: true, .. }, false) => Err(ProveError::Tcp(run)),
-        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, .. }, false) => {
+        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, tcp, .. }, false) => {
             Ok(ServerTable {
                 postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
                 pg_bin: pg_bin.clone(),
                 flush_latency: flush_latency.map(Length),
+                tcp: tcp.then_some(true),
                 settings: text(settings),
                 ..ServerTable::default()
             })
@@ -314,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plan_cannot_say_of_a_server_is_refused() {
+    fn a_plan_says_of_a_server_what_the_run_had() {
         let embedded = |tcp| TargetPlan::Embedded {
             major: "17".to_owned(),
             pg_bin: None,
@@ -326,9 +321,8 @@ mod tests {
         };
         let table = server(&embedded(false), false, "r").unwrap();
         assert_eq!(table.postgres, Some(SettingValue::Text("17".to_owned())));
-        assert_eq!(table.settings.len(), 1);
-        let refused = server(&embedded(true), false, "r").unwrap_err().to_string();
-        assert!(refused.contains("run r") && refused.contains("without --tcp"), "{refused}");
+        assert_eq!((table.settings.len(), table.tcp), (1, None));
+        assert_eq!(server(&embedded(true), false, "r").unwrap().tcp, Some(true));
         assert!(matches!(server(&embedded(false), true, "r"), Err(ProveError::Embedded(_))));
     }
 

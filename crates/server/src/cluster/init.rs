@@ -96,18 +96,45 @@ pub(crate) fn create_statistics_extension(
     data_dir: &Path,
     sync: bool,
 ) -> Result<(), ClusterError> {
-    for database in ["template1", "postgres"] {
-        let mut command = server_command(install, "postgres", user, dir);
-        // Single-user mode: no socket, no port, no other process.
-        command.args(["--single", "-j", "-c", "exit_on_error=on"]);
-        if !sync {
-            command.args(["-c", "fsync=off"]);
-        }
-        command.arg("-D").arg(data_dir).arg(database);
-        let sql = format!("CREATE EXTENSION {STATEMENTS};\n\n");
-        run(command, "postgres --single", user, dir, Some(&sql))?;
+    let sql = format!("CREATE EXTENSION {STATEMENTS}");
+    ["template1", "postgres"]
+        .into_iter()
+        .try_for_each(|database| single_user(install, user, dir, data_dir, database, &sql, sync))
+}
+
+/// Gives the superuser of a data directory at rest a password, as initdb does in a new one.
+pub(crate) fn set_password(
+    install: &Install,
+    user: &ServerUser,
+    dir: &Path,
+    data_dir: &Path,
+    password: &Secret,
+    sync: bool,
+) -> Result<(), ClusterError> {
+    let quoted = password.expose().replace('\'', "''");
+    let sql = format!("ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'");
+    single_user(install, user, dir, data_dir, "postgres", &sql, sync)
+}
+
+/// Executes a statement in single-user mode: no socket, no port, no other process.
+fn single_user(
+    install: &Install,
+    user: &ServerUser,
+    dir: &Path,
+    data_dir: &Path,
+    database: &str,
+    sql: &str,
+    sync: bool,
+) -> Result<(), ClusterError> {
+    let mut command = server_command(install, "postgres", user, dir);
+    command.args(["--single", "-j", "-c", "exit_on_error=on"]);
+    // What it says of a statement that fails is told, and the statement may hold a password.
+    command.args(["-c", "log_min_error_statement=panic"]);
+    if !sync {
+        command.args(["-c", "fsync=off"]);
     }
-    Ok(())
+    command.arg("-D").arg(data_dir).arg(database);
+    run(command, "postgres --single", user, dir, Some(&format!("{sql};\n\n")))
 }
 
 fn run(

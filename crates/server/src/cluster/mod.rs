@@ -208,6 +208,15 @@ impl Cluster {
         Ok(())
     }
 
+    /// Gives the superuser of data that were put here the password of access by TCP, if
+    /// there is such access.
+    pub(crate) fn set_password(&self) -> Result<(), ClusterError> {
+        let Inner { dir, user, install, .. } = &*self.inner;
+        let Some(tcp) = &self.inner.tcp else { return Ok(()) };
+        let sync = !self.inner.ephemeral;
+        init::set_password(install, user, dir, &self.data_dir(), &tcp.password, sync)
+    }
+
     /// The library to preload for statement statistics, where it is installed.
     fn statistics_library(&self) -> Option<&'static str> {
         (self.inner.install.has_library(init::STATEMENTS) != Some(false))

@@ -227,7 +227,8 @@ impl Snapshot {
         self.put_into(cluster)
     }
 
-    /// Makes a cluster whose data directory is this snapshot's.
+    /// Makes a cluster whose data directory is this snapshot's, with the password of the
+    /// access by TCP that the cluster is to have.
     ///
     /// Blocks for as long as copying and flushing take.
     pub fn create_cluster(
@@ -235,7 +236,11 @@ impl Snapshot {
         spec: ClusterSpec,
     ) -> Result<(Cluster, CopyReport), SnapshotError> {
         let cluster = Cluster::prepare(&spec)?;
-        match self.put_into(&cluster) {
+        let made = self.put_into(&cluster).and_then(|report| {
+            cluster.set_password()?;
+            Ok(report)
+        });
+        match made {
             Ok(report) => Ok((cluster, report)),
             Err(error) => {
                 if spec.dir.is_some() {
