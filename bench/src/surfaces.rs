@@ -290,21 +290,36 @@ pub struct Bench {
     rng: StdRng,
     sigma: f64,
     drift: f64,
+    /// Measurements of the quiet start that are left.
+    quiet: u32,
 }
 
 /// Step of the drift from run to run, in units of the noise.
 const WANDER: f64 = 0.2;
+/// Share of the noise that measurements of a quiet start have, and how many these are: as many
+/// as a search opens with.
+const QUIET: f64 = 0.1;
+const OPENING: u32 = 5;
 
 impl Bench {
     /// A bench whose single measurement has the standard deviation `sigma`.
     pub fn new(sigma: f64, seed: u64) -> Bench {
-        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0 }
+        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0, quiet: 0 }
+    }
+
+    /// The same, of which the first measurements hardly vary: what the baseline against itself
+    /// then shows of the noise does not hold later.
+    #[must_use]
+    pub fn quiet_at_first(self) -> Bench {
+        Bench { quiet: OPENING, ..self }
     }
 
     /// One measurement; `None` for a crash.
     pub fn measure(&mut self, surface: &Surface, configuration: &Configuration) -> Option<f64> {
-        self.drift += WANDER * self.sigma * self.normal();
-        let seen = self.drift + self.sigma * self.normal();
+        let sigma = if self.quiet > 0 { QUIET * self.sigma } else { self.sigma };
+        self.quiet = self.quiet.saturating_sub(1);
+        self.drift += WANDER * sigma * self.normal();
+        let seen = self.drift + sigma * self.normal();
         surface.truth(configuration).map(|truth| truth + seen)
     }
 

@@ -44,6 +44,10 @@ struct Cli {
     /// Searches on flat surfaces, where each says only yes or no, for each of the others.
     #[arg(long, default_value_t = 5)]
     flat: u64,
+    /// The first five measurements of each have a tenth of the noise of the others, so that the
+    /// baseline against itself tells of a quiet that does not last.
+    #[arg(long)]
+    quiet_start: bool,
     /// The surfaces on which the constants of the search were chosen.
     #[arg(long)]
     training: bool,
@@ -155,7 +159,10 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let surface = &Surface::new(cli.family(), job.kind, job.seed);
     let sigma = cli.noise[job.noise] / 100.0;
     let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
-    let bench = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
+    let bench = |contender: u64| {
+        let bench = SimulatedBench::new(sigma, seed(8 + contender));
+        if cli.quiet_start { bench.quiet_at_first() } else { bench }
+    };
     let Searched { end, searched, observed, noise } = search(cli, surface, seed(0), bench(0))?;
     let others = match job.kind {
         // There every configuration is as good as any.
@@ -169,7 +176,8 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let asked =
         Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None, noise };
     let (ending, pairs) = match end.is_proposed {
-        true => confirmed(surface, &end, &asked, bench(4)),
+        // What came before it was noisy already.
+        true => confirmed(surface, &end, &asked, SimulatedBench::new(sigma, seed(8 + 4))),
         false if excluded(&end.gain) => (Ending::Excluded, 0),
         false => (Ending::Open, 0),
     };

@@ -1,7 +1,7 @@
 //! Everything minus one: what each line of a winner is worth, with its interval.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 use walwright_stats::{Confidence, Doubt, Estimate, Method, mean, t_quantile, variance};
 
 /// Chance at which one of several arms of the same noise is taken for a wider one.
@@ -106,6 +106,13 @@ impl Residuals {
 }
 
 impl Noise {
+    /// Standard deviations between which the true one lies at 95 %, of normal noise.
+    pub fn deviations(self) -> Option<(f64, f64)> {
+        let squares = ChiSquared::new(self.freedom).ok()?;
+        let at = |q: f64| (self.variance * self.freedom / squares.inverse_cdf(q)).sqrt();
+        Some((at(0.975), at(0.025)))
+    }
+
     /// The chance of a variance like this, or a higher one, where the noise is another (an
     /// F-test).
     fn chance_of(self, other: Noise) -> Option<f64> {
@@ -299,6 +306,14 @@ mod tests {
             covered += usize::from(interval.contains(f64::exp_m1(0.10)));
         }
         assert!(covered >= 465, "{covered} of 500");
+    }
+
+    #[test]
+    fn a_deviation_of_three_is_known_to_within_a_factor_of_twelve() {
+        // Quantiles of chi-squared with two degrees of freedom: 0.0506 and 7.378.
+        let (low, high) = Noise { variance: 1.0, freedom: 2.0 }.deviations().unwrap();
+        assert!((low - 0.521).abs() < 1e-3 && (high - 6.285).abs() < 1e-3, "{low} {high}");
+        assert!(Noise { variance: 1.0, freedom: 0.0 }.deviations().is_none());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
+use crate::ablation::Noise;
 use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
@@ -11,6 +12,10 @@ use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
 const JITTER: f64 = 1e-8;
 /// Variance expected of what features do together, in units of that of the scores.
 const TOGETHER: f64 = 0.3;
+/// Deviation of the logarithm of the noise's variance, however well it was measured at the
+/// start: an hour is noisier than its first minutes, on the machines seen so far by two to ten
+/// times in a standard deviation, and seldom quieter.
+const WANDERS: f64 = 1.5;
 
 /// Logarithms of the hyperparameters; variances in units of the variance of the scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,13 +73,10 @@ pub(crate) struct Prior {
 
 impl Prior {
     /// Length scales grow with the root of the number of features, so that the distance
-    /// between random points stays moderate (Hvarfner et al., ICML'24). `noise` is the
-    /// variance seen in A/A measurements, in units of that of the scores.
-    pub(crate) fn new(features: usize, noise: Option<f64>) -> Prior {
-        let noise = match noise {
-            Some(variance) => (variance.max(1e-6).ln(), 0.5),
-            None => (0.05_f64.ln(), 1.5),
-        };
+    /// between random points stays moderate (Hvarfner et al., ICML'24). `noise` is what
+    /// A/A measurements showed, in units of the variance of the scores.
+    pub(crate) fn new(features: usize, noise: Option<Noise>) -> Prior {
+        let noise = noise.map_or((0.05_f64.ln(), 1.5), of_noise);
         let count = features.max(1) as f64;
         Prior {
             features,
@@ -105,6 +107,18 @@ impl Prior {
     pub(crate) fn start(&self) -> Vec<f64> {
         self.all().into_iter().map(|(mean, _)| mean).collect()
     }
+}
+
+/// What a measured variance says of the logarithm of the true one: mean and deviation. With ν
+/// degrees of freedom the logarithm of their ratio is that of χ²/ν, whose mean is
+/// ψ(ν/2) − ln(ν/2) ≈ −1/ν − 1/3ν² and whose variance is ψ₁(ν/2) ≈ 2/ν + 2/ν² (Abramowitz &
+/// Stegun, 6.3.18 and 6.4.12): three measurements that agree by luck are no proof of quiet.
+/// What comes later is a variance that wanders from there.
+fn of_noise(noise: Noise) -> (f64, f64) {
+    let few = 1.0 / noise.freedom;
+    let wanders = WANDERS * WANDERS;
+    let mean = noise.variance.max(1e-6).ln() + few + few * few / 3.0 + 0.5 * wanders;
+    (mean, (2.0 * few * (1.0 + few) + wanders).sqrt())
 }
 
 /// Observations made ready for the likelihood.
@@ -255,6 +269,22 @@ mod tests {
     use crate::random::generator;
 
     #[test]
+    fn a_variance_of_few_measurements_is_known_to_within_a_factor() {
+        // Sums of squares of normal numbers, by their exact distribution for two degrees of
+        // freedom: the logarithm of an exponential one.
+        let mut rng = generator(5, 0);
+        let logs = (0..20_000).map(|_| (-(1.0 - rng.random::<f64>()).ln()).ln());
+        let drawn: walwright_stats::Moments = logs.collect();
+        let (mean, deviation) = of_noise(Noise { variance: 1.0, freedom: 2.0 });
+        let (well, wanders) = of_noise(Noise { variance: 1.0, freedom: 1e6 });
+        assert!((mean - well + drawn.mean().unwrap()).abs() < 0.03, "{mean}");
+        let of_few = (deviation.powi(2) - wanders.powi(2)).sqrt();
+        let exact = drawn.standard_deviation().unwrap();
+        assert!((of_few / exact - 1.0).abs() < 0.06, "{of_few} and {exact}");
+        assert!((wanders - WANDERS).abs() < 1e-5 && well > 0.0);
+    }
+
+    #[test]
     fn the_gradient_is_that_of_the_density() {
         let mut rng = generator(3, 0);
         let rows: Vec<Vec<f64>> =
@@ -262,7 +292,7 @@ mod tests {
         let scores = rows.iter().map(|row| row[0] * 3.0 - row[1] + rng.random::<f64>()).collect();
         let blocks = (0..14).map(|i| i / 6).collect();
         let data = Data::new(rows, blocks, DVector::from_vec(scores));
-        let prior = Prior::new(3, Some(0.1));
+        let prior = Prior::new(3, Some(Noise { variance: 0.1, freedom: 2.0 }));
         let at = vec![0.2, -0.4, 0.9, -1.2, 0.1, -3.0, 0.3, -1.5, -2.0];
         let (_, gradient) = data.posterior(&at, &prior).unwrap();
         for index in 0..at.len() {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use nalgebra::{Cholesky, DVector, Dyn};
 use rand::RngExt;
 
+use crate::ablation::Noise;
 use crate::kernel::{Kernel, LIMIT};
 use crate::likelihood::{Data, Hyper, Prior};
 use crate::optimise::climb;
@@ -81,13 +82,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Fits a process. `noise` is the standard deviation of a score between repeated
-    /// measurements, where that is known; `earlier` a fit to fewer of these observations.
+    /// Fits a process. `noise` is what repeated measurements showed of the noise of one,
+    /// where there were any; `earlier` a fit to fewer of these observations.
     /// `None` with fewer than three observations, with rows of unequal length, or with
     /// scores that are all the same.
     pub fn fit(
         observations: &[Observation],
-        noise: Option<f64>,
+        noise: Option<Noise>,
         earlier: Option<&Hyper>,
         rng: &mut impl RngExt,
     ) -> Option<Process> {
@@ -107,7 +108,9 @@ impl Process {
                 scores.iter().map(|score| (score - shift) / spread),
             ),
         );
-        let prior = Prior::new(features, noise.map(|sigma| (sigma / spread).powi(2)));
+        let in_spreads =
+            |noise: Noise| Noise { variance: noise.variance / spread.powi(2), ..noise };
+        let prior = Prior::new(features, noise.map(in_spreads));
         let mut starts = vec![prior.start()];
         let same = |h: &&Hyper| [h.log_scales.len(), h.log_alone.len()] == [features; 2];
         starts.extend(earlier.filter(same).map(Hyper::flat));
@@ -267,6 +270,11 @@ mod tests {
         (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
     }
 
+    /// A noise of this standard deviation, known well.
+    fn known(sigma: f64) -> Option<Noise> {
+        Some(Noise { variance: sigma * sigma, freedom: 30.0 })
+    }
+
     fn observed(
         n: usize,
         sigma: f64,
@@ -333,7 +341,7 @@ mod tests {
     #[test]
     fn drift_between_blocks_is_not_taken_for_the_surface() {
         let observations = observed(60, 0.01, 0.1, 11, bump);
-        let with = Process::fit(&observations, Some(0.01), None, &mut generator(1, 1)).unwrap();
+        let with = Process::fit(&observations, known(0.01), None, &mut generator(1, 1)).unwrap();
         let blind: Vec<Observation> = observations
             .iter()
             .enumerate()
@@ -360,7 +368,7 @@ mod tests {
         let (mut by_top, mut by_all) = (0, 0);
         for seed in 0..100 {
             let few = observed(12, 0.05, 0.0, seed, bump);
-            let top = Process::fit(&few, Some(0.05), None, &mut generator(1, 1)).unwrap();
+            let top = Process::fit(&few, known(0.05), None, &mut generator(1, 1)).unwrap();
             let drawn = top.drawn(8, &mut generator(seed, 2));
             assert_eq!(drawn.len(), 8);
             by_top += covers(top.difference(&a, &b));
@@ -373,13 +381,13 @@ mod tests {
     #[test]
     fn noise_alone_predicts_nothing_and_replicates_narrow() {
         let flat = observed(40, 0.05, 0.0, 5, |_| 1.0);
-        let fitted = Process::fit(&flat, Some(0.05), None, &mut generator(1, 1)).unwrap();
+        let fitted = Process::fit(&flat, known(0.05), None, &mut generator(1, 1)).unwrap();
         assert!(error_ratio(&fitted) > 0.85);
         let mut repeated = flat.clone();
         for block in 0..8 {
             repeated.push(Observation { features: vec![0.5; 3], block, score: 1.0 });
         }
-        let narrowed = Process::fit(&repeated, Some(0.05), None, &mut generator(1, 1)).unwrap();
+        let narrowed = Process::fit(&repeated, known(0.05), None, &mut generator(1, 1)).unwrap();
         let at = [0.5; 3];
         assert!(narrowed.predict(&at).deviation < fitted.predict(&at).deviation + 1e-9);
     }

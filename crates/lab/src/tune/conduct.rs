@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use walwright_diagnose::Machine;
+use walwright_search::ablation::Noise;
 use walwright_search::{Ask, Options, Outcome, Purpose, Searcher, Space};
 
 use super::folder::{self, Folder};
@@ -343,12 +344,9 @@ impl Conductor {
             if now != stage {
                 // What the opening measured.
                 if stage == 1
-                    && let Some(sigma) = searcher.sigma()
+                    && let Some(noise) = searcher.noise()
                 {
-                    self.say(&format!(
-                        "one measurement varies by {:.1} %: the standard deviation of the baseline against itself",
-                        100.0 * sigma
-                    ));
+                    self.say(&varies(noise));
                 }
                 stage = now;
                 self.stage(name);
@@ -406,4 +404,16 @@ fn why(purpose: &Purpose, searcher: &Searcher) -> String {
             format!("ablation, block {}: {}", block + 1, searcher.arm_name(*arm))
         }
     }
+}
+
+/// The noise of one measurement in words, with how far that is known.
+fn varies(noise: Noise) -> String {
+    let deviation = 100.0 * noise.variance.sqrt();
+    let known = noise.deviations().map_or(String::new(), |(low, high)| {
+        format!(" ({:.1} to {:.1} %)", 100.0 * low, 100.0 * high)
+    });
+    let measured = noise.freedom + 1.0;
+    format!(
+        "one measurement varies by {deviation:.1} %{known}: the standard deviation of {measured} of the baseline, with its 95 % interval"
+    )
 }

@@ -43,7 +43,10 @@ impl Searcher {
         let left = self.runs_left() as usize;
         let lines = self.lines_of(model.as_ref(), &winner);
         let gain = model.as_ref().map_or(0.0, |m| self.ahead(m, &winner, &self.baseline).mean);
-        let arms = self.told_apart(&lines, gain, &winner, left);
+        // All that was measured says more of the noise than the baseline's few.
+        let fitted = model.as_ref().map(|model| model.process.noise());
+        let sigma = fitted.or_else(|| self.sigma()).unwrap_or(0.0);
+        let arms = self.told_apart(&lines, gain, sigma, &winner, left);
         self.arms = vec![self.baseline.clone(), winner.clone()];
         self.arms.extend(arms.iter().map(|arm| without(&winner, arm)));
         let taken = |arm: Vec<Expected>| arm.into_iter().map(|line| line.taken).collect();
@@ -86,15 +89,15 @@ impl Searcher {
     /// blocks from all. A line has an arm of its own where the model expects more of it than
     /// the noise of its blocks hides, and of the gain too; where that holds of none, the model
     /// tells them apart better. What a value of the baseline costs is to be named: there the
-    /// blocks that are planned for will do.
+    /// blocks that are planned for will do. `sigma` is the deviation of one measurement.
     fn told_apart(
         &self,
         lines: &[Expected],
         gain: f64,
+        sigma: f64,
         winner: &Configuration,
         left: usize,
     ) -> Vec<Vec<Expected>> {
-        let sigma = self.sigma().unwrap_or(0.0);
         let room = (left / LEAST_BLOCKS).saturating_sub(FIXED_ARMS);
         for arms in (1..=room.min(MOST_LINES).min(lines.len())).rev() {
             let mut arms = grouped(lines.to_vec(), arms);

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use super::{LEAST_SIGMA, Searcher};
+use super::Searcher;
 use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
 use crate::{Configuration, Look, Observation, Prediction, Process, Purpose};
@@ -226,9 +226,8 @@ impl Searcher {
                 observation.score = observation.score.max(floor);
             }
         }
-        let sigma = self.sigma().map(|sigma| sigma.max(LEAST_SIGMA));
         let mut rng = generator(self.options.seed ^ 0x5EED, u64::from(self.next_id()));
-        let process = Process::fit(&observations, sigma, self.hyper.as_ref(), &mut rng)?;
+        let process = Process::fit(&observations, self.noise(), self.hyper.as_ref(), &mut rng)?;
         Some(Model { process, known })
     }
 
