@@ -296,8 +296,8 @@ pub struct Bench {
 
 /// Step of the drift from run to run, in units of the noise.
 const WANDER: f64 = 0.2;
-/// Share of the noise that measurements of a quiet start have, and how many these are: as many
-/// as a search opens with.
+/// Share of the noise that measurements of a quiet start have, and how many these are: about
+/// as many as a search opens with.
 const QUIET: f64 = 0.1;
 const OPENING: u32 = 5;
 

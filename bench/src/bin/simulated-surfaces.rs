@@ -12,7 +12,6 @@ use rand::rngs::StdRng;
 use serde_json::json;
 use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
 use walwright_lab::tune::{Confirmation, Confirming, Questions};
-use walwright_search::ablation::Noise;
 use walwright_search::{
     Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start, WORTH,
 };
@@ -120,8 +119,6 @@ struct Searched {
     searched: Configuration,
     /// The one with the highest score of all that it measured.
     observed: Configuration,
-    /// What it knows of the noise.
-    noise: Option<Noise>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -163,7 +160,7 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         let bench = SimulatedBench::new(sigma, seed(8 + contender));
         if cli.quiet_start { bench.quiet_at_first() } else { bench }
     };
-    let Searched { end, searched, observed, noise } = search(cli, surface, seed(0), bench(0))?;
+    let Searched { end, searched, observed } = search(cli, surface, seed(0), bench(0))?;
     let others = match job.kind {
         // There every configuration is as good as any.
         Kind::Flat => [(); 3].map(|()| surface.baseline.clone()),
@@ -173,8 +170,13 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
             searching_alone(cli, surface, seed(0), bench(3))?,
         ],
     };
-    let asked =
-        Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None, noise };
+    let asked = Questions {
+        planned: PAIRS.0,
+        most: PAIRS.1,
+        worth: WORTH,
+        allowed_loss: None,
+        noise: None,
+    };
     let (ending, pairs) = match end.is_proposed {
         // What came before it was noisy already.
         true => confirmed(surface, &end, &asked, SimulatedBench::new(sigma, seed(8 + 4))),
@@ -287,7 +289,7 @@ fn search(
     let end = searcher.conclusion().context("a search that asks for nothing has concluded")?;
     let searched = searched.unwrap_or_else(|| end.winner.clone());
     let observed = highest_score(&searcher).context("something was measured")?;
-    Ok(Searched { end: end.clone(), searched, observed, noise: searcher.noise() })
+    Ok(Searched { end: end.clone(), searched, observed })
 }
 
 /// The configuration with the highest score of all that a search measured.

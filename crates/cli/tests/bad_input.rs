@@ -51,6 +51,10 @@ fn choices_that_exclude_each_other_are_refused_before_anything_is_begun() {
     assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
     place.run(&["run", "--duration", "9000000h"]).code(2).says(&["a year at most"]);
     place.run(&["run", "--tcp", "--dsn", "x"]).code(2).says(&["cannot be used with"]);
+    place.run(&["tune", "--tcp", "--dsn", "x"]).code(2).says(&["cannot be used with"]);
+    let slow = ["tune", "--flush-latency=1ms", "--dsn", "x"];
+    place.run(&slow).code(2).says(&["cannot be used with"]);
+    place.run(&["tune", "--resume", "--tcp"]).code(2).says(&["cannot be used with"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::process::Stdio;
 use common::{Place, finish, signal, until, until_said};
 
 /// As short as a tune can be, from a server whose group leaders wait 5 ms for nobody; with
-/// the fill factors of what tpcb updates.
-const TUNE: [&str; 17] = [
+/// the fill factors of what tpcb updates, as on slow storage and by TCP.
+const TUNE: [&str; 19] = [
     "tune",
     "--scale=1",
     "--clients=2",
@@ -27,6 +27,8 @@ const TUNE: [&str; 17] = [
     "commit_siblings=0",
     "--confirm-duration=1s",
     "--confirm-pairs=3",
+    "--flush-latency=1ms",
+    "--tcp",
 ];
 
 #[test]
@@ -85,6 +87,15 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     let text = place.run(&["tune", "--show"]).code(0).out();
     let goes_on = format!("This tune is unfinished: search; `walwright tune --resume {id}`");
     assert!(text.contains(&goes_on), "{text}");
+    assert!(text.contains("throughput, flushes of at least 1ms, reached by TCP"), "{text}");
+    let runs = place.runs();
+    let complete = runs.iter().find(|run| run["state"] == "complete").unwrap();
+    let run = place.run(&["export", complete["id"].as_str().unwrap()]).code(0).json();
+    let listens = |setting: &&serde_json::Value| setting["name"] == "listen_addresses";
+    let listens = run["settings"].as_array().unwrap().iter().find(listens).unwrap().clone();
+    assert_eq!(listens["value"], "127.0.0.1");
+    let doubts = run["warnings"].to_string();
+    assert!(doubts.contains("lengthened_flushes"), "{doubts}");
     let listed = place.run(&["tune", "--list", "--json"]).code(0).json();
     assert_eq!(
         (listed[0]["tune"].as_str(), listed[0]["state"].as_str(), listed[0]["measured"].as_u64()),

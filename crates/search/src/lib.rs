@@ -40,6 +40,8 @@ pub use dimension::{Dimension, DimensionError, Domain, Range, RangeError};
 pub use likelihood::Hyper;
 pub use process::{Look, Observation, Prediction, Process};
 pub use screening::{Group, Screening};
-pub use searcher::{Ask, Conclusion, Line, Options, SearchError, Searcher, Standing, Start, WORTH};
+pub use searcher::{
+    Ask, Conclusion, LEAST_SIGMA, Line, Options, SearchError, Searcher, Standing, Start, WORTH,
+};
 pub use space::{Configuration, Space};
 pub use trial::{Outcome, Purpose, Trial};

@@ -113,7 +113,8 @@ impl Prior {
 /// degrees of freedom the logarithm of their ratio is that of χ²/ν, whose mean is
 /// ψ(ν/2) − ln(ν/2) ≈ −1/ν − 1/3ν² and whose variance is ψ₁(ν/2) ≈ 2/ν + 2/ν² (Abramowitz &
 /// Stegun, 6.3.18 and 6.4.12): three measurements that agree by luck are no proof of quiet.
-/// What comes later is a variance that wanders from there.
+/// What comes later is a variance that wanders from there, rather up: its middle is raised so
+/// that the precision 1/σ² that is expected is the measured one.
 fn of_noise(noise: Noise) -> (f64, f64) {
     let few = 1.0 / noise.freedom;
     let wanders = WANDERS * WANDERS;

@@ -108,7 +108,10 @@ fn restored_data_are_reached_by_tcp_with_the_password_of_the_new_cluster() {
     let good = server.tcp_connect_params("postgres").expect("TCP was asked for");
     let wrong = good.clone().with_password(Secret::new("it's new"));
     runtime().block_on(async {
-        connect(&good).await.expect("the password is right");
+        let client = connect(&good).await.expect("the password is right");
+        let kept = "select count(*) from pg_stat_statements where query ilike 'alter role%'";
+        let kept: i64 = client.query_one(kept, &[]).await.expect("row").get(0);
+        assert_eq!(kept, 0, "no statement with a password is kept");
         connect(&wrong).await.expect_err("another password");
     });
 }

@@ -9,7 +9,7 @@ use super::run::pair;
 use super::{VisitArgs, percent, some_time};
 
 /// What a new tune is asked for, which one that goes on has been.
-const OF_A_NEW_TUNE: [&str; 22] = [
+const OF_A_NEW_TUNE: [&str; 24] = [
     "objective",
     "workload",
     "file",
@@ -20,6 +20,8 @@ const OF_A_NEW_TUNE: [&str; 22] = [
     "set",
     "pg",
     "pg_bin",
+    "flush_latency",
+    "tcp",
     "consent",
     "only",
     "client",
@@ -45,6 +47,7 @@ Examples:
   walwright tune --objective ':wal_bytes + 1e6 * :latency_p99'    a cost of your own; less is better
   walwright tune --consent synchronous_commit         let it weigh what may lose commits
   walwright tune --consent kernel --consent schema    also search values of the kernel, fill factors, indexes
+  walwright tune --flush-latency 2ms --tcp            as on network storage, reached by TCP
   walwright tune --client                             also measure protocol, round trips, pool size and batches
   walwright tune --resume                             go on with one that was stopped or killed
   walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
@@ -94,6 +97,13 @@ pub struct TuneArgs {
     /// Directory of PostgreSQL binaries to use instead.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pg", "dsn"], help_heading = "What is tuned")]
     pub pg_bin: Option<PathBuf>,
+    /// Make every flush of the servers that are tuned take at least this long (0.1 to 10 ms are
+    /// usual), also after the crash, so that a fast disk shows what network storage does.
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with = "dsn", help_heading = "What is tuned")]
+    pub flush_latency: Option<Duration>,
+    /// Reach the servers that are measured by TCP on 127.0.0.1 instead of their unix sockets.
+    #[arg(long, conflicts_with = "dsn", help_heading = "What is tuned")]
+    pub tcp: bool,
 
     /// Allow a setting that may lose committed data, by name; values of the kernel, by name or
     /// all that bear on writes as `kernel`; or `schema`. May be repeated.

@@ -412,6 +412,7 @@ mod tests {
         assert!(plan(&format!("[server]\npostgres = \"17\"\n{LEAST}")).is_err());
         let arm = plan(&format!("{LEAST}flush_latency = \"1ms\"\n")).unwrap_err().to_string();
         assert!(arm.contains("arm 'small'") && arm.contains("flush_latency"), "{arm}");
+        assert!(plan(&format!("{LEAST}tcp = false\n")).is_err());
         let tcp = plan(&format!("[server]\ntcp = true\n{LEAST}")).unwrap_err().to_string();
         assert!(tcp.contains("tcp") && tcp.contains("connection string"), "{tcp}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use walwright_diagnose::Machine;
 use walwright_search::ablation::Noise;
-use walwright_search::{Ask, Options, Outcome, Purpose, Searcher, Space};
+use walwright_search::{Ask, LEAST_SIGMA, Options, Outcome, Purpose, Searcher, Space};
 
 use super::folder::{self, Folder};
 use super::measure::Tried;
@@ -408,12 +408,33 @@ fn why(purpose: &Purpose, searcher: &Searcher) -> String {
 
 /// The noise of one measurement in words, with how far that is known.
 fn varies(noise: Noise) -> String {
-    let deviation = 100.0 * noise.variance.sqrt();
-    let known = noise.deviations().map_or(String::new(), |(low, high)| {
-        format!(" ({:.1} to {:.1} %)", 100.0 * low, 100.0 * high)
-    });
     let measured = noise.freedom + 1.0;
+    let deviation = noise.variance.sqrt();
+    let by = match noise.deviations() {
+        // What is believed at least is no estimate, and has no interval.
+        _ if deviation <= LEAST_SIGMA => format!("less than {:.1} %", 100.0 * LEAST_SIGMA),
+        None => format!("{:.1} %", 100.0 * deviation),
+        Some((low, high)) => format!(
+            "{:.1} % ({:.1} to {:.1} %, if it stays as it is)",
+            100.0 * deviation,
+            100.0 * low,
+            100.0 * high
+        ),
+    };
     format!(
-        "one measurement varies by {deviation:.1} %{known}: the standard deviation of {measured} of the baseline, with its 95 % interval"
+        "one measurement varies by {by}: the standard deviation of {measured} measurements of the baseline"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_told_with_how_far_it_is_known() {
+        let told = |sigma: f64| varies(Noise { variance: sigma * sigma, freedom: 2.0 });
+        assert!(told(0.01).contains("1.0 % (0.5 to 6.3 %, if it stays as it is)"));
+        assert!(told(0.01).ends_with("of 3 measurements of the baseline"));
+        assert!(told(LEAST_SIGMA).contains("by less than 0.2 %:"));
+    }
 }

@@ -71,7 +71,8 @@ pub struct Questions {
     pub worth: f64,
     /// Share of the baseline's throughput that a gain may cost; `None` where it may cost all.
     pub allowed_loss: Option<f64>,
-    /// The noise of the baseline against itself.
+    /// Noise that counts beside that of the pairs: none, since what was measured an hour before
+    /// says too little of it, but in tunes of earlier versions.
     pub noise: Option<Noise>,
 }
 

@@ -33,6 +33,7 @@ pub(super) fn create(
     };
     let mut spec = ClusterSpec::new(&places, install);
     spec.settings = settings;
+    spec.flush_latency = plan.flush_latency.map(|least| least.0);
     Ok(Cluster::create(spec)?)
 }
 

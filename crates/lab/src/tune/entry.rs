@@ -35,9 +35,10 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     let settings: Vec<String> =
         state.plan.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     let version = state.server_version.as_deref().unwrap_or("of unknown version");
+    let around = state.plan.surroundings_in_words();
     let baseline = match settings.is_empty() {
-        true => format!("PostgreSQL {version} at its defaults"),
-        false => format!("PostgreSQL {version} with {}", settings.join(", ")),
+        true => format!("PostgreSQL {version} at its defaults{around}"),
+        false => format!("PostgreSQL {version} with {}{around}", settings.join(", ")),
     };
     let workload = state.plan.workload.clone();
     let load = workload.as_deref().unwrap_or("this load");

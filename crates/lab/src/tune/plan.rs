@@ -54,6 +54,12 @@ pub struct TunePlan {
     pub settings: BTreeMap<String, String>,
     /// PostgreSQL.
     pub postgres: Option<Postgres>,
+    /// Least time of every flush of clusters of our own.
+    #[serde(default)]
+    pub flush_latency: Option<Length>,
+    /// Whether they are reached by TCP on the loopback address, not by their unix sockets.
+    #[serde(default)]
+    pub tcp: bool,
     /// Length of each measured window.
     pub window: Length,
     /// Load before each window.
@@ -182,7 +188,7 @@ impl TunePlan {
                 },
                 load: load.over(&self.load),
                 postgres: self.postgres.clone(),
-                ..Configuration::default()
+                ..self.surroundings()
             },
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,
@@ -190,6 +196,20 @@ impl TunePlan {
             command: self.command.clone(),
             server: self.server.as_ref().map(|on| on.identity.address.clone()),
         }
+    }
+
+    /// What clusters of our own have around them, beside their settings.
+    fn surroundings(&self) -> Configuration {
+        Configuration {
+            flush_latency: self.flush_latency,
+            tcp: self.tcp.then_some(true),
+            ..Configuration::default()
+        }
+    }
+
+    /// The same in words, each after a comma; empty for a disk and a socket as they are.
+    pub fn surroundings_in_words(&self) -> String {
+        self.surroundings().words().iter().map(|words| format!(", {words}")).collect()
     }
 
     /// Major version and binaries.
@@ -218,6 +238,8 @@ pub(super) mod tests {
             load: LoadChange::default(),
             settings: BTreeMap::new(),
             postgres: None,
+            flush_latency: None,
+            tcp: false,
             window: Length(Duration::from_secs(10)),
             warm_up: Length(Duration::from_secs(2)),
             budget: Budget::Runs(60),
@@ -232,6 +254,23 @@ pub(super) mod tests {
             command: String::new(),
             server: None,
         }
+    }
+
+    #[test]
+    fn what_is_around_the_server_is_measured_with_and_told() {
+        assert_eq!(plan().surroundings_in_words(), "");
+        let slow = Some(Length(Duration::from_millis(2)));
+        let far = TunePlan { flush_latency: slow, tcp: true, ..plan() };
+        assert_eq!(far.surroundings_in_words(), ", flushes of at least 2ms, reached by TCP");
+        let objective = far.objective().unwrap();
+        let base = far.bench(&objective, far.window).base;
+        assert_eq!((base.flush_latency, base.tcp), (slow, Some(true)));
+        // A plan of before there was either.
+        let mut kept = serde_json::to_value(plan()).unwrap();
+        for field in ["flush_latency", "tcp"] {
+            kept.as_object_mut().unwrap().remove(field).unwrap();
+        }
+        assert_eq!(serde_json::from_value::<TunePlan>(kept).unwrap(), plan());
     }
 
     #[test]

@@ -158,11 +158,12 @@ fn profile(
     }
     trailer.extend(words::crash(state).map(|told| format!("# {told}")));
     trailer.push(format!(
-        "# The baseline: {}",
+        "# The baseline: {}{}",
         state
             .server_version
             .as_deref()
-            .map_or("PostgreSQL".to_owned(), |v| format!("PostgreSQL {v}"))
+            .map_or("PostgreSQL".to_owned(), |v| format!("PostgreSQL {v}")),
+        state.plan.surroundings_in_words()
     ));
     Ok(Profile {
         origin: Some(Origin { title, machine: Some(state.machine.clone()), date: Some(date) }),

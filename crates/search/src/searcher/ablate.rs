@@ -43,9 +43,10 @@ impl Searcher {
         let left = self.runs_left() as usize;
         let lines = self.lines_of(model.as_ref(), &winner);
         let gain = model.as_ref().map_or(0.0, |m| self.ahead(m, &winner, &self.baseline).mean);
-        // All that was measured says more of the noise than the baseline's few.
-        let fitted = model.as_ref().map(|model| model.process.noise());
-        let sigma = fitted.or_else(|| self.sigma()).unwrap_or(0.0);
+        // All that was measured says more of the noise than the baseline's few, unless the
+        // model goes through every point.
+        let fitted = model.as_ref().map_or(0.0, |model| model.process.noise());
+        let sigma = fitted.max(self.sigma().unwrap_or(0.0));
         let arms = self.told_apart(&lines, gain, sigma, &winner, left);
         self.arms = vec![self.baseline.clone(), winner.clone()];
         self.arms.extend(arms.iter().map(|arm| without(&winner, arm)));

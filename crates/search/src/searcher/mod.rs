@@ -29,8 +29,8 @@ use race::Race;
 
 /// Runs that count as one block: near enough in time to share their drift.
 const BLOCK: usize = 6;
-/// Least deviation of a measurement that is believed: five A/A runs can agree by luck.
-const LEAST_SIGMA: f64 = 0.002;
+/// Least deviation of a measurement that is believed: a few A/A runs can agree by luck.
+pub const LEAST_SIGMA: f64 = 0.002;
 
 /// A gain that is worth a change where nobody says otherwise.
 pub const WORTH: f64 = 0.05;

@@ -130,6 +130,8 @@ fn single_user(
     command.args(["--single", "-j", "-c", "exit_on_error=on"]);
     // What it says of a statement that fails is told, and the statement may hold a password.
     command.args(["-c", "log_min_error_statement=panic"]);
+    // A library that keeps statements would keep it too.
+    command.args(["-c", "shared_preload_libraries="]);
     if !sync {
         command.args(["-c", "fsync=off"]);
     }

@@ -224,7 +224,7 @@ impl Snapshot {
     /// Blocks for as long as copying and flushing take.
     pub fn restore(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {
         let _idle = cluster.keep_stopped()?;
-        self.put_into(cluster)
+        self.put_into_with_password(cluster)
     }
 
     /// Makes a cluster whose data directory is this snapshot's, with the password of the
@@ -236,11 +236,7 @@ impl Snapshot {
         spec: ClusterSpec,
     ) -> Result<(Cluster, CopyReport), SnapshotError> {
         let cluster = Cluster::prepare(&spec)?;
-        let made = self.put_into(&cluster).and_then(|report| {
-            cluster.set_password()?;
-            Ok(report)
-        });
-        match made {
+        match self.put_into_with_password(&cluster) {
             Ok(report) => Ok((cluster, report)),
             Err(error) => {
                 if spec.dir.is_some() {
@@ -249,6 +245,12 @@ impl Snapshot {
                 Err(error)
             }
         }
+    }
+
+    fn put_into_with_password(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {
+        let report = self.put_into(cluster)?;
+        cluster.set_password()?;
+        Ok(report)
     }
 
     fn put_into(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {

@@ -107,6 +107,8 @@ fn plan(args: TuneArgs) -> (TunePlan, Visit) {
             Some(directory) => Postgres::BinDir(directory),
             None => Postgres::Major(args.pg),
         }),
+        flush_latency: args.flush_latency.map(Length),
+        tcp: args.tcp,
         window: Length(args.duration),
         warm_up: Length(args.warmup.unwrap_or_else(|| warm_up(args.duration))),
         budget: args.time.map_or(Budget::Runs(args.runs), |time| Budget::Time(Length(time))),

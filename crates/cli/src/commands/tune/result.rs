@@ -43,7 +43,9 @@ fn became(line: &Line) -> String {
 fn text(state: &TuneState, objective: &Objective) -> String {
     let mut out = String::new();
     let load = state.plan.workload.as_deref().unwrap_or("own scripts");
-    let _ = writeln!(out, "tune {} of {load}, objective {}", state.id, state.plan.objective);
+    let around = state.plan.surroundings_in_words();
+    let _ =
+        writeln!(out, "tune {} of {load}, objective {}{around}", state.id, state.plan.objective);
     let _ = writeln!(out, "\n{}", verdict(state, objective));
     if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion)
         && !end.lines.is_empty()
@@ -223,6 +225,8 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         "id": state.id,
         "phase": state.phase,
         "objective": state.plan.objective,
+        "flush_latency_seconds": state.plan.flush_latency.map(|least| least.0.as_secs_f64()),
+        "tcp": state.plan.tcp,
         "baseline": state.baseline_value(),
         "verdict": verdict(state, objective),
         "is_proposed": end.map(|end| end.is_proposed),
