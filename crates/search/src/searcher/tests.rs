@@ -101,6 +101,21 @@ fn it_finds_what_matters_and_keeps_little_else() {
 }
 
 #[test]
+fn a_quiet_opening_does_not_tell_lines_apart_that_later_noise_hides() {
+    let faint = |c: &Configuration| Some(0.2 * truth(c));
+    let told = (0..4).map(|seed| {
+        let mut searcher = Searcher::new(space(), &space().home(), options(60, seed)).unwrap();
+        let opening = searcher.budget().baseline as usize;
+        run(&mut searcher, 0.02, opening, faint);
+        run(&mut searcher, 0.1, usize::MAX, faint);
+        searcher.lines.len()
+    });
+    // By the noise of the opening alone they are ten.
+    let told: usize = told.sum();
+    assert!(told < 6, "{told} lines of four searches have blocks of their own");
+}
+
+#[test]
 fn a_mis_set_baseline_is_undone_and_the_harm_is_named() {
     let wrong = baseline(&[("delay", "60"), ("cache", "2"), ("idle0", "99")]);
     let mut options = options(60, 1);
