@@ -8,6 +8,7 @@ use walwright_lab::tune::{
     Layer, Objective, Phase, TuneState, by_what, crash_in_words, effect, lever_effects, shown,
     verdict,
 };
+use walwright_report::format::counted;
 use walwright_search::{Effect, Line, Searcher, Standing};
 
 use super::list::stands;
@@ -154,8 +155,10 @@ fn warnings(state: &TuneState) -> Vec<String> {
     if state.confirmation.pairs() > 0 && !state.confirmation.held_checkpoints() {
         let checkpoints = state.confirmation.least_checkpoints();
         warnings.push(format!(
-            "Windows of the confirmation held {} completed checkpoints, so what moves cost past a checkpoint is not judged whole: those requested did not complete in them (see the run's events); a longer --confirm-duration may tell",
-            checkpoints.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"))
+            "Windows of the confirmation held {}, so what moves cost past a checkpoint is not judged whole: those requested did not complete in them (see the run's events); a longer --confirm-duration may tell",
+            checkpoints.map_or("an unknown number of completed checkpoints".to_owned(), |least| {
+                counted(least.round() as u64, "completed checkpoint")
+            })
         ));
     }
     let crashed = state.made.iter().filter(|made| made.crashed.is_some()).count();
