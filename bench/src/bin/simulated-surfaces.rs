@@ -156,9 +156,10 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let surface = &Surface::new(cli.family(), job.kind, job.seed);
     let sigma = cli.noise[job.noise] / 100.0;
     let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
-    let bench = |contender: u64| {
-        let bench = SimulatedBench::new(sigma, seed(8 + contender));
-        if cli.quiet_start { bench.quiet_at_first() } else { bench }
+    let noisy = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
+    let bench = |contender: u64| match cli.quiet_start {
+        true => noisy(contender).quiet_at_first(),
+        false => noisy(contender),
     };
     let Searched { end, searched, observed } = search(cli, surface, seed(0), bench(0))?;
     let others = match job.kind {
@@ -179,7 +180,7 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     };
     let (ending, pairs) = match end.is_proposed {
         // What came before it was noisy already.
-        true => confirmed(surface, &end, &asked, SimulatedBench::new(sigma, seed(8 + 4))),
+        true => confirmed(surface, &end, &asked, noisy(4)),
         false if excluded(&end.gain) => (Ending::Excluded, 0),
         false => (Ending::Open, 0),
     };

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::Stdio;
 
-use common::{Place, finish, signal, until_said};
+use common::{Place, finish, setting, signal, until_said};
 use serde_json::Value;
 
 /// Two arms, one of which cannot be run.
@@ -119,16 +119,11 @@ fn a_killed_experiment_goes_on_and_is_judged() {
         texts(&accounts["indexes"]).len()
     };
     assert_eq!(indexes(&record(0)), 1);
-    let listens = |record: &Value| {
-        let settings = record["settings"].as_array().unwrap();
-        let listen = settings.iter().find(|s| s["name"] == "listen_addresses").unwrap();
-        listen["value"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(listens(&record(0)), "127.0.0.1");
+    assert_eq!(setting(&record(0), "listen_addresses"), "127.0.0.1");
     let base = outcome["baseline_runs"][0][0].as_str().unwrap();
     let base = place.run(&["export", base]).code(0).json();
     assert_eq!(indexes(&base), 2, "the baseline has the index again, from the same data");
-    assert_eq!(listens(&base), "", "the baseline is reached by its socket");
+    assert_eq!(setting(&base, "listen_addresses"), "", "the baseline is reached by its socket");
     assert_eq!(base["load"]["seed"], record(0)["load"]["seed"], "one block, one seed");
 
     // What has ended is shown again, and its page drawn.

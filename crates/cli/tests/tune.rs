@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::process::Stdio;
 
-use common::{Place, finish, signal, until, until_said};
+use common::{Place, finish, setting, signal, until, until_said};
 
 /// As short as a tune can be, from a server whose group leaders wait 5 ms for nobody; with
 /// the fill factors of what tpcb updates, as on slow storage and by TCP.
@@ -91,9 +91,7 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     let runs = place.runs();
     let complete = runs.iter().find(|run| run["state"] == "complete").unwrap();
     let run = place.run(&["export", complete["id"].as_str().unwrap()]).code(0).json();
-    let listens = |setting: &&serde_json::Value| setting["name"] == "listen_addresses";
-    let listens = run["settings"].as_array().unwrap().iter().find(listens).unwrap().clone();
-    assert_eq!(listens["value"], "127.0.0.1");
+    assert_eq!(setting(&run, "listen_addresses"), "127.0.0.1");
     let doubts = run["warnings"].to_string();
     assert!(doubts.contains("lengthened_flushes"), "{doubts}");
     let listed = place.run(&["tune", "--list", "--json"]).code(0).json();

@@ -124,6 +124,13 @@ impl Place {
     }
 }
 
+/// The value of a setting in an exported record.
+pub fn setting(record: &Value, name: &str) -> String {
+    let settings = record["settings"].as_array().expect("settings");
+    let found = settings.iter().find(|setting| setting["name"] == name).expect("the setting");
+    found["value"].as_str().expect("text").to_owned()
+}
+
 /// What a command that has ended left.
 pub struct Done {
     output: Output,

@@ -24,6 +24,13 @@ const NEGLIGIBLE: f64 = 0.02;
 const WAITS_HZ: u32 = 10;
 /// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
 const MOST_BLOCKS: usize = 200;
+/// What is somebody's server's own, by the key of a plan, and what to do about it.
+const A_GUESTS_OWN: [(&str, &str); 4] = [
+    ("postgres", "its version is the server's own: leave it out"),
+    ("pg_bin", "its binaries are the server's own: leave it out"),
+    ("flush_latency", "only flushes of a cluster of our own can be lengthened"),
+    ("tcp", "the connection string says how it is reached: leave it out"),
+];
 
 /// What a person writes to have an experiment done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,26 +169,30 @@ impl PlanFile {
     /// When the plan names a version, binaries, a flush latency or a way to reach it.
     pub(super) fn fits_a_guest(&self) -> Result<(), PlanError> {
         let of = &self.server;
-        let baseline = ("", of.postgres.is_some(), of.pg_bin.is_some(), of.flush_latency, of.tcp);
+        let baseline = (
+            "",
+            [
+                of.postgres.is_some(),
+                of.pg_bin.is_some(),
+                of.flush_latency.is_some(),
+                of.tcp.is_some(),
+            ],
+        );
         let arms = self.arms.iter().map(|of| {
-            (&*of.name, of.postgres.is_some(), of.pg_bin.is_some(), of.flush_latency, of.tcp)
+            (
+                &*of.name,
+                [
+                    of.postgres.is_some(),
+                    of.pg_bin.is_some(),
+                    of.flush_latency.is_some(),
+                    of.tcp.is_some(),
+                ],
+            )
         });
-        for (arm, postgres, pg_bin, flush_latency, tcp) in iter::once(baseline).chain(arms) {
-            let refused = [
-                (postgres, "postgres", "its version is the server's own: leave it out"),
-                (pg_bin, "pg_bin", "its binaries are the server's own: leave it out"),
-                (
-                    flush_latency.is_some(),
-                    "flush_latency",
-                    "only flushes of a cluster of our own can be lengthened",
-                ),
-                (
-                    tcp.is_some(),
-                    "tcp",
-                    "the connection string says how it is reached: leave it out",
-                ),
-            ];
-            if let Some((_, key, what)) = refused.into_iter().find(|(named, ..)| *named) {
+        for (arm, named) in iter::once(baseline).chain(arms) {
+            if let Some((_, (key, what))) =
+                named.iter().zip(A_GUESTS_OWN).find(|(named, _)| **named)
+            {
                 return Err(PlanError::value(arm, key, what));
             }
         }

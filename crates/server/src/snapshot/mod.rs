@@ -224,7 +224,7 @@ impl Snapshot {
     /// Blocks for as long as copying and flushing take.
     pub fn restore(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {
         let _idle = cluster.keep_stopped()?;
-        self.put_into_with_password(cluster)
+        self.put_into(cluster)
     }
 
     /// Makes a cluster whose data directory is this snapshot's, with the password of the
@@ -236,7 +236,7 @@ impl Snapshot {
         spec: ClusterSpec,
     ) -> Result<(Cluster, CopyReport), SnapshotError> {
         let cluster = Cluster::prepare(&spec)?;
-        match self.put_into_with_password(&cluster) {
+        match self.put_into(&cluster) {
             Ok(report) => Ok((cluster, report)),
             Err(error) => {
                 if spec.dir.is_some() {
@@ -245,12 +245,6 @@ impl Snapshot {
                 Err(error)
             }
         }
-    }
-
-    fn put_into_with_password(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {
-        let report = self.put_into(cluster)?;
-        cluster.set_password()?;
-        Ok(report)
     }
 
     fn put_into(&self, cluster: &Cluster) -> Result<CopyReport, SnapshotError> {
@@ -291,7 +285,9 @@ impl Snapshot {
         let path = staging.path().to_owned();
         staging.close().map_err(SnapshotError::io("remove", &path))?;
         sync_dir(cluster.dir())?;
-        Ok(report(&tree, copied, started))
+        let report = report(&tree, copied, started);
+        cluster.set_password()?;
+        Ok(report)
     }
 }
 
