@@ -290,34 +290,33 @@ pub struct Bench {
     rng: StdRng,
     sigma: f64,
     drift: f64,
-    /// Measurements of the quiet start that are left.
-    quiet: u32,
+    /// Deviation of the measurements of the start, and how many are left.
+    quiet: (f64, u32),
 }
 
 /// Step of the drift from run to run, in units of the noise.
 const WANDER: f64 = 0.2;
-/// Share of the noise that measurements of a quiet start have, and how many these are: about
-/// as many as a search opens with.
-const QUIET: f64 = 0.1;
+/// Measurements of a quiet start: about as many as a search opens with.
 const OPENING: u32 = 5;
 
 impl Bench {
     /// A bench whose single measurement has the standard deviation `sigma`.
     pub fn new(sigma: f64, seed: u64) -> Bench {
-        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0, quiet: 0 }
+        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0, quiet: (sigma, 0) }
     }
 
-    /// The same, of which the first measurements hardly vary: what the baseline against itself
-    /// then shows of the noise does not hold later.
+    /// The same, of which the first measurements vary less, by this factor: what the baseline
+    /// against itself then shows of the noise does not hold later.
     #[must_use]
-    pub fn quiet_at_first(self) -> Bench {
-        Bench { quiet: OPENING, ..self }
+    pub fn quiet_at_first(self, factor: f64) -> Bench {
+        Bench { quiet: (self.sigma / factor, OPENING), ..self }
     }
 
     /// One measurement; `None` for a crash.
     pub fn measure(&mut self, surface: &Surface, configuration: &Configuration) -> Option<f64> {
-        let sigma = if self.quiet > 0 { QUIET * self.sigma } else { self.sigma };
-        self.quiet = self.quiet.saturating_sub(1);
+        let (quiet, left) = self.quiet;
+        let sigma = if left > 0 { quiet } else { self.sigma };
+        self.quiet.1 = left.saturating_sub(1);
         self.drift += WANDER * sigma * self.normal();
         let seen = self.drift + sigma * self.normal();
         surface.truth(configuration).map(|truth| truth + seen)

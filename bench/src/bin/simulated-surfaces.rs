@@ -43,10 +43,10 @@ struct Cli {
     /// Searches on flat surfaces, where each says only yes or no, for each of the others.
     #[arg(long, default_value_t = 5)]
     flat: u64,
-    /// The first five measurements of each have a tenth of the noise of the others, so that the
-    /// baseline against itself tells of a quiet that does not last.
-    #[arg(long)]
-    quiet_start: bool,
+    /// The noise of the first five measurements of each is by this factor lower than that of
+    /// the others, so that the baseline against itself tells of a quiet that does not last.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    quiet_start: f64,
     /// The surfaces on which the constants of the search were chosen.
     #[arg(long)]
     training: bool,
@@ -156,10 +156,8 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let surface = &Surface::new(cli.family(), job.kind, job.seed);
     let sigma = cli.noise[job.noise] / 100.0;
     let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
-    let noisy = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
-    let bench = |contender: u64| match cli.quiet_start {
-        true => noisy(contender).quiet_at_first(),
-        false => noisy(contender),
+    let bench = |contender: u64| {
+        SimulatedBench::new(sigma, seed(8 + contender)).quiet_at_first(cli.quiet_start)
     };
     let Searched { end, searched, observed } = search(cli, surface, seed(0), bench(0))?;
     let others = match job.kind {
@@ -171,16 +169,10 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
             searching_alone(cli, surface, seed(0), bench(3))?,
         ],
     };
-    let asked = Questions {
-        planned: PAIRS.0,
-        most: PAIRS.1,
-        worth: WORTH,
-        allowed_loss: None,
-        noise: None,
-    };
+    let asked = Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None };
     let (ending, pairs) = match end.is_proposed {
         // What came before it was noisy already.
-        true => confirmed(surface, &end, &asked, noisy(4)),
+        true => confirmed(surface, &end, &asked, SimulatedBench::new(sigma, seed(12))),
         false if excluded(&end.gain) => (Ending::Excluded, 0),
         false => (Ending::Open, 0),
     };

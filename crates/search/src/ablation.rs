@@ -6,10 +6,6 @@ use walwright_stats::{Confidence, Doubt, Estimate, Method, mean, t_quantile, var
 
 /// Chance at which one of several arms of the same noise is taken for a wider one.
 const UNUSUAL: f64 = 0.01;
-/// Chance at which measurements of the noise that was known before are taken for noisier ones,
-/// which it says nothing of.
-const NOISIER: f64 = 0.1;
-
 /// The effect of one arm against another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
@@ -90,19 +86,6 @@ impl Residuals {
         let freedom = self.freedom;
         (freedom > 0.0).then(|| Noise { variance: self.squares / freedom, freedom })
     }
-
-    /// The noise they tell together with what was known before, where it is the same.
-    fn pooled(&self, before: Option<Noise>) -> Option<Noise> {
-        let (Some(own), Some(known)) = (self.noise(), before) else {
-            return self.noise().or(before);
-        };
-        if own.chance_of(known).is_some_and(|chance| chance < NOISIER) {
-            return Some(own);
-        }
-        let freedom = own.freedom + known.freedom;
-        let squares = self.squares + known.variance * known.freedom;
-        Some(Noise { variance: squares / freedom, freedom })
-    }
 }
 
 impl Noise {
@@ -132,7 +115,7 @@ impl Ablation {
     /// Arms that ran in every block with the same noise as the others, as far as an F-test
     /// of each against the rest tells: one that collapsed at times says nothing of the noise
     /// of the others.
-    fn steady(&self, before: Option<Noise>) -> Vec<usize> {
+    fn steady(&self) -> Vec<usize> {
         let blocks = self.blocks();
         let ran = |arm: &usize| self.scores[*arm][..blocks].iter().all(Option::is_some);
         let mut steady: Vec<usize> = (0..self.scores.len()).filter(ran).collect();
@@ -145,7 +128,7 @@ impl Ablation {
                     squares: all.squares - rest.squares,
                     freedom: all.freedom - rest.freedom,
                 };
-                own.noise()?.chance_of(rest.pooled(before)?)
+                own.noise()?.chance_of(rest.noise()?)
             };
             let widest = steady
                 .iter()
@@ -186,22 +169,16 @@ impl Ablation {
         }
     }
 
-    /// The relative change from `base` to `arm`, with a t-interval over blocks whose
-    /// width comes from the noise of all steady arms, pooled with what was known `before`, so
-    /// that four blocks have the degrees of freedom of all; from the pair's own spread where
-    /// one of the two is not as steady as the others.
-    pub fn effect(&self, arm: usize, base: usize, before: Option<Noise>) -> Effect {
-        self.effect_at(arm, base, before, Confidence::P95)
+    /// The relative change from `base` to `arm`, with a t-interval over blocks whose width
+    /// comes from the noise of all steady arms, so that four blocks have the degrees of freedom
+    /// of all; from the pair's own spread where one of the two is not as steady as the others.
+    /// What was measured before the blocks has no part in it: noise wanders within the hour.
+    pub fn effect(&self, arm: usize, base: usize) -> Effect {
+        self.effect_at(arm, base, Confidence::P95)
     }
 
     /// The same with an interval that covers the truth so often.
-    pub fn effect_at(
-        &self,
-        arm: usize,
-        base: usize,
-        before: Option<Noise>,
-        confidence: Confidence,
-    ) -> Effect {
+    pub fn effect_at(&self, arm: usize, base: usize, confidence: Confidence) -> Effect {
         let (Some(arm_scores), Some(base_scores)) = (self.scores.get(arm), self.scores.get(base))
         else {
             return Effect::NotMeasured;
@@ -217,9 +194,9 @@ impl Ablation {
             .collect();
         let Some(differences) = pairs else { return Effect::Crashed };
         let center = mean(&differences).unwrap_or(0.0);
-        let steady = self.steady(before);
+        let steady = self.steady();
         let used = match [arm, base].iter().all(|arm| steady.contains(arm)) {
-            true => self.residuals(&steady).pooled(before),
+            true => self.residuals(&steady).noise(),
             false => variance(&differences)
                 .map(|variance| Noise { variance: variance / 2.0, freedom: blocks as f64 - 1.0 }),
         };
@@ -268,11 +245,11 @@ mod tests {
             let (mut covered, mut false_gains, mut found) = (0, 0, 0);
             for seed in 0..500 {
                 let ablation = measured(&truth, blocks, 0.02, seed);
-                let gain = ablation.effect(1, 0, None);
+                let gain = ablation.effect(1, 0);
                 let estimate = gain.estimate().unwrap();
                 covered += usize::from(estimate.interval.unwrap().contains(f64::exp_m1(0.10)));
                 found += usize::from(gain.is_gain());
-                false_gains += usize::from(ablation.effect(1, 3, None).is_gain());
+                false_gains += usize::from(ablation.effect(1, 3).is_gain());
             }
             assert!((460..=490).contains(&covered), "{blocks} blocks: {covered} of 500");
             assert!(blocks == 2 || found >= 490, "{found}");
@@ -284,8 +261,8 @@ mod tests {
     fn an_arm_that_collapsed_does_not_blur_the_others() {
         let mut ablation = measured(&[0.0, 0.10, 0.09], 4, 0.01, 1);
         ablation.scores.push(vec![Some(-2.4), Some(-2.0), Some(-2.9), Some(-2.2)]);
-        assert!(ablation.effect(1, 0, None).is_gain());
-        let collapse = ablation.effect(3, 1, None);
+        assert!(ablation.effect(1, 0).is_gain());
+        let collapse = ablation.effect(3, 1);
         let interval = collapse.estimate().unwrap().interval.unwrap();
         assert!(interval.high < -0.5 && interval.low > -1.0, "{interval:?}");
     }
@@ -293,19 +270,7 @@ mod tests {
     #[test]
     fn scores_without_any_spread_are_compared_all_the_same() {
         let ablation = Ablation { scores: vec![vec![Some(0.0), Some(0.01)]; 3] };
-        assert_eq!(ablation.effect(1, 0, None).estimate().unwrap().center, 0.0);
-    }
-
-    #[test]
-    fn what_was_known_of_the_noise_does_not_narrow_noisier_measurements() {
-        let known = Some(Noise { variance: 1e-4, freedom: 4.0 });
-        let mut covered = 0;
-        for seed in 0..500 {
-            let effect = measured(&[0.0, 0.1], 5, 0.05, seed).effect(1, 0, known);
-            let interval = effect.estimate().unwrap().interval.unwrap();
-            covered += usize::from(interval.contains(f64::exp_m1(0.10)));
-        }
-        assert!(covered >= 465, "{covered} of 500");
+        assert_eq!(ablation.effect(1, 0).estimate().unwrap().center, 0.0);
     }
 
     #[test]
@@ -320,19 +285,17 @@ mod tests {
     fn a_crash_has_no_effect_to_state() {
         let mut ablation = measured(&[0.0, 0.1], 4, 0.01, 1);
         ablation.scores.push(vec![Some(0.0), None, Some(0.0), Some(0.0)]);
-        assert_eq!(ablation.effect(2, 1, None), Effect::Crashed);
-        assert!(ablation.effect(1, 0, None).is_gain());
-        assert_eq!(ablation.effect(7, 0, None), Effect::NotMeasured);
-        let gain = ablation.effect(1, 0, None);
+        assert_eq!(ablation.effect(2, 1), Effect::Crashed);
+        assert!(ablation.effect(1, 0).is_gain());
+        assert_eq!(ablation.effect(7, 0), Effect::NotMeasured);
+        let gain = ablation.effect(1, 0);
         let back = gain.inverted();
         assert!(gain.is_gain() && back.is_loss() && back.estimate().unwrap().center > -0.2);
     }
 
     #[test]
-    fn one_block_has_an_interval_only_where_the_noise_is_known() {
+    fn one_block_tells_no_interval() {
         let ablation = Ablation { scores: vec![vec![Some(0.0)], vec![Some(0.1)]] };
-        assert_eq!(ablation.effect(1, 0, None).estimate().unwrap().interval, None);
-        let known = Some(Noise { variance: 1e-4, freedom: 4.0 });
-        assert!(ablation.effect(1, 0, known).is_gain());
+        assert_eq!(ablation.effect(1, 0).estimate().unwrap().interval, None);
     }
 }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use walwright_record::RunId;
-use walwright_search::ablation::Noise;
 use walwright_search::{Ablation, Effect};
 use walwright_stats::Confidence;
 
@@ -71,9 +70,6 @@ pub struct Questions {
     pub worth: f64,
     /// Share of the baseline's throughput that a gain may cost; `None` where it may cost all.
     pub allowed_loss: Option<f64>,
-    /// Noise that counts beside that of the pairs: none, since what was measured an hour before
-    /// says too little of it, but in tunes of earlier versions.
-    pub noise: Option<Noise>,
 }
 
 impl Questions {
@@ -113,12 +109,12 @@ impl Confirmation {
 
     /// The winner against the baseline, with its interval over pairs.
     pub fn effect(&self, asked: &Questions) -> Effect {
-        self.compared(asked.noise, asked.confidence(), |made| made.score)
+        self.compared(asked.confidence(), |made| made.score)
     }
 
     /// Its throughput against the baseline's, with its interval over pairs.
     pub fn throughput(&self, asked: &Questions) -> Effect {
-        self.compared(None, asked.confidence(), |made| Some(made.throughput?.ln()))
+        self.compared(asked.confidence(), |made| Some(made.throughput?.ln()))
     }
 
     /// Which measurement did not run, and why; `None` where all did.
@@ -186,19 +182,14 @@ impl Confirmation {
         Confirmation { made: self.made.iter().take(2 * pairs as usize).cloned().collect() }
     }
 
-    fn compared(
-        &self,
-        before: Option<Noise>,
-        confidence: Confidence,
-        of: impl Fn(&Confirming) -> Option<f64>,
-    ) -> Effect {
+    fn compared(&self, confidence: Confidence, of: impl Fn(&Confirming) -> Option<f64>) -> Effect {
         let scores = |winner: bool| -> Vec<Option<f64>> {
             let mut these: Vec<&Confirming> =
                 self.made.iter().filter(|made| made.is_winner == winner).collect();
             these.sort_by_key(|made| made.pair);
             these.into_iter().map(&of).collect()
         };
-        Ablation { scores: vec![scores(false), scores(true)] }.effect_at(1, 0, before, confidence)
+        Ablation { scores: vec![scores(false), scores(true)] }.effect_at(1, 0, confidence)
     }
 
     /// Complete pairs.
@@ -290,7 +281,7 @@ mod tests {
     }
 
     const ASKED: Questions =
-        Questions { planned: 3, most: 40, worth: 0.05, allowed_loss: Some(0.03), noise: None };
+        Questions { planned: 3, most: 40, worth: 0.05, allowed_loss: Some(0.03) };
 
     #[test]
     fn it_goes_on_where_it_is_open_whether_throughput_is_kept() {

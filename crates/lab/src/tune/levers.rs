@@ -192,7 +192,7 @@ pub(super) fn effects(levers: &[Lever]) -> Vec<(&Lever, Effect)> {
         .iter()
         .enumerate()
         .skip(1)
-        .map(|(index, lever)| (lever, ablation.effect(index, 0, None)))
+        .map(|(index, lever)| (lever, ablation.effect(index, 0)))
         .collect()
 }
 

@@ -11,13 +11,11 @@ use super::schema::{self, SchemaChange, SchemaPart};
 use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
-/// goes on by as many pairs as its spread asks for; since 4 by the noise of its pairs alone.
-/// Earlier ones are read as they were.
+/// goes on by as many pairs as its spread asks for; since 4 servers may be reached by TCP and
+/// flush slowly. Earlier ones are read as what they were.
 pub(super) const FORMAT: u32 = 4;
 /// Since when a confirmation is looked at twice, in wider intervals.
 const TWO_LOOKS: u32 = 3;
-/// Since when the noise of the opening does not count in it.
-const OWN_NOISE: u32 = 4;
 
 /// Where a tune stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -226,11 +224,6 @@ impl TuneState {
             most,
             worth: objective.as_ref().map_or(worth, |objective| objective.score_gain(worth)),
             allowed_loss: objective.and_then(|objective| objective.allowed_loss),
-            noise: self
-                .searcher
-                .as_ref()
-                .filter(|_| self.format < OWN_NOISE)
-                .and_then(Searcher::noise),
         }
     }
 

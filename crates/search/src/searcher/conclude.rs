@@ -6,7 +6,6 @@ use walwright_stats::{Confidence, Estimate, Method};
 use super::ablate::{BASELINE, FIXED_ARMS, Taken, WINNER};
 use super::model::Model;
 use super::{Searcher, Stage};
-use crate::ablation::Noise;
 use crate::random::generator;
 use crate::{Ablation, Configuration, Dimension, Effect, Prediction, Process};
 
@@ -140,7 +139,6 @@ impl Searcher {
 struct Judged<'a> {
     searcher: &'a Searcher,
     ablation: &'a Ablation,
-    noise: Option<Noise>,
     /// What the model may be, as far as the measurements tell.
     drawn: Vec<Process>,
     /// What was ablated.
@@ -156,26 +154,25 @@ struct Judged<'a> {
 
 impl<'a> Judged<'a> {
     fn new(searcher: &'a Searcher, ablation: &'a Ablation, model: Option<&'a Model>) -> Judged<'a> {
-        let noise = searcher.noise();
         let baseline = &searcher.baseline;
         let winner = searcher.arms.get(WINNER).unwrap_or(baseline).clone();
         let ahead = |arm: &Configuration| model.map(|model| searcher.ahead(model, arm, baseline));
         // Of a gain that is larger than the model's floor under bad scores, only the blocks
         // know.
-        let measured = ablation.effect(WINNER, BASELINE, noise);
+        let measured = ablation.effect(WINNER, BASELINE);
         let measured = measured.estimate().map_or(0.0, |gain| gain.center.ln_1p());
         let expected = ahead(&winner).map_or(0.0, |gain| gain.mean);
         let spared = SPARED * expected.max(measured);
         // Where the winner does as well without all the rest, that simpler one is judged and
         // claimed: it was measured in the same blocks.
         let simpler = searcher.rest_arm().filter(|rest| {
-            let without = ablation.effect(*rest, WINNER, noise);
+            let without = ablation.effect(*rest, WINNER);
             let cost = without.estimate().map(|estimate| -estimate.center.ln_1p());
             !without.is_loss() && cost.is_some_and(|cost| cost <= spared)
         });
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
-        let gain = ablation.effect(arm, BASELINE, noise);
+        let gain = ablation.effect(arm, BASELINE);
         let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         // A winner that crashed, or was not measured, is nothing to confirm.
@@ -187,7 +184,7 @@ impl<'a> Judged<'a> {
             model.filter(|_| is_proposed).map(|model| searcher.simplified(model, &whole, may_go));
         let mut rng = generator(searcher.options.seed ^ 0xD4A3, u64::from(searcher.next_id()));
         let drawn = model.map_or(Vec::new(), |model| model.process.drawn(DRAWN, &mut rng));
-        Judged { searcher, ablation, noise, drawn, winner, arm, whole, gain, is_proposed, needed }
+        Judged { searcher, ablation, drawn, winner, arm, whole, gain, is_proposed, needed }
     }
 
     /// What may be said of one parameter; `None` where winner and baseline have its default.
@@ -210,14 +207,14 @@ impl<'a> Judged<'a> {
         let without_it = with(home);
         let is_it = |arm: &Configuration| is_judged && !is_default && *arm == without_it;
         let (mut without, mut together) = match self.searcher.arms.iter().position(is_it) {
-            Some(arm) => (self.ablation.effect(arm, self.arm, self.noise), 0),
+            Some(arm) => (self.ablation.effect(arm, self.arm), 0),
             None => self.taken_back(name, false),
         };
         let (mut harm, _) = self.taken_back(name, true);
         if was != home && was != value && with(was) == self.searcher.baseline {
             // The only one that differs: the baseline's arm has it.
             let base = if is_judged { self.arm } else { WINNER };
-            harm = self.ablation.effect(BASELINE, base, self.noise);
+            harm = self.ablation.effect(BASELINE, base);
         }
         if harm == Effect::NotMeasured && was != home && was != value {
             harm = by_model(was).unwrap_or(harm);
@@ -252,9 +249,7 @@ impl<'a> Judged<'a> {
         let this = |line: &Taken| line.name == name && line.is_harm == is_harm;
         let mut arms = self.searcher.lines.iter().enumerate();
         match arms.find(|(_, lines)| lines.iter().any(this)) {
-            Some((arm, lines)) => {
-                (self.ablation.effect(arm + FIXED_ARMS, WINNER, self.noise), lines.len() - 1)
-            }
+            Some((arm, lines)) => (self.ablation.effect(arm + FIXED_ARMS, WINNER), lines.len() - 1),
             None => (Effect::NotMeasured, 0),
         }
     }
@@ -400,6 +395,6 @@ mod tests {
         let end = searcher.conclusion().unwrap();
         assert!(end.is_proposed);
         assert_ne!(end.configuration, searcher.arms[2]);
-        assert_eq!(end.gain, end.ablation.effect(1, 0, searcher.noise()));
+        assert_eq!(end.gain, end.ablation.effect(1, 0));
     }
 }
