@@ -30,6 +30,7 @@ use crate::install::Install;
 use crate::places::{FileSystem, Places, create_open_dir, create_owned_dir};
 use crate::target::Secret;
 use crate::user::ServerUser;
+use init::DataDirectory;
 use lease::{Asked, Lease, LeaseNote};
 
 /// What cluster to make or open.
@@ -196,14 +197,13 @@ impl Cluster {
     }
 
     fn init(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
-        let Inner { dir, user, .. } = &*self.inner;
         let data_dir = self.data_dir();
-        create_owned_dir(&data_dir, 0o700, user).map_err(ClusterError::io("create", &data_dir))?;
-        let password = spec.tcp.as_ref().map(|tcp| &tcp.password);
-        let sync = !self.inner.ephemeral;
-        init::initdb(&spec.install, user, dir, &data_dir, password, sync)?;
+        create_owned_dir(&data_dir, 0o700, &self.inner.user)
+            .map_err(ClusterError::io("create", &data_dir))?;
+        let at_rest = self.at_rest(&data_dir);
+        at_rest.init(spec.tcp.as_ref().map(|tcp| &tcp.password))?;
         if self.statistics_library().is_some() {
-            init::create_statistics_extension(&spec.install, user, dir, &data_dir, sync)?;
+            at_rest.create_statistics_extension()?;
         }
         Ok(())
     }
@@ -211,10 +211,13 @@ impl Cluster {
     /// Gives the superuser of data that were put here the password of access by TCP, if
     /// there is such access.
     pub(crate) fn set_password(&self) -> Result<(), ClusterError> {
-        let Inner { dir, user, install, .. } = &*self.inner;
         let Some(tcp) = &self.inner.tcp else { return Ok(()) };
-        let sync = !self.inner.ephemeral;
-        init::set_password(install, user, dir, &self.data_dir(), &tcp.password, sync)
+        self.at_rest(&self.data_dir()).set_password(&tcp.password)
+    }
+
+    fn at_rest<'a>(&'a self, path: &'a Path) -> DataDirectory<'a> {
+        let Inner { dir, user, install, ephemeral, .. } = &*self.inner;
+        DataDirectory { install, user, dir, path, sync: !ephemeral }
     }
 
     /// The library to preload for statement statistics, where it is installed.
