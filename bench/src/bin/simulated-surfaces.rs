@@ -31,6 +31,8 @@ use walwright_stats::{Confidence, Moments, t_quantile};
 /// the others, which are measured unless told otherwise.
 #[derive(Parser)]
 struct Cli {
+    /// Kinds of surfaces by a part of their name. The default is all.
+    only: Vec<String>,
     /// Searches of each contender on each kind of surface at each noise.
     #[arg(long, default_value_t = 40)]
     seeds: u64,
@@ -58,6 +60,11 @@ struct Cli {
 impl Cli {
     fn family(&self) -> Family {
         if self.training { Family::Training } else { Family::HeldOut }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let named = |kind: &Kind| self.only.iter().any(|part| kind.name().contains(part));
+        Kind::ALL.into_iter().filter(move |kind| self.only.is_empty() || named(kind))
     }
 }
 
@@ -124,12 +131,18 @@ struct Searched {
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let mut jobs = Vec::new();
-    for kind in Kind::ALL {
+    for kind in cli.kinds() {
         let seeds = if kind == Kind::Flat { cli.seeds * cli.flat } else { cli.seeds };
         for noise in 0..cli.noise.len() {
             jobs.extend((0..seeds).map(|seed| Job { kind, noise, seed }));
         }
     }
+    let names = Kind::ALL.map(Kind::name).join(", ");
+    for part in &cli.only {
+        let known = Kind::ALL.iter().any(|kind| kind.name().contains(part));
+        anyhow::ensure!(known, "no kind of surface is called {part}: there are {names}");
+    }
+    anyhow::ensure!(!jobs.is_empty(), "nothing to search: --seeds, --flat or --noise is zero");
     let done = all(&cli, &jobs)?;
     Ok(report(&cli, &done).print(cli.json))
 }
@@ -439,34 +452,14 @@ fn report(cli: &Cli, done: &[Done]) -> Report {
     for (noise, percent) in cli.noise.iter().enumerate() {
         let hilly: Vec<&Done> =
             done.iter().filter(|d| d.noise == noise && d.kind != Kind::Flat).collect();
-        let by_contender = |which: &dyn Fn(&Done) -> bool| -> Vec<(f64, f64)> {
-            let these = || hilly.iter().filter(|d| which(d));
-            (0..CONTENDERS.len()).map(|c| mean(these().map(|d| d.regret[c]))).collect()
-        };
-        let mut row = |name: String, means: Vec<(f64, f64)>| {
-            let value: Vec<_> = CONTENDERS
-                .iter()
-                .zip(&means)
-                .map(|(name, (mean, half))| json!({ "contender": name, "regret": mean, "half_width": half }))
-                .collect();
-            report.figure(&name, shown(&means), json!(value));
-        };
-        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Flat) {
-            let name = format!("{percent} % noise, {}", kind.name());
-            row(name, by_contender(&|d| d.kind == kind));
+        if !hilly.is_empty() {
+            regrets(&mut report, cli, *percent, &hilly);
         }
-        row(format!("{percent} % noise, all"), by_contender(&|_| true));
-        let stages: Vec<(f64, f64)> =
-            (0..STAGES.len()).map(|s| mean(hilly.iter().map(|d| d.stages[s]))).collect();
-        report.figure(
-            &format!("{percent} % noise, all, after {}", STAGES.join(" | ")),
-            shown(&stages),
-            json!(stages),
-        );
-        bars(&mut report, *percent, &hilly);
         let flat: Vec<&Done> =
             done.iter().filter(|d| d.noise == noise && d.kind == Kind::Flat).collect();
-        endings(&mut report, &format!("{percent} % noise, all"), &hilly);
+        if flat.is_empty() {
+            continue;
+        }
         endings(&mut report, &format!("{percent} % noise, flat"), &flat);
         let (share, shown) = counted(&flat, |d| d.ending == Ending::Claimed);
         let name =
@@ -474,6 +467,36 @@ fn report(cli: &Cli, done: &[Done]) -> Report {
         report.bar(&name, shown, json!(share), "at most 5 %", share <= 0.05);
     }
     report
+}
+
+/// The regret of each contender and stage, by kind and of all, and how such searches end.
+fn regrets(report: &mut Report, cli: &Cli, percent: f64, hilly: &[&Done]) {
+    // Of kinds that were chosen, all of them are not all.
+    let whole = if cli.only.is_empty() { "all" } else { "chosen" };
+    let hills = || cli.kinds().filter(|kind| *kind != Kind::Flat).map(Some).chain([None]);
+    let name = |kind: Option<Kind>| {
+        format!("{percent} % noise, {}", kind.map_or(whole, |kind| kind.name()))
+    };
+    let of = |kind: Option<Kind>| hilly.iter().filter(move |d| kind.is_none_or(|k| d.kind == k));
+    for kind in hills() {
+        let means: Vec<(f64, f64)> =
+            (0..CONTENDERS.len()).map(|c| mean(of(kind).map(|d| d.regret[c]))).collect();
+        let value: Vec<_> = CONTENDERS
+            .iter()
+            .zip(&means)
+            .map(|(name, (mean, half))| json!({ "contender": name, "regret": mean, "half_width": half }))
+            .collect();
+        report.figure(&name(kind), shown(&means), json!(value));
+    }
+    for kind in hills() {
+        let stages: Vec<(f64, f64)> =
+            (0..STAGES.len()).map(|s| mean(of(kind).map(|d| d.stages[s]))).collect();
+        let name = format!("{}, after {}", name(kind), STAGES.join(" | "));
+        report.figure(&name, shown(&stages), json!(stages));
+    }
+    let what = name(None);
+    bars(report, &what, percent, hilly);
+    endings(report, &what, hilly);
 }
 
 /// The share of searches of which that holds, and in words.
@@ -500,10 +523,10 @@ fn endings(report: &mut Report, name: &str, of: &[&Done]) {
 }
 
 /// What must hold at one noise.
-fn bars(report: &mut Report, percent: f64, hilly: &[&Done]) {
+fn bars(report: &mut Report, what: &str, percent: f64, hilly: &[&Done]) {
     for (other, name) in CONTENDERS.iter().enumerate().skip(1) {
         let (less, half) = mean(hilly.iter().map(|d| d.regret[other] - d.regret[0]));
-        let figure = format!("{percent} % noise, all: below {name} by");
+        let figure = format!("{what}: below {name} by");
         let shown = format!("{less:.1} ± {half:.1} points");
         let value = json!({ "less": less, "half_width": half });
         if percent >= 10.0 && other < 3 {
@@ -515,7 +538,7 @@ fn bars(report: &mut Report, percent: f64, hilly: &[&Done]) {
     let all: usize = hilly.iter().map(|d| d.intervals.0).sum();
     let covering: usize = hilly.iter().map(|d| d.intervals.1).sum();
     report.figure(
-        &format!("{percent} % noise, intervals of single lines that cover the truth"),
+        &format!("{what}: intervals of single lines that cover the truth"),
         format!("{covering} of {all} ({:.1} %)", 100.0 * covering as f64 / all.max(1) as f64),
         json!({ "covering": covering, "all": all }),
     );
@@ -524,7 +547,7 @@ fn bars(report: &mut Report, percent: f64, hilly: &[&Done]) {
     let (lines, half) = mean(profiles.iter().map(|(_, lines)| *lines as f64));
     let share = carried as f64 / profiles.len().max(1) as f64;
     report.bar(
-        &format!("{percent} % noise, profiles whose first {FEW} lines carry 95 % of the true gain"),
+        &format!("{what}: profiles whose first {FEW} lines carry 95 % of the true gain"),
         format!("{carried} of {} ({lines:.1} ± {half:.1} lines)", profiles.len()),
         json!({ "carried": carried, "profiles": profiles.len(), "lines": lines }),
         "at least 95 %",

@@ -2,6 +2,7 @@
 
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use walwright_stats::{Confidence, t_quantile};
 
 use super::Searcher;
 use super::model::Model;
@@ -21,11 +22,17 @@ pub(super) const WINNER: usize = 1;
 const MOST_LINES: usize = 8;
 /// Blocks that an arm takes at least.
 const LEAST_BLOCKS: usize = 2;
-/// Standard errors of a difference that can be told from nothing by a handful of blocks.
-const DETECTED: f64 = 2.3;
 /// Of the gain that is expected, what values that the winner has by chance may be worth
 /// together by the model: they go before the ablation.
 const CHANCE: f64 = 0.02;
+
+/// What the noise hides of a difference between two of so many arms in so many blocks: half its
+/// interval at 95 %. `None` where one block tells nothing of the noise.
+fn hidden(sigma: f64, arms: usize, blocks: u32) -> Option<f64> {
+    let freedom = (arms - 1) as f64 * (f64::from(blocks) - 1.0);
+    let error = sigma * (2.0 / f64::from(blocks)).sqrt();
+    Some(error * t_quantile(Confidence::P95, freedom)?)
+}
 
 impl Searcher {
     /// Queues the ablation of the winner of the races.
@@ -105,7 +112,7 @@ impl Searcher {
             // The baseline has an arm.
             arms.retain(|arm| without(winner, arm) != self.baseline);
             let blocks = blocks_of(left, arms.len());
-            let hidden = DETECTED * sigma * (2.0 / f64::from(blocks)).sqrt();
+            let Some(hidden) = hidden(sigma, FIXED_ARMS + arms.len(), blocks) else { continue };
             let told = |line: &Expected| {
                 line.loss >= hidden || line.taken.is_harm && blocks >= PLANNED_BLOCKS
             };
@@ -248,6 +255,13 @@ mod tests {
             taken: Taken { name: name.to_owned(), instead: String::new(), is_harm },
             loss: 0.0,
         }
+    }
+
+    #[test]
+    fn noise_hides_half_an_interval_of_the_blocks_to_come() {
+        // t for 6 degrees of freedom is 2.447.
+        assert!((hidden(1.0, 3, 4).unwrap() - 2.447 * 0.5_f64.sqrt()).abs() < 1e-3);
+        assert_eq!(hidden(1.0, 3, 1), None);
     }
 
     fn names(arms: Vec<Vec<Expected>>) -> Vec<String> {
