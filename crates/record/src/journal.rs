@@ -114,7 +114,7 @@ pub struct Effect {
     pub corrected_p: Option<f64>,
     /// Relative change below which the experiment claims nothing.
     pub noise_floor: Option<f64>,
-    /// What may be said: `proven`, `within noise`, `undecided`, `screening only`.
+    /// What may be said: `proven`, `within noise`, `open`, `screening only`.
     pub verdict: String,
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn verdict(arm: &JudgedArm) -> &'static str {
         (Some(Verdict::Screened), Some(true)) => "better, screening only",
         (Some(Verdict::Screened), _) => "worse, screening only",
         (Some(Verdict::WithinNoise), _) => "within noise",
-        (Some(Verdict::Undecided), _) => "open",
+        (Some(Verdict::Open), _) => "open",
         (None, _) if arm.has_no_ratio.is_some() => "no ratio",
         (None, _) => "not measured",
     }
@@ -100,7 +100,7 @@ pub(crate) fn sentence(arm: &JudgedArm, of: &Judged) -> String {
             of.blocks_to_prove.max(blocks + 1)
         ),
         Verdict::WithinNoise => format!("{name} is not told from noise: {seen}."),
-        Verdict::Undecided => {
+        Verdict::Open => {
             format!("{name} is left open: {seen} after {}.", counted_blocks(blocks))
         }
     }

@@ -16,21 +16,21 @@ pub enum Verdict {
     /// The effect is not above the noise floor.
     WithinNoise,
     /// The data leave it open.
-    Undecided,
+    Open,
 }
 
 /// Judges an effect by its corrected p-value (see [`crate::holm`]), its interval
 /// and the noise floor of the experiment. Without a known floor nothing is
-/// claimed beyond [`Verdict::Undecided`].
+/// claimed beyond [`Verdict::Open`].
 pub fn judge(effect: &PairedEffect, corrected_p: f64, floor: &NoiseFloor) -> Verdict {
     let alpha = effect.change.confidence.alpha();
     match floor.relative {
-        None => Verdict::Undecided,
+        None => Verdict::Open,
         Some(floor) if effect.change.center.abs() <= floor => Verdict::WithinNoise,
-        Some(_) if !effect.change.excludes(0.0) => Verdict::Undecided,
+        Some(_) if !effect.change.excludes(0.0) => Verdict::Open,
         Some(_) if corrected_p <= alpha => Verdict::Proven,
         Some(_) if effect.test.smallest_p > alpha => Verdict::Screened,
-        Some(_) => Verdict::Undecided,
+        Some(_) => Verdict::Open,
     }
 }
 
@@ -69,6 +69,6 @@ mod tests {
 
     #[test]
     fn one_block_decides_nothing() {
-        assert_eq!(verdict(1, 1, 0.5), Verdict::Undecided);
+        assert_eq!(verdict(1, 1, 0.5), Verdict::Open);
     }
 }

@@ -148,16 +148,16 @@ fn verdict(
     floor: Option<&NoiseFloor>,
     family: usize,
 ) -> Verdict {
-    let Some(floor) = floor else { return Verdict::Undecided };
+    let Some(floor) = floor else { return Verdict::Open };
     let alpha = effect.change.confidence.alpha();
     let cannot_prove = effect.test.smallest_p * family as f64 > alpha;
     match walwright_stats::judge(effect, corrected_p, floor) {
-        Verdict::Undecided | Verdict::Screened
+        Verdict::Open | Verdict::Screened
             if cannot_prove && floor.relative.is_some() && is_screened(effect, family) =>
         {
             Verdict::Screened
         }
-        Verdict::Screened => Verdict::Undecided,
+        Verdict::Screened => Verdict::Open,
         verdict => verdict,
     }
 }

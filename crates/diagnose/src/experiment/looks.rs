@@ -63,6 +63,13 @@ impl Looks {
         Looks::at_end(planned, confidence)
     }
 
+    /// Fewest planned blocks with which there is a look on the way.
+    pub fn least_blocks(arms: usize, confidence: Confidence) -> usize {
+        let has_more =
+            |planned: &usize| Looks::spending(*planned, arms, confidence).after.len() > 1;
+        (1..).find(has_more).unwrap_or(usize::MAX)
+    }
+
     /// What to make of the figures after a block, `None` where it is not one of the
     /// looks. `judged` must have been judged at [`Looks::confidence`] and hold only arms that
     /// go on; changes up to `negligible` do not matter.
@@ -117,6 +124,8 @@ mod tests {
         assert_eq!(looks(12, 1).after, [9, 12]);
         assert_eq!(looks(6, 1), Looks::at_end(6, Confidence::P95));
         assert_eq!(looks(8, 8).after, [8]);
+        let least = Looks::least_blocks(1, Confidence::P95);
+        assert_eq!((looks(least - 1, 1).after.len(), looks(least, 1).after.len()), (1, 2));
     }
 
     fn look(arm: impl Fn(usize) -> f64) -> Option<Look> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use walwright_diagnose::experiment::{Ending, Look, Outcome, blocks_to_prove};
+use walwright_diagnose::experiment::{Ending, Look, Looks, Outcome, blocks_to_prove};
 use walwright_record::TargetFacts;
 use walwright_stats::Confidence;
 
@@ -22,7 +22,7 @@ use crate::{Lab, Observer, Stop};
 
 /// What restoring, starting, probing and summing up take beside warm-up and window,
 /// before a run has told.
-const OVERHEAD: Duration = Duration::from_secs(7);
+pub(crate) const OVERHEAD: Duration = Duration::from_secs(7);
 /// A warm-up that is found on the series, before one has told.
 const FOUND_WARM_UP: Duration = Duration::from_secs(5);
 /// Tries an arm's run has: a machine hiccups, but an arm that cannot start never will.
@@ -219,6 +219,8 @@ fn estimated(whole: &Whole, cells: &[Cell]) -> Result<Estimate, ExperimentError>
         blocks_to_prove: blocks_to_prove(header.arms.len(), Confidence::P95),
         data_sets: whole.bench.data_sets(configurations(whole))?,
         looks: whole.looks.after.clone(),
+        blocks_to_look: (header.stop_when_clear && whole.looks.after.len() == 1)
+            .then(|| Looks::least_blocks(header.arms.len(), Confidence::P95)),
         left_out: whole.left_out.clone(),
     })
 }

@@ -42,6 +42,7 @@ pub use configuration::{Configuration, Postgres};
 pub use durability::Consent;
 pub(crate) use durability::grave_words;
 pub use error::{ExperimentError, PlanError};
+pub(crate) use execute::OVERHEAD;
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};
 pub(crate) use guest::{Guest, left_by};

@@ -36,6 +36,8 @@ pub struct Estimate {
     pub data_sets: usize,
     /// Blocks after which it may end early.
     pub looks: Vec<usize>,
+    /// Where it was to end early and has too few blocks for that: with how many it could.
+    pub blocks_to_look: Option<usize>,
     /// What profiles hold that is in no run, a sentence each.
     pub left_out: Vec<String>,
 }

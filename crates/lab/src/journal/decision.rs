@@ -119,7 +119,7 @@ fn open(of: &Outcome) -> Vec<String> {
     });
     say("seen in too few blocks to be proven", &|arm| verdict(arm, Verdict::Screened));
     say("not told from noise", &|arm| verdict(arm, Verdict::WithinNoise));
-    say("left open by the data", &|arm| verdict(arm, Verdict::Undecided));
+    say("left open by the data", &|arm| verdict(arm, Verdict::Open));
     say("not measured", &|arm| arm.verdict.is_none());
     said
 }

@@ -25,7 +25,7 @@ pub fn effect(
             Verdict::Proven => "proven",
             Verdict::Screened => "screening only",
             Verdict::WithinNoise => "within noise",
-            Verdict::Undecided => "undecided",
+            Verdict::Open => "open",
         }
         .to_owned(),
     }

@@ -57,7 +57,7 @@ fn entry(of: &Outcome) -> Entry {
         .judged
         .arms
         .iter()
-        .filter(|arm| arm.verdict == Some(Verdict::Undecided))
+        .filter(|arm| arm.verdict == Some(Verdict::Open))
         .map(|arm| arm.name.as_str())
         .collect();
     let mut notes = of.doubts.clone();
@@ -127,11 +127,11 @@ fn result(of: &Outcome) -> String {
             Verdict::Proven => "proven",
             Verdict::Screened => "seen in too few blocks to be proven",
             Verdict::WithinNoise => "within noise",
-            Verdict::Undecided => "undecided",
+            Verdict::Open => "open",
         };
         (!names.is_empty()).then(|| format!("{said}: {}", names.join(", ")))
     };
-    let kinds = [Verdict::Proven, Verdict::Screened, Verdict::WithinNoise, Verdict::Undecided];
+    let kinds = [Verdict::Proven, Verdict::Screened, Verdict::WithinNoise, Verdict::Open];
     let mut said: Vec<String> = kinds.into_iter().filter_map(named).collect();
     let failed = of.arms.iter().filter(|arm| arm.failed.is_some()).map(|arm| arm.name.as_str());
     let failed: Vec<&str> = failed.collect();

@@ -185,6 +185,12 @@ pub fn estimate_text(of: &Estimate) -> String {
             looks.join(", ")
         ));
     }
+    if let Some(least) = of.blocks_to_look {
+        text.push_str(&format!(
+            "--stop-when-clear has no look before the end: {} blocks can prove nothing on the way, {least} can\n",
+            of.blocks
+        ));
+    }
     of.left_out.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
     text
 }
@@ -216,6 +222,7 @@ mod tests {
             blocks_to_prove: 6,
             data_sets: 2,
             looks: vec![6],
+            blocks_to_look: Some(9),
             left_out: vec!["2 of config.env are left out".to_owned()],
         };
         let text = estimate_text(&before);
@@ -225,6 +232,9 @@ mod tests {
         );
         assert!(text.contains("not counted: loading 2 data sets before"), "{text}");
         assert!(text.contains("a server of its own"), "{text}");
+        assert!(
+            text.contains("no look before the end: 6 blocks can prove nothing on the way, 9 can")
+        );
         let visit = estimate_text(&Estimate { data_sets: 0, ..before.clone() });
         assert!(visit.contains("with --init") && !visit.contains("a server of its own"), "{visit}");
         assert!(text.contains("\n2 of config.env are left out\n"), "{text}");
