@@ -37,6 +37,7 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--consent=fsync"]).refuses(&["fsync is never tuned"]);
     place.run(&["tune", "--only=synchronous_commit"]).refuses(&["--consent synchronous_commit"]);
     place.run(&["tune", "--only=vm.swappiness"]).refuses(&["--consent vm.swappiness"]);
+    place.run(&["tune", "--only=kernel"]).refuses(&["--consent kernel"]);
     place.run(&["tune", "--only=schema"]).refuses(&["--consent schema"]);
     place.run(&["tune", "--consent=vm.nr_hugepages"]).refuses(&["cannot be searched"]);
     place.run(&["tune", "--objective=speed"]).refuses(&["there is no metric 'speed'"]);

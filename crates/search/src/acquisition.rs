@@ -2,7 +2,7 @@
 
 use statrs::function::erf::erfc;
 
-/// Measurements that a feasibility of one half is worth, far from all others.
+/// Measurements that what is expected where nothing was measured counts as.
 const PRIOR_WEIGHT: f64 = 0.2;
 /// Feasibility where nothing has been measured: most configurations work.
 const PRIOR_FEASIBLE: f64 = 0.9;

@@ -172,6 +172,19 @@ impl Dimension {
         }
     }
 
+    /// The value, or the end of the range that is nearest to it: what somebody advises may lie
+    /// where this search must not go.
+    ///
+    /// # Errors
+    /// When it is no value of the dimension.
+    pub fn nearest(&self, text: &str) -> Result<String, DimensionError> {
+        let value = self.canonical(text)?;
+        Ok(match self.position(&value) {
+            Some(position) if !(0.0..=1.0).contains(&position) => self.at(position),
+            _ => value,
+        })
+    }
+
     fn number(&self, range: &Range, text: &str) -> Result<f64, DimensionError> {
         match parameter(&self.name) {
             Some(parameter) => parameter

@@ -41,7 +41,7 @@ const OF_A_NEW_TUNE: [&str; 24] = [
 #[command(after_help = "\
 Examples:
   walwright tune                                      tpcb, throughput, 60 measurements of 20 s
-  walwright tune --set shared_buffers=16MB --for 2h   from a server set like this, within two hours
+  walwright tune --set shared_buffers=16MB --for 2h   from a server set like this, what fits two hours
   walwright tune --objective p99@2500                 99th percentile at 2,500 transactions a second
   walwright tune --objective wal-bytes --allow-loss 5 WAL of a transaction, throughput within 5 %
   walwright tune --objective ':wal_bytes + 1e6 * :latency_p99'    a cost of your own; less is better

@@ -31,7 +31,7 @@ impl Conductor {
                 configuration.files = lever.files.clone();
                 configuration.units = Some(lever.units);
                 self.measuring(&format!("{}, block {}", lever.name, block + 1), &[]);
-                let seed = self.state.plan.seed + 10_000 + u64::from(block);
+                let seed = self.state.plan.seed.wrapping_add(10_000 + u64::from(block));
                 let tried = self.measure(&configuration, seed, &lever.name).await?;
                 let value = tried.as_ref().ok().and_then(|m| self.objective.value(&m.figures));
                 let score = value.map(|value| self.objective.score(value));
@@ -75,7 +75,8 @@ impl Conductor {
             let changes = if is_winner { self.changes(&self.found()) } else { Vec::new() };
             self.measuring(&format!("confirmation, pair {} of {pairs}", pair + 1), &changes);
             // Both of a pair see the same transactions, which no earlier run saw.
-            let seed = self.state.plan.seed.wrapping_mul(31) + 1_000_003 + u64::from(pair);
+            let seed =
+                self.state.plan.seed.wrapping_mul(31).wrapping_add(1_000_003 + u64::from(pair));
             let arm = if is_winner { "confirmed" } else { "baseline" };
             let label = self.label(arm);
             let tried = self.measure_on(&bench, &configuration, seed, label).await?;
@@ -101,7 +102,9 @@ impl Conductor {
         }
         bench.discard().await?;
         self.state.next_cause = self.cause_of_winner();
-        self.enter(Phase::Crash)
+        // What is not promoted needs no audit, and may not even start.
+        let is_gain = self.state.confirmed().is_gain();
+        self.enter(if is_gain { Phase::Crash } else { Phase::Promote })
     }
 
     /// What holds the winner back, by its last run; `None` where there is no record of it.

@@ -354,7 +354,7 @@ impl Conductor {
             let changes = self.changes(&ask.configuration);
             let why = why(&ask.purpose, searcher);
             self.measuring(&why, &changes);
-            let seed = self.state.plan.seed + u64::from(ask.trial);
+            let seed = self.state.plan.seed.wrapping_add(u64::from(ask.trial));
             let label = format!("trial {}", ask.trial);
             let configuration = self.configuration(&ask.configuration);
             let tried = self.measure(&configuration, seed, &label).await?;

@@ -35,7 +35,8 @@ pub struct CrashAudit {
     pub checkpoints: u32,
     /// From the start of the server until it accepted connections, in seconds.
     pub recovery_seconds: f64,
-    /// WAL written since the last checkpoint, which is what recovery replays, in bytes.
+    /// WAL written since the last checkpoint completed, in bytes. Recovery replays at least that:
+    /// it begins where that checkpoint began.
     pub replayed_bytes: Option<i64>,
     /// Length of the load in seconds.
     pub seconds: f64,

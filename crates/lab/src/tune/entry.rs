@@ -68,7 +68,8 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         };
         let verdict = match (end.gain.is_gain(), end.is_proposed) {
             (true, _) => "proven",
-            (false, true) => "undecided",
+            (false, true) => "open",
+            (false, false) if end.gain.is_loss() => "worse",
             (false, false) => "within noise",
         };
         tell("the best found".to_owned(), &end.gain, end.blocks, verdict);
@@ -100,7 +101,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             _ if confirmed.is_gain() => "proven",
             _ if confirmed.is_loss() => "worse",
             None => "excluded",
-            Some(_) => "undecided",
+            Some(_) => "open",
         };
         let pairs = state.confirmation.pairs();
         if pairs > 0 {
@@ -109,7 +110,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         }
         for (lever, effect) in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
-            let verdict = if proven { "proven" } else { "undecided" };
+            let verdict = if proven { "proven" } else { "open" };
             tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
         }
         if pairs > 0 && objective.allowed_loss.is_some() {
@@ -138,7 +139,7 @@ fn throughput(state: &TuneState, pairs: usize) -> Option<Told> {
     let verdict = match state.keeps_throughput()? {
         Kept::Yes => "kept",
         Kept::No => "lost",
-        Kept::Open => "undecided",
+        Kept::Open => "open",
     };
     let arm = format!("the winner {}", words::again_on(state));
     let throughput = Objective::parse("throughput").ok()?;
@@ -335,7 +336,7 @@ mod tests {
         let told = entry.effects.iter().find(|effect| effect.metric == "throughput").unwrap();
         assert_eq!(
             (told.arm.as_str(), told.verdict.as_str()),
-            ("the winner on fresh data", "undecided")
+            ("the winner on fresh data", "open")
         );
         assert!(entry.next_question.unwrap().starts_with("Is throughput kept?"));
         assert!(entry.runs.contains(&RunId("confirmed-4".to_owned())));

@@ -133,7 +133,7 @@ pub(super) async fn probe(
                     left.push(dimension);
                 }
                 Err(_) if stop.is_requested() => return Err(TuneError::Stopped),
-                Err(ExperimentError::Kernel(why)) => dropped.push(Dropped::of(
+                Err(ExperimentError::Kernel(why)) => dropped.push(Dropped::held_back(
                     dimension.name,
                     format!("{value} cannot be written here: {}", words::reason(&why)),
                 )),

@@ -185,15 +185,27 @@ pub fn effects_of(state: &super::TuneState) -> Vec<(&Lever, Effect)> {
     effects(&state.levers)
 }
 
-/// The effect of each lever against the load as it is.
+/// The effect of each lever against the load as it is, over the blocks in which both ran;
+/// crashed where there is none though both were tried.
 pub(super) fn effects(levers: &[Lever]) -> Vec<(&Lever, Effect)> {
-    let ablation = Ablation { scores: levers.iter().map(|l| l.scores.clone()).collect() };
-    levers
-        .iter()
-        .enumerate()
-        .skip(1)
-        .map(|(index, lever)| (lever, ablation.effect(index, 0)))
-        .collect()
+    let Some((as_it_is, others)) = levers.split_first() else { return Vec::new() };
+    others.iter().map(|lever| (lever, effect(as_it_is, lever, others))).collect()
+}
+
+fn effect(as_it_is: &Lever, lever: &Lever, others: &[Lever]) -> Effect {
+    let ran = |lever: &Lever, block: usize| lever.scores.get(block).is_some_and(Option::is_some);
+    let tried = as_it_is.scores.len().min(lever.scores.len());
+    let blocks: Vec<usize> =
+        (0..tried).filter(|block| ran(as_it_is, *block) && ran(lever, *block)).collect();
+    if blocks.is_empty() {
+        return if tried == 0 { Effect::NotMeasured } else { Effect::Crashed };
+    }
+    // Others that ran in all of these tell of the noise too.
+    let beside = others.iter().filter(|other| other.name != lever.name);
+    let beside = beside.filter(|other| blocks.iter().all(|block| ran(other, *block)));
+    let scores = |of: &Lever| blocks.iter().map(|block| of.scores[*block]).collect();
+    let arms = [as_it_is, lever].into_iter().chain(beside);
+    Ablation { scores: arms.map(scores).collect() }.effect(1, 0)
 }
 
 #[cfg(test)]
@@ -279,6 +291,23 @@ mod tests {
         assert_eq!(found[2].0.name, "one round trip a transaction");
         assert_eq!(found[4].0.load.clients, Some(32));
         assert!(found[0].1.is_gain() && found[1].1.is_loss() && found[2].1.is_gain());
+    }
+
+    #[test]
+    fn a_run_that_failed_takes_its_block_from_its_own_pair_alone() {
+        let with = |name: &str, scores: &[Option<f64>]| Lever {
+            scores: scores.to_vec(),
+            ..Lever::of(name, LoadChange::default())
+        };
+        let levers = [
+            with("the load as it is", &[Some(0.0), None, Some(0.01), Some(-0.01)]),
+            with("a", &[Some(0.3), Some(0.3), Some(0.32), Some(0.29)]),
+            with("never", &[None; 4]),
+            with("later", &[]),
+        ];
+        let found = effects(&levers);
+        assert!(found[0].1.is_gain(), "{:?}", found[0]);
+        assert_eq!((&found[1].1, &found[2].1), (&Effect::Crashed, &Effect::NotMeasured));
     }
 
     #[test]

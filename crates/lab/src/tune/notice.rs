@@ -47,7 +47,7 @@ pub enum TuneNotice<'a> {
     Measured {
         /// Its value; `None` where it crashed.
         value: Option<f64>,
-        /// Against the mean of the baseline, relative; `None` for the baseline itself.
+        /// Against the mean of the baseline, relative; `None` for a measurement of the opening's baseline.
         change: Option<f64>,
         /// Why it has no value.
         crashed: Option<&'a str>,

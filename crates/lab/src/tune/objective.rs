@@ -12,6 +12,17 @@ use crate::experiment::Metric;
 /// Share of the baseline's throughput that an objective other than throughput may cost, where
 /// nobody says otherwise.
 const ALLOWED_LOSS: f64 = 0.03;
+/// Figures that are zero where all is well: of zero there is no ratio.
+const MAY_BE_ZERO: [&str; 8] = [
+    "failed",
+    "rolled_back",
+    "wal_fpi",
+    "wal_buffers_full",
+    "hot",
+    "blocks_read",
+    "temp_bytes",
+    "deadlocks",
+];
 /// Least deviation of a throughput that the constraint is judged with.
 const LEAST_DEVIATION: f64 = 0.01;
 
@@ -67,7 +78,17 @@ impl Objective {
             }
             // A latency without a rate is that of a closed loop, where it is throughput
             // by another name.
-            _ => Ok(objective(named(&text.replace('-', "_"))?, None, Some(ALLOWED_LOSS))),
+            _ => {
+                let metric = named(&text.replace('-', "_"))?;
+                let key = metric.kind().key;
+                let waits = key.starts_with("time_") && key != "time_cpu";
+                match waits || MAY_BE_ZERO.contains(&key.as_str()) {
+                    true => Err(TuneError::Asked(format!(
+                        "'{text}' may be zero, and a tune compares by ratios: make a cost of it with something that is not, such as ':{key} + :latency_mean' or ':{key} + 1'"
+                    ))),
+                    false => Ok(objective(metric, None, Some(ALLOWED_LOSS))),
+                }
+            }
         }
     }
 
@@ -158,7 +179,8 @@ mod tests {
         assert_eq!((throughput.score_gain(0.2), latency.score_gain(0.2)), (0.2, 0.25));
         let cost = Objective::parse(":wal_bytes / :throughput").unwrap();
         assert_eq!(cost.value(&figures), Some(0.5));
-        for wrong in ["p99@", "p100@100", "speed", ":wal_byte"] {
+        assert!(Objective::parse(":wal_fpi + 1").is_ok() && Objective::parse("time_cpu").is_ok());
+        for wrong in ["p99@", "p100@100", "speed", ":wal_byte", "wal-fpi", "time_lock"] {
             assert!(Objective::parse(wrong).is_err(), "{wrong}");
         }
     }

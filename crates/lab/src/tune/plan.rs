@@ -9,12 +9,11 @@ use walwright_record::Schedule;
 use walwright_search::WORTH;
 
 use super::{Objective, TuneError, levers};
-use crate::experiment::{BenchPlan, Configuration, Length, LoadChange, OnServer, Postgres};
+use crate::experiment::{
+    BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres,
+};
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
-/// What one measurement takes beside warm-up and window: restoring, starting, probing,
-/// summing up.
-const OVERHEAD: Duration = Duration::from_secs(5);
 /// Ticks of wait events a second: enough for the diagnosis, cheap enough for all.
 const WAITS_HZ: u32 = 10;
 /// Measurements that confirm the winner, at most and at least.
@@ -276,9 +275,9 @@ pub(super) mod tests {
     #[test]
     fn a_time_becomes_a_number_of_measurements() {
         let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
-        // 17 s each, and ten of 27 s to confirm.
-        assert_eq!(hour.runs(), 195);
-        assert_eq!(TunePlan { client: true, ..hour }.runs(), 195 - 24);
+        // 19 s each, and ten of 29 s to confirm.
+        assert_eq!(hour.runs(), 174);
+        assert_eq!(TunePlan { client: true, ..hour }.runs(), 174 - 24);
         let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
         let pairs = |plan: &TunePlan| (plan.planned_pairs(), plan.most_pairs());

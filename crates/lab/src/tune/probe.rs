@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use walwright_search::{Dimension, Domain};
-use walwright_server::RunningCluster;
+use walwright_server::{ClusterError, RunningCluster};
 
 use super::embedded::{aside, start};
 use super::words::reason;
@@ -70,17 +70,19 @@ pub(super) async fn probe(
             dimensions.iter().map(|d| (d.name.clone(), value(d, position))).collect();
         let whole = shown(plan, written.clone()).await;
         let mut alone = BTreeMap::new();
-        if whole.is_err() {
+        if does_not_start(&whole) {
             // One of them keeps the server from starting: each alone tells which.
             for (name, value) in &written {
                 let one = shown(plan, vec![(name.clone(), value.clone())]).await;
+                let one = if does_not_start(&one) { one } else { Ok(one?) };
                 alone.insert(name.clone(), one.map_err(|error| reason(&error.to_string())));
             }
         }
+        let whole = if does_not_start(&whole) { None } else { Some(whole?) };
         dimensions.retain(|dimension| {
             let wanted = value(dimension, position);
             let found = match (&whole, alone.get(&dimension.name)) {
-                (Ok(all), _) => all.get(&dimension.name),
+                (Some(all), _) => all.get(&dimension.name),
                 (_, Some(Ok(all))) => all.get(&dimension.name),
                 (_, Some(Err(why))) => {
                     let why = format!("the server does not start with {wanted}: {why}");
@@ -102,6 +104,17 @@ pub(super) async fn probe(
         });
     }
     Ok((dimensions, dropped))
+}
+
+/// Whether it is the values that a server does not start with, and not a fault of what is
+/// around it, such as a full disk.
+fn does_not_start<T>(tried: &Result<T, TuneError>) -> bool {
+    matches!(
+        tried,
+        Err(TuneError::Cluster(
+            ClusterError::StartFailed { .. } | ClusterError::StartTimeout { .. }
+        ))
+    )
 }
 
 fn value(dimension: &Dimension, position: f64) -> String {

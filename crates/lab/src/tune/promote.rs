@@ -52,7 +52,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         )));
     }
     if !end.is_proposed {
-        return Err(nothing("no configuration was better than the baseline"));
+        return Err(nothing("no gain was found that is worth confirming"));
     }
     if let Some(failure) = state.confirmation.failure() {
         return Err(nothing(&format!("{}, {failure}", words::again_on(state))));
@@ -187,8 +187,12 @@ fn doubt_of_time(state: &TuneState, line: &Line) -> Option<String> {
     let moves = parameter(&line.name).is_some_and(|p| p.class == DurabilityClass::T);
     (moves && !state.confirmation.held_checkpoints()).then(|| {
         let least = state.confirmation.least_checkpoints();
-        let told = least.map_or("an unknown number of".to_owned(), |least| format!("{least:.0}"));
-        format!("# it moves cost in time, and windows of the confirmation held {told} checkpoints")
+        let told = match least {
+            Some(1.0) => "1 checkpoint".to_owned(),
+            Some(least) => format!("{least:.0} checkpoints"),
+            None => "an unknown number of checkpoints".to_owned(),
+        };
+        format!("# it moves cost in time, and windows of the confirmation held {told}")
     })
 }
 

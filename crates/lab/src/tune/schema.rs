@@ -91,7 +91,7 @@ pub(super) fn find(plan: &TunePlan, record: Option<&Record>) -> Found {
         .and_then(|record| Some((record, record.schema_end.as_ref().or(record.schema.as_ref())?)))
     else {
         let why = "the baseline's record is gone, or holds no schema".to_owned();
-        found.dropped.push(Dropped::of("schema", why));
+        found.dropped.push(Dropped::held_back("schema", why));
         return found;
     };
     fill_factors(record, facts, &mut found);
@@ -116,7 +116,7 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
     let counted = whole.and_then(|whole| difference(record, Source::Tables, whole).ok());
     if counted.is_none() {
         let why = "the baseline's record does not tell which tables are updated".to_owned();
-        found.dropped.push(Dropped::of(SEARCHED, why));
+        found.dropped.push(Dropped::held_back(SEARCHED, why));
     }
     let mut updated: Vec<(f64, &SchemaTable)> = counted
         .iter()
@@ -143,7 +143,7 @@ fn fill_factors(record: &Record, facts: &SchemaFacts, found: &mut Found) {
                 let kind = SchemaKind::Fillfactor { was };
                 found.parts.push(SchemaPart { name, object, sql, kind });
             }
-            Err(why) => found.dropped.push(Dropped::of(name, why)),
+            Err(why) => found.dropped.push(Dropped::held_back(name, why)),
         }
     }
 }
@@ -178,7 +178,7 @@ fn indexes(facts: &SchemaFacts, found: &mut Found) {
         let name = format!("index {object}");
         if place >= MOST_INDEXES {
             let why = format!("{MOST_INDEXES} unused indexes are enough for one search");
-            found.dropped.push(Dropped::of(name, why));
+            found.dropped.push(Dropped::held_back(name, why));
             continue;
         }
         found.dimensions.push(dimension_of_index(name.clone()));

@@ -78,7 +78,7 @@ pub(super) fn dimensions(
                 if name == "max_wal_size" {
                     bound_by_disk(&mut dimension, surroundings.free_disk);
                 }
-                let hint = hints.get(name).and_then(|hint| dimension.canonical(hint).ok());
+                let hint = hints.get(name).and_then(|hint| dimension.nearest(hint).ok());
                 dimension.trial = hint.filter(|hint| *hint != dimension.home);
                 dimensions.push(dimension);
             }
@@ -115,6 +115,14 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
                 "no server with {name} = {value} is tuned: a crash can corrupt its cluster"
             )));
         }
+    }
+    let names_kernel = plan.only.iter().any(|name| Layer::named(name) == Some(Layer::Kernel));
+    let consents = plan.consent.iter().any(|name| Layer::meant(name) == Layer::Kernel);
+    if names_kernel && !consents {
+        return Err(TuneError::Asked(
+            "values of the kernel are felt by every process of this machine: --consent kernel lets them be searched; they are brought back after each run"
+                .to_owned(),
+        ));
     }
     let names = plan.consent.iter().chain(&plan.only);
     for name in names.filter(|name| Layer::named(name).is_none()) {
@@ -260,11 +268,13 @@ mod tests {
 
     #[test]
     fn wal_is_bounded_by_the_disk() {
-        let hints = BTreeMap::from([("max_wal_size".to_owned(), "4GB".to_owned())]);
-        let (dimensions, _) = dimensions(&plan(), &surroundings(), &hints).unwrap();
-        let wal = dimensions.iter().find(|d| d.name == "max_wal_size").unwrap();
-        let Domain::Range(range) = &wal.domain else { panic!("a number") };
-        assert!(range.high < 10_000.0, "{range:?}");
-        assert_eq!(wal.trial.as_deref(), Some("4GB"));
+        for (advised, tried) in [("4GB", "4GB"), ("60GB", "9536MB")] {
+            let hints = BTreeMap::from([("max_wal_size".to_owned(), advised.to_owned())]);
+            let (dimensions, _) = dimensions(&plan(), &surroundings(), &hints).unwrap();
+            let wal = dimensions.iter().find(|d| d.name == "max_wal_size").unwrap();
+            let Domain::Range(range) = &wal.domain else { panic!("a number") };
+            assert!(range.high < 10_000.0, "{range:?}");
+            assert_eq!(wal.trial.as_deref(), Some(tried), "{range:?}");
+        }
     }
 }

@@ -72,8 +72,8 @@ pub(super) fn starts(
     let changed = |from: &Configuration, values: &BTreeMap<String, String>| {
         let mut configuration = from.clone();
         for (name, value) in values {
-            let canonical = space.dimension(name).and_then(|d| d.canonical(value).ok());
-            if let Some(value) = canonical {
+            let nearest = space.dimension(name).and_then(|d| d.nearest(value).ok());
+            if let Some(value) = nearest {
                 configuration.insert(name.clone(), value);
             }
         }

@@ -31,7 +31,7 @@ pub fn effect(effect: &Effect) -> String {
             }
             None => format!("{}, without an interval", change(estimate.center)),
         },
-        Effect::Crashed => "the server did not run".to_owned(),
+        Effect::Crashed => "a run of it failed".to_owned(),
         Effect::NotMeasured => "not measured".to_owned(),
     }
 }
@@ -262,7 +262,11 @@ fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
     if !cause.problems.is_empty() {
         return format!("{limits}: {}", cause.verdict);
     }
-    let busy = cause.busy.map(|busy| format!(" Processors were {:.0} % busy.", 100.0 * busy));
+    let told = cause.verdict.contains("processors");
+    let busy = cause
+        .busy
+        .filter(|_| !told)
+        .map(|busy| format!(" Processors were {:.0} % busy.", 100.0 * busy));
     format!("{whose}'s diagnosis: {}{}", cause.verdict, busy.unwrap_or_default())
 }
 
@@ -292,7 +296,7 @@ pub fn crash(state: &TuneState) -> Option<String> {
     let audit = state.crash.as_ref().map(killed);
     match (&state.plan.server, audit) {
         (None, audit) => audit,
-        (Some(_), None) if state.confirmation.pairs() == 0 => None,
+        (Some(_), None) if !state.confirmed().is_gain() => None,
         (Some(_), None) => {
             Some("What a crash loses was not looked at: the server is somebody's".to_owned())
         }

@@ -34,8 +34,12 @@ pub enum Standing {
     /// Its own interval contains zero, but the gain is real and would not be the same
     /// without this and what has gone back.
     Carrying,
-    /// Its interval contains zero, and the gain does not need it: it goes back to its default.
+    /// It is no better than its default as far as its interval says, and the gain does not need
+    /// it: it goes back to its default.
     Returned,
+    /// The winner had the default, and blocks of its own proved the baseline's value better: that
+    /// comes back.
+    Restored,
     /// It is the default; what the baseline had does harm.
     HarmUndone,
     /// It is the default; what the baseline had makes no difference that could be seen.
@@ -116,8 +120,13 @@ impl Searcher {
         let mut configuration = self.baseline.clone();
         if judged.is_proposed {
             configuration = judged.whole.clone();
-            for line in lines.iter().filter(|line| line.standing == Standing::Returned) {
-                configuration.insert(line.name.clone(), line.home.clone());
+            for line in &lines {
+                let back = match line.standing {
+                    Standing::Returned => &line.home,
+                    Standing::Restored => &line.was,
+                    _ => continue,
+                };
+                configuration.insert(line.name.clone(), back.clone());
             }
         }
         let Judged { whole, gain, is_proposed, .. } = judged;
@@ -276,6 +285,7 @@ fn undone(harm: &Effect) -> Standing {
     match harm {
         Effect::NotMeasured => Standing::NotMeasured,
         harm if hurts(harm) => Standing::HarmUndone,
+        harm if harm.is_gain() && !harm.is_modelled() => Standing::Restored,
         _ => Standing::HarmlessUndone,
     }
 }
@@ -316,6 +326,17 @@ mod tests {
 
     fn taken(name: &str) -> Taken {
         Taken { name: name.to_owned(), instead: String::new(), is_harm: false }
+    }
+
+    #[test]
+    fn a_value_of_the_baseline_that_blocks_prove_better_comes_back() {
+        let effect = |center: f64, method| {
+            Effect::Measured(Estimate::symmetric(center, 0.02, Confidence::P95, method))
+        };
+        assert_eq!(undone(&effect(0.05, Method::PairedLogRatio)), Standing::Restored);
+        assert_eq!(undone(&effect(0.05, Method::GaussianProcess)), Standing::HarmlessUndone);
+        assert_eq!(undone(&effect(0.01, Method::PairedLogRatio)), Standing::HarmlessUndone);
+        assert_eq!(undone(&effect(-0.05, Method::PairedLogRatio)), Standing::HarmUndone);
     }
 
     #[test]

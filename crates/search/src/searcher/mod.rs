@@ -244,15 +244,6 @@ impl Searcher {
         Ok(())
     }
 
-    /// Ends the search now with what is known: nothing more is asked for. Without a
-    /// complete block of the ablation nothing is claimed.
-    pub fn finish_early(&mut self) {
-        self.queue.clear();
-        if self.conclusion.is_none() {
-            self.conclude();
-        }
-    }
-
     /// What may be said at the end; `None` before it.
     pub fn conclusion(&self) -> Option<&Conclusion> {
         self.conclusion.as_ref()
@@ -276,11 +267,6 @@ impl Searcher {
     /// How its runs are divided.
     pub fn budget(&self) -> Budget {
         self.budget
-    }
-
-    /// What the screening found, once there was one.
-    pub fn screening(&self) -> Option<&Screening> {
-        self.screening.as_ref().filter(|screening| !screening.effects.is_empty())
     }
 
     /// The stage it is in, in words, and how many stages there are.

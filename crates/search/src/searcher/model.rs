@@ -26,6 +26,8 @@ const REFINE: usize = 80;
 const CLIMB: usize = 400;
 /// What a value that is no default takes from the worth of a measurement.
 const SIMPLE: f64 = 0.97;
+/// Probability of being feasible below which a configuration is none to recommend.
+const FEASIBLE: f64 = 0.5;
 /// How far below the best a score counts, in units of the distance of the middle one.
 const DEPTH: f64 = 2.5;
 
@@ -55,7 +57,8 @@ impl Searcher {
             return false;
         }
         let mut rng = generator(self.options.seed, u64::from(self.next_id()));
-        // A screening knows two levels only; without one the model knows nothing.
+        // A screening says little of what lies between its few levels; without one the model
+        // knows nothing.
         let most = if self.screening.is_some() { SCREENED } else { UNSCREENED };
         let blind = (self.budget.search / 4).clamp(1, most);
         let model = if searched < blind { None } else { self.model() };
@@ -187,7 +190,7 @@ impl Searcher {
         let expected = |configuration: &Configuration| {
             let features = self.space.features(configuration);
             match model.feasible(&features) {
-                feasible if feasible < 0.5 => f64::NEG_INFINITY,
+                feasible if feasible < FEASIBLE => f64::NEG_INFINITY,
                 _ => model.process.predict(&features).mean,
             }
         };
@@ -260,7 +263,7 @@ impl Searcher {
 
     /// A configuration without what is of no use: values go back to their default one by
     /// one, the one least missed first, as long as `may_go` says of the loss against the
-    /// whole that the result is as good.
+    /// whole that the result is as good, and the result is feasible, where the whole is.
     pub(super) fn simplified(
         &self,
         model: &Model,
@@ -268,6 +271,8 @@ impl Searcher {
         may_go: impl Fn(Prediction) -> bool,
     ) -> Configuration {
         let home = self.space.home();
+        let feasible = |of: &Configuration| model.feasible(&self.space.features(of)) >= FEASIBLE;
+        let is_feasible = feasible(whole);
         let mut simple = whole.clone();
         loop {
             let cheapest = self
@@ -278,6 +283,7 @@ impl Searcher {
                     without.insert(dimension.name.clone(), dimension.home.clone());
                     (self.ahead(model, whole, &without), without)
                 })
+                .filter(|(_, without)| !is_feasible || feasible(without))
                 .min_by(|a, b| a.0.doubts().total_cmp(&b.0.doubts()));
             match cheapest {
                 Some((lost, without)) if may_go(lost) && without != self.baseline => {

@@ -210,16 +210,6 @@ fn a_winner_that_crashes_in_a_block_is_not_proposed() {
 }
 
 #[test]
-fn an_early_end_claims_nothing() {
-    let mut searcher = Searcher::new(space(), &space().home(), options(60, 5)).unwrap();
-    run(&mut searcher, 0.02, 30, |c| Some(truth(c)));
-    searcher.finish_early();
-    let end = searcher.conclusion().unwrap();
-    assert!(!end.is_proposed && searcher.ask().is_none());
-    assert_eq!(end.configuration, space().home());
-}
-
-#[test]
 fn without_a_model_the_best_keeps_the_constraints() {
     let better = baseline(&[("cache", "80")]);
     let mut options = options(20, 5);

@@ -21,11 +21,13 @@ pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
 }
 
 /// What became of a line, in words.
-fn standing(standing: Standing) -> &'static str {
-    match standing {
+fn standing(line: &Line) -> &'static str {
+    match line.standing {
         Standing::Proven | Standing::Likely => "kept: worse without it",
         Standing::Carrying => "kept: a gain would need it or its like",
+        Standing::Returned if line.without.is_gain() => "returned to its default: better so",
         Standing::Returned => "returned to its default: no difference seen",
+        Standing::Restored => "as the baseline had it: better so",
         Standing::HarmUndone => "undone: it did harm",
         Standing::HarmlessUndone => "undone: no difference seen",
         Standing::NotMeasured => "not ablated",
@@ -35,10 +37,12 @@ fn standing(standing: Standing) -> &'static str {
 /// The same of a line, and what says so.
 fn became(line: &Line) -> String {
     let by = match line.standing {
-        Standing::HarmUndone | Standing::HarmlessUndone => by_what(&line.harm, 0),
+        Standing::HarmUndone | Standing::HarmlessUndone | Standing::Restored => {
+            by_what(&line.harm, 0)
+        }
         _ => by_what(&line.without, line.together),
     };
-    format!("{}{by}", standing(line.standing))
+    format!("{}{by}", standing(line))
 }
 
 fn text(state: &TuneState, objective: &Objective) -> String {
@@ -163,7 +167,7 @@ fn warnings(state: &TuneState) -> Vec<String> {
     }
     let crashed = state.made.iter().filter(|made| made.crashed.is_some()).count();
     if crashed > 0 {
-        warnings.push(format!("{crashed} of the configurations tried did not run"));
+        warnings.push(format!("{} did not run", counted(crashed as u64, "measurement")));
     }
     warnings
 }
