@@ -173,11 +173,18 @@ impl<'a> Judged<'a> {
         let expected = ahead(&winner).map_or(0.0, |gain| gain.mean);
         let spared = SPARED * expected.max(measured);
         // Where the winner does as well without all the rest, that simpler one is judged and
-        // claimed: it was measured in the same blocks.
+        // claimed: it was measured in the same blocks. A few noisy blocks hide a line that is
+        // worth much, so the model of all measurements must agree.
         let simpler = searcher.rest_arm().filter(|rest| {
             let without = ablation.effect(*rest, WINNER);
             let cost = without.estimate().map(|estimate| -estimate.center.ln_1p());
-            !without.is_loss() && cost.is_some_and(|cost| cost <= spared)
+            let lost = |rest: usize| {
+                let model = model?;
+                Some(searcher.ahead(model, &winner, searcher.arms.get(rest)?))
+            };
+            !without.is_loss()
+                && cost.is_some_and(|cost| cost <= spared)
+                && lost(*rest).is_none_or(|lost| lost.mean <= spared)
         });
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
