@@ -60,6 +60,21 @@ impl Kind {
         Kind::Flat,
     ];
 
+    /// Those whose names hold one of these parts; all where none is named.
+    ///
+    /// # Errors
+    /// When there is none of a name.
+    pub fn chosen(names: &[String]) -> anyhow::Result<Vec<Kind>> {
+        for part in names {
+            if !Kind::ALL.iter().any(|kind| kind.name().contains(part)) {
+                let known = Kind::ALL.map(Kind::name).join(", ");
+                anyhow::bail!("no kind of surface is called {part}: there are {known}");
+            }
+        }
+        let is_named = |kind: &Kind| names.iter().any(|part| kind.name().contains(part));
+        Ok(Kind::ALL.into_iter().filter(|kind| names.is_empty() || is_named(kind)).collect())
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {

@@ -61,11 +61,6 @@ impl Cli {
     fn family(&self) -> Family {
         if self.training { Family::Training } else { Family::HeldOut }
     }
-
-    fn kinds(&self) -> impl Iterator<Item = Kind> {
-        let named = |kind: &Kind| self.only.iter().any(|part| kind.name().contains(part));
-        Kind::ALL.into_iter().filter(move |kind| self.only.is_empty() || named(kind))
-    }
 }
 
 const CONTENDERS: [&str; 5] = ["walwright", "best observed", "random", "tpe", "searching alone"];
@@ -131,16 +126,11 @@ struct Searched {
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let mut jobs = Vec::new();
-    for kind in cli.kinds() {
+    for kind in Kind::chosen(&cli.only)? {
         let seeds = if kind == Kind::Flat { cli.seeds * cli.flat } else { cli.seeds };
         for noise in 0..cli.noise.len() {
             jobs.extend((0..seeds).map(|seed| Job { kind, noise, seed }));
         }
-    }
-    let names = Kind::ALL.map(Kind::name).join(", ");
-    for part in &cli.only {
-        let known = Kind::ALL.iter().any(|kind| kind.name().contains(part));
-        anyhow::ensure!(known, "no kind of surface is called {part}: there are {names}");
     }
     anyhow::ensure!(!jobs.is_empty(), "nothing to search: --seeds, --flat or --noise is zero");
     let done = all(&cli, &jobs)?;
@@ -473,7 +463,8 @@ fn report(cli: &Cli, done: &[Done]) -> Report {
 fn regrets(report: &mut Report, cli: &Cli, percent: f64, hilly: &[&Done]) {
     // Of kinds that were chosen, all of them are not all.
     let whole = if cli.only.is_empty() { "all" } else { "chosen" };
-    let hills = || cli.kinds().filter(|kind| *kind != Kind::Flat).map(Some).chain([None]);
+    let searched = |kind: &Kind| hilly.iter().any(|d| d.kind == *kind);
+    let hills = || Kind::ALL.into_iter().filter(searched).map(Some).chain([None]);
     let name = |kind: Option<Kind>| {
         format!("{percent} % noise, {}", kind.map_or(whole, |kind| kind.name()))
     };

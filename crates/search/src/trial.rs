@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Configuration;
 
+/// Probability of running and keeping the constraints from which a configuration may be
+/// recommended.
+pub(crate) const FEASIBLE: f64 = 0.5;
+
 /// One measurement of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -38,7 +42,7 @@ impl Trial {
 
     /// Whether it runs and keeps the constraints more likely than not.
     pub fn is_feasible(&self) -> bool {
-        self.feasible() >= 0.5
+        self.feasible() >= FEASIBLE
     }
 }
 

@@ -68,21 +68,19 @@ pub(super) async fn probe(
     for position in POSITIONS {
         let written: Vec<(String, String)> =
             dimensions.iter().map(|d| (d.name.clone(), value(d, position))).collect();
-        let whole = shown(plan, written.clone()).await;
+        let whole = tried(plan, written.clone()).await?;
         let mut alone = BTreeMap::new();
-        if does_not_start(&whole) {
+        if whole.is_err() {
             // One of them keeps the server from starting: each alone tells which.
             for (name, value) in &written {
-                let one = shown(plan, vec![(name.clone(), value.clone())]).await;
-                let one = if does_not_start(&one) { one } else { Ok(one?) };
-                alone.insert(name.clone(), one.map_err(|error| reason(&error.to_string())));
+                let one = tried(plan, vec![(name.clone(), value.clone())]).await?;
+                alone.insert(name.clone(), one);
             }
         }
-        let whole = if does_not_start(&whole) { None } else { Some(whole?) };
         dimensions.retain(|dimension| {
             let wanted = value(dimension, position);
             let found = match (&whole, alone.get(&dimension.name)) {
-                (Some(all), _) => all.get(&dimension.name),
+                (Ok(all), _) => all.get(&dimension.name),
                 (_, Some(Ok(all))) => all.get(&dimension.name),
                 (_, Some(Err(why))) => {
                     let why = format!("the server does not start with {wanted}: {why}");
@@ -106,15 +104,18 @@ pub(super) async fn probe(
     Ok((dimensions, dropped))
 }
 
-/// Whether it is the values that a server does not start with, and not a fault of what is
-/// around it, such as a full disk.
-fn does_not_start<T>(tried: &Result<T, TuneError>) -> bool {
-    matches!(
-        tried,
+/// The settings of a fresh server with these values, or why it does not start with them. A fault
+/// of what is around it, such as a full disk, is an error.
+async fn tried(
+    plan: &TunePlan,
+    written: Vec<(String, String)>,
+) -> Result<Result<BTreeMap<String, Shown>, String>, TuneError> {
+    match shown(plan, written).await {
         Err(TuneError::Cluster(
-            ClusterError::StartFailed { .. } | ClusterError::StartTimeout { .. }
-        ))
-    )
+            error @ (ClusterError::StartFailed { .. } | ClusterError::StartTimeout { .. }),
+        )) => Ok(Err(reason(&error.to_string()))),
+        other => other.map(Ok),
+    }
 }
 
 fn value(dimension: &Dimension, position: f64) -> String {

@@ -178,13 +178,13 @@ impl<'a> Judged<'a> {
         let simpler = searcher.rest_arm().filter(|rest| {
             let without = ablation.effect(*rest, WINNER);
             let cost = without.estimate().map(|estimate| -estimate.center.ln_1p());
-            let lost = |rest: usize| {
-                let model = model?;
-                Some(searcher.ahead(model, &winner, searcher.arms.get(rest)?))
+            let agrees = |model: &Model| {
+                let without = searcher.arms.get(*rest);
+                without.is_none_or(|arm| searcher.ahead(model, &winner, arm).mean <= spared)
             };
             !without.is_loss()
                 && cost.is_some_and(|cost| cost <= spared)
-                && lost(*rest).is_none_or(|lost| lost.mean <= spared)
+                && model.is_none_or(agrees)
         });
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();

@@ -5,6 +5,7 @@ use rand::RngExt;
 use super::Searcher;
 use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
+use crate::trial::FEASIBLE;
 use crate::{Configuration, Look, Observation, Prediction, Process, Purpose};
 
 /// Random configurations measured first, after a screening and without one.
@@ -26,8 +27,6 @@ const REFINE: usize = 80;
 const CLIMB: usize = 400;
 /// What a value that is no default takes from the worth of a measurement.
 const SIMPLE: f64 = 0.97;
-/// Probability of being feasible below which a configuration is none to recommend.
-const FEASIBLE: f64 = 0.5;
 /// How far below the best a score counts, in units of the distance of the middle one.
 const DEPTH: f64 = 2.5;
 
@@ -42,6 +41,11 @@ impl Model {
     /// Probability that a configuration with these features is feasible.
     pub fn feasible(&self, features: &[f64]) -> f64 {
         feasibility(self.known.iter().map(|(row, p)| (self.process.correlation(row, features), *p)))
+    }
+
+    /// Whether one with these features may be recommended.
+    fn is_feasible(&self, features: &[f64]) -> bool {
+        self.feasible(features) >= FEASIBLE
     }
 }
 
@@ -189,9 +193,9 @@ impl Searcher {
         let mut rng = generator(self.options.seed ^ 0xC11B, u64::from(self.next_id()));
         let expected = |configuration: &Configuration| {
             let features = self.space.features(configuration);
-            match model.feasible(&features) {
-                feasible if feasible < FEASIBLE => f64::NEG_INFINITY,
-                _ => model.process.predict(&features).mean,
+            match model.is_feasible(&features) {
+                true => model.process.predict(&features).mean,
+                false => f64::NEG_INFINITY,
             }
         };
         ranked
@@ -271,8 +275,8 @@ impl Searcher {
         may_go: impl Fn(Prediction) -> bool,
     ) -> Configuration {
         let home = self.space.home();
-        let feasible = |of: &Configuration| model.feasible(&self.space.features(of)) >= FEASIBLE;
-        let is_feasible = feasible(whole);
+        let is_feasible = |of: &Configuration| model.is_feasible(&self.space.features(of));
+        let must_be = is_feasible(whole);
         let mut simple = whole.clone();
         loop {
             let cheapest = self
@@ -283,7 +287,7 @@ impl Searcher {
                     without.insert(dimension.name.clone(), dimension.home.clone());
                     (self.ahead(model, whole, &without), without)
                 })
-                .filter(|(_, without)| !is_feasible || feasible(without))
+                .filter(|(_, without)| !must_be || is_feasible(without))
                 .min_by(|a, b| a.0.doubts().total_cmp(&b.0.doubts()));
             match cheapest {
                 Some((lost, without)) if may_go(lost) && without != self.baseline => {
