@@ -6,7 +6,8 @@ use walwright_search::{Conclusion, Effect, Line};
 
 use super::confirm::{Kept, Open};
 use super::layer::Layer;
-use super::{Objective, TuneError, TuneState, levers, plot, schema, words};
+use super::levers::{self, LeverEffect};
+use super::{Objective, TuneError, TuneState, plot, schema, words};
 use crate::Lab;
 use crate::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
@@ -108,10 +109,10 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let arm = format!("the winner {}", words::again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
-        for (lever, effect) in levers::effects(&state.levers) {
+        for LeverEffect { lever, effect, blocks } in levers::effects(&state.levers) {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "open" };
-            tell(lever.name.clone(), &effect, levers::BLOCKS as usize, verdict);
+            tell(lever.name.clone(), &effect, blocks, verdict);
         }
         if pairs > 0 && objective.allowed_loss.is_some() {
             entry.effects.extend(throughput(state, pairs));
@@ -240,15 +241,14 @@ fn told(
 }
 
 fn next_question(state: &TuneState, objective: &Objective) -> String {
-    let best = levers::effects(&state.levers)
-        .into_iter()
-        .filter(|(_, effect)| effect.is_gain())
-        .max_by(|a, b| {
-            let center = |e: &Effect| e.estimate().map_or(0.0, |e| e.center);
-            center(&a.1).total_cmp(&center(&b.1))
-        });
+    let best = levers::effects(&state.levers).into_iter().filter(|of| of.effect.is_gain()).max_by(
+        |a, b| {
+            let center = |of: &LeverEffect| of.effect.estimate().map_or(0.0, |e| e.center);
+            center(a).total_cmp(&center(b))
+        },
+    );
     match (best, state.promoted.is_some()) {
-        (Some((lever, effect)), _) => format!(
+        (Some(LeverEffect { lever, effect, .. }), _) => format!(
             "Can the application use {}? It changes {} by {}.",
             lever.name,
             objective.name(),

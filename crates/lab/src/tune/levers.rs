@@ -179,33 +179,46 @@ pub(super) fn next(levers: &[Lever]) -> Option<(usize, u32)> {
     (levers.len() > 1 && (block as u32) < BLOCKS).then_some((index, block as u32))
 }
 
-/// What was measured outside the configuration of a tune: each lever, with its effect
-/// against the load as it is.
-pub fn effects_of(state: &super::TuneState) -> Vec<(&Lever, Effect)> {
+/// What a lever did, against the load as it is.
+#[derive(Debug)]
+pub struct LeverEffect<'a> {
+    /// The lever.
+    pub lever: &'a Lever,
+    /// The change by it; crashed where no block had both though both were tried.
+    pub effect: Effect,
+    /// Blocks in which both ran.
+    pub blocks: usize,
+}
+
+/// What was measured outside the configuration of a tune.
+pub fn effects_of(state: &super::TuneState) -> Vec<LeverEffect<'_>> {
     effects(&state.levers)
 }
 
-/// The effect of each lever against the load as it is, over the blocks in which both ran;
-/// crashed where there is none though both were tried.
-pub(super) fn effects(levers: &[Lever]) -> Vec<(&Lever, Effect)> {
+/// The effect of each lever against the first of them, the load as it is.
+pub(super) fn effects(levers: &[Lever]) -> Vec<LeverEffect<'_>> {
     let Some((as_it_is, others)) = levers.split_first() else { return Vec::new() };
-    others.iter().map(|lever| (lever, effect(as_it_is, lever, others))).collect()
+    others.iter().map(|lever| effect(as_it_is, lever, others)).collect()
 }
 
-fn effect(as_it_is: &Lever, lever: &Lever, others: &[Lever]) -> Effect {
+fn effect<'a>(as_it_is: &Lever, lever: &'a Lever, others: &[Lever]) -> LeverEffect<'a> {
     let ran = |lever: &Lever, block: usize| lever.scores.get(block).is_some_and(Option::is_some);
     let tried = as_it_is.scores.len().min(lever.scores.len());
     let blocks: Vec<usize> =
         (0..tried).filter(|block| ran(as_it_is, *block) && ran(lever, *block)).collect();
-    if blocks.is_empty() {
-        return if tried == 0 { Effect::NotMeasured } else { Effect::Crashed };
-    }
-    // Others that ran in all of these tell of the noise too.
-    let beside = others.iter().filter(|other| other.name != lever.name);
-    let beside = beside.filter(|other| blocks.iter().all(|block| ran(other, *block)));
-    let scores = |of: &Lever| blocks.iter().map(|block| of.scores[*block]).collect();
-    let arms = [as_it_is, lever].into_iter().chain(beside);
-    Ablation { scores: arms.map(scores).collect() }.effect(1, 0)
+    let effect = match blocks.is_empty() {
+        true if tried == 0 => Effect::NotMeasured,
+        true => Effect::Crashed,
+        false => {
+            // Others that ran in all of these tell of the noise too.
+            let beside = others.iter().filter(|other| other.name != lever.name);
+            let beside = beside.filter(|other| blocks.iter().all(|block| ran(other, *block)));
+            let scores = |of: &Lever| blocks.iter().map(|block| of.scores[*block]).collect();
+            let arms = [as_it_is, lever].into_iter().chain(beside);
+            Ablation { scores: arms.map(scores).collect() }.effect(1, 0)
+        }
+    };
+    LeverEffect { lever, effect, blocks: blocks.len() }
 }
 
 #[cfg(test)]
@@ -288,9 +301,10 @@ mod tests {
         }
         assert!(all.iter().all(|lever| lever.scores.len() == BLOCKS as usize));
         let found = effects(&all);
-        assert_eq!(found[2].0.name, "one round trip a transaction");
-        assert_eq!(found[4].0.load.clients, Some(32));
-        assert!(found[0].1.is_gain() && found[1].1.is_loss() && found[2].1.is_gain());
+        assert_eq!(found[2].lever.name, "one round trip a transaction");
+        assert_eq!(found[4].lever.load.clients, Some(32));
+        let of = |index: usize| &found[index].effect;
+        assert!(of(0).is_gain() && of(1).is_loss() && of(2).is_gain());
     }
 
     #[test]
@@ -306,8 +320,10 @@ mod tests {
             with("later", &[]),
         ];
         let found = effects(&levers);
-        assert!(found[0].1.is_gain(), "{:?}", found[0]);
-        assert_eq!((&found[1].1, &found[2].1), (&Effect::Crashed, &Effect::NotMeasured));
+        assert!(found[0].effect.is_gain(), "{:?}", found[0]);
+        let effects = [&found[1].effect, &found[2].effect];
+        assert_eq!(effects, [&Effect::Crashed, &Effect::NotMeasured]);
+        assert_eq!(found.iter().map(|of| of.blocks).collect::<Vec<_>>(), [3, 0, 0]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use crash::CrashAudit;
 pub use error::TuneError;
 pub use folder::list;
 pub use layer::Layer;
-pub use levers::{Lever, effects_of as lever_effects};
+pub use levers::{Lever, LeverEffect, effects_of as lever_effects};
 pub use notice::{TuneNotice, TuneWatcher, Unwatched};
 pub use objective::Objective;
 pub use plan::{Budget, TunePlan};

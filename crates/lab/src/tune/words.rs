@@ -274,7 +274,7 @@ fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
 fn outside(state: &TuneState, objective: &Objective) -> String {
     let told: Vec<String> = levers::effects(&state.levers)
         .into_iter()
-        .map(|(lever, of)| format!("{} {}", lever.name, effect(&of_figure(&of, objective))))
+        .map(|of| format!("{} {}", of.lever.name, effect(&of_figure(&of.effect, objective))))
         .collect();
     match told.is_empty() {
         true => String::new(),

@@ -96,11 +96,12 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     let levers = lever_effects(state);
     if !levers.is_empty() || !state.levers_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
-        for together in levers.chunk_by(|a, b| a.0.note == b.0.note) {
-            for (lever, of) in together {
-                let _ = writeln!(out, "  {}: {}", lever.name, effect(&shown(of, objective)));
+        for together in levers.chunk_by(|a, b| a.lever.note == b.lever.note) {
+            for of in together {
+                let told = effect(&shown(&of.effect, objective));
+                let _ = writeln!(out, "  {}: {told}", of.lever.name);
             }
-            if let Some(note) = together.first().and_then(|(lever, _)| lever.note.as_ref()) {
+            if let Some(note) = together.first().and_then(|of| of.lever.note.as_ref()) {
                 let _ = writeln!(out, "    {note}");
             }
         }
@@ -210,12 +211,13 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         .collect();
     let levers: Vec<Value> = lever_effects(state)
         .iter()
-        .map(|(lever, of)| {
+        .map(|of| {
             json!({
-                "name": lever.name,
-                "units_per_transaction": lever.units,
-                "note": lever.note,
-                "effect": effect_json(of, objective),
+                "name": of.lever.name,
+                "units_per_transaction": of.lever.units,
+                "note": of.lever.note,
+                "effect": effect_json(&of.effect, objective),
+                "blocks": of.blocks,
             })
         })
         .collect();
