@@ -2,6 +2,7 @@
 
 use nalgebra::DMatrix;
 
+use crate::edge::{Edge, STEP};
 use crate::likelihood::Hyper;
 
 /// Logarithms of the hyperparameters lie within plus or minus this.
@@ -10,8 +11,8 @@ pub(crate) const LIMIT: f64 = 9.0;
 /// from end to end. Sharper ones are left to the part that sees all features at once.
 const ALONE: f64 = 0.4;
 
-/// The covariance function: a part that every feature contributes alone, and a part in
-/// which all act together. Effects of settings mostly add up (as logarithms), so that
+/// The covariance function: a part that every feature contributes alone, a part in
+/// which all act together, and a step at an edge where there is one. Effects of settings mostly add up (as logarithms), so that
 /// what one does is learned from all measurements, whatever the others were (Duvenaud,
 /// Nickisch & Rasmussen, NIPS'11).
 #[derive(Debug, Clone)]
@@ -21,11 +22,13 @@ pub(crate) struct Kernel {
     /// Variance of what they do together, and its squared length scales, inverted.
     signal: f64,
     inverse_squares: Vec<f64>,
+    edge: Option<Edge>,
 }
 
 impl Kernel {
-    pub(crate) fn of(hyper: &Hyper) -> Kernel {
+    pub(crate) fn of(hyper: &Hyper, edge: Option<Edge>) -> Kernel {
         Kernel {
+            edge,
             alone: hyper.log_alone.iter().map(|log| log.exp()).collect(),
             signal: hyper.log_signal.exp(),
             inverse_squares: inverse_squares(&hyper.log_scales),
@@ -36,12 +39,18 @@ impl Kernel {
     pub(crate) fn covariance(&self, a: &[f64], b: &[f64]) -> f64 {
         let alone: f64 =
             self.alone.iter().zip(a.iter().zip(b)).map(|(w, (a, b))| w * alone(*a, *b)).sum();
-        alone + self.signal * matern(squared_distance(a, b, &self.inverse_squares)).0
+        let step = if self.is_above(a) && self.is_above(b) { STEP } else { 0.0 };
+        alone + step + self.signal * matern(squared_distance(a, b, &self.inverse_squares)).0
     }
 
-    /// Of the score of any configuration with itself.
-    pub(crate) fn variance(&self) -> f64 {
-        self.signal + self.alone.iter().sum::<f64>()
+    /// Of the score of a configuration with itself.
+    pub(crate) fn variance(&self, of: &[f64]) -> f64 {
+        let step = if self.is_above(of) { STEP } else { 0.0 };
+        self.signal + self.alone.iter().sum::<f64>() + step
+    }
+
+    fn is_above(&self, features: &[f64]) -> bool {
+        self.edge.is_some_and(|edge| edge.lies_below(features))
     }
 }
 
@@ -114,8 +123,10 @@ mod tests {
             log_noise: 0.0,
             log_block: 0.0,
         };
-        let kernel = Kernel::of(&hyper);
-        assert!((kernel.variance() - kernel.covariance(&[0.2; 3], &[0.2; 3])).abs() < 1e-12);
+        let kernel = Kernel::of(&hyper, None);
+        assert!(
+            (kernel.variance(&[0.2; 3]) - kernel.covariance(&[0.2; 3], &[0.2; 3])).abs() < 1e-12
+        );
         let far = kernel.covariance(&[0.2, 0.0, 0.0], &[0.2, 9.0, 9.0]);
         assert!((far - 0.5).abs() < 1e-6, "{far}");
         assert!(kernel.covariance(&[0.2, 0.0, 0.0], &[0.9, 0.0, 0.0]) < 0.2);

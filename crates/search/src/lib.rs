@@ -21,6 +21,7 @@ pub mod acquisition;
 mod budget;
 mod design;
 mod dimension;
+mod edge;
 mod kernel;
 mod likelihood;
 mod optimise;

@@ -5,6 +5,7 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
 use crate::ablation::Noise;
+use crate::edge::{Edge, STEP};
 use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
@@ -123,7 +124,7 @@ fn of_noise(noise: Noise) -> (f64, f64) {
 }
 
 /// Observations made ready for the likelihood.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Data {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) blocks: Vec<u32>,
@@ -131,6 +132,9 @@ pub(crate) struct Data {
     /// Correlations of what each feature does alone: those of a pair of rows are
     /// neighbours, pairs (1, 0), (2, 0), (2, 1), (3, 0) and so on.
     alone: Vec<f64>,
+    /// Where scores have a step, and which rows lie above it.
+    pub(crate) edge: Option<Edge>,
+    above: Vec<bool>,
 }
 
 /// The pieces of one evaluation of the likelihood.
@@ -153,7 +157,19 @@ impl Data {
                 pairs.extend(a.iter().zip(b).map(|(a, b)| alone(*a, *b)));
             }
         }
-        Data { rows, blocks, standard, alone: pairs }
+        let above = vec![false; rows.len()];
+        Data { rows, blocks, standard, alone: pairs, edge: None, above }
+    }
+
+    /// The same observations with a step at an edge.
+    pub(crate) fn with_edge(&self, edge: Edge) -> Data {
+        let above = self.rows.iter().map(|row| edge.lies_below(row)).collect();
+        Data { edge: Some(edge), above, ..self.clone() }
+    }
+
+    /// The covariance that the step gives to two rows.
+    fn step(&self, i: usize, j: usize) -> f64 {
+        if self.above[i] && self.above[j] { STEP } else { 0.0 }
     }
 
     /// The correlations of features alone in a pair of rows, `i` above `j`.
@@ -178,9 +194,11 @@ impl Data {
             for j in 0..i {
                 let shared = if self.blocks[i] == self.blocks[j] { block } else { 0.0 };
                 let apart: f64 = self.alone(i, j).iter().zip(&alone).map(|(c, w)| c * w).sum();
-                covariance[(i, j)] = signal * correlation[(i, j)] + apart + shared;
+                covariance[(i, j)] =
+                    signal * correlation[(i, j)] + apart + shared + self.step(i, j);
                 covariance[(j, i)] = covariance[(i, j)];
             }
+            covariance[(i, i)] += self.step(i, i);
         }
         let cholesky = Cholesky::new(covariance)?;
         let ones = cholesky.solve(&DVector::repeat(n, 1.0));

@@ -1,7 +1,8 @@
 //! A Gaussian process over configurations that knows noise and drift.
 //!
 //! A score is a constant, plus a smooth function of each feature alone, plus one of all of
-//! them together (Matérn 5/2, there with a length scale for each), plus an offset shared by all measurements of a block
+//! them together (Matérn 5/2, there with a length scale for each), plus a step at an edge where
+//! the measurements speak for one, plus an offset shared by all measurements of a block
 //! (drift), plus noise of its own. Replicates are measurements of their own, so a
 //! configuration measured n times is known with the noise variance over n. The constant
 //! is estimated by generalised least squares; length scales and variances are those of
@@ -14,6 +15,7 @@ use nalgebra::{Cholesky, DVector, Dyn};
 use rand::RngExt;
 
 use crate::ablation::Noise;
+use crate::edge::Edge;
 use crate::kernel::{Kernel, LIMIT};
 use crate::likelihood::{Data, Hyper, Prior};
 use crate::optimise::climb;
@@ -21,6 +23,9 @@ use crate::slice::Draw;
 
 /// Steps of each climb.
 const STEPS: usize = 40;
+/// How much less probable than the smooth fit an edge may look before it has a fit of its own,
+/// as a logarithm.
+const NEAR: f64 = 6.0;
 /// Moves from one draw of the hyperparameters to the next.
 const MOVES: usize = 10;
 
@@ -70,6 +75,8 @@ pub struct Process {
     prior: Prior,
     hyper: Hyper,
     kernel: Kernel,
+    /// What was not measured between the two sides is taken for the worse one.
+    edge: Option<Edge>,
     cholesky: Cholesky<f64, Dyn>,
     /// K⁻¹ (y − constant).
     weights: DVector<f64>,
@@ -131,10 +138,34 @@ impl Process {
                 })
                 .collect(),
         );
-        let (_, flat) = starts
-            .into_iter()
-            .filter_map(|start| climb(start, STEPS, LIMIT, |flat| data.posterior(flat, &prior)))
-            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let top = |data: &Data| {
+            let climbs = starts.iter().filter_map(|start| {
+                climb(start.clone(), STEPS, LIMIT, |flat| data.posterior(flat, &prior))
+            });
+            climbs.max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let smooth = top(&data)?;
+        // The density of all edges together, and the most probable of them.
+        let edges = |flat: &[f64]| {
+            let solved = data.solve(&Hyper::from_flat(flat))?;
+            let (edge, gain) = Edge::most_probable(&data.rows, &solved)?;
+            Some((data.posterior(flat, &prior)?.0 + gain, edge))
+        };
+        let with_edge = || {
+            // The smooth fit has bent itself to the edge; what is expected has not.
+            let (_, edge) = [&smooth.1, &starts[0]]
+                .into_iter()
+                .filter_map(|flat| edges(flat))
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|(density, _)| *density > smooth.0 - NEAR)?;
+            let (_, flat) = top(&data.with_edge(edge))?;
+            let (density, edge) = edges(&flat)?;
+            (density > smooth.0).then(|| (data.with_edge(edge), flat))
+        };
+        let (data, flat) = match with_edge() {
+            Some(found) => found,
+            None => (data, smooth.1),
+        };
         Process::with(Arc::new(data), prior, Hyper::from_flat(&flat), (shift, spread))
     }
 
@@ -142,8 +173,14 @@ impl Process {
     fn with(data: Arc<Data>, prior: Prior, hyper: Hyper, scale: (f64, f64)) -> Option<Process> {
         let solved = data.solve(&hyper)?;
         let (shift, spread) = scale;
+        let edge = data.edge.map(|edge| {
+            let above = data.rows.iter().zip(&solved.weights);
+            let above = above.filter(|(row, _)| edge.lies_below(row)).map(|(_, weight)| weight);
+            edge.cautious(above.sum())
+        });
         Some(Process {
-            kernel: Kernel::of(&hyper),
+            kernel: Kernel::of(&hyper, edge),
+            edge,
             data,
             prior,
             hyper,
@@ -176,6 +213,13 @@ impl Process {
             .collect()
     }
 
+    /// The same where the edge lies half-way between what was measured on its two sides; `None`
+    /// without an edge.
+    pub fn half_way(&self) -> Option<Process> {
+        let edge = Some(self.edge?.half_way());
+        Some(Process { kernel: Kernel::of(&self.hyper, edge), edge, ..self.clone() })
+    }
+
     /// What it expects of a configuration.
     pub fn predict(&self, features: &[f64]) -> Prediction {
         self.look(features).prediction
@@ -190,7 +234,8 @@ impl Process {
             self.data.rows.iter().map(|row| of(row, a) - of(row, b)),
         );
         let shared = self.ones.dot(&covariance);
-        let variance = 2.0 * (self.kernel.variance() - of(a, b))
+        let variance = self.kernel.variance(a) + self.kernel.variance(b)
+            - 2.0 * of(a, b)
             - covariance.dot(&self.cholesky.solve(&covariance))
             + shared * shared / self.ones_total;
         Prediction {
@@ -218,7 +263,7 @@ impl Process {
         let solved = self.cholesky.solve(&covariance);
         let mean = self.constant + covariance.dot(&self.weights);
         let unexplained = 1.0 - self.ones.dot(&covariance);
-        let variance = self.kernel.variance() - covariance.dot(&solved)
+        let variance = self.kernel.variance(features) - covariance.dot(&solved)
             + unexplained * unexplained / self.ones_total;
         Look {
             prediction: Prediction {
@@ -244,7 +289,8 @@ impl Process {
 
     /// Correlation of the scores of two configurations, 0 to 1.
     pub fn correlation(&self, a: &[f64], b: &[f64]) -> f64 {
-        self.kernel.covariance(a, b) / self.kernel.variance()
+        let variances = self.kernel.variance(a) * self.kernel.variance(b);
+        self.kernel.covariance(a, b) / variances.sqrt()
     }
 
     /// Standard deviation of one measurement, as fitted.
@@ -376,6 +422,37 @@ mod tests {
         }
         assert!(by_all >= 80 && by_all > by_top, "{by_all} and {by_top} of 100");
         assert!(Process::difference_by_all(&[], &a, &b).is_none());
+    }
+
+    #[test]
+    fn what_lies_before_an_edge_is_not_judged_by_what_lies_beyond() {
+        let cliff = |x: &[f64]| 0.5 * x[0] - if x[0] > 0.65 { 0.6 } else { 0.0 };
+        let observations = observed(60, 0.05, 0.0, 5, cliff);
+        let fitted = Process::fit(&observations, known(0.05), None, &mut generator(1, 1)).unwrap();
+        let (mut low, mut high) = (0.0_f64, 1.0_f64);
+        for seen in observations.iter().map(|observation| observation.features[0]) {
+            if seen > 0.65 { high = high.min(seen) } else { low = low.max(seen) }
+        }
+        let at = |process: &Process, x: f64| process.predict(&[x, 0.5, 0.5]).mean;
+        let error = at(&fitted, low) - cliff(&[low]);
+        assert!(error.abs() < 0.06, "{error}");
+        // Between the two, nobody knows.
+        let half_way = fitted.half_way().unwrap();
+        let nearer = 0.75 * low + 0.25 * high;
+        assert!(at(&fitted, nearer) < at(&fitted, low) - 0.4);
+        assert!(at(&half_way, nearer) > at(&half_way, low));
+        assert_eq!(at(&half_way, low), at(&fitted, low));
+        let look = |x: f64| fitted.look(&[x, 0.5, 0.5]);
+        let (before, beyond) = (look(low), look(high));
+        // The variance of a difference across the edge is that of its parts.
+        let apart = fitted.difference(&[low, 0.5, 0.5], &[high, 0.5, 0.5]);
+        let seen = beyond.prediction.deviation.hypot(fitted.noise());
+        let squares = before.prediction.deviation.powi(2) + beyond.prediction.deviation.powi(2);
+        let shared = fitted.moved(&before, &beyond) * seen;
+        assert!((squares - 2.0 * shared - apart.deviation.powi(2)).abs() < 1e-9);
+        let smooth = observed(60, 0.05, 0.0, 7, bump);
+        let smooth = Process::fit(&smooth, known(0.05), None, &mut generator(1, 1)).unwrap();
+        assert!(smooth.half_way().is_none());
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Model {
         feasibility(self.known.iter().map(|(row, p)| (self.process.correlation(row, features), *p)))
     }
 
+    /// The same where an edge lies half-way between what was measured on its two sides.
+    fn half_way(&self) -> Option<Model> {
+        Some(Model { process: self.process.half_way()?, known: self.known.clone() })
+    }
+
     /// Whether one with these features may be recommended.
     fn is_feasible(&self, features: &[f64]) -> bool {
         self.feasible(features) >= FEASIBLE
@@ -111,7 +116,25 @@ impl Searcher {
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((value, best)) = best else { return self.space.sample(rng) };
         let worth = |configuration: &Configuration| worth(&look(configuration), configuration);
-        self.climbed(value, best.clone(), REFINE, 0.15, rng, worth).1
+        let (value, best) = self.climbed(value, best.clone(), REFINE, 0.15, rng, worth);
+        match self.towards_edge(model, &ranked) {
+            Some((gain, nearer)) if gain > value => nearer,
+            _ => best,
+        }
+    }
+
+    /// The best there is if the edge lies half-way between what was measured on its two sides,
+    /// and by how much one measurement there is expected to raise the highest expectation: as
+    /// often as not it lies beyond. `None` without an edge.
+    fn towards_edge(
+        &self,
+        model: &Model,
+        ranked: &[(Configuration, f64)],
+    ) -> Option<(f64, Configuration)> {
+        let half_way = model.half_way()?;
+        let nearer = self.expected_best(&half_way, ranked)?;
+        let best = self.expected_best(model, ranked)?;
+        Some((0.5 * self.ahead(&half_way, &nearer, &best).mean, nearer))
     }
 
     /// Configurations that may be worth measuring: anywhere, near the best, the best with

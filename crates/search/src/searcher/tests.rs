@@ -101,6 +101,24 @@ fn it_finds_what_matters_and_keeps_little_else() {
 }
 
 #[test]
+fn an_edge_is_approached_and_not_crossed() {
+    // More cache helps up to 63; beyond it the server swaps, further out it does not start.
+    let cliff = |c: &Configuration| match number(c, "cache") {
+        cache if cache > 90.0 => None,
+        cache if cache > 63.0 => Some(0.004 * cache - 0.6),
+        cache => Some(0.004 * cache),
+    };
+    let mut lost = Vec::new();
+    for seed in 0..4 {
+        let mut searcher = Searcher::new(space(), &space().home(), options(60, seed)).unwrap();
+        run(&mut searcher, 0.05, usize::MAX, cliff);
+        let end = searcher.conclusion().unwrap();
+        lost.push(0.004 * 63.0 - cliff(&end.configuration).unwrap());
+    }
+    assert!(lost.iter().all(|lost| *lost < 0.05), "{lost:?}");
+}
+
+#[test]
 fn a_quiet_opening_does_not_tell_lines_apart_that_later_noise_hides() {
     let faint = |c: &Configuration| Some(0.2 * truth(c));
     let told = (0..4).map(|seed| {
