@@ -8,11 +8,8 @@ use crate::likelihood::Solved;
 
 /// Edges that are expected among all features, before anything is measured.
 const EXPECTED: f64 = 1.0;
-/// Variance of what it is worth, in units of that of the scores.
-pub(crate) const STEP: f64 = 4.0;
-/// Distinct values from which a feature is a scale on which something can lie beyond: marks
-/// have two.
-const SCALE: usize = 3;
+/// Variance of the step from one side to the other, in units of that of the scores.
+const STEP: f64 = 4.0;
 
 /// Where an edge lies: between two neighbouring values of what was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,15 +22,23 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
+    /// What it adds to the variance of a score.
+    pub(crate) const VARIANCE: f64 = STEP / 4.0;
+
     /// Whether a configuration with these features lies above it.
-    pub(crate) fn lies_below(&self, features: &[f64]) -> bool {
+    pub(crate) fn is_below(&self, features: &[f64]) -> bool {
         features.get(self.feature).is_some_and(|value| *value > self.at)
     }
 
-    /// The same edge where all between the two values belongs to the worse side. `above` is
-    /// what lying above it is worth.
-    pub(crate) fn cautious(self, above: f64) -> Edge {
-        Edge { at: if above < 0.0 { self.low } else { self.high.next_down() }, ..self }
+    /// What it adds to the covariance of the scores of two configurations. The sides are plus
+    /// and minus a half of the step, so that neither is special.
+    pub(crate) fn covariance(&self, a: &[f64], b: &[f64]) -> f64 {
+        if self.is_below(a) == self.is_below(b) { Edge::VARIANCE } else { -Edge::VARIANCE }
+    }
+
+    /// The same edge where all between the two values belongs to the worse side.
+    pub(crate) fn cautious(self, is_worse_above: bool) -> Edge {
+        Edge { at: if is_worse_above { self.low } else { self.high.next_down() }, ..self }
     }
 
     /// The same edge half-way between the two values.
@@ -41,52 +46,67 @@ impl Edge {
         Edge { at: 0.5 * (self.low + self.high), ..self }
     }
 
-    /// The logarithm of the chance that the edge is this one, before anything is measured: each
-    /// of so many features may have it, and anywhere.
-    fn log_chance(&self, features: usize) -> f64 {
-        (EXPECTED * (self.high - self.low) / features as f64).ln()
-    }
-
-    /// The edge that explains most of what a process without one leaves, and by how much the
-    /// logarithm of the likelihood is higher with an edge, wherever it lies: the mean over all,
-    /// each weighted with its chance. `rows` are features, `solved` the process without. `None`
-    /// where nothing is a scale.
-    pub(crate) fn most_probable(rows: &[Vec<f64>], solved: &Solved) -> Option<(Edge, f64)> {
-        let features = rows.first()?.len();
+    /// The most probable edge of the feature that most probably has one, and the logarithm of the
+    /// odds that this feature has one, wherever it lies, against a process that has none.
+    /// `rows` are features, of which `scales` may have edges, and `solved` the process without.
+    /// `None` where nothing differs.
+    pub(crate) fn most_probable(
+        rows: &[Vec<f64>],
+        scales: &[usize],
+        solved: &Solved,
+    ) -> Option<(Edge, f64)> {
         let inverse = solved.cholesky.inverse();
-        let edges: Vec<(Edge, f64)> = (0..features)
-            .flat_map(|feature| between(rows, feature))
-            .map(|edge| (edge, edge.gain(rows, solved, &inverse) + edge.log_chance(features)))
-            .collect();
-        let (edge, highest) = edges.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let all: f64 = edges.iter().map(|(_, gain)| (gain - highest).exp()).sum();
-        Some((*edge, highest + all.ln()))
+        let of_feature = |feature: &usize| {
+            let edges: Vec<(Edge, f64)> = between(rows, *feature)
+                .into_iter()
+                .map(|(edge, share)| {
+                    let chance = EXPECTED * share / scales.len() as f64;
+                    (edge, edge.gain(rows, solved, &inverse) + chance.ln())
+                })
+                .collect();
+            let (edge, highest) = *edges.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let all: f64 = edges.iter().map(|(_, odds)| (odds - highest).exp()).sum();
+            Some((edge, highest + all.ln()))
+        };
+        scales.iter().filter_map(of_feature).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// By how much a step at this edge raises the logarithm of the likelihood, all else as it
-    /// is: a covariance that grows by s² u uᵀ, whose inverse and determinant follow from those
-    /// without (Sherman & Morrison; Harville, Matrix Algebra, 18.2).
+    /// is: a covariance that grows by a variance times u uᵀ, whose inverse and determinant follow
+    /// from those without (Sherman & Morrison; Harville, Matrix Algebra, 18.2).
     fn gain(&self, rows: &[Vec<f64>], solved: &Solved, inverse: &DMatrix<f64>) -> f64 {
-        let above: Vec<usize> =
-            (0..rows.len()).filter(|row| self.lies_below(&rows[*row])).collect();
+        let above: Vec<usize> = (0..rows.len()).filter(|row| self.is_below(&rows[*row])).collect();
         let sum = |of: &DVector<f64>| above.iter().map(|row| of[*row]).sum::<f64>();
-        let own: f64 = above.iter().flat_map(|i| above.iter().map(|j| inverse[(*i, *j)])).sum();
-        // The constant is fitted too, and may explain some of it.
         let (residual, shared) = (sum(&solved.weights), sum(&solved.ones));
-        let beside = own - shared * shared / solved.ones_total;
-        0.5 * STEP * residual * residual / (1.0 + STEP * beside) - 0.5 * (STEP * own).ln_1p()
+        // With u one above the edge and zero below: what the constant, which is fitted too, leaves
+        // is the same as with plus and minus a half.
+        let whole: f64 = above.iter().flat_map(|i| above.iter().map(|j| inverse[(*i, *j)])).sum();
+        let beside = whole - shared * shared / solved.ones_total;
+        let halves = whole - shared + 0.25 * solved.ones_total;
+        0.5 * STEP * residual * residual / (1.0 + STEP * beside) - 0.5 * (STEP * halves).ln_1p()
     }
 }
 
-/// The edges that may lie between neighbouring values of a feature.
-fn between(rows: &[Vec<f64>], feature: usize) -> Vec<Edge> {
-    let mut values: Vec<f64> = rows.iter().map(|row| row[feature]).collect();
+#[cfg(test)]
+impl Edge {
+    /// An edge of a feature between two values, the worse side above.
+    pub(crate) fn test_between(feature: usize, low: f64, high: f64) -> Edge {
+        Edge { feature, low, high, at: low }
+    }
+}
+
+/// The edges that may lie between neighbouring values of a feature, and the share that each has
+/// of the range that was measured, or of the feature's where that is longer.
+fn between(rows: &[Vec<f64>], feature: usize) -> Vec<(Edge, f64)> {
+    let mut values: Vec<f64> = rows.iter().filter_map(|row| row.get(feature).copied()).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
-    if values.len() < SCALE {
-        return Vec::new();
-    }
-    let edge = |pair: &[f64]| Edge { feature, low: pair[0], high: pair[1], at: pair[0] };
+    let Some((first, last)) = values.first().zip(values.last()) else { return Vec::new() };
+    let range = (last - first).max(1.0);
+    let edge = |pair: &[f64]| {
+        let edge = Edge { feature, low: pair[0], high: pair[1], at: pair[0] };
+        (edge, (pair[1] - pair[0]) / range)
+    };
     values.windows(2).map(edge).collect()
 }
 
@@ -126,7 +146,8 @@ mod tests {
         let before = data.log_likelihood(&start()).unwrap();
         let solved = data.solve(&crate::Hyper::from_flat(&start())).unwrap();
         let inverse = solved.cholesky.inverse();
-        for edge in between(&data.rows, 1).into_iter().chain(between(&data.rows, 0)).step_by(7) {
+        let edges = between(&data.rows, 1).into_iter().chain(between(&data.rows, 0));
+        for (edge, _) in edges.step_by(7) {
             let after = data.with_edge(edge).log_likelihood(&start()).unwrap();
             let gain = edge.gain(&data.rows, &solved, &inverse);
             assert!((gain - (after - before)).abs() < 1e-6, "{gain} and {}", after - before);
@@ -137,7 +158,7 @@ mod tests {
     fn an_edge_is_found_where_there_is_one() {
         let found = |data: &Data| {
             let solved = data.solve(&crate::Hyper::from_flat(&start())).unwrap();
-            Edge::most_probable(&data.rows, &solved).unwrap()
+            Edge::most_probable(&data.rows, &[0, 1, 2, 3], &solved).unwrap()
         };
         let (edge, gain) = found(&cliff(0.5));
         assert_eq!(edge.feature, 0);
@@ -145,17 +166,25 @@ mod tests {
         assert!(found(&cliff(0.0)).1 < 0.0);
         // What is not known belongs to the worse side.
         let middle = [0.5 * (edge.low + edge.high)];
-        assert!(edge.cautious(-1.0).lies_below(&middle));
-        assert!(!edge.cautious(1.0).lies_below(&middle));
-        let at_ends = |edge: Edge| [edge.low, edge.high].map(|at| edge.lies_below(&[at]));
-        for one in [edge.cautious(-1.0), edge.cautious(1.0), edge.half_way()] {
+        assert!(edge.cautious(true).is_below(&middle));
+        assert!(!edge.cautious(false).is_below(&middle));
+        let at_ends = |edge: Edge| [edge.low, edge.high].map(|at| edge.is_below(&[at]));
+        for one in [edge.cautious(true), edge.cautious(false), edge.half_way()] {
             assert_eq!(at_ends(one), [false, true]);
         }
+        let solved = cliff(0.5).solve(&crate::Hyper::from_flat(&start())).unwrap();
+        let elsewhere = Edge::most_probable(&cliff(0.5).rows, &[1, 2, 3], &solved).unwrap();
+        assert!(elsewhere.1 < 0.0, "{elsewhere:?}");
     }
 
     #[test]
-    fn marks_have_no_edge() {
-        assert!(between(&[vec![0.0], vec![1.0], vec![1.0]], 0).is_empty());
-        assert_eq!(between(&[vec![0.0], vec![0.4], vec![1.0]], 0).len(), 2);
+    fn shares_of_a_range_add_up_to_one_at_most() {
+        let share = |values: &[f64]| -> f64 {
+            let rows: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
+            between(&rows, 0).iter().map(|(_, share)| share).sum()
+        };
+        assert_eq!(share(&[0.0, 0.4, 0.4, 0.5]), 0.5);
+        assert_eq!(share(&[-2.0, 0.4, 3.0]), 1.0);
+        assert_eq!((share(&[0.3, 0.3]), share(&[])), (0.0, 0.0));
     }
 }

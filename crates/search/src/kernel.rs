@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use crate::edge::{Edge, STEP};
+use crate::edge::Edge;
 use crate::likelihood::Hyper;
 
 /// Logarithms of the hyperparameters lie within plus or minus this.
@@ -11,10 +11,10 @@ pub(crate) const LIMIT: f64 = 9.0;
 /// from end to end. Sharper ones are left to the part that sees all features at once.
 const ALONE: f64 = 0.4;
 
-/// The covariance function: a part that every feature contributes alone, a part in
-/// which all act together, and a step at an edge where there is one. Effects of settings mostly add up (as logarithms), so that
-/// what one does is learned from all measurements, whatever the others were (Duvenaud,
-/// Nickisch & Rasmussen, NIPS'11).
+/// The covariance function: a part that every feature contributes alone, a part in which all act
+/// together, and a step at an edge where there is one. Effects of settings mostly add up (as
+/// logarithms), so that what one does is learned from all measurements, whatever the others were
+/// (Duvenaud, Nickisch & Rasmussen, NIPS'11).
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     /// Variance of what each feature does alone.
@@ -22,7 +22,7 @@ pub(crate) struct Kernel {
     /// Variance of what they do together, and its squared length scales, inverted.
     signal: f64,
     inverse_squares: Vec<f64>,
-    edge: Option<Edge>,
+    pub(crate) edge: Option<Edge>,
 }
 
 impl Kernel {
@@ -37,20 +37,29 @@ impl Kernel {
 
     /// Of the scores of two configurations with these features.
     pub(crate) fn covariance(&self, a: &[f64], b: &[f64]) -> f64 {
+        self.smooth(a, b) + self.edge.map_or(0.0, |edge| edge.covariance(a, b))
+    }
+
+    /// Of the score of any configuration with itself.
+    pub(crate) fn variance(&self) -> f64 {
+        self.smooth_variance() + self.edge.map_or(0.0, |_| Edge::VARIANCE)
+    }
+
+    /// How alike two configurations are, 0 to 1: by what is smooth, since all on one side of an
+    /// edge have the step in common, near or far, and not at all across it.
+    pub(crate) fn alike(&self, a: &[f64], b: &[f64]) -> f64 {
+        let is_across = self.edge.is_some_and(|edge| edge.is_below(a) != edge.is_below(b));
+        if is_across { 0.0 } else { self.smooth(a, b) / self.smooth_variance() }
+    }
+
+    fn smooth(&self, a: &[f64], b: &[f64]) -> f64 {
         let alone: f64 =
             self.alone.iter().zip(a.iter().zip(b)).map(|(w, (a, b))| w * alone(*a, *b)).sum();
-        let step = if self.is_above(a) && self.is_above(b) { STEP } else { 0.0 };
-        alone + step + self.signal * matern(squared_distance(a, b, &self.inverse_squares)).0
+        alone + self.signal * matern(squared_distance(a, b, &self.inverse_squares)).0
     }
 
-    /// Of the score of a configuration with itself.
-    pub(crate) fn variance(&self, of: &[f64]) -> f64 {
-        let step = if self.is_above(of) { STEP } else { 0.0 };
-        self.signal + self.alone.iter().sum::<f64>() + step
-    }
-
-    fn is_above(&self, features: &[f64]) -> bool {
-        self.edge.is_some_and(|edge| edge.lies_below(features))
+    fn smooth_variance(&self) -> f64 {
+        self.signal + self.alone.iter().sum::<f64>()
     }
 }
 
@@ -124,11 +133,32 @@ mod tests {
             log_block: 0.0,
         };
         let kernel = Kernel::of(&hyper, None);
-        assert!(
-            (kernel.variance(&[0.2; 3]) - kernel.covariance(&[0.2; 3], &[0.2; 3])).abs() < 1e-12
-        );
+        assert!((kernel.variance() - kernel.covariance(&[0.2; 3], &[0.2; 3])).abs() < 1e-12);
         let far = kernel.covariance(&[0.2, 0.0, 0.0], &[0.2, 9.0, 9.0]);
         assert!((far - 0.5).abs() < 1e-6, "{far}");
         assert!(kernel.covariance(&[0.2, 0.0, 0.0], &[0.9, 0.0, 0.0]) < 0.2);
+    }
+
+    #[test]
+    fn configurations_are_alike_by_distance_on_one_side_of_an_edge_and_not_across() {
+        let hyper = Hyper {
+            log_scales: vec![-1.0; 2],
+            log_alone: vec![-2.0; 2],
+            log_signal: 0.0,
+            log_noise: 0.0,
+            log_block: 0.0,
+        };
+        let edge = Edge::test_between(0, 0.4, 0.6);
+        let [smooth, stepped] = [None, Some(edge)].map(|edge| Kernel::of(&hyper, edge));
+        for (a, b) in [([0.1, 0.0], [0.3, 0.9]), ([0.7, 0.0], [0.9, 0.9])] {
+            assert!((stepped.variance() - stepped.covariance(&a, &a)).abs() < 1e-12);
+            assert_eq!(stepped.alike(&a, &b), smooth.alike(&a, &b));
+            assert!(stepped.alike(&a, &b) < 0.5 && stepped.covariance(&a, &b) > 1.0);
+        }
+        let (a, b) = ([0.4, 0.0], [0.6, 0.0]);
+        assert!(smooth.alike(&a, &b) > 0.5 && stepped.alike(&a, &b) == 0.0);
+        // The variance of the difference is the step's and what is smooth.
+        let apart = |k: &Kernel| 2.0 * (k.variance() - k.covariance(&a, &b));
+        assert!((apart(&stepped) - apart(&smooth) - 4.0 * Edge::VARIANCE).abs() < 1e-12);
     }
 }

@@ -5,7 +5,7 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
 use crate::ablation::Noise;
-use crate::edge::{Edge, STEP};
+use crate::edge::Edge;
 use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
@@ -132,9 +132,8 @@ pub(crate) struct Data {
     /// Correlations of what each feature does alone: those of a pair of rows are
     /// neighbours, pairs (1, 0), (2, 0), (2, 1), (3, 0) and so on.
     alone: Vec<f64>,
-    /// Where scores have a step, and which rows lie above it.
+    /// Where scores have a step.
     pub(crate) edge: Option<Edge>,
-    above: Vec<bool>,
 }
 
 /// The pieces of one evaluation of the likelihood.
@@ -157,19 +156,17 @@ impl Data {
                 pairs.extend(a.iter().zip(b).map(|(a, b)| alone(*a, *b)));
             }
         }
-        let above = vec![false; rows.len()];
-        Data { rows, blocks, standard, alone: pairs, edge: None, above }
+        Data { rows, blocks, standard, alone: pairs, edge: None }
     }
 
     /// The same observations with a step at an edge.
     pub(crate) fn with_edge(&self, edge: Edge) -> Data {
-        let above = self.rows.iter().map(|row| edge.lies_below(row)).collect();
-        Data { edge: Some(edge), above, ..self.clone() }
+        Data { edge: Some(edge), ..self.clone() }
     }
 
     /// The covariance that the step gives to two rows.
     fn step(&self, i: usize, j: usize) -> f64 {
-        if self.above[i] && self.above[j] { STEP } else { 0.0 }
+        self.edge.map_or(0.0, |edge| edge.covariance(&self.rows[i], &self.rows[j]))
     }
 
     /// The correlations of features alone in a pair of rows, `i` above `j`.

@@ -75,8 +75,6 @@ pub struct Process {
     prior: Prior,
     hyper: Hyper,
     kernel: Kernel,
-    /// What was not measured between the two sides is taken for the worse one.
-    edge: Option<Edge>,
     cholesky: Cholesky<f64, Dyn>,
     /// K⁻¹ (y − constant).
     weights: DVector<f64>,
@@ -89,12 +87,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Fits a process. `noise` is what repeated measurements showed of the noise of one,
-    /// where there were any; `earlier` a fit to fewer of these observations.
+    /// Fits a process. `scales` are the features on which something can lie beyond a value,
+    /// those without marks of their own; `noise` is what repeated measurements showed of the noise
+    /// of one, where there were any; `earlier` a fit to fewer of these observations.
     /// `None` with fewer than three observations, with rows of unequal length, or with
     /// scores that are all the same.
     pub fn fit(
         observations: &[Observation],
+        scales: &[usize],
         noise: Option<Noise>,
         earlier: Option<&Hyper>,
         rng: &mut impl RngExt,
@@ -145,21 +145,21 @@ impl Process {
             climbs.max_by(|a, b| a.0.total_cmp(&b.0))
         };
         let smooth = top(&data)?;
-        // The density of all edges together, and the most probable of them.
-        let edges = |flat: &[f64]| {
+        // The most probable edge, and how dense the posterior is with one in that feature.
+        let edge_by = |flat: &Vec<f64>| {
             let solved = data.solve(&Hyper::from_flat(flat))?;
-            let (edge, gain) = Edge::most_probable(&data.rows, &solved)?;
-            Some((data.posterior(flat, &prior)?.0 + gain, edge))
+            let (edge, log_odds) = Edge::most_probable(&data.rows, scales, &solved)?;
+            Some((data.posterior(flat, &prior)?.0 + log_odds, edge))
         };
         let with_edge = || {
-            // The smooth fit has bent itself to the edge; what is expected has not.
-            let (_, edge) = [&smooth.1, &starts[0]]
-                .into_iter()
-                .filter_map(|flat| edges(flat))
+            // The smooth fit has bent itself to the edge; others have not.
+            let (_, edge) = std::iter::once(&smooth.1)
+                .chain(&starts)
+                .filter_map(edge_by)
                 .max_by(|a, b| a.0.total_cmp(&b.0))
                 .filter(|(density, _)| *density > smooth.0 - NEAR)?;
             let (_, flat) = top(&data.with_edge(edge))?;
-            let (density, edge) = edges(&flat)?;
+            let (density, edge) = edge_by(&flat)?;
             (density > smooth.0).then(|| (data.with_edge(edge), flat))
         };
         let (data, flat) = match with_edge() {
@@ -174,13 +174,13 @@ impl Process {
         let solved = data.solve(&hyper)?;
         let (shift, spread) = scale;
         let edge = data.edge.map(|edge| {
+            // The expected step is the sum of the weights above it, times its variance.
             let above = data.rows.iter().zip(&solved.weights);
-            let above = above.filter(|(row, _)| edge.lies_below(row)).map(|(_, weight)| weight);
-            edge.cautious(above.sum())
+            let above = above.filter(|(row, _)| edge.is_below(row)).map(|(_, weight)| weight);
+            edge.cautious(above.sum::<f64>() < 0.0)
         });
         Some(Process {
             kernel: Kernel::of(&hyper, edge),
-            edge,
             data,
             prior,
             hyper,
@@ -196,7 +196,8 @@ impl Process {
 
     /// Processes whose hyperparameters are drawn from their posterior. The fitted ones are
     /// its top, which says more of itself than a handful of measurements can bear out: what
-    /// all of them say together is as uncertain as it should be.
+    /// all of them say together is as uncertain as it should be, but for an edge, which is the
+    /// same in all.
     pub fn drawn(&self, count: usize, rng: &mut impl RngExt) -> Vec<Process> {
         let (data, prior) = (&self.data, self.prior.all());
         let at = self.hyper.flat();
@@ -213,11 +214,11 @@ impl Process {
             .collect()
     }
 
-    /// The same where the edge lies half-way between what was measured on its two sides; `None`
-    /// without an edge.
+    /// The same where the edge lies half-way between what was measured on its two sides, and
+    /// not as near as can be to the better one; `None` without an edge.
     pub fn half_way(&self) -> Option<Process> {
-        let edge = Some(self.edge?.half_way());
-        Some(Process { kernel: Kernel::of(&self.hyper, edge), edge, ..self.clone() })
+        let edge = Some(self.kernel.edge?.half_way());
+        Some(Process { kernel: Kernel::of(&self.hyper, edge), ..self.clone() })
     }
 
     /// What it expects of a configuration.
@@ -234,8 +235,7 @@ impl Process {
             self.data.rows.iter().map(|row| of(row, a) - of(row, b)),
         );
         let shared = self.ones.dot(&covariance);
-        let variance = self.kernel.variance(a) + self.kernel.variance(b)
-            - 2.0 * of(a, b)
+        let variance = 2.0 * (self.kernel.variance() - of(a, b))
             - covariance.dot(&self.cholesky.solve(&covariance))
             + shared * shared / self.ones_total;
         Prediction {
@@ -263,7 +263,7 @@ impl Process {
         let solved = self.cholesky.solve(&covariance);
         let mean = self.constant + covariance.dot(&self.weights);
         let unexplained = 1.0 - self.ones.dot(&covariance);
-        let variance = self.kernel.variance(features) - covariance.dot(&solved)
+        let variance = self.kernel.variance() - covariance.dot(&solved)
             + unexplained * unexplained / self.ones_total;
         Look {
             prediction: Prediction {
@@ -287,10 +287,9 @@ impl Process {
         shared * self.spread * self.spread / seen.sqrt()
     }
 
-    /// Correlation of the scores of two configurations, 0 to 1.
-    pub fn correlation(&self, a: &[f64], b: &[f64]) -> f64 {
-        let variances = self.kernel.variance(a) * self.kernel.variance(b);
-        self.kernel.covariance(a, b) / variances.sqrt()
+    /// How alike two configurations are, 0 to 1: not at all across an edge.
+    pub fn alike(&self, a: &[f64], b: &[f64]) -> f64 {
+        self.kernel.alike(a, b)
     }
 
     /// Standard deviation of one measurement, as fitted.
@@ -310,6 +309,8 @@ mod tests {
 
     use super::*;
     use crate::random::generator;
+
+    const SCALES: [usize; 3] = [0, 1, 2];
 
     /// Twelve uniform numbers less six: near enough to normal.
     fn normal(rng: &mut impl RngExt) -> f64 {
@@ -361,7 +362,8 @@ mod tests {
     #[test]
     fn it_learns_a_surface_its_noise_and_which_feature_matters() {
         let observations = observed(60, 0.02, 0.0, 7, bump);
-        let fitted = Process::fit(&observations, None, None, &mut generator(1, 1)).unwrap();
+        let fitted =
+            Process::fit(&observations, &SCALES, None, None, &mut generator(1, 1)).unwrap();
         for x in [0.1, 0.35, 0.6, 0.9] {
             let at = [x, 0.5, 0.5];
             let prediction = fitted.predict(&at);
@@ -387,13 +389,14 @@ mod tests {
     #[test]
     fn drift_between_blocks_is_not_taken_for_the_surface() {
         let observations = observed(60, 0.01, 0.1, 11, bump);
-        let with = Process::fit(&observations, known(0.01), None, &mut generator(1, 1)).unwrap();
+        let with =
+            Process::fit(&observations, &SCALES, known(0.01), None, &mut generator(1, 1)).unwrap();
         let blind: Vec<Observation> = observations
             .iter()
             .enumerate()
             .map(|(i, o)| Observation { block: i as u32, ..o.clone() })
             .collect();
-        let without = Process::fit(&blind, None, None, &mut generator(1, 1)).unwrap();
+        let without = Process::fit(&blind, &SCALES, None, None, &mut generator(1, 1)).unwrap();
         let error = |process: &Process| -> f64 {
             (0..20)
                 .map(|i| {
@@ -414,7 +417,7 @@ mod tests {
         let (mut by_top, mut by_all) = (0, 0);
         for seed in 0..100 {
             let few = observed(12, 0.05, 0.0, seed, bump);
-            let top = Process::fit(&few, known(0.05), None, &mut generator(1, 1)).unwrap();
+            let top = Process::fit(&few, &SCALES, known(0.05), None, &mut generator(1, 1)).unwrap();
             let drawn = top.drawn(8, &mut generator(seed, 2));
             assert_eq!(drawn.len(), 8);
             by_top += covers(top.difference(&a, &b));
@@ -428,7 +431,8 @@ mod tests {
     fn what_lies_before_an_edge_is_not_judged_by_what_lies_beyond() {
         let cliff = |x: &[f64]| 0.5 * x[0] - if x[0] > 0.65 { 0.6 } else { 0.0 };
         let observations = observed(60, 0.05, 0.0, 5, cliff);
-        let fitted = Process::fit(&observations, known(0.05), None, &mut generator(1, 1)).unwrap();
+        let fitted =
+            Process::fit(&observations, &SCALES, known(0.05), None, &mut generator(1, 1)).unwrap();
         let (mut low, mut high) = (0.0_f64, 1.0_f64);
         for seen in observations.iter().map(|observation| observation.features[0]) {
             if seen > 0.65 { high = high.min(seen) } else { low = low.max(seen) }
@@ -450,21 +454,35 @@ mod tests {
         let squares = before.prediction.deviation.powi(2) + beyond.prediction.deviation.powi(2);
         let shared = fitted.moved(&before, &beyond) * seen;
         assert!((squares - 2.0 * shared - apart.deviation.powi(2)).abs() < 1e-9);
+        // The same where what is better lies above.
+        let mirrored: Vec<Observation> = observations
+            .iter()
+            .map(|o| Observation {
+                features: vec![1.0 - o.features[0], o.features[1], o.features[2]],
+                ..o.clone()
+            })
+            .collect();
+        let fitted = Process::fit(&mirrored, &SCALES, known(0.05), None, &mut generator(1, 1));
+        let fitted = fitted.unwrap();
+        assert!(at(&fitted, 1.0 - nearer) < at(&fitted, 1.0 - low) - 0.4);
+        assert!(at(&fitted.half_way().unwrap(), 1.0 - nearer) > at(&fitted, 1.0 - low) - 0.1);
         let smooth = observed(60, 0.05, 0.0, 7, bump);
-        let smooth = Process::fit(&smooth, known(0.05), None, &mut generator(1, 1)).unwrap();
+        let smooth =
+            Process::fit(&smooth, &SCALES, known(0.05), None, &mut generator(1, 1)).unwrap();
         assert!(smooth.half_way().is_none());
     }
 
     #[test]
     fn noise_alone_predicts_nothing_and_replicates_narrow() {
         let flat = observed(40, 0.05, 0.0, 5, |_| 1.0);
-        let fitted = Process::fit(&flat, known(0.05), None, &mut generator(1, 1)).unwrap();
+        let fitted = Process::fit(&flat, &SCALES, known(0.05), None, &mut generator(1, 1)).unwrap();
         assert!(error_ratio(&fitted) > 0.85);
         let mut repeated = flat.clone();
         for block in 0..8 {
             repeated.push(Observation { features: vec![0.5; 3], block, score: 1.0 });
         }
-        let narrowed = Process::fit(&repeated, known(0.05), None, &mut generator(1, 1)).unwrap();
+        let narrowed =
+            Process::fit(&repeated, &SCALES, known(0.05), None, &mut generator(1, 1)).unwrap();
         let at = [0.5; 3];
         assert!(narrowed.predict(&at).deviation < fitted.predict(&at).deviation + 1e-9);
     }
@@ -472,8 +490,8 @@ mod tests {
     #[test]
     fn too_little_makes_no_process() {
         let two = observed(2, 0.1, 0.0, 1, bump);
-        assert!(Process::fit(&two, None, None, &mut generator(1, 1)).is_none());
+        assert!(Process::fit(&two, &SCALES, None, None, &mut generator(1, 1)).is_none());
         let same = vec![Observation { features: vec![0.5], block: 0, score: 1.0 }; 5];
-        assert!(Process::fit(&same, None, None, &mut generator(1, 1)).is_none());
+        assert!(Process::fit(&same, &SCALES, None, None, &mut generator(1, 1)).is_none());
     }
 }

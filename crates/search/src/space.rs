@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::{Dimension, DimensionError};
+use crate::{Dimension, DimensionError, Domain};
 
 /// A value for each dimension, by name, as this crate writes them.
 pub type Configuration = BTreeMap<String, String>;
@@ -64,6 +64,20 @@ impl Space {
             .iter()
             .flat_map(|d| d.features(configuration.get(&d.name).unwrap_or(&d.home)))
             .collect()
+    }
+
+    /// Of [`Space::features`], the positions on ranges that have no special values: there, more
+    /// or less is all there is.
+    pub fn scales(&self) -> Vec<usize> {
+        let mut next = 0;
+        let mut scales = Vec::new();
+        for dimension in &self.dimensions {
+            if matches!(&dimension.domain, Domain::Range(range) if range.special.is_empty()) {
+                scales.push(next);
+            }
+            next += dimension.features(&dimension.home).len();
+        }
+        scales
     }
 
     /// A random value in every dimension.

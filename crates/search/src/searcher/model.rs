@@ -40,10 +40,11 @@ pub(super) struct Model {
 impl Model {
     /// Probability that a configuration with these features is feasible.
     pub fn feasible(&self, features: &[f64]) -> f64 {
-        feasibility(self.known.iter().map(|(row, p)| (self.process.correlation(row, features), *p)))
+        feasibility(self.known.iter().map(|(row, p)| (self.process.alike(row, features), *p)))
     }
 
-    /// The same where an edge lies half-way between what was measured on its two sides.
+    /// The same where the edge lies half-way between what was measured on its two sides; `None`
+    /// without an edge.
     fn half_way(&self) -> Option<Model> {
         Some(Model { process: self.process.half_way()?, known: self.known.clone() })
     }
@@ -88,15 +89,16 @@ impl Searcher {
         let look =
             |configuration: &Configuration| model.process.look(&self.space.features(configuration));
         let ranked = self.ranked(model);
+        let expected_best = self.expected_best(model, &ranked);
         let mut looked: Vec<(Look, Configuration)> = self
-            .candidates(model, &ranked, rng)
+            .candidates(&ranked, rng)
             .into_iter()
+            .chain(expected_best.clone())
             .map(|configuration| (look(&configuration), configuration))
             .collect();
         let promise = |look: &Look| look.prediction.mean + look.prediction.deviation;
         looked.sort_by(|a, b| promise(&b.0).total_cmp(&promise(&a.0)));
         let rivals: Vec<&Look> = looked.iter().take(RIVALS).map(|(look, _)| look).collect();
-        let home = self.space.home();
         let worth = |look: &Look, configuration: &Configuration| {
             let mut lines: Vec<(f64, f64)> = rivals
                 .iter()
@@ -104,11 +106,7 @@ impl Searcher {
                 .chain([look])
                 .map(|rival| (rival.prediction.mean, model.process.moved(rival, look)))
                 .collect();
-            // Of two that tell the same, the one with more defaults needs less proof.
-            let changes = self.space.changes(configuration, &home).count() as i32;
-            knowledge_gradient(&mut lines)
-                * model.feasible(&self.space.features(configuration))
-                * SIMPLE.powi(changes)
+            knowledge_gradient(&mut lines) * self.ease(model, configuration)
         };
         let best = looked
             .iter()
@@ -117,31 +115,40 @@ impl Searcher {
         let Some((value, best)) = best else { return self.space.sample(rng) };
         let worth = |configuration: &Configuration| worth(&look(configuration), configuration);
         let (value, best) = self.climbed(value, best.clone(), REFINE, 0.15, rng, worth);
-        match self.towards_edge(model, &ranked) {
+        let nearer = expected_best.and_then(|best| self.nearer_to_edge(model, &ranked, &best));
+        match nearer {
             Some((gain, nearer)) if gain > value => nearer,
             _ => best,
         }
     }
 
-    /// The best there is if the edge lies half-way between what was measured on its two sides,
-    /// and by how much one measurement there is expected to raise the highest expectation: as
-    /// often as not it lies beyond. `None` without an edge.
-    fn towards_edge(
+    /// What is taken from the worth of a measurement: what may not run tells less, and of two that
+    /// tell the same, the one with more defaults needs less proof.
+    fn ease(&self, model: &Model, configuration: &Configuration) -> f64 {
+        let changes = self.space.changes(configuration, &self.space.home()).count() as i32;
+        model.feasible(&self.space.features(configuration)) * SIMPLE.powi(changes)
+    }
+
+    /// What is best if the edge lies half-way between what was measured on its two sides, where
+    /// that is nearer to it than `best`, which is expected to be so far; and by how much its
+    /// measurement is expected to raise that: it lies before the edge as often as not.
+    fn nearer_to_edge(
         &self,
         model: &Model,
         ranked: &[(Configuration, f64)],
+        best: &Configuration,
     ) -> Option<(f64, Configuration)> {
         let half_way = model.half_way()?;
         let nearer = self.expected_best(&half_way, ranked)?;
-        let best = self.expected_best(model, ranked)?;
-        Some((0.5 * self.ahead(&half_way, &nearer, &best).mean, nearer))
+        let gain = self.ahead(&half_way, &nearer, best).mean;
+        let is_nearer = gain > self.ahead(model, &nearer, best).mean;
+        is_nearer.then(|| (0.5 * gain * self.ease(&half_way, &nearer), nearer))
     }
 
     /// Configurations that may be worth measuring: anywhere, near the best, the best with
     /// something taken back, and what was measured before.
     fn candidates(
         &self,
-        model: &Model,
         ranked: &[(Configuration, f64)],
         rng: &mut impl RngExt,
     ) -> Vec<Configuration> {
@@ -161,7 +168,6 @@ impl Searcher {
             }
         }
         candidates.extend(ranked.iter().take(KNOWN).map(|(known, _)| known.clone()));
-        candidates.extend(self.expected_best(model, ranked));
         candidates
     }
 
@@ -257,7 +263,13 @@ impl Searcher {
             }
         }
         let mut rng = generator(self.options.seed ^ 0x5EED, u64::from(self.next_id()));
-        let process = Process::fit(&observations, self.noise(), self.hyper.as_ref(), &mut rng)?;
+        let process = Process::fit(
+            &observations,
+            &self.space.scales(),
+            self.noise(),
+            self.hyper.as_ref(),
+            &mut rng,
+        )?;
         Some(Model { process, known })
     }
 

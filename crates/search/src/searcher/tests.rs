@@ -101,6 +101,16 @@ fn it_finds_what_matters_and_keeps_little_else() {
 }
 
 #[test]
+fn only_ranges_without_special_values_can_have_an_edge() {
+    let mut space = space();
+    let words = Domain::Words(["off", "pglz", "lz4"].map(str::to_owned).to_vec());
+    space.dimensions.insert(1, Dimension { domain: words, ..range("words", "off", &[]) });
+    // The cache, three words, the delay and its mark, the idle ones.
+    assert_eq!(space.features(&space.home()).len(), 12);
+    assert_eq!(space.scales(), [0, 6, 7, 8, 9, 10, 11]);
+}
+
+#[test]
 fn an_edge_is_approached_and_not_crossed() {
     // More cache helps up to 63; beyond it the server swaps, further out it does not start.
     let cliff = |c: &Configuration| match number(c, "cache") {
