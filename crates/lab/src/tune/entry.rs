@@ -109,7 +109,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let arm = format!("the winner {}", words::again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
-        for LeverEffect { lever, effect, blocks } in levers::effects(&state.levers) {
+        for LeverEffect { lever, effect, blocks } in levers::effects_of(state) {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "open" };
             tell(lever.name.clone(), &effect, blocks, verdict);
@@ -241,12 +241,11 @@ fn told(
 }
 
 fn next_question(state: &TuneState, objective: &Objective) -> String {
-    let best = levers::effects(&state.levers).into_iter().filter(|of| of.effect.is_gain()).max_by(
-        |a, b| {
+    let best =
+        levers::effects_of(state).into_iter().filter(|of| of.effect.is_gain()).max_by(|a, b| {
             let center = |of: &LeverEffect| of.effect.estimate().map_or(0.0, |e| e.center);
             center(a).total_cmp(&center(b))
-        },
-    );
+        });
     match (best, state.promoted.is_some()) {
         (Some(LeverEffect { lever, effect, .. }), _) => format!(
             "Can the application use {}? It changes {} by {}.",

@@ -196,7 +196,7 @@ pub fn effects_of(state: &super::TuneState) -> Vec<LeverEffect<'_>> {
 }
 
 /// The effect of each lever against the first of them, the load as it is.
-pub(super) fn effects(levers: &[Lever]) -> Vec<LeverEffect<'_>> {
+fn effects(levers: &[Lever]) -> Vec<LeverEffect<'_>> {
     let Some((as_it_is, others)) = levers.split_first() else { return Vec::new() };
     others.iter().map(|lever| effect(as_it_is, lever, others)).collect()
 }

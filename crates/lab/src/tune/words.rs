@@ -272,7 +272,7 @@ fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
 
 /// What was measured outside the configuration, as a sentence after others.
 fn outside(state: &TuneState, objective: &Objective) -> String {
-    let told: Vec<String> = levers::effects(&state.levers)
+    let told: Vec<String> = levers::effects_of(state)
         .into_iter()
         .map(|of| format!("{} {}", of.lever.name, effect(&of_figure(&of.effect, objective))))
         .collect();

@@ -6,7 +6,7 @@ use super::Searcher;
 use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
 use crate::random::generator;
 use crate::trial::FEASIBLE;
-use crate::{Configuration, Look, Observation, Prediction, Process, Purpose};
+use crate::{Configuration, Dimension, Look, Observation, Prediction, Process, Purpose};
 
 /// Random configurations measured first, after a screening and without one.
 const SCREENED: u32 = 3;
@@ -125,7 +125,8 @@ impl Searcher {
     /// What is taken from the worth of a measurement: what may not run tells less, and of two that
     /// tell the same, the one with more defaults needs less proof.
     fn ease(&self, model: &Model, configuration: &Configuration) -> f64 {
-        let changes = self.space.changes(configuration, &self.space.home()).count() as i32;
+        let is_changed = |d: &&Dimension| configuration.get(&d.name) != Some(&d.home);
+        let changes = self.space.dimensions.iter().filter(is_changed).count() as i32;
         model.feasible(&self.space.features(configuration)) * SIMPLE.powi(changes)
     }
 
