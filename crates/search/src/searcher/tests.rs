@@ -125,7 +125,8 @@ fn an_edge_is_approached_and_not_crossed() {
         let end = searcher.conclusion().unwrap();
         lost.push(0.004 * 63.0 - cliff(&end.configuration).unwrap());
     }
-    assert!(lost.iter().all(|lost| *lost < 0.05), "{lost:?}");
+    // A smooth process alone stays two to twelve steps before it.
+    assert!(lost.iter().all(|lost| *lost < 0.005), "{lost:?}");
 }
 
 #[test]
