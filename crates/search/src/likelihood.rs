@@ -108,6 +108,12 @@ impl Prior {
     pub(crate) fn start(&self) -> Vec<f64> {
         self.all().into_iter().map(|(mean, _)| mean).collect()
     }
+
+    /// Logarithm of its density, less a constant.
+    pub(crate) fn log_density(&self, flat: &[f64]) -> f64 {
+        let apart = |(log, (mean, deviation)): (&f64, (f64, f64))| (log - mean) / deviation;
+        -0.5 * flat.iter().zip(self.all()).map(|pair| apart(pair).powi(2)).sum::<f64>()
+    }
 }
 
 /// What a measured variance says of the logarithm of the true one: mean and deviation. With ν
@@ -206,7 +212,7 @@ impl Data {
     }
 
     /// Logarithm of the likelihood, less a constant.
-    fn log_likelihood_of(&self, solved: &Solved) -> f64 {
+    pub(crate) fn log_likelihood_of(&self, solved: &Solved) -> f64 {
         let residual = self.standard.add_scalar(-solved.constant);
         let log_determinant: f64 =
             solved.cholesky.l_dirty().diagonal().iter().map(|d| d.ln()).sum();
@@ -226,7 +232,6 @@ impl Data {
         let hyper = Hyper::from_flat(flat);
         let solved = self.solve(&hyper)?;
         let n = self.rows.len();
-        let mut value = self.log_likelihood_of(&solved);
 
         // d/dθ = ½ tr((w wᵀ − K⁻¹) dK/dθ).
         let inverse = solved.cholesky.inverse();
@@ -269,11 +274,9 @@ impl Data {
         }
         for (index, log) in flat.iter().enumerate() {
             let (mean, deviation) = prior.of(index);
-            let apart = (log - mean) / deviation;
-            value -= 0.5 * apart * apart;
-            gradient[index] -= apart / deviation;
+            gradient[index] -= (log - mean) / deviation.powi(2);
         }
-        Some((value, gradient))
+        Some((self.log_likelihood_of(&solved) + prior.log_density(flat), gradient))
     }
 }
 

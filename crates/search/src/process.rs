@@ -149,7 +149,7 @@ impl Process {
         let edge_by = |flat: &Vec<f64>| {
             let solved = data.solve(&Hyper::from_flat(flat))?;
             let (edge, log_odds) = Edge::most_probable(&data.rows, scales, &solved)?;
-            Some((data.posterior(flat, &prior)?.0 + log_odds, edge))
+            Some((data.log_likelihood_of(&solved) + prior.log_density(flat) + log_odds, edge))
         };
         let with_edge = || {
             // The smooth fit has bent itself to the edge; others have not.
