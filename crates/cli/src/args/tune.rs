@@ -130,8 +130,9 @@ pub struct TuneArgs {
     /// Load before each window. The default is a quarter of it, 1 to 10 s.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub warmup: Option<Duration>,
-    /// Length of each window of the confirmation. The default is twice that of a measurement. At a
-    /// third and at two thirds of it a checkpoint is requested, unless the server completed one since.
+    /// Length of each window of the confirmation. The default is twice that of a measurement. It
+    /// begins with a checkpoint, and another is requested near its end unless the server completed
+    /// one by itself: what fewer checkpoints gain shows as far as windows are long.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub confirm_duration: Option<Duration>,
     /// Pairs of baseline and winner that the confirmation ends with at the latest. Where three to

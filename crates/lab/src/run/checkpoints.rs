@@ -17,19 +17,26 @@ use crate::notes::Notes;
 /// "Latest checkpoint location").
 const LATEST: &str = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()";
 
-/// Sees to the checkpoints that the load of this run is to hold, once its window has begun:
-/// in as many equal parts of it, and one more, each part but the last ends with a checkpoint
-/// that is requested unless the server completed one in it. Goes on for ever, so that the
-/// load ends it.
+/// The share of the window at whose end the last of its checkpoints is seen to: the rest is for
+/// it to complete.
+const LAST: f64 = 5.0 / 6.0;
+
+/// Sees to the checkpoints that the load of this run is to hold, once its window has begun.
+/// Goes on for ever, so that the load ends it.
+///
+/// The first is requested as the window begins and the last near its end, so that it holds one
+/// whole cycle as long as it can be: the page images after a checkpoint and the writes of the
+/// next. Those after the first are requested only where the server completed none since the one
+/// before.
 pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify) -> Infallible {
     let wanted = context.plan.load.checkpoints;
     if wanted > 0 {
         let params = target.params.clone().with_application_name("walwright checkpoints");
-        let part = context.plan.load.duration / (wanted + 1);
+        let window = context.plan.load.duration;
         let seen_to = async {
             let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
             measuring.notified().await;
-            see_to(&client, wanted, part, &context.notes).await.map_err(|e| e.to_string())
+            see_to(&client, due(wanted, window), &context.notes).await.map_err(|e| e.to_string())
         };
         if let Err(error) = seen_to.await {
             let text = format!("no checkpoint was requested: {error}");
@@ -39,20 +46,28 @@ pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify)
     std::future::pending().await
 }
 
+/// When so many checkpoints of a window are due, from its beginning.
+fn due(wanted: u32, window: Duration) -> impl Iterator<Item = Duration> {
+    let parts = f64::from(wanted.saturating_sub(1).max(1));
+    (0..wanted).map(move |number| window.mul_f64(LAST * f64::from(number) / parts))
+}
+
 async fn see_to(
     client: &Client,
-    wanted: u32,
-    part: Duration,
+    due: impl Iterator<Item = Duration>,
     notes: &Notes,
 ) -> Result<(), tokio_postgres::Error> {
     let begun = Instant::now();
     let mut last = latest(client).await?;
-    for number in 1..=wanted {
-        tokio::time::sleep_until(begun + part * number).await;
+    for after in due {
+        tokio::time::sleep_until(begun + after).await;
         if one_more(client, &mut last).await? {
-            let text = format!(
-                "checkpoint requested: the server completed none in {part:.1?} of the window"
-            );
+            let text = match after.is_zero() {
+                true => "checkpoint requested: the window begins with one".to_owned(),
+                false => format!(
+                    "checkpoint requested: the server completed none since the one before, up to {after:.1?} of the window"
+                ),
+            };
             notes.event(Event::CHECKPOINT_REQUEST, text);
         }
     }
@@ -78,6 +93,17 @@ async fn latest(client: &Client) -> Result<String, tokio_postgres::Error> {
 mod tests {
     use super::*;
     use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places};
+
+    #[test]
+    fn a_window_begins_with_one_and_the_last_has_time_to_complete() {
+        let seconds = |wanted| {
+            let all = due(wanted, Duration::from_secs(60));
+            all.map(|after| after.as_secs_f64().round() as u64).collect::<Vec<_>>()
+        };
+        assert_eq!(seconds(2), [0, 50]);
+        assert_eq!(seconds(3), [0, 25, 50]);
+        assert_eq!((seconds(1), seconds(0)), (vec![0], vec![]));
+    }
 
     #[test]
     fn one_is_requested_where_the_server_completed_none() {

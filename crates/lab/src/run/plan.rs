@@ -118,8 +118,8 @@ pub struct LoadChoice {
     pub duration: Duration,
     /// Fixed warm-up; found on the series where not given.
     pub warm_up: Option<Duration>,
-    /// Checkpoints that the measured window is to hold: those that the server does not
-    /// complete by itself are requested.
+    /// Checkpoints that the measured window is to hold: it begins with a requested one, and later
+    /// ones are requested where the server does not complete them by itself.
     pub checkpoints: u32,
 }
 

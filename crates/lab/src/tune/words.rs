@@ -3,7 +3,7 @@
 use walwright_record::HostFacts;
 use walwright_search::{Conclusion, Effect};
 
-use super::confirm::{Confirmation, Open};
+use super::confirm::Open;
 use super::state::Cause;
 use super::{CrashAudit, Objective, TuneState, levers};
 
@@ -94,7 +94,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
             if end.gain.is_gain() { "" } else { " (not proven by these)" },
             throughput_kept(state, objective),
             looked_twice(state),
-            checkpoints_held(confirmed),
+            checkpoints_held(state),
             not_promoted(state),
             next_limit(state).map_or(String::new(), |told| format!(" {told}"))
         ),
@@ -184,12 +184,15 @@ fn looked_twice(state: &TuneState) -> String {
 }
 
 /// How many checkpoints every window of the winner held, as the end of a sentence.
-fn checkpoints_held(confirmed: &Confirmation) -> String {
+fn checkpoints_held(state: &TuneState) -> String {
+    let (confirmed, window) = (&state.confirmation, state.plan.confirm_window);
     match confirmed.least_checkpoints() {
         Some(least) if confirmed.held_checkpoints() => {
-            format!(", at least {least:.0} checkpoints in each window")
+            format!(", at least {least:.0} checkpoints in each window of {window}")
         }
-        Some(least) if least >= 1.0 => ", at least one checkpoint in each window".to_owned(),
+        Some(least) if least >= 1.0 => {
+            format!(", at least one checkpoint in each window of {window}")
+        }
         _ => String::new(),
     }
 }
@@ -444,7 +447,7 @@ mod tests {
         let mut state = crate::tune::promote::tests::ended();
         let objective = state.plan.objective().unwrap();
         let told = verdict(&state, &objective);
-        assert!(told.contains("at least 2 checkpoints in each window."), "{told}");
+        assert!(told.contains("at least 2 checkpoints in each window of 20s."), "{told}");
         assert!(!told.contains("What limits"), "{told}");
 
         let cause = |verdict: &str| Cause {
@@ -455,7 +458,7 @@ mod tests {
         state.next_cause = Some(cause("Processors are the limit."));
         state.confirmation.made[1].checkpoints = Some(1.0);
         let told = verdict(&state, &objective);
-        assert!(told.contains("at least one checkpoint in each window."), "{told}");
+        assert!(told.contains("at least one checkpoint in each window of 20s."), "{told}");
         assert!(told.contains("What limits then: Processors are the limit."), "{told}");
         // A gain that did not show again leaves the baseline, and its cause, in place.
         state.confirmation.made.iter_mut().for_each(|made| made.score = Some(7.0));
