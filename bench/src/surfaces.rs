@@ -329,12 +329,17 @@ impl Bench {
 
     /// One measurement; `None` for a crash.
     pub fn measure(&mut self, surface: &Surface, configuration: &Configuration) -> Option<f64> {
+        let seen = self.seen();
+        surface.truth(configuration).map(|truth| truth + seen)
+    }
+
+    /// What one measurement shows beside the truth: noise and drift.
+    pub fn seen(&mut self) -> f64 {
         let (quiet, left) = self.quiet;
         let sigma = if left > 0 { quiet } else { self.sigma };
         self.quiet.1 = left.saturating_sub(1);
         self.drift += WANDER * sigma * self.normal();
-        let seen = self.drift + sigma * self.normal();
-        surface.truth(configuration).map(|truth| truth + seen)
+        self.drift + sigma * self.normal()
     }
 
     /// A random number of the standard normal distribution (Box & Muller).

@@ -2,20 +2,19 @@
 //! nothing: on simulated surfaces whose truth is known.
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 use clap::Parser;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
-use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
+use walwright_bench::{
+    Family, Kind, Report, SimulatedBench, Surface, mean_and_half, on_all_processors,
+};
 use walwright_lab::tune::{Confirmation, Confirming, Questions};
 use walwright_search::{
     Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start, WORTH,
 };
-use walwright_stats::{Confidence, Moments, t_quantile};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
 /// surfaces: the true regret of what each recommends, and how often it claims a gain where
@@ -133,26 +132,8 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     anyhow::ensure!(!jobs.is_empty(), "nothing to search: --seeds, --flat or --noise is zero");
-    let done = all(&cli, &jobs)?;
+    let done = on_all_processors(&jobs, |job| one(&cli, job))?;
     Ok(report(&cli, &done).print(cli.json))
-}
-
-/// Does the jobs on all processors.
-fn all(cli: &Cli, jobs: &[Job]) -> anyhow::Result<Vec<Done>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = one(cli, job);
-                    done.lock().unwrap_or_else(|e| e.into_inner()).push(result);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_else(|e| e.into_inner()).into_iter().collect()
 }
 
 fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
@@ -321,7 +302,7 @@ fn searching_alone(
 
 fn searcher(surface: &Surface, runs: u32, seed: u64) -> anyhow::Result<Searcher> {
     let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
-    let options = Options { runs, seed, worth: WORTH, starts: vec![home] };
+    let options = Options { runs, seed, worth: WORTH, allowed_loss: None, starts: vec![home] };
     Ok(Searcher::new(surface.space.clone(), &surface.baseline, options)?)
 }
 
@@ -413,17 +394,6 @@ fn tpe(
     Ok(best.1)
 }
 
-/// Mean with the half width of its 95 % interval.
-fn mean(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let moments: Moments = values.collect();
-    let count = moments.count() as f64;
-    let half = moments
-        .standard_deviation()
-        .zip(t_quantile(Confidence::P95, count - 1.0))
-        .map_or(f64::INFINITY, |(deviation, t)| t * deviation / count.sqrt());
-    (moments.mean().unwrap_or(f64::NAN), half)
-}
-
 /// A list of figures with the half widths of their intervals, as a row shows it.
 fn shown(means: &[(f64, f64)]) -> String {
     let each: Vec<String> =
@@ -471,7 +441,7 @@ fn regrets(report: &mut Report, cli: &Cli, percent: f64, hilly: &[&Done]) {
     let of = |kind: Option<Kind>| hilly.iter().filter(move |d| kind.is_none_or(|k| d.kind == k));
     for kind in hills() {
         let means: Vec<(f64, f64)> =
-            (0..CONTENDERS.len()).map(|c| mean(of(kind).map(|d| d.regret[c]))).collect();
+            (0..CONTENDERS.len()).map(|c| mean_and_half(of(kind).map(|d| d.regret[c]))).collect();
         let value: Vec<_> = CONTENDERS
             .iter()
             .zip(&means)
@@ -481,7 +451,7 @@ fn regrets(report: &mut Report, cli: &Cli, percent: f64, hilly: &[&Done]) {
     }
     for kind in hills() {
         let stages: Vec<(f64, f64)> =
-            (0..STAGES.len()).map(|s| mean(of(kind).map(|d| d.stages[s]))).collect();
+            (0..STAGES.len()).map(|s| mean_and_half(of(kind).map(|d| d.stages[s]))).collect();
         let name = format!("{}, after {}", name(kind), STAGES.join(" | "));
         report.figure(&name, shown(&stages), json!(stages));
     }
@@ -516,7 +486,7 @@ fn endings(report: &mut Report, name: &str, of: &[&Done]) {
 /// What must hold at one noise.
 fn bars(report: &mut Report, what: &str, percent: f64, hilly: &[&Done]) {
     for (other, name) in CONTENDERS.iter().enumerate().skip(1) {
-        let (less, half) = mean(hilly.iter().map(|d| d.regret[other] - d.regret[0]));
+        let (less, half) = mean_and_half(hilly.iter().map(|d| d.regret[other] - d.regret[0]));
         let figure = format!("{what}: below {name} by");
         let shown = format!("{less:.1} ± {half:.1} points");
         let value = json!({ "less": less, "half_width": half });
@@ -535,7 +505,7 @@ fn bars(report: &mut Report, what: &str, percent: f64, hilly: &[&Done]) {
     );
     let profiles: Vec<(f64, usize)> = hilly.iter().filter_map(|d| d.profile).collect();
     let carried = profiles.iter().filter(|(share, _)| *share >= CARRIED).count();
-    let (lines, half) = mean(profiles.iter().map(|(_, lines)| *lines as f64));
+    let (lines, half) = mean_and_half(profiles.iter().map(|(_, lines)| *lines as f64));
     let share = carried as f64 / profiles.len().max(1) as f64;
     report.bar(
         &format!("{what}: profiles whose first {FEW} lines carry 95 % of the true gain"),

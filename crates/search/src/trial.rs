@@ -4,10 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Configuration;
 
-/// Probability of running and keeping the constraints from which a configuration may be
-/// recommended.
-pub(crate) const FEASIBLE: f64 = 0.5;
-
 /// One measurement of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -32,17 +28,12 @@ impl Trial {
         }
     }
 
-    /// Probability that it runs and keeps the constraints.
-    pub fn feasible(&self) -> f64 {
+    /// What is to be kept, as a logarithm; `None` when it crashed or nothing is.
+    pub fn kept(&self) -> Option<f64> {
         match self.outcome {
-            Outcome::Measured { feasible, .. } => feasible,
-            Outcome::Crashed => 0.0,
+            Outcome::Measured { kept, .. } => kept,
+            Outcome::Crashed => None,
         }
-    }
-
-    /// Whether it runs and keeps the constraints more likely than not.
-    pub fn is_feasible(&self) -> bool {
-        self.feasible() >= FEASIBLE
     }
 }
 
@@ -91,16 +82,38 @@ pub enum Outcome {
     Measured {
         /// Natural logarithm of what is to be large.
         score: f64,
-        /// Probability that it keeps the constraints: 1 where there are none.
-        feasible: f64,
+        /// Natural logarithm of what must not fall far below the baseline's
+        /// ([`Options::allowed_loss`](crate::Options)); `None` where nothing is to be kept.
+        #[serde(default)]
+        kept: Option<f64>,
     },
     /// The server did not start, died, or the load failed under it.
     Crashed,
 }
 
 impl Outcome {
-    /// A score without constraints.
+    /// A score beside which nothing is to be kept.
     pub fn score(score: f64) -> Outcome {
-        Outcome::Measured { score, feasible: 1.0 }
+        Outcome::Measured { score, kept: None }
+    }
+
+    /// The same to nine digits after the point.
+    pub(crate) fn rounded(self) -> Outcome {
+        let round = |value: f64| (value * 1e9).round() / 1e9;
+        match self {
+            Outcome::Measured { score, kept } => {
+                Outcome::Measured { score: round(score), kept: kept.map(round) }
+            }
+            Outcome::Crashed => Outcome::Crashed,
+        }
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        match self {
+            Outcome::Measured { score, kept } => {
+                score.is_finite() && kept.is_none_or(f64::is_finite)
+            }
+            Outcome::Crashed => true,
+        }
     }
 }

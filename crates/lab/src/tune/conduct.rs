@@ -304,6 +304,7 @@ impl Conductor {
             runs: self.state.plan.runs(),
             seed: self.state.plan.seed,
             worth: self.objective.score_gain(self.state.plan.worth),
+            allowed_loss: self.objective.allowed_loss,
             starts: starts::starts(&space, &baseline, &self.state.diagnosed, &self.state.hints),
         };
         let count = space.dimensions.len();
@@ -313,8 +314,10 @@ impl Conductor {
         if schema::rewrites(&self.state.schema) {
             self.state.made.clear();
         }
-        if let Some(value) = self.state.made.first().and_then(|made| made.value) {
-            searcher.tell(0, Outcome::score(self.objective.score(value)))?;
+        if let Some(of_baseline) = self.state.made.first()
+            && let outcome @ Outcome::Measured { .. } = self.objective.outcome(of_baseline)
+        {
+            searcher.tell(0, outcome)?;
         }
         let budget = searcher.budget();
         let screening = budget.screening.map_or(0, |design| design.count());
@@ -365,11 +368,7 @@ impl Conductor {
 
     fn tell(&mut self, ask: &Ask, tried: &Tried) -> Result<(), TuneError> {
         let made = self.made(tried);
-        let outcome = tried
-            .as_ref()
-            .ok()
-            .and_then(|m| self.objective.outcome(&m.figures, self.state.baseline_throughput()))
-            .unwrap_or(Outcome::Crashed);
+        let outcome = self.objective.outcome(&made);
         let (value, crashed) = (made.value, made.crashed.clone());
         if let Some(searcher) = &mut self.state.searcher
             && let Err(error) = searcher.tell(ask.trial, outcome)

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use walwright_diagnose::compare::Better;
 use walwright_search::Outcome;
-use walwright_search::acquisition::normal_cdf;
 
 use super::TuneError;
+use super::state::Made;
 use crate::experiment::Metric;
 
 /// Share of the baseline's throughput that an objective other than throughput may cost, where
@@ -23,8 +23,6 @@ const MAY_BE_ZERO: [&str; 8] = [
     "temp_bytes",
     "deadlocks",
 ];
-/// Least deviation of a throughput that the constraint is judged with.
-const LEAST_DEVIATION: f64 = 0.01;
 
 /// What a tune improves.
 #[derive(Debug, Clone)]
@@ -119,28 +117,21 @@ impl Objective {
         }
     }
 
+    /// What a measurement is to the search: crashed without a value.
+    pub(super) fn outcome(&self, made: &Made) -> Outcome {
+        let throughput = made.throughput.filter(|throughput| *throughput > 0.0);
+        match made.value {
+            Some(value) => Outcome::Measured {
+                score: self.score(value),
+                kept: throughput.filter(|_| self.allowed_loss.is_some()).map(f64::ln),
+            },
+            None => Outcome::Crashed,
+        }
+    }
+
     /// Whether more of it is better.
     pub fn is_more_better(&self) -> bool {
         self.metric.kind().better == Better::Higher
-    }
-
-    /// What a run's figures are to the search; `None` without a value. `baseline` is
-    /// throughput and relative deviation of the baseline.
-    pub fn outcome(
-        &self,
-        figures: &BTreeMap<String, f64>,
-        baseline: Option<(f64, f64)>,
-    ) -> Option<Outcome> {
-        let score = self.score(self.value(figures)?);
-        let throughput = figures.get("throughput").copied();
-        let feasible = match (self.allowed_loss, throughput, baseline) {
-            (Some(loss), Some(now), Some((then, deviation))) if now > 0.0 && then > 0.0 => {
-                let slack = (now / then).ln() - (-loss).ln_1p();
-                normal_cdf(slack / deviation.max(LEAST_DEVIATION))
-            }
-            _ => 1.0,
-        };
-        Some(Outcome::Measured { score, feasible })
     }
 
     /// A change of the figure for the better, as a gain of the score: where less is better, 20 %
@@ -186,17 +177,26 @@ mod tests {
     }
 
     #[test]
-    fn less_wal_at_the_price_of_throughput_is_not_feasible() {
-        let objective = Objective::parse("wal-bytes").unwrap();
-        let at = |throughput: f64, objective: &Objective| match objective
-            .outcome(&figures(throughput, 100.0), Some((1_000.0, 0.01)))
-            .unwrap()
-        {
-            Outcome::Measured { feasible, .. } => feasible,
-            Outcome::Crashed => panic!("it ran"),
+    fn throughput_is_kept_beside_what_is_not_throughput() {
+        let made = |value, throughput| Made {
+            run: None,
+            value,
+            throughput,
+            checkpoints: None,
+            crashed: None,
+            seconds: 1.0,
         };
-        assert!(at(1_000.0, &objective) > 0.95 && at(900.0, &objective) < 0.01);
-        assert!(at(900.0, &objective.allowing(0.15).unwrap()) > 0.95);
+        let told = |text: &str, made: &Made| Objective::parse(text).unwrap().outcome(made);
+        let measured = |score, kept| Outcome::Measured { score, kept };
+        let of_wal = made(Some(100.0), Some(1_000.0));
+        let (less_wal, kept) = (-100.0_f64.ln(), Some(1_000.0_f64.ln()));
+        assert_eq!(told("wal-bytes", &of_wal), measured(less_wal, kept));
+        assert_eq!(told("wal-bytes", &made(Some(100.0), None)), measured(less_wal, None));
+        let of_throughput = made(Some(1_000.0), Some(1_000.0));
+        assert_eq!(told("throughput", &of_throughput), measured(1_000.0_f64.ln(), None));
+        assert_eq!(told("wal-bytes", &made(None, Some(1_000.0))), Outcome::Crashed);
+        let allowing = Objective::parse("wal-bytes").unwrap().allowing(0.15).unwrap();
+        assert_eq!(allowing.allowed_loss, Some(0.15));
         let refused = Objective::parse("throughput").unwrap().allowing(0.1).unwrap_err();
         assert!(refused.to_string().contains("'throughput' keeps no throughput"), "{refused}");
     }

@@ -283,7 +283,7 @@ pub(super) mod tests {
         let space = Space { dimensions };
         let baseline = space.configuration(set.iter().copied()).unwrap();
         let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
-        let options = Options { runs, seed: 1, worth: 0.05, starts };
+        let options = Options { runs, seed: 1, worth: 0.05, allowed_loss: None, starts };
         let mut searcher = Searcher::new(space, &baseline, options).unwrap();
         while let Some(ask) = searcher.ask() {
             let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);

@@ -179,19 +179,6 @@ impl TuneState {
         walwright_stats::mean(&seconds)
     }
 
-    /// Throughput of the baseline and its relative deviation.
-    pub(super) fn baseline_throughput(&self) -> Option<(f64, f64)> {
-        let searcher = self.searcher.as_ref()?;
-        let logs: walwright_stats::Moments = searcher
-            .trials()
-            .iter()
-            .zip(&self.made)
-            .filter(|(trial, _)| trial.configuration == *searcher.baseline())
-            .filter_map(|(_, made)| Some(made.throughput?.ln()))
-            .collect();
-        Some((logs.mean()?.exp(), logs.standard_deviation().unwrap_or(0.0)))
-    }
-
     /// The winner against the baseline on fresh data.
     pub fn confirmed(&self) -> walwright_search::Effect {
         self.confirmation.effect(&self.questions())

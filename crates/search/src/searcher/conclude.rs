@@ -179,8 +179,10 @@ impl<'a> Judged<'a> {
             let without = ablation.effect(*rest, WINNER);
             let cost = without.estimate().map(|estimate| -estimate.center.ln_1p());
             let agrees = |model: &Model| {
-                let without = searcher.arms.get(*rest);
-                without.is_none_or(|arm| searcher.ahead(model, &winner, arm).mean <= spared)
+                searcher.arms.get(*rest).is_none_or(|arm| {
+                    searcher.ahead(model, &winner, arm).mean <= spared
+                        && searcher.may_stand_for(model, arm, &winner)
+                })
             };
             !without.is_loss()
                 && cost.is_some_and(|cost| cost <= spared)
@@ -373,7 +375,8 @@ mod tests {
         };
         let space = Space { dimensions: ["a", "b", "c"].map(dimension).to_vec() };
         let home = space.home();
-        let options = Options { runs: 12, seed: 1, worth: 0.05, starts: Vec::new() };
+        let options =
+            Options { runs: 12, seed: 1, worth: 0.05, allowed_loss: None, starts: Vec::new() };
         let mut searcher = Searcher::new(space, &home, options).unwrap();
         for score in [0.01, -0.01] {
             let ask = searcher.ask().unwrap();

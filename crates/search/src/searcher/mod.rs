@@ -55,6 +55,11 @@ pub struct Options {
     /// blocks do not exclude one.
     #[serde(default = "worth")]
     pub worth: f64,
+    /// Share that may be lost of what is to be kept beside the score
+    /// ([`Outcome::Measured`]): what likely loses more is not recommended. `None` where nothing
+    /// is to be kept.
+    #[serde(default)]
+    pub allowed_loss: Option<f64>,
     /// Configurations to try first, best hopes first; at most four are tried.
     pub starts: Vec<Start>,
 }
@@ -215,20 +220,12 @@ impl Searcher {
         if asked != Some(trial) {
             return Err(SearchError::NotAsked { told: trial, asked });
         }
-        if let Outcome::Measured { score, feasible } = outcome
-            && !(score.is_finite() && feasible.is_finite())
-        {
+        if !outcome.is_finite() {
             return Err(SearchError::Score(trial));
         }
-        // To nine digits after the point: what is written down reads back as the same
-        // number, so that a search that goes on asks what it would have asked.
-        let outcome = match outcome {
-            Outcome::Measured { score, feasible } => Outcome::Measured {
-                score: (score * 1e9).round() / 1e9,
-                feasible: (feasible * 1e9).round() / 1e9,
-            },
-            Outcome::Crashed => Outcome::Crashed,
-        };
+        // What is written down reads back as the same number, so that a search that goes on
+        // asks what it would have asked.
+        let outcome = outcome.rounded();
         let of_baseline =
             self.queue.front().is_some_and(|planned| planned.configuration == self.baseline);
         if outcome == Outcome::Crashed && of_baseline {
@@ -289,20 +286,29 @@ impl Searcher {
 
     /// The baseline's mean score; `None` before the first.
     pub fn baseline_score(&self) -> Option<f64> {
-        let scores: Vec<f64> = self.scores_of(|trial| trial.purpose == Purpose::Baseline).collect();
-        mean(&scores)
+        self.baseline_mean(Trial::score)
+    }
+
+    fn baseline_mean(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.of_baseline().filter_map(of).collect();
+        mean(&values)
+    }
+
+    /// The baseline against itself.
+    fn of_baseline(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| trial.purpose == Purpose::Baseline)
     }
 
     /// The noise of one measurement, from the baseline against itself; `None` before two
     /// were made.
     pub fn noise(&self) -> Option<Noise> {
-        let moments: Moments = self.scores_of(|trial| trial.purpose == Purpose::Baseline).collect();
-        let variance = moments.variance()?.max(LEAST_SIGMA * LEAST_SIGMA);
-        Some(Noise { variance, freedom: moments.count() as f64 - 1.0 })
+        self.noise_of(Trial::score)
     }
 
-    fn scores_of(&self, which: impl Fn(&Trial) -> bool) -> impl Iterator<Item = f64> {
-        self.trials.iter().filter(move |trial| which(trial)).filter_map(Trial::score)
+    fn noise_of(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Noise> {
+        let moments: Moments = self.of_baseline().filter_map(of).collect();
+        let variance = moments.variance()?.max(LEAST_SIGMA * LEAST_SIGMA);
+        Some(Noise { variance, freedom: moments.count() as f64 - 1.0 })
     }
 
     fn next_id(&self) -> u32 {

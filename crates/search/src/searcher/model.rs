@@ -3,10 +3,11 @@
 use rand::RngExt;
 
 use super::Searcher;
-use crate::acquisition::{crashed_score, feasibility, knowledge_gradient};
+use crate::acquisition::{crashed_score, feasibility, knowledge_gradient, normal_cdf};
 use crate::random::generator;
-use crate::trial::FEASIBLE;
-use crate::{Configuration, Dimension, Look, Observation, Prediction, Process, Purpose};
+use crate::{
+    Configuration, Dimension, Hyper, Look, Observation, Prediction, Process, Purpose, Trial,
+};
 
 /// Random configurations measured first, after a screening and without one.
 const SCREENED: u32 = 3;
@@ -29,29 +30,87 @@ const CLIMB: usize = 400;
 const SIMPLE: f64 = 0.97;
 /// How far below the best a score counts, in units of the distance of the middle one.
 const DEPTH: f64 = 2.5;
+/// Probability of running from which a configuration may be recommended.
+const RUNS: f64 = 0.5;
+/// Probability of losing no more than may be lost that is likely enough.
+const KEEPS: f64 = 0.85;
+/// Power of that probability by which a gain counts: the probability that is highest of many is
+/// so by luck too, and what is refused in the end gained nothing.
+const CAUTION: i32 = 8;
+/// Processes that are drawn to judge it.
+const DRAWN: usize = 8;
 
 /// A process over the measurements and what is known of feasibility.
+#[derive(Clone)]
 pub(super) struct Model {
     pub process: Process,
-    /// Features and probability of being feasible, of each measurement.
-    known: Vec<(Vec<f64>, f64)>,
+    /// Features of each measurement, and whether it ran.
+    ran: Vec<(Vec<f64>, bool)>,
+    /// What is to be kept beside the score.
+    kept: Option<Kept>,
+}
+
+/// What is to be kept, by processes that are equally likely: the most likely one alone may take
+/// all of it for noise, and be sure that nothing costs anything.
+#[derive(Clone)]
+struct Kept {
+    drawn: Vec<Process>,
+    /// The score that is expected of the baseline,
+    score: f64,
+    /// its features,
+    baseline: Vec<f64>,
+    /// and the least change from it of what is to be kept, as a logarithm.
+    least: f64,
+}
+
+impl Kept {
+    /// Probability that no more is lost than may be.
+    fn probability(&self, features: &[f64]) -> f64 {
+        let by = |process: &Process| {
+            let change = process.difference(features, &self.baseline);
+            normal_cdf(Prediction { mean: change.mean - self.least, ..change }.doubts())
+        };
+        self.drawn.iter().map(by).sum::<f64>() / self.drawn.len() as f64
+    }
 }
 
 impl Model {
-    /// Probability that a configuration with these features is feasible.
-    pub fn feasible(&self, features: &[f64]) -> f64 {
-        feasibility(self.known.iter().map(|(row, p)| (self.process.alike(row, features), *p)))
+    /// Probability that a configuration with these features runs and keeps what is to be kept.
+    fn feasible(&self, features: &[f64]) -> f64 {
+        self.runs(features) * self.keeps(features)
+    }
+
+    fn runs(&self, features: &[f64]) -> f64 {
+        let of = |(row, ran): &(Vec<f64>, bool)| {
+            (self.process.alike(row, features), f64::from(u8::from(*ran)))
+        };
+        feasibility(self.ran.iter().map(of))
+    }
+
+    fn keeps(&self, features: &[f64]) -> f64 {
+        self.kept.as_ref().map_or(1.0, |kept| kept.probability(features))
     }
 
     /// The same where the edge lies half-way between what was measured on its two sides; `None`
     /// without an edge.
     fn half_way(&self) -> Option<Model> {
-        Some(Model { process: self.process.half_way()?, known: self.known.clone() })
+        Some(Model { process: self.process.half_way()?, ..self.clone() })
     }
 
-    /// Whether one with these features may be recommended.
-    fn is_feasible(&self, features: &[f64]) -> bool {
-        self.feasible(features) >= FEASIBLE
+    /// Whether one with these features likely runs.
+    fn likely_runs(&self, features: &[f64]) -> bool {
+        self.runs(features) >= RUNS
+    }
+
+    /// What a recommendation of these features is worth: its expected score or, where something
+    /// is to be kept, its gain by how sure it is not to be refused.
+    fn worth(&self, features: &[f64]) -> f64 {
+        let expected = self.process.predict(features).mean;
+        match &self.kept {
+            None => expected,
+            Some(kept) if expected <= kept.score => expected - kept.score,
+            Some(kept) => (expected - kept.score) * kept.probability(features).powi(CAUTION),
+        }
     }
 }
 
@@ -221,17 +280,17 @@ impl Searcher {
         ranked: &[(Configuration, f64)],
     ) -> Option<Configuration> {
         let mut rng = generator(self.options.seed ^ 0xC11B, u64::from(self.next_id()));
-        let expected = |configuration: &Configuration| {
+        let worth = |configuration: &Configuration| {
             let features = self.space.features(configuration);
-            match model.is_feasible(&features) {
-                true => model.process.predict(&features).mean,
+            match model.likely_runs(&features) {
+                true => model.worth(&features),
                 false => f64::NEG_INFINITY,
             }
         };
         ranked
             .iter()
             .take(TOP)
-            .map(|(start, mean)| self.climbed(*mean, start.clone(), CLIMB, 0.3, &mut rng, expected))
+            .map(|(start, value)| self.climbed(*value, start.clone(), CLIMB, 0.3, &mut rng, worth))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, best)| best)
     }
@@ -239,52 +298,71 @@ impl Searcher {
     /// The model of everything that was measured; `None` while that is too little.
     pub(super) fn model(&self) -> Option<Model> {
         let penalty = crashed_score(self.worst_score());
-        let mut observations = Vec::new();
-        let mut known = Vec::new();
-        for trial in &self.trials {
+        let score = |trial: &Trial| Some(trial.score().unwrap_or(penalty));
+        let process = self.process(score, Trial::score, self.hyper.as_ref())?;
+        let ran =
+            |trial: &Trial| (self.space.features(&trial.configuration), trial.score().is_some());
+        let kept = self.kept(&process);
+        Some(Model { process, ran: self.trials.iter().map(ran).collect(), kept })
+    }
+
+    /// The model of what is to be kept; `None` where nothing is, or too little was measured.
+    fn kept(&self, of_score: &Process) -> Option<Kept> {
+        let least = (-self.options.allowed_loss?).ln_1p();
+        let process = self.process(Trial::kept, Trial::kept, None)?;
+        let mut rng = generator(self.options.seed ^ 0x4E97, u64::from(self.next_id()));
+        let drawn = process.drawn(DRAWN, &mut rng);
+        let baseline = self.space.features(&self.baseline);
+        let score = of_score.predict(&baseline).mean;
+        (!drawn.is_empty()).then_some(Kept { drawn, score, baseline, least })
+    }
+
+    /// A process of what `of` says of each measurement, whose noise and level the baseline shows
+    /// by `shown`; `earlier` is a fit to fewer measurements.
+    fn process(
+        &self,
+        of: impl Fn(&Trial) -> Option<f64>,
+        shown: impl Fn(&Trial) -> Option<f64> + Copy,
+        earlier: Option<&Hyper>,
+    ) -> Option<Process> {
+        let observation = |trial: &Trial| {
             let features = self.space.features(&trial.configuration);
-            known.push((features.clone(), trial.feasible()));
-            let score = trial.score().unwrap_or(penalty);
-            observations.push(Observation { features, block: trial.block, score });
-        }
+            Some(Observation { features, block: trial.block, score: of(trial)? })
+        };
+        let mut observations: Vec<Observation> =
+            self.trials.iter().filter_map(observation).collect();
+        let noise = self.noise_of(shown);
         // How bad the bad ones are is no matter: left as they are, a few collapses would be
         // all that the model explains. But what lies about the baseline counts as it is: late
         // in a search most scores are near the best, and a floor set by those alone would
         // take away the very gain that lines are told apart by.
-        let scores: Vec<f64> = observations.iter().map(|o: &Observation| o.score).collect();
+        let scores: Vec<f64> = observations.iter().map(|o| o.score).collect();
         if let (Some(middle), Some(best)) =
             (walwright_stats::median(&scores), scores.iter().copied().reduce(f64::max))
         {
-            let noise = self.sigma().unwrap_or(0.0);
-            let depth = (DEPTH * (best - middle)).max(6.0 * noise);
-            let above = self.baseline_score().map_or(0.0, |baseline| best - baseline);
+            let sigma = noise.map_or(0.0, |noise| noise.variance.sqrt());
+            let depth = (DEPTH * (best - middle)).max(6.0 * sigma);
+            let above = self.baseline_mean(shown).map_or(0.0, |baseline| best - baseline);
             let floor = best - depth.max(2.0 * above);
             for observation in &mut observations {
                 observation.score = observation.score.max(floor);
             }
         }
         let mut rng = generator(self.options.seed ^ 0x5EED, u64::from(self.next_id()));
-        let process = Process::fit(
-            &observations,
-            &self.space.scales(),
-            self.noise(),
-            self.hyper.as_ref(),
-            &mut rng,
-        )?;
-        Some(Model { process, known })
+        Process::fit(&observations, &self.space.scales(), noise, earlier, &mut rng)
     }
 
-    /// Configurations that ran and keep the constraints, each once, best expected score
+    /// Configurations that ran, each once, and what a recommendation of them is worth, the most
     /// first.
     pub(super) fn ranked(&self, model: &Model) -> Vec<(Configuration, f64)> {
         let mut ranked: Vec<(Configuration, f64)> = Vec::new();
         for trial in &self.trials {
             let seen = ranked.iter().any(|(known, _)| *known == trial.configuration);
-            if seen || !trial.is_feasible() {
+            if seen || trial.score().is_none() {
                 continue;
             }
             let features = self.space.features(&trial.configuration);
-            ranked.push((trial.configuration.clone(), model.process.predict(&features).mean));
+            ranked.push((trial.configuration.clone(), model.worth(&features)));
         }
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked
@@ -301,6 +379,19 @@ impl Searcher {
         model.process.difference(&self.space.features(a), &self.space.features(b))
     }
 
+    /// Whether the model lets one configuration stand for another: it runs as likely as that,
+    /// and keeps what is to be kept, or likely enough of both.
+    pub(super) fn may_stand_for(
+        &self,
+        model: &Model,
+        simple: &Configuration,
+        whole: &Configuration,
+    ) -> bool {
+        let [simple, whole] = [simple, whole].map(|of| self.space.features(of));
+        let runs = model.likely_runs(&simple) || !model.likely_runs(&whole);
+        runs && model.keeps(&simple) >= model.keeps(&whole).min(KEEPS)
+    }
+
     /// A configuration without what is of no use: values go back to their default one by
     /// one, the one least missed first, as long as `may_go` says of the loss against the
     /// whole that the result is as good, and the result is feasible, where the whole is.
@@ -311,8 +402,6 @@ impl Searcher {
         may_go: impl Fn(Prediction) -> bool,
     ) -> Configuration {
         let home = self.space.home();
-        let is_feasible = |of: &Configuration| model.is_feasible(&self.space.features(of));
-        let must_be = is_feasible(whole);
         let mut simple = whole.clone();
         loop {
             let cheapest = self
@@ -323,7 +412,7 @@ impl Searcher {
                     without.insert(dimension.name.clone(), dimension.home.clone());
                     (self.ahead(model, whole, &without), without)
                 })
-                .filter(|(_, without)| !must_be || is_feasible(without))
+                .filter(|(_, without)| self.may_stand_for(model, without, whole))
                 .min_by(|a, b| a.0.doubts().total_cmp(&b.0.doubts()));
             match cheapest {
                 Some((lost, without)) if may_go(lost) && without != self.baseline => {

@@ -111,14 +111,26 @@ impl Searcher {
         self.race_trials(challenger, which).any(|trial| trial.score().is_none())
     }
 
-    /// The configuration with the highest mean score of those that keep the constraints more
-    /// likely than not; the baseline before any.
+    /// The configuration with the highest mean score of those whose mean of what is to be kept
+    /// lies within what may be lost; the baseline before any.
     pub(super) fn best_by_mean(&self) -> Configuration {
+        let least = self.least_kept();
+        let score = |configuration: &Configuration| self.mean_of(configuration, Trial::score);
+        let keeps = |configuration: &Configuration| {
+            let kept = self.mean_of(configuration, Trial::kept);
+            kept.zip(least).is_none_or(|(kept, least)| kept >= least)
+        };
         self.trials
             .iter()
-            .filter(|trial| trial.is_feasible())
-            .filter_map(|trial| Some((self.mean_of(&trial.configuration)?, &trial.configuration)))
+            .map(|trial| &trial.configuration)
+            .filter(|configuration| keeps(configuration))
+            .filter_map(|configuration| Some((score(configuration)?, configuration)))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map_or_else(|| self.baseline.clone(), |(_, configuration)| configuration.clone())
+    }
+
+    /// The least of what is to be kept, by the baseline's mean; `None` where nothing is.
+    fn least_kept(&self) -> Option<f64> {
+        Some(self.baseline_mean(Trial::kept)? + (-self.options.allowed_loss?).ln_1p())
     }
 }

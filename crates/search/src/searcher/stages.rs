@@ -105,17 +105,18 @@ impl Searcher {
 
     /// The lowest score measured; 0 before any.
     pub(super) fn worst_score(&self) -> f64 {
-        self.scores_of(|_| true).min_by(f64::total_cmp).unwrap_or(0.0)
+        self.trials.iter().filter_map(Trial::score).min_by(f64::total_cmp).unwrap_or(0.0)
     }
 
-    /// Mean score of a configuration over its replicates, where it has run.
-    pub(super) fn mean_of(&self, configuration: &Configuration) -> Option<f64> {
-        let scores: Vec<f64> = self
-            .trials
-            .iter()
-            .filter(|trial| trial.configuration == *configuration)
-            .filter_map(Trial::score)
-            .collect();
-        mean(&scores)
+    /// The mean of a configuration's score, or of what is to be kept, over its replicates, where
+    /// it has run.
+    pub(super) fn mean_of(
+        &self,
+        configuration: &Configuration,
+        of: impl Fn(&Trial) -> Option<f64>,
+    ) -> Option<f64> {
+        let replicates = self.trials.iter().filter(|trial| trial.configuration == *configuration);
+        let values: Vec<f64> = replicates.filter_map(of).collect();
+        mean(&values)
     }
 }
