@@ -4,11 +4,11 @@ use statrs::function::erf::erfc;
 
 /// Measurements that what is expected where nothing was measured counts as.
 const PRIOR_WEIGHT: f64 = 0.2;
-/// Feasibility where nothing has been measured: most configurations work.
-const PRIOR_FEASIBLE: f64 = 0.9;
+/// Probability of running where nothing has been measured: most configurations do.
+const PRIOR_RUNS: f64 = 0.9;
 
 /// The distribution function of the standard normal distribution.
-pub fn normal_cdf(x: f64) -> f64 {
+pub(crate) fn normal_cdf(x: f64) -> f64 {
     0.5 * erfc(-x / std::f64::consts::SQRT_2)
 }
 
@@ -53,15 +53,14 @@ pub fn knowledge_gradient(lines: &mut [(f64, f64)]) -> f64 {
         .sum()
 }
 
-/// Probability that a configuration is feasible: the mean of what is known of others,
-/// weighted by how alike they are. Each item is a correlation, 0 to 1, and the
-/// probability that the measured one is feasible.
-pub fn feasibility(known: impl IntoIterator<Item = (f64, f64)>) -> f64 {
-    let (mut sum, mut weight) = (PRIOR_WEIGHT * PRIOR_FEASIBLE, PRIOR_WEIGHT);
-    for (correlation, feasible) in known {
-        // The nearest decide: a correlation of a half says little about a constraint.
+/// Probability that a configuration runs: the mean of what is known of others, weighted by how
+/// alike they are. Each item is a correlation, 0 to 1, and whether the measured one ran, 0 or 1.
+pub fn probability_of_running(known: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+    let (mut sum, mut weight) = (PRIOR_WEIGHT * PRIOR_RUNS, PRIOR_WEIGHT);
+    for (correlation, ran) in known {
+        // The nearest decide: a correlation of a half says little about what runs.
         let alike = correlation.powi(4);
-        sum += alike * feasible;
+        sum += alike * ran;
         weight += alike;
     }
     sum / weight
@@ -100,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_like_a_crash_is_not_feasible() {
-        assert!(feasibility([(1.0, 0.0), (0.1, 1.0)]) < 0.2);
-        assert!(feasibility([(1.0, 1.0)]) > 0.95);
-        assert!((feasibility([]) - PRIOR_FEASIBLE).abs() < 1e-12);
+    fn what_is_like_a_crash_hardly_runs() {
+        assert!(probability_of_running([(1.0, 0.0), (0.1, 1.0)]) < 0.2);
+        assert!(probability_of_running([(1.0, 1.0)]) > 0.95);
+        assert!((probability_of_running([]) - PRIOR_RUNS).abs() < 1e-12);
         assert!((crashed_score(8.0_f64.ln()) - 4.0_f64.ln()).abs() < 1e-12);
     }
 }

@@ -9,7 +9,7 @@
 //! - [`Space`]: named dimensions, their values, and the features a model sees of them;
 //! - [`Design`]: Plackett–Burman designs, effects with intervals, cheap orders;
 //! - [`Process`]: a Gaussian process that knows noise and drift;
-//! - [`acquisition`]: the knowledge gradient and the probability of being feasible;
+//! - [`acquisition`]: the knowledge gradient and the probability of running;
 //! - [`racing`]: challenger against incumbent in ABBA order;
 //! - [`ablation`]: everything minus one, with intervals.
 //!

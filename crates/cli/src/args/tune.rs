@@ -131,8 +131,9 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub warmup: Option<Duration>,
     /// Length of each window of the confirmation. The default is twice that of a measurement. It
-    /// begins with a checkpoint, and another is requested near its end unless the server completed
-    /// one by itself: what fewer checkpoints gain shows as far as windows are long.
+    /// begins with a checkpoint, where the role may request one, and another is requested near its
+    /// end unless the server completed one by itself: what fewer checkpoints gain shows as far as
+    /// windows are long.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]
     pub confirm_duration: Option<Duration>,
     /// Pairs of baseline and winner that the confirmation ends with at the latest. Where three to

@@ -11,15 +11,15 @@ use walwright_record::Event;
 
 use super::Context;
 use super::target::Target;
-use crate::notes::Notes;
 
 /// Where the last checkpoint began: another one for each that completes (pg_controldata's
 /// "Latest checkpoint location").
 const LATEST: &str = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()";
 
-/// The share of the window at whose end the last of its checkpoints is seen to: the rest is for
-/// it to complete.
-const LAST: f64 = 5.0 / 6.0;
+/// What is left of a window for the last of its checkpoints to complete: a sixth of it,
+const REST: f64 = 1.0 / 6.0;
+/// or of a short one so much, but no more than half of it.
+const LEAST_REST: Duration = Duration::from_secs(5);
 
 /// Sees to the checkpoints that the load of this run is to hold, once its window has begun.
 /// Goes on for ever, so that the load ends it.
@@ -27,7 +27,8 @@ const LAST: f64 = 5.0 / 6.0;
 /// The first is requested as the window begins and the last near its end, so that it holds one
 /// whole cycle as long as it can be: the page images after a checkpoint and the writes of the
 /// next. Those after the first are requested only where the server completed none since the one
-/// before.
+/// before. A role that may not request them is told of once; what completes by itself is counted
+/// elsewhere.
 pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify) -> Infallible {
     let wanted = context.plan.load.checkpoints;
     if wanted > 0 {
@@ -36,7 +37,8 @@ pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify)
         let seen_to = async {
             let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
             measuring.notified().await;
-            see_to(&client, due(wanted, window), &context.notes).await.map_err(|e| e.to_string())
+            let told = |after| context.notes.event(Event::CHECKPOINT_REQUEST, text(after));
+            see_to(&client, due(wanted, window), told).await.map_err(|e| e.to_string())
         };
         if let Err(error) = seen_to.await {
             let text = format!("no checkpoint was requested: {error}");
@@ -48,41 +50,48 @@ pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify)
 
 /// When so many checkpoints of a window are due, from its beginning.
 fn due(wanted: u32, window: Duration) -> impl Iterator<Item = Duration> {
-    let parts = f64::from(wanted.saturating_sub(1).max(1));
-    (0..wanted).map(move |number| window.mul_f64(LAST * f64::from(number) / parts))
+    let parts = wanted.saturating_sub(1).max(1);
+    let rest = window.mul_f64(REST).max(LEAST_REST).min(window / 2);
+    (0..wanted).map(move |number| (window - rest) * number / parts)
 }
 
+/// That one is requested, so long after a window began.
+fn text(after: Duration) -> String {
+    match after.is_zero() {
+        true => "checkpoint requested: the window begins with one".to_owned(),
+        false => format!(
+            "checkpoint requested: the server completed none since the one before, up to {after:.1?} of the window"
+        ),
+    }
+}
+
+/// Requests what is due and did not complete by itself, and tells of each that it requests.
 async fn see_to(
     client: &Client,
     due: impl Iterator<Item = Duration>,
-    notes: &Notes,
+    mut told: impl FnMut(Duration),
 ) -> Result<(), tokio_postgres::Error> {
     let begun = Instant::now();
-    let mut last = latest(client).await?;
+    let mut last = String::new();
     for after in due {
         tokio::time::sleep_until(begun + after).await;
-        if one_more(client, &mut last).await? {
-            let text = match after.is_zero() {
-                true => "checkpoint requested: the window begins with one".to_owned(),
-                false => format!(
-                    "checkpoint requested: the server completed none since the one before, up to {after:.1?} of the window"
-                ),
-            };
-            notes.event(Event::CHECKPOINT_REQUEST, text);
+        if !after.is_zero() && completed_since(client, &mut last).await? {
+            continue;
         }
+        told(after);
+        client.batch_execute("CHECKPOINT").await?;
+        last = latest(client).await?;
     }
     Ok(())
 }
 
-/// Has a checkpoint completed after `last`, which becomes the latest. Whether one had to be
-/// requested.
-async fn one_more(client: &Client, last: &mut String) -> Result<bool, tokio_postgres::Error> {
-    let requested = latest(client).await? == *last;
-    if requested {
-        client.batch_execute("CHECKPOINT").await?;
-    }
-    *last = latest(client).await?;
-    Ok(requested)
+/// Whether a checkpoint completed after `last`, which becomes the latest.
+async fn completed_since(
+    client: &Client,
+    last: &mut String,
+) -> Result<bool, tokio_postgres::Error> {
+    let latest = latest(client).await?;
+    Ok(std::mem::replace(last, latest.clone()) != latest)
 }
 
 async fn latest(client: &Client) -> Result<String, tokio_postgres::Error> {
@@ -103,10 +112,12 @@ mod tests {
         assert_eq!(seconds(2), [0, 50]);
         assert_eq!(seconds(3), [0, 25, 50]);
         assert_eq!((seconds(1), seconds(0)), (vec![0], vec![]));
+        let last = |window| due(2, Duration::from_secs(window)).last().unwrap().as_secs();
+        assert_eq!([6, 20, 30].map(last), [3, 15, 25]);
     }
 
     #[test]
-    fn one_is_requested_where_the_server_completed_none() {
+    fn a_window_begins_with_one_and_gets_more_where_the_server_completes_none() {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
@@ -118,13 +129,19 @@ mod tests {
             tokio::runtime::Runtime::new().unwrap().block_on(async {
                 let params = server.connect_params("postgres");
                 let client = walwright_server::connect(&params).await.unwrap();
-                let mut last = latest(&client).await.unwrap();
-                let first = last.clone();
-                assert!(one_more(&client, &mut last).await.unwrap(), "none completed");
-                assert_ne!(last, first);
-                client.batch_execute("CHECKPOINT").await.unwrap();
-                assert!(!one_more(&client, &mut last).await.unwrap(), "one completed");
-                assert!(one_more(&client, &mut last).await.unwrap(), "none since");
+                let checkpoint = async || client.batch_execute("CHECKPOINT").await.unwrap();
+                checkpoint().await;
+                let before = latest(&client).await.unwrap();
+                let mut requested = Vec::new();
+                let due = [0, 1, 2].map(Duration::from_millis);
+                see_to(&client, due.into_iter(), |after| requested.push(after)).await.unwrap();
+                assert_eq!(requested, due, "the first in any case, the others for want of any");
+
+                let mut last = before;
+                assert!(completed_since(&client, &mut last).await.unwrap(), "those requested");
+                assert!(!completed_since(&client, &mut last).await.unwrap(), "none since");
+                checkpoint().await;
+                assert!(completed_since(&client, &mut last).await.unwrap(), "one since");
             });
             server.stop().unwrap();
         }

@@ -106,7 +106,8 @@ pub(super) fn read(lab: &Lab, id: &str) -> Result<TuneState, TuneError> {
     if layout.format > FORMAT {
         return Err(wrong(format!("its layout is {}, this version knows {FORMAT}", layout.format)));
     }
-    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+    let state = serde_json::from_slice::<TuneState>(&text);
+    Ok(state.map_err(|error| wrong(error.to_string()))?.told_what_is_kept())
 }
 
 /// Names of the tunes of a lab, oldest first.
@@ -138,6 +139,7 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
 mod tests {
     use super::*;
     use crate::tune::plan::tests::plan;
+    use crate::tune::promote::tests::ended;
 
     #[test]
     fn an_earlier_state_goes_on_and_a_later_one_is_refused_with_a_sentence() {
@@ -169,5 +171,25 @@ mod tests {
         let refused = read(&lab, &state.id).unwrap_err().to_string();
         let layout = format!("its layout is {}", FORMAT + 1);
         assert!(refused.contains(&layout) && refused.contains("begin a new tune"), "{refused}");
+    }
+
+    #[test]
+    fn a_search_of_an_earlier_layout_is_told_what_is_to_be_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::at(Some(directory.path().to_owned()));
+        let mut state = ended();
+        state.plan.objective = "wal-bytes".to_owned();
+        let folder = Folder::create(&lab, &state.id).unwrap();
+        let kept = |format: u32| {
+            folder.save(&TuneState { format, ..state.clone() }).unwrap();
+            let read = read(&lab, &state.id).unwrap();
+            let kept = read.searcher.unwrap().trials().iter().map(|trial| trial.kept()).collect();
+            let logs: Vec<Option<f64>> = kept;
+            logs.iter().map(|log| log.map(|log| log.exp().round())).collect::<Vec<_>>()
+        };
+        let made: Vec<Option<f64>> =
+            state.made.iter().map(|made| Some(made.throughput?.round())).collect();
+        assert_eq!(kept(4), made);
+        assert_eq!(kept(FORMAT), vec![None; made.len()], "told already, if there was any");
     }
 }

@@ -12,8 +12,11 @@ use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
 /// goes on by as many pairs as its spread asks for; since 4 servers may be reached by TCP and
-/// flush slowly. Earlier ones are read as what they were.
-pub(super) const FORMAT: u32 = 4;
+/// flush slowly; since 5 a search knows what is to be kept beside its objective. Earlier ones are
+/// read as what they were.
+pub(super) const FORMAT: u32 = 5;
+/// Since when searches are told what is to be kept beside the objective.
+const KEPT_BESIDE: u32 = 5;
 /// Since when a confirmation is looked at twice, in wider intervals.
 const TWO_LOOKS: u32 = 3;
 
@@ -160,6 +163,19 @@ impl TuneState {
             not_promoted: None,
             entry: None,
         }
+    }
+
+    /// The same with what is to be kept beside the objective told to a search that began before it
+    /// was asked for that.
+    pub(super) fn told_what_is_kept(mut self) -> TuneState {
+        if let Some(searcher) = &mut self.searcher
+            && self.format < KEPT_BESIDE
+            && let Ok(objective) = self.plan.objective()
+        {
+            let outcomes = self.made.iter().map(|made| objective.outcome(made));
+            searcher.keep_beside(objective.allowed_loss, outcomes);
+        }
+        self
     }
 
     /// What the search recommends to change of the schema.

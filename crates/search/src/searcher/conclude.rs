@@ -31,8 +31,8 @@ pub enum Standing {
     Proven,
     /// The same, but only by the model of all measurements.
     Likely,
-    /// Its own interval contains zero, but the gain is real and would not be the same
-    /// without this and what has gone back.
+    /// Its own interval contains zero, but the gain is real and would not be the same, or what is
+    /// to be kept beside it less likely kept, without this and what has gone back.
     Carrying,
     /// It is no better than its default as far as its interval says, and the gain does not need
     /// it: it goes back to its default.
@@ -46,6 +46,17 @@ pub enum Standing {
     HarmlessUndone,
     /// It was not ablated.
     NotMeasured,
+}
+
+impl Standing {
+    /// The same where the winner is proposed as it is.
+    fn of_whole(self) -> Standing {
+        match self {
+            Standing::Returned => Standing::Carrying,
+            Standing::Restored => Standing::HarmlessUndone,
+            stays => stays,
+        }
+    }
 }
 
 /// One parameter in which the winner or the baseline has no default.
@@ -130,6 +141,14 @@ impl Searcher {
             }
         }
         let Judged { whole, gain, is_proposed, .. } = judged;
+        let stands = |model| self.may_stand_for(model, &configuration, &whole);
+        if is_proposed && !model.as_ref().is_none_or(stands) {
+            // What goes back line by line was not judged together.
+            configuration = whole.clone();
+            for line in &mut lines {
+                line.standing = line.standing.of_whole();
+            }
+        }
         let is_proposed = is_proposed && configuration != self.baseline;
         self.conclusion = Some(Conclusion {
             configuration,

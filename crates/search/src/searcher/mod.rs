@@ -56,8 +56,8 @@ pub struct Options {
     #[serde(default = "worth")]
     pub worth: f64,
     /// Share that may be lost of what is to be kept beside the score
-    /// ([`Outcome::Measured`]): what likely loses more is not recommended. `None` where nothing
-    /// is to be kept.
+    /// ([`Outcome::Measured`]): a gain counts the less, the likelier it loses more. `None` where
+    /// nothing is to be kept.
     #[serde(default)]
     pub allowed_loss: Option<f64>,
     /// Configurations to try first, best hopes first; at most four are tried.
@@ -239,6 +239,23 @@ impl Searcher {
             self.advance();
         }
         Ok(())
+    }
+
+    /// Takes what is to be kept beside the score from the outcomes of all measurements, in their
+    /// order, where the search began without it.
+    pub fn keep_beside(
+        &mut self,
+        allowed_loss: Option<f64>,
+        outcomes: impl Iterator<Item = Outcome>,
+    ) {
+        self.options.allowed_loss = allowed_loss;
+        for (trial, told) in self.trials.iter_mut().zip(outcomes) {
+            if let (Outcome::Measured { kept, .. }, Outcome::Measured { kept: told, .. }) =
+                (&mut trial.outcome, told.rounded())
+            {
+                *kept = told;
+            }
+        }
     }
 
     /// What may be said at the end; `None` before it.

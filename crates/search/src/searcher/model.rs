@@ -3,7 +3,7 @@
 use rand::RngExt;
 
 use super::Searcher;
-use crate::acquisition::{crashed_score, feasibility, knowledge_gradient, normal_cdf};
+use crate::acquisition::{crashed_score, knowledge_gradient, normal_cdf, probability_of_running};
 use crate::random::generator;
 use crate::{
     Configuration, Dimension, Hyper, Look, Observation, Prediction, Process, Purpose, Trial,
@@ -32,28 +32,32 @@ const SIMPLE: f64 = 0.97;
 const DEPTH: f64 = 2.5;
 /// Probability of running from which a configuration may be recommended.
 const RUNS: f64 = 0.5;
-/// Probability of losing no more than may be lost that is likely enough.
+/// Probability of losing no more than may be lost that is likely enough,
 const KEEPS: f64 = 0.85;
+/// and by how much it may fall where it is less: drawn processes hardly ever give it alike to two.
+const FALLS: f64 = 0.02;
+/// Times what may be lost: how much is lost beyond that is no matter.
+const LOST: f64 = 3.0;
 /// Power of that probability by which a gain counts: the probability that is highest of many is
 /// so by luck too, and what is refused in the end gained nothing.
 const CAUTION: i32 = 8;
 /// Processes that are drawn to judge it.
 const DRAWN: usize = 8;
 
-/// A process over the measurements and what is known of feasibility.
+/// A process over the measurements, what is known of running, and of what is to be kept.
 #[derive(Clone)]
 pub(super) struct Model {
     pub process: Process,
     /// Features of each measurement, and whether it ran.
     ran: Vec<(Vec<f64>, bool)>,
     /// What is to be kept beside the score.
-    kept: Option<Kept>,
+    beside: Option<Beside>,
 }
 
-/// What is to be kept, by processes that are equally likely: the most likely one alone may take
-/// all of it for noise, and be sure that nothing costs anything.
+/// What is to be kept beside the score, by processes that are equally likely: the most likely one
+/// alone may take all of it for noise, and be sure that nothing costs anything.
 #[derive(Clone)]
-struct Kept {
+struct Beside {
     drawn: Vec<Process>,
     /// The score that is expected of the baseline,
     score: f64,
@@ -63,7 +67,7 @@ struct Kept {
     least: f64,
 }
 
-impl Kept {
+impl Beside {
     /// Probability that no more is lost than may be.
     fn probability(&self, features: &[f64]) -> f64 {
         let by = |process: &Process| {
@@ -80,15 +84,17 @@ impl Model {
         self.runs(features) * self.keeps(features)
     }
 
+    /// Probability that it runs.
     fn runs(&self, features: &[f64]) -> f64 {
         let of = |(row, ran): &(Vec<f64>, bool)| {
             (self.process.alike(row, features), f64::from(u8::from(*ran)))
         };
-        feasibility(self.ran.iter().map(of))
+        probability_of_running(self.ran.iter().map(of))
     }
 
+    /// Probability that it keeps what is to be kept: 1 where nothing is.
     fn keeps(&self, features: &[f64]) -> f64 {
-        self.kept.as_ref().map_or(1.0, |kept| kept.probability(features))
+        self.beside.as_ref().map_or(1.0, |beside| beside.probability(features))
     }
 
     /// The same where the edge lies half-way between what was measured on its two sides; `None`
@@ -104,12 +110,12 @@ impl Model {
 
     /// What a recommendation of these features is worth: its expected score or, where something
     /// is to be kept, its gain by how sure it is not to be refused.
-    fn worth(&self, features: &[f64]) -> f64 {
+    pub(super) fn worth(&self, features: &[f64]) -> f64 {
         let expected = self.process.predict(features).mean;
-        match &self.kept {
+        match &self.beside {
             None => expected,
-            Some(kept) if expected <= kept.score => expected - kept.score,
-            Some(kept) => (expected - kept.score) * kept.probability(features).powi(CAUTION),
+            Some(beside) if expected <= beside.score => expected - beside.score,
+            Some(beside) => (expected - beside.score) * beside.probability(features).powi(CAUTION),
         }
     }
 }
@@ -272,8 +278,8 @@ impl Searcher {
         at
     }
 
-    /// The configuration with the highest expected score of all, also of those that were
-    /// not measured; `None` while nothing has run.
+    /// The configuration that is worth most of all that likely run, also of those that were not
+    /// measured; `None` while nothing has run.
     pub(super) fn expected_best(
         &self,
         model: &Model,
@@ -299,30 +305,32 @@ impl Searcher {
     pub(super) fn model(&self) -> Option<Model> {
         let penalty = crashed_score(self.worst_score());
         let score = |trial: &Trial| Some(trial.score().unwrap_or(penalty));
-        let process = self.process(score, Trial::score, self.hyper.as_ref())?;
+        let process = self.process(score, Trial::score, 0.0, self.hyper.as_ref())?;
         let ran =
             |trial: &Trial| (self.space.features(&trial.configuration), trial.score().is_some());
-        let kept = self.kept(&process);
-        Some(Model { process, ran: self.trials.iter().map(ran).collect(), kept })
+        let beside = self.beside(&process);
+        Some(Model { process, ran: self.trials.iter().map(ran).collect(), beside })
     }
 
     /// The model of what is to be kept; `None` where nothing is, or too little was measured.
-    fn kept(&self, of_score: &Process) -> Option<Kept> {
+    fn beside(&self, of_score: &Process) -> Option<Beside> {
         let least = (-self.options.allowed_loss?).ln_1p();
-        let process = self.process(Trial::kept, Trial::kept, None)?;
+        let process = self.process(Trial::kept, Trial::kept, -LOST * least, None)?;
         let mut rng = generator(self.options.seed ^ 0x4E97, u64::from(self.next_id()));
         let drawn = process.drawn(DRAWN, &mut rng);
         let baseline = self.space.features(&self.baseline);
         let score = of_score.predict(&baseline).mean;
-        (!drawn.is_empty()).then_some(Kept { drawn, score, baseline, least })
+        (!drawn.is_empty()).then_some(Beside { drawn, score, baseline, least })
     }
 
     /// A process of what `of` says of each measurement, whose noise and level the baseline shows
-    /// by `shown`; `earlier` is a fit to fewer measurements.
+    /// by `shown`, and of which nothing is cut that lies less than `below` under that level;
+    /// `earlier` is a fit to fewer measurements.
     fn process(
         &self,
         of: impl Fn(&Trial) -> Option<f64>,
         shown: impl Fn(&Trial) -> Option<f64> + Copy,
+        below: f64,
         earlier: Option<&Hyper>,
     ) -> Option<Process> {
         let observation = |trial: &Trial| {
@@ -343,7 +351,7 @@ impl Searcher {
             let sigma = noise.map_or(0.0, |noise| noise.variance.sqrt());
             let depth = (DEPTH * (best - middle)).max(6.0 * sigma);
             let above = self.baseline_mean(shown).map_or(0.0, |baseline| best - baseline);
-            let floor = best - depth.max(2.0 * above);
+            let floor = best - depth.max(2.0 * above).max(above + below);
             for observation in &mut observations {
                 observation.score = observation.score.max(floor);
             }
@@ -379,22 +387,22 @@ impl Searcher {
         model.process.difference(&self.space.features(a), &self.space.features(b))
     }
 
-    /// Whether the model lets one configuration stand for another: it runs as likely as that,
-    /// and keeps what is to be kept, or likely enough of both.
+    /// Whether the model lets one configuration stand for another: it likely runs, if the other
+    /// does, and keeps what is to be kept likely enough, or about as likely as the other.
     pub(super) fn may_stand_for(
         &self,
         model: &Model,
-        simple: &Configuration,
-        whole: &Configuration,
+        one: &Configuration,
+        other: &Configuration,
     ) -> bool {
-        let [simple, whole] = [simple, whole].map(|of| self.space.features(of));
-        let runs = model.likely_runs(&simple) || !model.likely_runs(&whole);
-        runs && model.keeps(&simple) >= model.keeps(&whole).min(KEEPS)
+        let [one, other] = [one, other].map(|of| self.space.features(of));
+        let runs = model.likely_runs(&one) || !model.likely_runs(&other);
+        runs && model.keeps(&one) >= (model.keeps(&other) - FALLS).min(KEEPS)
     }
 
     /// A configuration without what is of no use: values go back to their default one by
     /// one, the one least missed first, as long as `may_go` says of the loss against the
-    /// whole that the result is as good, and the result is feasible, where the whole is.
+    /// whole that the result is as good, and the model lets it stand for the whole.
     pub(super) fn simplified(
         &self,
         model: &Model,

@@ -41,7 +41,8 @@ impl Searcher {
         let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut challengers: Vec<Configuration> = Vec::new();
         for challenger in std::iter::once(best).chain(ranked).take(CHALLENGERS) {
-            if challenger != incumbent && !challengers.contains(&challenger) {
+            let is_new = challenger != incumbent && !challengers.contains(&challenger);
+            if is_new && self.may_stand_for(&model, &challenger, &incumbent) {
                 challengers.push(challenger);
             }
         }
@@ -100,10 +101,12 @@ impl Searcher {
     }
 
     /// Probability that a challenger is better than the incumbent, after all that was
-    /// measured: a half where nothing is known.
-    fn probability_better(&self, challenger: &Configuration) -> f64 {
-        self.model().map_or(0.5, |model| {
-            normal_cdf(self.ahead(&model, challenger, &self.race.incumbent).doubts())
+    /// measured: a half where nothing is known, none where it may not stand for it.
+    pub(super) fn probability_better(&self, challenger: &Configuration) -> f64 {
+        let incumbent = &self.race.incumbent;
+        self.model().map_or(0.5, |model| match self.may_stand_for(&model, challenger, incumbent) {
+            true => normal_cdf(self.ahead(&model, challenger, incumbent).doubts()),
+            false => 0.0,
         })
     }
 
