@@ -205,6 +205,9 @@ fn reason(line: &Line) -> String {
         (Standing::Carrying, _) => format!(
             "instead of {usual}, {home}: its own interval contains zero, but the gain needs it or its like"
         ),
+        (Standing::Keeping, _) => {
+            format!("beside {usual}, {home}: throughput needs it or its like to be kept")
+        }
         (_, harm) if harm.is_loss() || *harm == Effect::Crashed => {
             format!("the default again: {was} does harm")
         }

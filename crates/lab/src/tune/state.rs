@@ -174,6 +174,10 @@ impl TuneState {
         {
             let outcomes = self.made.iter().map(|made| objective.outcome(made));
             searcher.keep_beside(objective.allowed_loss, outcomes);
+            // An earlier version could no longer read it.
+            if self.format >= TWO_LOOKS {
+                self.format = FORMAT;
+            }
         }
         self
     }

@@ -31,9 +31,12 @@ pub enum Standing {
     Proven,
     /// The same, but only by the model of all measurements.
     Likely,
-    /// Its own interval contains zero, but the gain is real and would not be the same, or what is
-    /// to be kept beside it less likely kept, without this and what has gone back.
+    /// Its own interval contains zero, but the gain is real and would not be the same
+    /// without this and what has gone back.
     Carrying,
+    /// It would go back but for what is to be kept beside the score: without this and what has
+    /// gone back that is less likely kept.
+    Keeping,
     /// It is no better than its default as far as its interval says, and the gain does not need
     /// it: it goes back to its default.
     Returned,
@@ -46,17 +49,6 @@ pub enum Standing {
     HarmlessUndone,
     /// It was not ablated.
     NotMeasured,
-}
-
-impl Standing {
-    /// The same where the winner is proposed as it is.
-    fn of_whole(self) -> Standing {
-        match self {
-            Standing::Returned => Standing::Carrying,
-            Standing::Restored => Standing::HarmlessUndone,
-            stays => stays,
-        }
-    }
 }
 
 /// One parameter in which the winner or the baseline has no default.
@@ -145,9 +137,7 @@ impl Searcher {
         if is_proposed && !model.as_ref().is_none_or(stands) {
             // What goes back line by line was not judged together.
             configuration = whole.clone();
-            for line in &mut lines {
-                line.standing = line.standing.of_whole();
-            }
+            stay(&mut lines, &whole);
         }
         let is_proposed = is_proposed && configuration != self.baseline;
         self.conclusion = Some(Conclusion {
@@ -304,6 +294,15 @@ impl<'a> Judged<'a> {
     }
 }
 
+/// Lines that would go back and are in what is proposed whole.
+fn stay(lines: &mut [Line], whole: &Configuration) {
+    for line in lines.iter_mut().filter(|line| whole.get(&line.name) == Some(&line.value)) {
+        if matches!(line.standing, Standing::Returned | Standing::Restored) {
+            line.standing = Standing::Keeping;
+        }
+    }
+}
+
 fn hurts(effect: &Effect) -> bool {
     effect.is_loss() || *effect == Effect::Crashed
 }
@@ -365,6 +364,30 @@ mod tests {
         assert_eq!(undone(&effect(0.05, Method::GaussianProcess)), Standing::HarmlessUndone);
         assert_eq!(undone(&effect(0.01, Method::PairedLogRatio)), Standing::HarmlessUndone);
         assert_eq!(undone(&effect(-0.05, Method::PairedLogRatio)), Standing::HarmUndone);
+    }
+
+    #[test]
+    fn of_what_is_proposed_whole_nothing_goes_back() {
+        let line = |name: &str, standing| Line {
+            name: name.to_owned(),
+            value: "on".to_owned(),
+            home: "off".to_owned(),
+            was: "off".to_owned(),
+            without: Effect::NotMeasured,
+            together: 0,
+            harm: Effect::NotMeasured,
+            standing,
+        };
+        let mut lines = [
+            line("a", Standing::Proven),
+            line("b", Standing::Returned),
+            line("c", Standing::Restored),
+            line("gone with others", Standing::Returned),
+        ];
+        let whole = [("a", "on"), ("b", "on"), ("c", "on"), ("gone with others", "off")];
+        stay(&mut lines, &whole.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        use Standing::{Keeping, Proven, Returned};
+        assert_eq!(lines.map(|line| line.standing), [Proven, Keeping, Keeping, Returned]);
     }
 
     #[test]

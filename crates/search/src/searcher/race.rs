@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Searcher;
 use crate::acquisition::normal_cdf;
 use crate::racing::{self, Next};
-use crate::{Configuration, Purpose, Trial};
+use crate::{Configuration, Prediction, Purpose, Trial};
 
 /// Challengers at most.
 const CHALLENGERS: usize = 3;
@@ -41,8 +41,7 @@ impl Searcher {
         let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut challengers: Vec<Configuration> = Vec::new();
         for challenger in std::iter::once(best).chain(ranked).take(CHALLENGERS) {
-            let is_new = challenger != incumbent && !challengers.contains(&challenger);
-            if is_new && self.may_stand_for(&model, &challenger, &incumbent) {
+            if challenger != incumbent && !challengers.contains(&challenger) {
                 challengers.push(challenger);
             }
         }
@@ -100,13 +99,14 @@ impl Searcher {
         count(true).min(count(false))
     }
 
-    /// Probability that a challenger is better than the incumbent, after all that was
-    /// measured: a half where nothing is known, none where it may not stand for it.
+    /// Probability that a challenger is worth more than the incumbent, after all that was
+    /// measured, as far as the score is in doubt: a half where nothing is known.
     pub(super) fn probability_better(&self, challenger: &Configuration) -> f64 {
         let incumbent = &self.race.incumbent;
-        self.model().map_or(0.5, |model| match self.may_stand_for(&model, challenger, incumbent) {
-            true => normal_cdf(self.ahead(&model, challenger, incumbent).doubts()),
-            false => 0.0,
+        self.model().map_or(0.5, |model| {
+            let worth = |of: &Configuration| model.worth(&self.space.features(of));
+            let mean = worth(challenger) - worth(incumbent);
+            normal_cdf(Prediction { mean, ..self.ahead(&model, challenger, incumbent) }.doubts())
         })
     }
 

@@ -315,7 +315,7 @@ fn what_costs_too_much_stands_for_nothing_that_does_not() {
     // Nor does it win a race, or by being out of runs.
     let mut race = searcher.clone();
     race.race.incumbent = cheap;
-    assert_eq!(race.probability_better(&dear), 0.0);
+    assert!(race.probability_better(&dear) < 0.1);
     race.options.allowed_loss = None;
     assert!(race.probability_better(&dear) > 0.9);
 }

@@ -25,6 +25,7 @@ fn standing(line: &Line) -> &'static str {
     match line.standing {
         Standing::Proven | Standing::Likely => "kept: worse without it",
         Standing::Carrying => "kept: a gain would need it or its like",
+        Standing::Keeping => "kept: throughput would need it or its like",
         Standing::Returned if line.without.is_gain() => "returned to its default: better so",
         Standing::Returned => "returned to its default: no difference seen",
         Standing::Restored => "as the baseline had it: better so",
