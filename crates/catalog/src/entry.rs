@@ -34,7 +34,7 @@ const FILES: [&str; 21] = [
 ];
 
 /// What a change can lose. A setting of class X is never advised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DurabilityClass {
     /// Safe: nothing can be lost.
     S,

@@ -273,13 +273,19 @@ pub(crate) fn state(record: &Record) -> Option<(&'static str, String)> {
 /// `pg_stat_io` stays as it is written.
 pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim();
-    let mut chars = text.chars();
-    let Some(first) = chars.next() else { return String::new() };
+    if text.is_empty() {
+        return String::new();
+    }
     let name =
         text.split_whitespace().next().is_some_and(|word| word.contains(['_', '.', '/', '=']));
-    let text: String =
-        if name { text.to_owned() } else { first.to_uppercase().chain(chars).collect() };
+    let text = if name { text.to_owned() } else { capital(text) };
     if text.ends_with(['.', '!', '?']) { text } else { format!("{text}.") }
+}
+
+/// Text with its first letter as a capital.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Why there is no figure of the load.

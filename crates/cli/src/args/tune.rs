@@ -138,7 +138,8 @@ pub struct TuneArgs {
     pub confirm_duration: Option<Duration>,
     /// Pairs of baseline and winner that the confirmation ends with at the latest. Where three to
     /// five leave open whether there is a gain, or whether throughput is kept, twelve say by their
-    /// spread how many settle it. The default is 40, and no more than the first with --for.
+    /// spread how many settle it. The default is 40, but no more than --runs; with --for it is
+    /// the first pairs alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000), help_heading = "How long")]
     pub confirm_pairs: Option<u32>,
     /// Gain that is worth a change, in percent: where none of this size is left, configuration

@@ -22,9 +22,6 @@ use crate::{
     WorkloadPlan,
 };
 
-/// The major version where nothing else is asked for.
-const DEFAULT_MAJOR: &str = "18";
-
 /// What all runs of a bench have in common.
 #[derive(Debug, Clone)]
 pub struct BenchPlan {
@@ -306,11 +303,7 @@ impl Bench {
         let mut load = self.plan.load.clone();
         whole.load.apply(&mut load);
         load.seed = Some(seed);
-        let (major, pg_bin) = match whole.postgres {
-            Some(Postgres::BinDir(directory)) => (DEFAULT_MAJOR.to_owned(), Some(directory)),
-            Some(Postgres::Major(major)) => (major, None),
-            None => (DEFAULT_MAJOR.to_owned(), None),
-        };
+        let (major, pg_bin) = Postgres::parts(whole.postgres);
         let target = match &self.guest {
             Some(guest) => guest.target(),
             None => TargetPlan::Embedded {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use walwright_server::Major;
 
 use super::{Length, LoadChange};
 
@@ -15,6 +16,18 @@ pub enum Postgres {
     Major(String),
     /// Binaries in this directory.
     BinDir(PathBuf),
+}
+
+impl Postgres {
+    /// The major version that is fetched where no binaries are given, and the binaries that are.
+    pub(crate) fn parts(of: Option<Postgres>) -> (String, Option<PathBuf>) {
+        let default = || Major::default().to_string();
+        match of {
+            Some(Postgres::Major(major)) => (major, None),
+            Some(Postgres::BinDir(directory)) => (default(), Some(directory)),
+            None => (default(), None),
+        }
+    }
 }
 
 /// What a run of a bench has different from PostgreSQL's, the workload's and the

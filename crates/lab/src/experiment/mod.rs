@@ -52,6 +52,7 @@ pub use metric::{Metric, MetricError, metric_names};
 pub use notice::{Estimate, Notice, Unwatched, Watcher};
 pub use outcome::{delete, outcome, page_path};
 pub(crate) use permission::Permission;
+pub(crate) use plan::found_from;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
     ArmTable, ArmWorkload, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values,

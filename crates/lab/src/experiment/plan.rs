@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::blocks_to_prove;
 use walwright_server::holds_password;
 use walwright_stats::Confidence;
+use walwright_workload::workload::builtin_names;
 
 use super::plan_tables::{
     ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
@@ -354,9 +355,12 @@ pub(super) fn postgres(
     }
 }
 
-/// A path as seen from the plan's directory, where there is something by this name; else
-/// as it stands: the name of a built-in workload, or a path to be complained about.
-pub(super) fn found_from(origin: &Path, name: String) -> String {
+/// A path as seen from `origin`, where there is something by this name; else as it stands: a
+/// path to be complained about. The name of a built-in workload stands in any case.
+pub(crate) fn found_from(origin: &Path, name: String) -> String {
+    if builtin_names().any(|builtin| builtin == name) {
+        return name;
+    }
     let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
     let exists = origin.join(path).exists() || origin.join(&name).exists();
     if exists { origin.join(&name).display().to_string() } else { name }

@@ -34,7 +34,7 @@ pub use error::RunError;
 pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
 pub(crate) use snapshot::{fill, filled, snapshot};
-pub(crate) use target::with_connections;
+pub(crate) use target::{install, with_connections};
 
 use crate::notes::Notes;
 use crate::recorder::Recorder;

@@ -200,7 +200,8 @@ impl Target {
     }
 }
 
-fn install(
+/// The binaries of this directory, or of this major version, fetched where they are not here.
+pub(crate) fn install(
     places: &Places,
     major: &str,
     pg_bin: Option<&Path>,

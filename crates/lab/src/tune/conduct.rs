@@ -13,8 +13,8 @@ use super::notice::Passed;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, kernel, on_server, probe,
-    schema, starts, words,
+    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, embedded, kernel,
+    on_server, probe, schema, starts, words,
 };
 use crate::experiment::{Bench, Configuration, ExperimentError, Guest, Kernel, Visit, free_bytes};
 use crate::{Lab, Observer, Stop};
@@ -33,10 +33,12 @@ pub async fn begin(
     stop: &Stop,
     watcher: &Arc<dyn TuneWatcher>,
 ) -> Result<TuneState, TuneError> {
-    let mut state = TuneState::new(plan);
+    let here = std::env::current_dir().map_err(TuneError::file("find", Path::new(".")))?;
+    let mut state = TuneState::new(plan.seen_from(&here));
     let objective = state.plan.objective()?;
     // Refused before anything is made; the size of the machine decides nothing here.
-    let any = Surroundings { major: major(&state.plan), memory: Some(1e12), free_disk: None };
+    let major = major_of(&state.plan).await?;
+    let any = Surroundings { major, memory: Some(1e12), free_disk: None };
     space::dimensions(&state.plan, &any, &state.hints)?;
     let name = bench_name(&state.id);
     let guest = on_server::meet(lab, &name, &mut state.plan, visit).await?;
@@ -102,8 +104,9 @@ pub(super) fn confirming_name(id: &str) -> String {
     format!("tune-{id}-confirm")
 }
 
-fn major(plan: &TunePlan) -> u32 {
-    plan.install().0.parse().unwrap_or(18)
+async fn major_of(plan: &TunePlan) -> Result<u32, TuneError> {
+    let plan = plan.clone();
+    embedded::aside(move || embedded::major(&plan)).await
 }
 
 /// A tune that is being done.
@@ -257,11 +260,11 @@ impl Conductor {
     }
 
     /// This machine, on which clusters of our own run.
-    fn surroundings(&self) -> Result<Surroundings, TuneError> {
+    async fn surroundings(&self) -> Result<Surroundings, TuneError> {
         let host = walwright_probe::host_facts(None, None);
         let places = walwright_server::Places::open(None).map_err(crate::RunError::from)?;
         Ok(Surroundings {
-            major: major(&self.state.plan),
+            major: major_of(&self.state.plan).await?,
             memory: Machine::of(&host).memory,
             free_disk: free_bytes(places.root()).map(|free| free as f64),
         })
@@ -272,7 +275,7 @@ impl Conductor {
         self.stage("writing each value and reading it back");
         let surroundings = match &self.guest {
             Some(guest) => on_server::surroundings(&guest.view().await?),
-            None => self.surroundings()?,
+            None => self.surroundings().await?,
         };
         let (dimensions, mut dropped) =
             space::dimensions(&self.state.plan, &surroundings, &self.state.hints)?;

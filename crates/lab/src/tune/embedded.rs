@@ -1,11 +1,28 @@
-//! A cluster of ours outside of a measurement: for the probe and the crash.
+//! Clusters of ours: their version, and one outside of a measurement, for the probe and the crash.
 
 use std::str::FromStr;
 
-use walwright_server::{Cluster, ClusterSpec, Install, Installs, Major, Places, RunningCluster};
+use walwright_server::{Cluster, ClusterSpec, Install, Major, Places, RunningCluster};
 
 use super::{TuneError, TunePlan};
-use crate::RunError;
+use crate::experiment::Postgres;
+use crate::run::install;
+use crate::{RunError, Silent};
+
+/// The major version that is tuned: binaries of a person's own are run once to tell it. Blocks.
+pub(super) fn major(plan: &TunePlan) -> Result<u32, TuneError> {
+    let (major, pg_bin) = Postgres::parts(plan.postgres.clone());
+    match pg_bin {
+        Some(directory) => {
+            let install = Install::from_bin_dir(&directory).map_err(RunError::from)?;
+            Ok(install.version().major())
+        }
+        None => match Major::from_str(&major) {
+            Ok(major) => Ok(major.number()),
+            Err(unknown) => Err(RunError::NoSuchMajor(unknown.0).into()),
+        },
+    }
+}
 
 /// A fresh cluster with these settings, started. Blocks.
 pub(super) fn start(
@@ -22,15 +39,8 @@ pub(super) fn create(
     settings: Vec<(String, String)>,
 ) -> Result<Cluster, TuneError> {
     let places = Places::open(None).map_err(RunError::from)?;
-    let (major, pg_bin) = plan.install();
-    let install = match pg_bin {
-        Some(directory) => Install::from_bin_dir(&directory).map_err(RunError::from)?,
-        None => {
-            let major =
-                Major::from_str(&major).map_err(|unknown| RunError::NoSuchMajor(unknown.0))?;
-            Installs::within(places.clone()).ensure(major, &mut |_| {}).map_err(RunError::from)?
-        }
-    };
+    let (major, pg_bin) = Postgres::parts(plan.postgres.clone());
+    let install = install(&places, &major, pg_bin.as_deref(), &Silent)?;
     let mut spec = ClusterSpec::new(&places, install);
     spec.settings = settings;
     spec.flush_latency = plan.flush_latency.map(|least| least.0);

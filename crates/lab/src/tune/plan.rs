@@ -1,7 +1,7 @@
 //! What a tune is asked to do.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use walwright_search::WORTH;
 
 use super::{Objective, TuneError, levers};
 use crate::experiment::{
-    BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres,
+    BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres, found_from,
 };
 use crate::{LoadChoice, ProbePlan, WorkloadPlan};
 
@@ -19,7 +19,8 @@ const WAITS_HZ: u32 = 10;
 /// Measurements that confirm the winner, at most and at least.
 const CONFIRMING: (u32, u32) = (6, 10);
 /// Pairs that the confirmation goes on to where it leaves a question open, unless another
-/// number is asked for.
+/// number is asked for; never more than the search has measurements, so that a short tune
+/// stays one.
 const MOST_PAIRS: u32 = 40;
 
 /// How long a tune may go on.
@@ -75,7 +76,7 @@ pub struct TunePlan {
     /// Length of each window of the confirmation.
     pub confirm_window: Length,
     /// Pairs that the confirmation ends with at the latest; `None` is as many as planned
-    /// where the budget is a time, and 40 otherwise.
+    /// where the budget is a time, and otherwise 40, or the measurements of a shorter search.
     #[serde(default)]
     pub most_pairs: Option<u32>,
     /// Relative gain that is worth a change: below it, configuration does not limit.
@@ -99,6 +100,17 @@ fn worth() -> f64 {
 }
 
 impl TunePlan {
+    /// With paths as seen from `origin`, so that it goes on the same from any directory.
+    #[must_use]
+    pub(super) fn seen_from(mut self, origin: &Path) -> TunePlan {
+        self.workload = self.workload.map(|name| found_from(origin, name));
+        self.files = self.files.into_iter().map(|file| found_from(origin, file)).collect();
+        if let Some(Postgres::BinDir(directory)) = &mut self.postgres {
+            *directory = origin.join(&*directory);
+        }
+        self
+    }
+
     /// Checks what no part shows alone.
     ///
     /// # Errors
@@ -148,7 +160,7 @@ impl TunePlan {
     pub fn most_pairs(&self) -> u32 {
         let planned = self.planned_pairs();
         let most = match self.budget {
-            Budget::Runs(_) => MOST_PAIRS,
+            Budget::Runs(_) => MOST_PAIRS.min(self.runs()),
             Budget::Time(_) => planned,
         };
         self.most_pairs.unwrap_or(most).max(planned)
@@ -210,15 +222,6 @@ impl TunePlan {
     pub fn surroundings_in_words(&self) -> String {
         self.surroundings().words().iter().map(|words| format!(", {words}")).collect()
     }
-
-    /// Major version and binaries.
-    pub(super) fn install(&self) -> (String, Option<PathBuf>) {
-        match &self.postgres {
-            Some(Postgres::Major(major)) => (major.clone(), None),
-            Some(Postgres::BinDir(directory)) => ("18".to_owned(), Some(directory.clone())),
-            None => ("18".to_owned(), None),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -273,6 +276,27 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn paths_are_the_same_from_any_directory_and_built_in_names_are_no_paths() {
+        let origin = tempfile::tempdir().unwrap();
+        for name in ["mine", "tpcb"] {
+            std::fs::create_dir(origin.path().join(name)).unwrap();
+        }
+        std::fs::write(origin.path().join("a.sql"), "SELECT 1;").unwrap();
+        let at = |name: &str| origin.path().join(name).display().to_string();
+        let asked = TunePlan {
+            workload: Some("mine".to_owned()),
+            files: vec!["a.sql@3".to_owned(), "none.sql".to_owned()],
+            postgres: Some(Postgres::BinDir("bin".into())),
+            ..plan()
+        };
+        let seen = asked.seen_from(origin.path());
+        assert_eq!(seen.workload, Some(at("mine")));
+        assert_eq!(seen.files, [at("a.sql@3"), "none.sql".to_owned()]);
+        assert_eq!(seen.postgres, Some(Postgres::BinDir(origin.path().join("bin"))));
+        assert_eq!(plan().seen_from(origin.path()).workload.as_deref(), Some("tpcb"));
+    }
+
+    #[test]
     fn a_time_becomes_a_number_of_measurements() {
         let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
         // 19 s each, and ten of 29 s to confirm.
@@ -282,6 +306,8 @@ pub(super) mod tests {
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
         let pairs = |plan: &TunePlan| (plan.planned_pairs(), plan.most_pairs());
         assert_eq!((pairs(&plan()), pairs(&short)), ((5, 40), (3, 3)), "a time is kept to");
+        let eight = TunePlan { budget: Budget::Runs(8), ..plan() };
+        assert_eq!(pairs(&eight), (3, 8), "a short search is not confirmed for hours");
         assert_eq!(pairs(&TunePlan { most_pairs: Some(4), ..plan() }), (4, 4));
         assert_eq!(pairs(&TunePlan { most_pairs: Some(20), ..short }), (3, 20));
     }

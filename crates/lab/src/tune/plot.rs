@@ -72,18 +72,19 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
         FigureUnit::Bytes => " in bytes",
         FigureUnit::Count | FigureUnit::Share | FigureUnit::Processors => "",
     };
-    let caption = format!(
-        "{}{unit} of each measurement in order; hollow: the baseline, faint: start points and screening, full: search, races and ablation, ×: did not run",
-        objective.name()
-    );
-    put(
-        &mut out,
-        format_args!(
-            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle" class="tick quiet">{caption}</text></svg>"#,
-            f64::midpoint(LEFT, WIDTH),
-            HEIGHT - 10.0
-        ),
-    );
+    let caption = format!("{}{unit} of each measurement in order", escaped(&objective.name()));
+    let marks = "hollow: the baseline; faint: start points and screening; full: search, races and ablation; ×: did not run";
+    // Two lines: what is drawn does not wrap, and one would be wider than a page.
+    for (line, baseline) in [(caption.as_str(), HEIGHT - 26.0), (marks, HEIGHT - 9.0)] {
+        put(
+            &mut out,
+            format_args!(
+                r#"<text x="{:.1}" y="{baseline:.1}" text-anchor="middle" class="tick quiet">{line}</text>"#,
+                f64::midpoint(LEFT, WIDTH)
+            ),
+        );
+    }
+    out.push_str("</svg>");
     Some(Plot { title: "The course of the search".to_owned(), svg: out })
 }
 
@@ -105,10 +106,13 @@ fn mark(purpose: &Purpose) -> &'static str {
     }
 }
 
-/// Names and values of settings hold nothing that XML would take for its own but these.
 fn title(trial: &Trial, value: Option<f64>) -> String {
     let value = value.map_or("did not run".to_owned(), |value| format!("{value:.6}"));
-    let text = format!("measurement {}: {value}", trial.id + 1);
+    format!("measurement {}: {value}", trial.id + 1)
+}
+
+/// A cost may hold what XML would take for its own.
+fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 

@@ -217,13 +217,14 @@ impl TuneState {
     /// What the confirmation is to settle.
     pub(super) fn questions(&self) -> Questions {
         let objective = self.plan.objective().ok();
+        let made = self.confirmation.pairs() as u32;
         let (planned, most) = match self.format < TWO_LOOKS {
             true => {
-                let made = self.confirmation.pairs() as u32;
                 let planned = self.plan.planned_pairs().max(made);
                 (planned, planned)
             }
-            false => (self.plan.planned_pairs(), self.plan.most_pairs()),
+            // Earlier tunes went on for longer than their search.
+            false => (self.plan.planned_pairs(), self.plan.most_pairs().max(made)),
         };
         let worth = self.plan.worth;
         Questions {

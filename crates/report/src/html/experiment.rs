@@ -163,7 +163,7 @@ enum Role {
 }
 
 fn section(of: &Judged, role: Role) -> Metric {
-    let name = capital(&of.metric.name);
+    let name = words::capital(&of.metric.name);
     let baseline = value(of.metric.unit, of.baseline);
     let (title, lede) = match role {
         Role::Judged => {
@@ -341,9 +341,4 @@ fn blocks(of: &Outcome) -> Vec<Block> {
                 .collect(),
         })
         .collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -20,7 +20,7 @@ pub(super) fn wal(summary: &Summary) -> Vec<Fact> {
         Fact::known(per("Full-page images"), number(wal.fpi_per_transaction)),
         Fact::known(per("Flushes"), number(wal.flushes_per_transaction)),
         Fact::known(
-            format!("{}s per flush", capital(wal.unit.name())),
+            format!("{}s per flush", words::capital(wal.unit.name())),
             number(wal.transactions_per_flush),
         ),
         Fact::known("Mean time of a flush", wal.mean_flush.map(format::latency)),
@@ -125,9 +125,4 @@ fn why(summary: &Summary, figure: &str) -> String {
     let gap =
         summary.not_observable.iter().find(|n| n.figure == figure || n.figure == "all figures");
     gap.map(|g| g.why.to_string()).unwrap_or_default()
-}
-
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
