@@ -9,7 +9,7 @@ use walwright_diagnose::compare::{
 };
 use walwright_diagnose::experiment::MetricKind;
 use walwright_workload::script::{
-    ClientStart, Command, Definition, Program, Rng, ScriptError, ScriptSource, Value,
+    ClientStart, Command, Definition, Program, Rng, ScriptError, ScriptSource, Value, closest,
 };
 
 /// The name of a metric that is an expression.
@@ -84,10 +84,12 @@ impl Metric {
                 let near = names
                     .iter()
                     .find(|known| known.ends_with(short) || short.ends_with(known.as_str()))
-                    .or_else(|| names.iter().find(|known| known.starts_with(short)));
+                    .or_else(|| names.iter().find(|known| known.starts_with(short)))
+                    .map(String::as_str)
+                    .or_else(|| closest(short, names.iter().map(String::as_str)));
                 Err(MetricError::Unknown {
                     name: name.to_owned(),
-                    near: near.cloned(),
+                    near: near.map(str::to_owned),
                     known: names.join(", "),
                 })
             }
@@ -226,6 +228,8 @@ mod tests {
         assert_eq!(Metric::named("latency_p99", None).unwrap().kind().better, Better::Lower);
         let error = Metric::named("p99", None).unwrap_err().to_string();
         assert!(error.contains("did you mean latency_p99?"), "{error}");
+        let slip = Metric::named("troughput", None).unwrap_err().to_string();
+        assert!(slip.contains("did you mean throughput?"), "{slip}");
         assert!(matches!(Metric::named("busy", None), Err(MetricError::NoDirection(_))));
         assert!(matches!(Metric::named("cost", None), Err(MetricError::NoExpression)));
     }

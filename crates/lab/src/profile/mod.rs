@@ -27,7 +27,9 @@ mod undo;
 
 pub(crate) use apply::unfinished;
 pub use apply::{ApplyError, Made, make_changes};
-pub use check::{Check, CheckInput, CheckItem, Contradiction, Standing, Weight, check};
+pub use check::{
+    Check, CheckInput, CheckItem, Contradiction, Loss, Standing, Weight, check, losses,
+};
 pub use import::{Imported, LeftOut};
 pub use machine::{BlockDevice, DiskView, Found, MachineView, Mount, Reading};
 pub use plan::{ApplyPlan, Consent, NotApplied, PlannedChange};

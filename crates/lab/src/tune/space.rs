@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use walwright_catalog::{Apply, DurabilityClass, Kind, Parameter, parameter, parameters};
 use walwright_search::{Dimension, Domain};
+use walwright_workload::script::closest;
 
 use super::layer::{self, Layer};
 use super::{Dropped, TuneError, TunePlan, kernel, schema};
@@ -147,8 +148,11 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
             }
             Some(_) => {}
             None => {
+                let known = parameters().iter().map(|parameter| parameter.name.as_str());
+                let meant = closest(name, known.chain(["kernel", "schema"]))
+                    .map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
                 return Err(TuneError::Asked(format!(
-                    "the catalogue has no parameter called {name}; besides parameters there are the layers kernel and schema"
+                    "the catalogue has no parameter called {name}{meant}; besides parameters there are the layers kernel and schema"
                 )));
             }
         }
@@ -255,6 +259,7 @@ mod tests {
         assert!(why("schema").contains("--consent schema"));
         assert!(why("table.fillfactor").contains("--consent schema"));
         assert!(why("table.partitions").contains("cannot be searched"));
+        assert!(why("wal_bufers").contains("did you mean wal_buffers?"));
         for (only, consent) in
             [("vm.swappiness", "kernel"), ("schema", "schema"), ("table.fillfactor", "schema")]
         {

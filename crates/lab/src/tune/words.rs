@@ -353,11 +353,20 @@ pub(super) fn machine(host: &HostFacts) -> String {
 }
 
 /// The line of a message that says why: the server's own last word where there is one,
-/// else the first.
+/// else the first. Which setting a configuration file has wrong it says a line before.
 pub(super) fn reason(text: &str) -> String {
-    let grave = |line: &&str| line.contains("FATAL:") || line.contains("PANIC:");
-    let line = text.lines().rev().find(grave).or_else(|| text.lines().next());
-    line.unwrap_or_default().trim().to_owned()
+    let grave = ["FATAL:", "PANIC:"];
+    let said = |line: &str, words: &[&str]| -> Option<String> {
+        let begin = words.iter().find_map(|word| line.find(word))?;
+        Some(line[begin..].trim().to_owned())
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(last) = lines.iter().rposition(|line| said(line, &grave).is_some()) else {
+        return lines.first().map(|line| line.trim().to_owned()).unwrap_or_default();
+    };
+    let before = lines[..last].iter().rev().find_map(|line| said(line, &["LOG:"]));
+    let own = said(lines[last], &grave).unwrap_or_default();
+    if own.ends_with("contains errors") { before.unwrap_or(own) } else { own }
 }
 
 #[cfg(test)]
@@ -373,6 +382,14 @@ mod tests {
         let text =
             "the server did not start: its log ends with:\nLOG:  starting\nFATAL:  too little";
         assert_eq!(reason(text), "FATAL:  too little");
+        let wrong = "its log ends with:\n2026-11-23 08:24:36 GMT [1] LOG:  unrecognized \
+                     configuration parameter \"nosuch\" in file \"/c/walwright.conf\" line 3\n\
+                     2026-11-23 08:24:36 GMT [1] FATAL:  configuration file \"/c/postgresql.conf\" \
+                     contains errors";
+        assert_eq!(
+            reason(wrong),
+            "LOG:  unrecognized configuration parameter \"nosuch\" in file \"/c/walwright.conf\" line 3"
+        );
         assert_eq!(reason("no transaction succeeds\nmore"), "no transaction succeeds");
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use strsim::damerau_levenshtein;
+
 /// A place in a script, both counted from 1; the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -125,49 +127,21 @@ pub(crate) fn locate(text: &str, offset: usize) -> (Position, &str) {
     (position, line)
 }
 
-/// The candidate that `word` was probably meant to be, if one is close.
-pub(crate) fn closest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+/// The candidate that `word` was probably meant to be, if one is close: a third of its letters
+/// left out, added, wrong or swapped, without regard to case.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
-    // Long words are not typing mistakes, and the table grows with them.
+    // Long words are not typing mistakes, and the work grows with them.
     if length > 64 {
         return None;
     }
-    let limit = (length / 3).max(1);
+    let (word, limit) = (word.to_lowercase(), (length / 3).max(1));
     candidates
         .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .map(|candidate| (damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours that turn one
-/// word into the other, without regard to case.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.to_lowercase().chars().collect();
-    let right: Vec<char> = right.to_lowercase().chars().collect();
-    let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
-    for i in 0..=left.len() {
-        for j in 0..=right.len() {
-            if i == 0 || j == 0 {
-                rows[i][j] = i + j;
-                continue;
-            }
-            let differs = usize::from(left[i - 1] != right[j - 1]);
-            let mut best =
-                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + differs);
-            let swapped =
-                i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-            if swapped {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[left.len()][right.len()]
 }
 
 #[cfg(test)]

@@ -63,8 +63,7 @@ mod value;
 
 pub use argument::{ArgumentError, parse_definition, parse_script_argument};
 pub use compile::{Definition, ScriptSource};
-pub(crate) use error::closest;
-pub use error::{Position, ScriptError};
+pub use error::{Position, ScriptError, closest};
 pub use eval::EvalError;
 pub use expr::Expr;
 pub(crate) use format::write_int;

@@ -9,6 +9,7 @@ use anyhow::bail;
 use serde::Serialize;
 use walwright_catalog::{Disk, Parameter, Place, parameter, parameters};
 use walwright_lab::profile::ServerView;
+use walwright_workload::script::closest;
 
 use super::{machine, server};
 use crate::args::{ExplainArgs, ListArgs};
@@ -159,12 +160,12 @@ fn find(text: &str) -> anyhow::Result<&'static Parameter> {
     match found.as_slice() {
         [one] => Ok(one),
         [] => {
-            let near: Vec<&str> = parameters()
-                .iter()
-                .filter(|p| lower.len() > 2 && p.name.contains(&lower))
-                .map(|p| p.name.as_str())
-                .take(8)
-                .collect();
+            let names = || parameters().iter().map(|p| p.name.as_str());
+            let within = |name: &&str| lower.len() > 2 && name.contains(&lower);
+            let mut near: Vec<&str> = names().filter(within).take(8).collect();
+            if near.is_empty() {
+                near.extend(closest(&lower, names()));
+            }
             match near.as_slice() {
                 [] => bail!("the catalogue has no {text}: walwright config list shows what it has"),
                 near => bail!("the catalogue has no {text}; it has {}", near.join(", ")),

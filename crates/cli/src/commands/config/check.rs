@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use walwright_catalog::DurabilityClass;
 use walwright_diagnose::{Machine, Review, ReviewInput, review};
 use walwright_lab::profile::{
-    Check, CheckInput, CheckItem, ServerView, Standing as Stands, Weight, check,
+    Check, CheckInput, CheckItem, Loss, ServerView, Standing as Stands, Weight, check,
 };
 
 use super::{machine, profile, server};
@@ -61,6 +62,11 @@ fn of_server(server: &ServerView, here: bool) -> ReviewInput<'static> {
 fn text(said: &Said, all: bool) -> String {
     let check = &said.check;
     let mut out = String::new();
+    if !check.losses.is_empty() {
+        out.push_str("Can lose data\n");
+        check.losses.iter().for_each(|loss| out.push_str(&lost(loss)));
+        out.push('\n');
+    }
     if !check.contradictions.is_empty() {
         out.push_str("Contradictions\n");
         for found in &check.contradictions {
@@ -106,6 +112,14 @@ fn text(said: &Said, all: bool) -> String {
         out.push_str("Nothing to say against it.\n");
     }
     out
+}
+
+/// A value that lowers durability, and what can be lost with it.
+fn lost(of: &Loss) -> String {
+    let mark = if of.class == DurabilityClass::X { "!" } else { "?" };
+    let whose = if of.wanted { "" } else { " on the server, which the profile leaves" };
+    let head = format!("  {mark} {} = {}{whose}  [class {}]\n", of.name, of.value, of.class);
+    head + &wrapped(&of.loss, "      ")
 }
 
 /// Each reason once, with what it holds for.

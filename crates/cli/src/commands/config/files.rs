@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use walwright_catalog::{Configuration, Devices, Profile, export as written};
-use walwright_lab::profile::{Imported, LeftOut};
+use walwright_lab::profile::{Imported, LeftOut, losses};
 use walwright_server::Secret;
 
 use super::{profile, server};
@@ -32,6 +32,7 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     }
     let left_out = imported.left_out.clone();
     let profile = imported.with_comments();
+    warn(&profile);
     let text = profile.to_config_env();
     if let Some(path) = &args.output {
         write_file(path, &text)?;
@@ -50,6 +51,13 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names what can lose data: a file is soon installed where nobody has read it.
+fn warn(profile: &Profile) {
+    for loss in losses(profile) {
+        eprintln!("warning: {} = {}: {} (class {})", loss.name, loss.value, loss.loss, loss.class);
+    }
 }
 
 fn entries(profile: &Profile) -> Vec<serde_json::Value> {
@@ -76,7 +84,9 @@ fn is_configuration(path: &Path) -> bool {
 /// Writes a profile in another form.
 pub fn export(args: &ConfigExportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let devices = Devices { data: args.data_device.clone(), wal: args.wal_device.clone() };
-    let made = written(&profile(&args.profile)?, args.format, &devices);
+    let profile = profile(&args.profile)?;
+    warn(&profile);
+    let made = written(&profile, args.format, &devices);
     for said in &made.left_out {
         eprintln!("left out {said}");
     }

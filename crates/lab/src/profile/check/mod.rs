@@ -1,5 +1,6 @@
 //! A machine and a server against a profile, or against good practice.
 //!
+//! - Losses: values that lower durability.
 //! - Drift: a value that is not the one wanted, place by place.
 //! - No effect: a value that changes nothing beside others, or here.
 //! - Contradictions: values that do not go together, or not with the machine.
@@ -9,6 +10,7 @@
 
 mod contradictions;
 mod effect;
+mod loss;
 mod practice;
 mod sight;
 
@@ -16,12 +18,13 @@ mod sight;
 mod tests;
 
 use serde::Serialize;
-use walwright_catalog::{Disk, Entry, Parameter, Place, Profile, Scope, Value};
+use walwright_catalog::{Disk, DurabilityClass, Entry, Parameter, Place, Profile, Scope, Value};
 use walwright_record::Setting;
 
 use super::{MachineView, Reading, ServerView};
 
 pub use contradictions::{Contradiction, Weight};
+pub use loss::{Loss, losses};
 use sight::Sight;
 
 /// What is checked.
@@ -83,6 +86,8 @@ pub struct CheckItem {
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
+    /// What can lose data, of the profile and beside it, the worst first.
+    pub losses: Vec<Loss>,
     /// Each value, drift first.
     pub items: Vec<CheckItem>,
     /// What does not go together, what matters most first.
@@ -92,9 +97,10 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether all is as wanted, as far as could be seen.
+    /// Whether all is as wanted and nothing can corrupt, as far as could be seen.
     pub fn agrees(&self) -> bool {
-        !self.items.iter().any(|item| item.standing == Standing::Drift)
+        !self.losses.iter().any(|loss| loss.class == DurabilityClass::X)
+            && !self.items.iter().any(|item| item.standing == Standing::Drift)
             && !self.contradictions.iter().any(|found| found.weight == Weight::Problem)
     }
 }
@@ -128,7 +134,12 @@ pub fn check(input: &CheckInput) -> Check {
             "room for the WAL, for max_wal_size: name it with --wal-disk, or the profile's disks with WAL_DISK_SIZE_GB".to_owned(),
         );
     }
-    Check { items, contradictions: contradictions::found(&sight), not_observable }
+    Check {
+        losses: loss::found(&sight),
+        items,
+        contradictions: contradictions::found(&sight),
+        not_observable,
+    }
 }
 
 fn compared(entry: &Entry, sight: &Sight) -> Vec<CheckItem> {

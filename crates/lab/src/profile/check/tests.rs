@@ -98,6 +98,22 @@ fn each_value_stands_as_it_is() {
 }
 
 #[test]
+fn what_can_lose_data_is_named_however_it_is_spelled_the_worst_first() {
+    let found = checked(&tree(), "PG_SYNCHRONOUS_COMMIT=off\nPG_FSYNC=0\nPG_COMMIT_DELAY=10\n");
+    let said: Vec<(&str, &str, DurabilityClass)> =
+        found.losses.iter().map(|l| (l.name.as_str(), l.value.as_str(), l.class)).collect();
+    assert_eq!(
+        said,
+        [("fsync", "0", DurabilityClass::X), ("synchronous_commit", "off", DurabilityClass::D)]
+    );
+    assert!(!found.agrees(), "no profile that corrupts is as it should be");
+    let durable = checked(&tree(), "PG_SYNCHRONOUS_COMMIT=on\nPG_FSYNC=on\n");
+    assert!(durable.losses.is_empty() && durable.agrees());
+    let weaker = checked(&tree(), "PG_SYNCHRONOUS_COMMIT=off\n");
+    assert!(weaker.agrees(), "it may have been agreed to");
+}
+
+#[test]
 fn a_value_that_reads_back_in_other_words_is_as_wanted() {
     let of = |name: &str, wanted: &str, found: &str| {
         same(walwright_catalog::parameter(name).unwrap(), wanted, found)
