@@ -131,6 +131,9 @@ fn a_profile_makes_the_way_to_a_server_and_back() {
     let refused = ["config", "apply", &unsafe_one, "--dsn", &dsn, "--yes", "--consent", "fsync"];
     place.run(&refused).code(1).says(&["fsync = off is refused", "class X"]);
     assert_eq!(host.ask("postgres", auto), before);
+    let dangers = place.run(&["config", "check", &unsafe_one, "--dsn", &dsn]).code(4).out();
+    assert!(dangers.starts_with("Can lose data\n  ! fsync = off  [class X]\n"), "{dangers}");
+    place.run(&["config", "export", &unsafe_one, "--to", "cnpg"]).code(0).says(&["warning: fsync"]);
     place.run(&["config", "rollback", "--list"]).code(0);
     assert!(!place.path("lab/changes.jsonl").exists());
 

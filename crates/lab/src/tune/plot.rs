@@ -67,9 +67,9 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
         }
     }
     let unit = match objective.metric.kind().unit {
-        FigureUnit::PerSecond => " a second",
-        FigureUnit::Seconds => " in seconds",
-        FigureUnit::Bytes => " in bytes",
+        FigureUnit::PerSecond => ", per second,",
+        FigureUnit::Seconds => ", in seconds,",
+        FigureUnit::Bytes => ", in bytes,",
         FigureUnit::Count | FigureUnit::Share | FigureUnit::Processors => "",
     };
     let caption = format!("{}{unit} of each measurement in order", escaped(&objective.name()));

@@ -41,12 +41,6 @@ pub fn list(entries: &[Entry], style: &Style) -> String {
             hang(&format!("corrected by {}", later.name()), Some(Ansi::Yellow));
         }
     }
-    if entries.is_empty() {
-        lines.push(
-            "The journal is empty: experiments write into it, and `walwright journal add`."
-                .to_owned(),
-        );
-    }
     style.finish(&lines)
 }
 
@@ -99,7 +93,6 @@ mod tests {
         let text = list(&[sample()], &STYLE);
         assert!(text.contains("20261121-070000-abc") && text.contains("note, tpcb"), "{text}");
         assert!(text.contains("→ throughput +12.3 % (+10.1 % to +14.5 %)"), "{text}");
-        assert!(list(&[], &STYLE).contains("journal add"));
     }
 
     #[test]

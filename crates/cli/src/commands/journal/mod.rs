@@ -19,7 +19,7 @@ use crate::output::{Output, print};
 pub fn execute(lab: &Lab, args: JournalArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let journal = Journal::of(lab);
     match args.command.unwrap_or(JournalCommand::List) {
-        JournalCommand::List => list(&read(&journal)?, output)?,
+        JournalCommand::List => list(lab, &read(&journal)?, output)?,
         JournalCommand::Show { name } => show(&read(&journal)?, &name, output)?,
         JournalCommand::Add(args) => add(lab, &journal, *args, output)?,
         JournalCommand::Export(args) => export::write(&read(&journal)?, &args, output)?,
@@ -44,8 +44,14 @@ fn read(journal: &Journal) -> anyhow::Result<Contents> {
     Ok(contents)
 }
 
-fn list(contents: &Contents, output: &Output) -> anyhow::Result<()> {
-    output.result(&contents.entries, || rendered::list(&contents.entries, &style(output)))
+fn list(lab: &Lab, contents: &Contents, output: &Output) -> anyhow::Result<()> {
+    output.result(&contents.entries, || match contents.entries.as_slice() {
+        [] => format!(
+            "The journal of {} is empty: experiments write into it, and `walwright journal add`.\n",
+            lab.directory().display()
+        ),
+        entries => rendered::list(entries, &style(output)),
+    })
 }
 
 fn show(contents: &Contents, name: &str, output: &Output) -> anyhow::Result<()> {
