@@ -4,10 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio_postgres::Client;
+use walwright_server::Client;
 use walwright_server::{
-    Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster, connect,
-    sweep,
+    Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster,
+    connect_for_workload, sweep,
 };
 
 use crate::process::run_measured;
@@ -126,7 +126,7 @@ impl Bed {
     /// When the server refuses or answers something else.
     pub fn number(&self, sql: &str) -> anyhow::Result<f64> {
         let sql = format!("SELECT ({sql})::float8");
-        self.with_client(async |client| Ok(client.query_one(&sql, &[]).await?.try_get(0)?))
+        self.with_client(async |client| Ok(client.query_one(&sql, &[]).await?.get(0)?))
             .with_context(|| sql.clone())
     }
 
@@ -139,7 +139,7 @@ impl Bed {
         work: impl AsyncFnOnce(&Client) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         self.runtime.block_on(async {
-            let client = connect(&self.params()).await?;
+            let client = connect_for_workload(&self.params()).await?;
             work(&client).await
         })
     }

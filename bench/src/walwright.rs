@@ -1,7 +1,7 @@
 //! walwright as a contender, driven as a person drives it: by its command.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -40,8 +40,13 @@ impl Walwright {
 
     /// The command, with its lab.
     pub fn command(&self) -> Command {
+        self.command_in(&self.lab)
+    }
+
+    /// The command with another lab.
+    pub fn command_in(&self, lab: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--lab").arg(&self.lab);
+        command.arg("--lab").arg(lab);
         command
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -13,6 +13,9 @@ use crate::{Line, SyntaxError, parse_line};
 const DEEPEST: usize = 10;
 /// A larger file is none of these.
 const LARGEST: u64 = 16 << 20;
+/// Most files of one configuration: ten files that include each the next a hundred times are
+/// never read to their end.
+const MOST_FILES: usize = 1_000;
 /// What `ALTER SYSTEM` writes, read after everything else.
 const AUTO: &str = "postgresql.auto.conf";
 
@@ -76,6 +79,14 @@ pub enum ConfigurationError {
         /// The line, from 1.
         line: usize,
     },
+    /// Too many files are included.
+    #[error("{}:{line}: more than {MOST_FILES} files are included", path.display())]
+    Many {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
 }
 
 fn from(included: &Option<String>) -> String {
@@ -105,7 +116,7 @@ impl Configuration {
         included: Option<String>,
         depth: usize,
     ) -> Result<(), ConfigurationError> {
-        let text = text(path).map_err(|source| ConfigurationError::Read {
+        let text = text(path, included.is_some()).map_err(|source| ConfigurationError::Read {
             path: path.to_owned(),
             included,
             source,
@@ -119,9 +130,15 @@ impl Configuration {
                 line: number,
                 source,
             })?;
-            let deeper = |target: &str| match depth < DEEPEST {
-                true => Ok(path.parent().unwrap_or(Path::new("")).join(target)),
-                false => Err(ConfigurationError::Depth { path: path.to_owned(), line: number }),
+            let deeper = |target: &str, files: &[PathBuf]| {
+                let (path, line) = (path.to_owned(), number);
+                if files.len() >= MOST_FILES {
+                    return Err(ConfigurationError::Many { path, line });
+                }
+                match depth < DEEPEST {
+                    true => Ok(path.parent().unwrap_or(Path::new("")).join(target)),
+                    false => Err(ConfigurationError::Depth { path, line }),
+                }
             };
             match parsed {
                 Line::Empty => {}
@@ -132,15 +149,17 @@ impl Configuration {
                         self.replaced.push((name, before));
                     }
                 }
-                Line::Include(target) => self.file(&deeper(&target)?, Some(here()), depth + 1)?,
+                Line::Include(target) => {
+                    self.file(&deeper(&target, &self.files)?, Some(here()), depth + 1)?
+                }
                 Line::IncludeIfExists(target) => {
-                    let target = deeper(&target)?;
+                    let target = deeper(&target, &self.files)?;
                     if target.exists() {
                         self.file(&target, Some(here()), depth + 1)?;
                     }
                 }
                 Line::IncludeDirectory(target) => {
-                    let directory = deeper(&target)?;
+                    let directory = deeper(&target, &self.files)?;
                     let inside = entries(&directory).map_err(|source| {
                         let path = directory.clone();
                         ConfigurationError::Read { path, included: Some(here()), source }
@@ -157,15 +176,21 @@ impl Configuration {
 
 /// The text of a file. What is not UTF-8 (a comment in another encoding) is kept
 /// apart from failing.
-fn text(path: &Path) -> io::Result<String> {
+fn text(path: &Path, included: bool) -> io::Result<String> {
     let meta = std::fs::metadata(path)?;
     if meta.is_dir() {
         return Err(io::Error::other("it is a directory"));
     }
-    if meta.len() > LARGEST {
+    // A person may name a pipe; a file that names one, or a device, would have us wait for it.
+    if included && !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other("it is too large for a configuration file"));
     }
-    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The files of an include directory: those that end in `.conf` and do not begin
@@ -232,5 +257,26 @@ mod tests {
         let error = Configuration::read(&path).unwrap_err().to_string();
         assert!(error.contains("my.conf:2") && error.contains("deep"), "{error}");
         assert!(Configuration::read(dir.path()).is_err());
+    }
+
+    #[test]
+    fn files_without_end_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.conf");
+        let said = |text: &str| {
+            fs::write(&path, text).unwrap();
+            Configuration::read(&path).unwrap_err().to_string()
+        };
+        let device = said("a = 1\ninclude '/dev/zero'\n");
+        assert!(device.contains("my.conf:2") && device.contains("no regular file"), "{device}");
+        let error = Configuration::read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("too large"), "{error}");
+        for (number, next) in (1..9).zip(2..) {
+            let text = format!("include '{next}.conf'\n").repeat(100);
+            fs::write(dir.path().join(format!("{number}.conf")), text).unwrap();
+        }
+        fs::write(dir.path().join("9.conf"), "a = 1\n").unwrap();
+        let many = said("include '1.conf'\n");
+        assert!(many.contains("8.conf:") && many.contains("more than 1000 files"), "{many}");
     }
 }

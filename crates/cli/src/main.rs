@@ -14,7 +14,8 @@ use args::{Cli, Command};
 use output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    output::tell_of_panics();
+    let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     output::log_to_stderr(cli.verbose);
     let output = Output::new(cli.json, cli.color);
     match execute(cli, &output) {

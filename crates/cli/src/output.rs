@@ -1,11 +1,18 @@
 //! What goes to standard output and standard error, and in which form.
+//!
+//! All of it leaves through [`print`], [`Output::print_painted`] and [`say`], which show what
+//! would act on a terminal instead of sending it: servers, files and scripts have their words
+//! in most of what is printed.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
+use walwright_lab::experiment::Remarks;
+use walwright_report::terminal::{printable, printable_json, printable_painted};
 
 use crate::args::Colour;
 
@@ -15,12 +22,15 @@ pub mod exit {
     pub const FAILED: u8 = 1;
     /// What was typed, or a plan, is not right; clap exits so too.
     pub const USAGE: u8 = 2;
-    /// The run was interrupted or lost its server; its record is kept.
+    /// The run was interrupted, or its server was lost, restarted or crashed under it; its
+    /// record is kept.
     pub const INTERRUPTED: u8 = 3;
     /// Left by a second signal: 128 + SIGINT, as shells report it.
     pub const KILLED: u8 = 130;
     /// A check of the workload failed.
     pub const CHECK_FAILED: u8 = 4;
+    /// Something on a server is not as it was: others changed it meanwhile, and it was left.
+    pub const LEFT: u8 = 5;
 }
 
 /// How results are printed.
@@ -58,6 +68,20 @@ impl Output {
         if self.json { self.print_json(value) } else { print(&human()) }
     }
 
+    /// The same for a text in colours.
+    pub fn painted_result<T: Serialize>(
+        &self,
+        value: &T,
+        human: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.json { self.print_json(value) } else { self.print_painted(&human()) }
+    }
+
+    /// Prints a text that was painted where colours are wanted.
+    pub fn print_painted(&self, text: &str) -> anyhow::Result<()> {
+        if self.colour { write_out(&printable_painted(text)) } else { print(text) }
+    }
+
     /// Prints a value as JSON, as [`json_text`] writes it.
     pub fn print_json<T: Serialize>(&self, value: &T) -> anyhow::Result<()> {
         print(&json_text(value)?)
@@ -70,17 +94,38 @@ impl Output {
         }
         let chain = sentences(error);
         if self.json {
-            let body = serde_json::json!({ "error": chain.join(": ") });
-            let _ = writeln!(std::io::stderr(), "{body}");
+            say(&printable_json(&json!({ "error": chain.join(": ") }).to_string()));
         } else {
             let (bold, plain) = if self.colour_err { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-            let _ =
-                writeln!(std::io::stderr(), "{bold}error:{plain} {}", chain.join("\n  because: "));
+            let chain = chain.join("\n  because: ");
+            let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {}", printable(&chain));
         }
         ExitCode::from(exit::FAILED)
     }
 
-    /// The same for work that ended early: an interruption has an exit code of its own.
+    /// Tells what is not as it was on a server when work there has ended. What others
+    /// changed and was left to them makes an exit code of its own, unless the work has one.
+    pub fn remarked(&self, remarks: &Remarks, code: ExitCode) -> ExitCode {
+        let (left, file) = (remarks.of_others(), remarks.of_the_file());
+        let told: Vec<&String> = left.iter().chain(&file).collect();
+        if told.is_empty() {
+            return code;
+        }
+        if self.json {
+            let body = serde_json::json!({ "left": left, "file": file });
+            let _ = writeln!(std::io::stderr(), "{body}");
+        } else {
+            told.iter().for_each(|one| {
+                let _ = writeln!(std::io::stderr(), "not as it was on the server: {one}");
+            });
+        }
+        match left.is_empty() || code != ExitCode::SUCCESS {
+            true => code,
+            false => ExitCode::from(exit::LEFT),
+        }
+    }
+
+    /// Prints the error of work that ended early: an interruption has an exit code of its own.
     pub fn ended(&self, interrupted: bool, error: impl Into<anyhow::Error>) -> ExitCode {
         let code = self.fail(&error.into());
         if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code }
@@ -93,7 +138,7 @@ pub fn json_text<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
     durations_to_seconds(&mut value);
     let mut text = serde_json::to_string_pretty(&value)?;
     text.push('\n');
-    Ok(text)
+    Ok(printable_json(&text).into_owned())
 }
 
 /// Puts a number of seconds in place of every duration as serde writes it, and as records
@@ -138,6 +183,20 @@ pub fn wrapped(text: &str, indent: &str) -> String {
 
 /// Writes to standard output.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    write_out(&printable(text))
+}
+
+/// A line on standard error.
+pub fn say(line: &str) {
+    say_text(&format!("{line}\n"));
+}
+
+/// Text with its own ends of lines on standard error. Nobody to read it is no reason to stop.
+pub fn say_text(text: &str) {
+    let _ = std::io::stderr().write_all(printable(text).as_bytes());
+}
+
+fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Unread.into()),
@@ -180,17 +239,55 @@ pub fn log_to_stderr(verbose: u8) {
     let filter = EnvFilter::try_from_env("WALWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_writer(|| PrintableStderr)
         .without_time()
         .with_target(false)
         .init();
 }
 
+/// Has a fault of the tool itself say where it is as anything else is said: what it quotes
+/// may be a server's.
+pub fn tell_of_panics() {
+    std::panic::set_hook(Box::new(|fault| {
+        let thread = std::thread::current();
+        say(&format!("thread '{}' {fault}", thread.name().unwrap_or("unnamed")));
+        let trace = std::backtrace::Backtrace::capture();
+        if trace.status() == std::backtrace::BacktraceStatus::Captured {
+            say(&trace.to_string());
+        }
+    }));
+}
+
+/// Prints why the arguments are not right, or the help they ask for, and ends: clap does, but
+/// quotes values as they are, and those may come from the environment or a script.
+pub fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    if matches!(printable(&text), Cow::Borrowed(_)) {
+        error.exit();
+    }
+    say(text.trim_end());
+    std::process::exit(error.exit_code());
+}
+
+/// Standard error for what is written in whole lines.
+struct PrintableStderr;
+
+impl Write for PrintableStderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        std::io::stderr().write_all(printable(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use serde_json::json;
 
     use super::*;
 

@@ -22,7 +22,8 @@ fn agrees_with(major: Major, number: u32) {
     let server = Cluster::create(spec).and_then(|cluster| cluster.start()).expect("a server");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (rows, files) = runtime.block_on(async {
-        let client = walwright_server::connect(&server.connect_params("postgres")).await;
+        let client =
+            walwright_server::connect_for_workload(&server.connect_params("postgres")).await;
         let client = client.expect("connected");
         for alter in [
             "ALTER SYSTEM SET checkpoint_timeout = '7min'",
@@ -42,15 +43,15 @@ fn agrees_with(major: Major, number: u32) {
 
     let mut seen = 0;
     for row in &rows {
-        let name: &str = row.get(0);
-        let Some(parameter) = parameter(name).filter(|p| p.is_in(number)) else { continue };
+        let name: String = row.get(0).unwrap();
+        let Some(parameter) = parameter(&name).filter(|p| p.is_in(number)) else { continue };
         seen += 1;
-        let text = |place: usize| row.get::<_, Option<String>>(place);
+        let text = |place: usize| row.get::<Option<String>>(place).unwrap();
         // wal_compression and log_connections had another type once; their catalogue
         // entry has the words of both.
-        let once_otherwise = ["wal_compression", "log_connections"].contains(&name);
+        let once_otherwise = ["wal_compression", "log_connections"].contains(&name.as_str());
         assert_eq!(parameter.unit, text(1), "{name}");
-        let kind = match row.get::<_, &str>(2) {
+        let kind = match row.get::<String>(2).unwrap().as_str() {
             "bool" => Kind::Bool,
             "integer" => Kind::Integer,
             "real" => Kind::Real,
@@ -58,18 +59,18 @@ fn agrees_with(major: Major, number: u32) {
             _ => Kind::String,
         };
         assert!(parameter.kind == kind || once_otherwise, "{name}");
-        let apply = match row.get::<_, &str>(3) {
+        let apply = match row.get::<String>(3).unwrap().as_str() {
             "postmaster" => Apply::Restart,
             "sighup" => Apply::Reload,
             "internal" => Apply::Recreate,
             _ => Apply::Session,
         };
         assert_eq!(parameter.apply(number), apply, "{name}");
-        if !OF_THE_BUILD.contains(&name) {
+        if !OF_THE_BUILD.contains(&name.as_str()) {
             let default = text(4).unwrap_or_default();
             assert_eq!(parameter.default(number), Some(default.as_str()), "{name}");
         }
-        for value in row.get::<_, Option<Vec<String>>>(7).unwrap_or_default() {
+        for value in row.get::<Option<Vec<String>>>(7).unwrap().unwrap_or_default() {
             assert!(parameter.read_in(number, &value).is_ok(), "{name} = {value}");
         }
         if let (Some(least), Some(most)) = (text(5), text(6)) {
@@ -83,7 +84,7 @@ fn agrees_with(major: Major, number: u32) {
     let ours: BTreeMap<String, String> =
         read.settings.into_iter().map(|(name, assignment)| (name, assignment.value)).collect();
     let theirs: BTreeMap<String, String> =
-        files.iter().map(|row| (row.get(0), row.get(1))).collect();
+        files.iter().map(|row| (row.get(0).unwrap(), row.get(1).unwrap())).collect();
     assert!(theirs.contains_key("cluster_name") && theirs.contains_key("work_mem"));
     assert_eq!(ours, theirs, "files are read as the server reads them");
 }

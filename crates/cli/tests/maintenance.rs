@@ -314,7 +314,7 @@ impl Owned {
     /// Runs a statement that gives nothing.
     fn execute(&self, sql: &str) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            let client = walwright_server::connect(&self.params()).await.unwrap();
+            let client = walwright_server::connect_for_workload(&self.params()).await.unwrap();
             client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
         });
     }
@@ -322,9 +322,9 @@ impl Owned {
     /// The text that a query of one row and column gives.
     fn ask(&self, sql: &str) -> String {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            let client = walwright_server::connect(&self.params()).await.unwrap();
+            let client = walwright_server::connect_for_workload(&self.params()).await.unwrap();
             let row = client.query_one(sql, &[]).await;
-            row.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
+            row.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0).unwrap()
         })
     }
 
@@ -402,4 +402,120 @@ fn a_tune_that_restarts_the_server_goes_on_only_with_the_command() {
     assert!(owned.restarts() >= 2, "every measurement begins with one");
     let resume = [&["tune", "--resume"], &there[..]].concat();
     place.run(&resume).refuses(&["shared_buffers", "--restart-command again"]);
+}
+
+/// Ends the sessions that hold the server.
+const END_HOLDERS: &str =
+    "SELECT count(pg_terminate_backend(pid, 5000))::text FROM pg_locks WHERE locktype = 'advisory'";
+
+#[test]
+fn of_two_labs_one_changes_a_server_and_the_other_is_told_which() {
+    let (place, other, host) = (Place::new(), Place::new(), host());
+    let before = host.ask("app", STATE);
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let arms = format!(
+        "[server]\ndsn = \"{dsn}\"\n[[arm]]\nname = \"delay\"\nsettings = {{ commit_delay = 3000 }}\n"
+    );
+    let files = [&place, &other].map(|place| {
+        place.file("count.sql", SCRIPT);
+        place.file("plan.toml", &plan(8, &arms))
+    });
+    let wanted = other.file("wanted.env", "PG_COMMIT_DELAY=77\n");
+    let log = place.path("log");
+    let first = as_tuner(&place, &["experiment", &files[0], "--maintenance", "--json"]);
+    let child = spawned(first, &log);
+    until("an arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
+
+    // From another lab, as another role, in another database.
+    let there = host.superuser("postgres");
+    let who = [
+        "another walwright works on it",
+        "role tuner in database app",
+        &format!("process {}", child.id()),
+        "from 127.0.0.1",
+        "Wait until that has ended",
+    ];
+    let apply = ["config", "apply", &wanted, "--dsn", &there, "--no-kernel"];
+    other.run(&[&apply[..], &["--yes"]].concat()).refuses(&who);
+    // Looking is not changing.
+    other.run(&apply).code(1).says(&["agree to it with --yes"]);
+    let mut second = as_tuner(&other, &["experiment", &files[1], "--maintenance"]);
+    finish(second.spawn().unwrap()).refuses(&who);
+    let tune = other.file("count.sql", SCRIPT);
+    let tune = [&tune_of(&tune)[..], &["--dsn", &there, "--maintenance"]].concat();
+    other.run(&tune).refuses(&who);
+    assert!(!other.path("lab/changes.jsonl").exists());
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(3);
+    assert_eq!(host.ask("app", STATE), before);
+
+    // Then it is the other's turn.
+    other.run(&[&apply[..], &["--yes"]].concat()).code(0);
+    other.run(&["config", "rollback", "--dsn", &there]).code(0);
+    assert_eq!(host.ask("app", STATE), before);
+}
+
+#[test]
+fn what_somebody_changes_under_an_experiment_is_told_at_its_end() {
+    let (place, host) = (Place::new(), host());
+    place.file("count.sql", SCRIPT);
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let arms = format!(
+        "[server]\ndsn = \"{dsn}\"\n[[arm]]\nname = \"delay\"\nsettings = {{ commit_delay = 3000 }}\n"
+    );
+    let file = place.file("plan.toml", &plan(1, &arms));
+    let log = place.path("log");
+    let child = spawned(as_tuner(&place, &["experiment", &file, "--maintenance"]), &log);
+    until("the arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
+    until_said(&place.path("lab/changes.jsonl"), "\"how\":\"done\"");
+    host.execute("postgres", "ALTER SYSTEM SET commit_delay = 77");
+    finish(child).code(5);
+    let said = fs::read_to_string(&log).unwrap();
+    let told = "not as it was on the server: commit_delay is 77 in postgresql.auto.conf, \
+                neither what it was before (not set) nor what was set (3000)";
+    assert!(said.contains(told) && said.contains("not measured as it was to be"), "{said}");
+    assert_eq!(host.ask("app", "SHOW commit_delay"), "77");
+    let list = place.run(&["config", "rollback", "--list"]).code(0).out();
+    assert!(list.contains("undone in part") && list.contains("meanwhile: commit_delay"), "{list}");
+
+    // The same of what was applied and is rolled back.
+    let (wanted, there) = (place.file("a.env", "PG_WORK_MEM=9MB\n"), host.superuser("app"));
+    let apply = ["config", "apply", &wanted, "--dsn", &there, "--no-kernel", "--yes"];
+    place.run(&apply).code(0);
+    host.execute("postgres", "ALTER SYSTEM SET work_mem = '11MB'");
+    let undone = place.run(&["config", "rollback", "--dsn", &there, "--json"]).code(5).json();
+    assert_eq!(undone["left"], serde_json::json!(["work_mem"]));
+    let note = undone["notes"][0].as_str().unwrap();
+    assert!(note.contains("11MB") && note.contains("(5MB)") && note.contains("(9MB)"), "{note}");
+    let list = place.run(&["config", "rollback", "--list", "--json"]).code(0).json();
+    let last = list.as_array().unwrap().last().unwrap();
+    assert_eq!((&last["state"], &last["left"]), (&"undone in part".into(), &undone["left"]));
+}
+
+#[test]
+fn a_run_during_which_the_server_was_no_longer_held_does_not_count() {
+    let (place, host) = (Place::new(), host());
+    place.file("count.sql", SCRIPT);
+    let before = host.ask("app", STATE);
+    let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());
+    let arms = format!(
+        "[server]\ndsn = \"{dsn}\"\n[[arm]]\nname = \"delay\"\nsettings = {{ commit_delay = 3000 }}\n"
+    );
+    let file = place.file("plan.toml", &plan(1, &arms));
+    let log = place.path("log");
+    let child = spawned(as_tuner(&place, &["experiment", &file, "--maintenance", "--json"]), &log);
+    until("the arm is run", || host.ask("app", "SHOW commit_delay") == "3000");
+    until_said(&place.path("lab/changes.jsonl"), "\"how\":\"done\"");
+    assert_eq!(host.ask("app", END_HOLDERS), "1");
+    let outcome = finish(child).code(0).json();
+    let said = fs::read_to_string(&log).unwrap();
+    let told =
+        ["not measured as it was to be", "the session that holds the server", "administrator"];
+    assert!(told.iter().all(|word| said.contains(word)), "{said}");
+    assert_eq!(outcome["ending"], "all_blocks");
+    assert_eq!(host.ask("app", STATE), before);
+    assert_eq!(
+        host.ask("app", "SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory'"),
+        "0"
+    );
 }

@@ -69,17 +69,33 @@ impl Bench {
         finish(command.spawn().expect("spawn"))
     }
 
-    fn processes_called(&self, words: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").expect("proc").flatten() {
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            if line.contains(words) {
-                found.push(line);
-            }
-        }
-        found
+    /// `walwright record` of a shell whose load is a child, another in the background, and a
+    /// daemon that has left the shell's process group and family.
+    fn record_family(&self, seconds: &str) -> (std::process::Child, PathBuf) {
+        let log = self.place.path("log");
+        let sleep = format!("sleep {seconds}");
+        let script = format!("(setsid {sleep} &); {sleep} & {sleep}; true");
+        let mut command = self.record(&["--", "sh", "-c", &script]);
+        command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+        let child = command.spawn().unwrap();
+        until_said(&log, "was started");
+        until("the command runs", || processes_called(&sleep).len() == 3);
+        (child, log)
     }
+}
+
+/// PIDs of the processes whose command line begins so.
+fn processes_called(words: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("proc").flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let pid = entry.file_name().to_string_lossy().parse();
+        if let (true, Ok(pid)) = (line.starts_with(words), pid) {
+            found.push(pid);
+        }
+    }
+    found
 }
 
 fn number(value: &Value) -> f64 {
@@ -176,39 +192,103 @@ fn the_exit_code_is_the_commands_and_its_record_is_kept() {
 #[test]
 fn a_stop_keeps_the_record_and_ends_the_command_with_all_it_started() {
     let bench = Bench::new();
-    let log = bench.place.path("log");
-    let mut command = bench.record(&["--", "sh", "-c", "sleep 812.25 & sleep 812.25; true"]);
-    command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
-    let child = command.spawn().unwrap();
-    until_said(&log, "was started");
-    until("the command runs", || bench.processes_called("sleep 812.25").len() >= 2);
+    let (child, _) = bench.record_family("812.25");
     signal(child.id(), libc::SIGINT);
     finish(child).code(3);
-    until("nothing is left of it", || bench.processes_called("sleep 812.25").is_empty());
+    assert_eq!(processes_called("sleep 812.25"), [0; 0], "all had ended before walwright did");
     assert_eq!(bench.place.runs()[0]["state"], "interrupted");
     assert!(bench.place.run(&["show", "latest"]).code(0).out().contains("Interrupted"));
 }
 
 #[test]
-fn a_killed_walwright_leaves_its_record_and_no_command() {
+fn what_hears_no_request_is_killed_before_walwright_gives_up() {
     let bench = Bench::new();
     let log = bench.place.path("log");
-    let mut command = bench.record(&["--", "sh", "-c", "sleep 813.25 & sleep 813.25; true"]);
+    let deaf = "(setsid sh -c 'trap \"\" INT TERM HUP; sleep 817.25; sleep 817.25' &)";
+    let mut command = bench.record(&["--", "sh", "-c", &format!("{deaf}; sleep 817.25; true")]);
     command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
-    let mut child = command.spawn().unwrap();
+    let child = command.spawn().unwrap();
+    until("both run", || processes_called("sleep 817.25").len() == 2);
     until_said(&log, "was started");
-    until("the command runs", || bench.processes_called("sleep 813.25").len() >= 2);
+    signal(child.id(), libc::SIGTERM);
+    finish(child).code(3);
+    assert_eq!(processes_called("sleep 817.25"), [0; 0]);
+    assert!(!fs::read_to_string(log).unwrap().contains("did not end"));
+}
+
+#[test]
+fn a_killed_walwright_leaves_its_record_and_no_command() {
+    let bench = Bench::new();
+    let (mut child, _) = bench.record_family("813.25");
     // Two samples make a difference.
     until("samples are written", || {
         bench.place.run(&["export", "latest", "--series", "database"]).out().lines().count() >= 4
     });
     signal(child.id(), libc::SIGKILL);
     child.wait().unwrap();
-    until("nothing is left of it", || bench.processes_called("sleep 813.25").is_empty());
+    until("nothing is left of it", || processes_called("sleep 813.25").is_empty());
     let result = bench.place.run(&["show", "latest", "--json"]).code(0).json();
     assert_eq!(result["run"]["state"], "interrupted");
     assert!(number(&result["summary"]["window"]) > 1.0);
     assert!(!result["summary"]["server_load"].is_null());
+}
+
+#[test]
+fn the_load_of_a_killed_guard_is_ended_by_walwright_itself() {
+    let bench = Bench::new();
+    let (child, log) = bench.record_family("814.25");
+    let walwright = assert_cmd::cargo::cargo_bin!("walwright").display();
+    let guards = processes_called(&format!("{walwright} guard {} ", child.id()));
+    let [guard] = guards[..] else { panic!("one guard, not {guards:?}") };
+    signal(guard, libc::SIGKILL);
+    finish(child).code(3);
+    assert_eq!(processes_called("sleep 814.25"), [0; 0], "all had ended before walwright did");
+    let said = fs::read_to_string(log).unwrap();
+    assert!(said.contains("the process that guards 'sh' was killed"), "{said}");
+    assert!(said.contains("what it left behind was ended: s"), "{said}");
+    assert!(said.contains("warning: the load may not be whole"), "{said}");
+    let run = &bench.place.runs()[0];
+    assert_eq!(run["state"], "interrupted");
+    assert!(run["error"].to_string().contains("guards the command was killed"), "{run}");
+}
+
+#[test]
+fn what_a_command_leaves_behind_at_its_end_is_ended_and_told() {
+    let bench = Bench::new();
+    let script = "(setsid sleep 815.25 &); sleep 1.2; exit 5";
+    let done = finish(bench.record(&["--plain", "--", "sh", "-c", script]).spawn().unwrap());
+    done.code(5).says(&["what it left behind was ended: sleep (PID "]);
+    assert_eq!(processes_called("sleep 815.25"), [0; 0]);
+    let script = "sleep 816.25 & sleep 1.2";
+    let done = finish(bench.record(&["--plain", "--", "sh", "-c", script]).spawn().unwrap());
+    done.code(0).says(&["wait for what it starts in the background"]);
+    assert_eq!(processes_called("sleep 816.25"), [0; 0]);
+}
+
+#[test]
+fn a_stop_ends_also_what_hangs_and_says_what_it_waits_for() {
+    let bench = Bench::new();
+    // Opening a pipe that nobody writes to takes forever.
+    let pipe = bench.place.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let start = || {
+        let log = bench.place.path("log");
+        let mut command = bench.record(&["--for", "1s", "--plain", "--client-log"]);
+        command.arg(&pipe).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+        let child = command.spawn().unwrap();
+        until_said(&log, "reading the logs of the clients");
+        signal(child.id(), libc::SIGTERM);
+        until_said(&log, "a second signal ends this at once");
+        (child, log)
+    };
+    let (child, log) = start();
+    finish(child).code(3);
+    until_said(&log, "did not end within 10 s");
+    assert_eq!(bench.place.runs()[0]["state"], "interrupted");
+    let (child, log) = start();
+    signal(child.id(), libc::SIGTERM);
+    finish(child).code(130);
+    assert!(!fs::read_to_string(log).unwrap().contains("did not end within"));
 }
 
 #[test]

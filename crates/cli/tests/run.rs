@@ -14,6 +14,9 @@ fn assert_measured(result: &Value) {
     assert!(load["transactions"].as_u64().unwrap() > 0, "{load}");
     assert_eq!(load["failed"], 0, "{load}");
     assert!(load["throughput"]["center"].as_f64().unwrap() > 0.0);
+    // At the end of the window one transaction of each client is under way, and ends.
+    assert!(load["under_way"]["ended"].as_u64().unwrap() <= 2, "{load}");
+    assert_eq!(load["latency"]["unended_from"], Value::Null);
     let page = std::fs::read_to_string(result["report"].as_str().unwrap()).unwrap();
     assert!(page.contains("<svg") && page.trim_end().ends_with("</html>"));
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{LatencyHistogram, LoadInterval, Record, Schedule, SparseHistogram, Window};
+use walwright_record::{
+    LatencyHistogram, LoadInterval, Record, Schedule, SparseHistogram, UnderWay, Window,
+};
 use walwright_stats::{
     Confidence, Estimate, Resampling, SteadyRule, SteadyState, ValueCounts, percentile_interval,
     precision_of_mean, steady_state,
@@ -23,7 +25,8 @@ const FEWEST_BLOCKS: usize = 8;
 /// are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// Operations that ended well.
+    /// Operations that ended well in the window, and those that were under way when it
+    /// ended.
     pub count: u64,
     /// Arithmetic mean.
     #[serde(with = "crate::seconds")]
@@ -43,12 +46,22 @@ pub struct Latency {
     /// Longest.
     #[serde(with = "crate::seconds")]
     pub max: Duration,
+    /// The shortest age of an operation that had not ended when it was cut off; `None`
+    /// where all ended. From here up these figures are lower bounds.
+    #[serde(with = "crate::seconds::option")]
+    pub unended_from: Option<Duration>,
 }
 
 impl Latency {
     /// The figures of a histogram; `None` when it is empty.
     pub fn of(histogram: &LatencyHistogram) -> Option<Self> {
+        Latency::with_unended(histogram, None)
+    }
+
+    /// The same where some in the histogram had not ended, the youngest of them at this age.
+    fn with_unended(histogram: &LatencyHistogram, unended_from: Option<Duration>) -> Option<Self> {
         Some(Latency {
+            unended_from,
             count: histogram.count(),
             mean: histogram.mean()?,
             p50: histogram.percentile(50.0)?,
@@ -57,6 +70,39 @@ impl Latency {
             p99_9: histogram.percentile(99.9)?,
             max: histogram.max()?,
         })
+    }
+
+    /// Whether a percentile of these, or their maximum, may be longer than this.
+    pub fn is_lower_bound(&self, figure: Duration) -> bool {
+        self.unended_from.is_some_and(|from| from <= figure)
+    }
+}
+
+/// What was under way when the window ended: in the latencies, and not in the throughput.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct UnderWaySummary {
+    /// Operations that ended well later.
+    pub ended: u64,
+    /// Operations that failed later; they are in no latency.
+    pub failed: u64,
+    /// Operations that had not ended when they were cut off.
+    pub unended: u64,
+    /// Open loop: operations that were due and never begun.
+    pub not_begun: u64,
+    /// The longest latency, age or wait among them.
+    #[serde(with = "crate::seconds::option")]
+    pub longest: Option<Duration>,
+}
+
+impl From<&UnderWay> for UnderWaySummary {
+    fn from(of: &UnderWay) -> Self {
+        UnderWaySummary {
+            ended: of.ended_count(),
+            failed: of.failed_count(),
+            unended: of.unended_count(),
+            not_begun: of.not_begun.count(),
+            longest: of.longest(),
+        }
     }
 }
 
@@ -138,12 +184,15 @@ pub struct LoadSummary {
     pub steadiness: SteadyState,
     /// What one of the `transactions` is.
     pub unit: WorkUnit,
-    /// Mean latency of transactions that ended well, all scripts: also where the clients'
+    /// What was under way when the window ended; `None` where that is not known, as of a
+    /// load that is not ours.
+    pub under_way: Option<UnderWaySummary>,
+    /// Mean latency of what `latency` covers, all scripts: also where the clients'
     /// log holds only sums.
     #[serde(with = "crate::seconds::option")]
     pub mean_latency: Option<Duration>,
-    /// Latency of transactions that ended well, all scripts; `None` where single ones
-    /// are not known.
+    /// Latency of transactions that ended well in the window or were under way when it
+    /// ended, all scripts; `None` where single ones are not known.
     pub latency: Option<Latency>,
     /// The same percentiles with intervals; `None` for short windows.
     pub precision: Option<LatencyPrecision>,
@@ -172,8 +221,9 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
     let rates = rates(&intervals);
     let seconds: f64 = intervals.iter().map(|i| i.length.as_secs_f64()).sum();
     let total: u64 = intervals.iter().map(|i| transactions(i)).sum();
-    let merged = merge(intervals.iter().flat_map(|i| &i.scripts).map(|s| &s.latency));
-    let latency = Latency::of(&merged);
+    let under_way = under_way(record, window);
+    let unended_from = under_way.and_then(|of| shortest(of.at_least()));
+    let latency = Latency::with_unended(&latencies(record, window), unended_from);
     let by_state = |of: fn(&walwright_record::ScriptInterval) -> &BTreeMap<String, u64>| {
         sum_maps(intervals.iter().flat_map(|i| &i.scripts).map(of))
     };
@@ -184,7 +234,10 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
             due: intervals.iter().map(|i| i.due).sum(),
             skipped: intervals.iter().map(|i| i.skipped).sum(),
             late: intervals.iter().map(|i| i.late).sum(),
-            lag: Latency::of(&merge(intervals.iter().map(|i| &i.lag))),
+            lag: Latency::with_unended(
+                &lags(record, window),
+                under_way.and_then(|of| shortest([&of.not_begun].into_iter())),
+            ),
         }),
         Some(Schedule::Closed { .. }) | None => None,
     };
@@ -196,13 +249,14 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
     });
     Some(LoadSummary {
         transactions: total,
-        throughput: precision_of_mean(&rates, Confidence::P95),
+        throughput: throughput(&rates, total),
         steadiness: steady_state(&rates, &SteadyRule::default()),
-        precision: precision(&intervals),
+        precision: precision(&intervals, under_way),
         unit: client_unit(record),
-        mean_latency: mean_latency(&intervals),
+        under_way: under_way.map(UnderWaySummary::from),
+        mean_latency: mean_latency(record, window),
         latency,
-        scripts: scripts(record, &intervals),
+        scripts: scripts(record, &intervals, under_way),
         failed: intervals.iter().map(|i| failures(i)).sum(),
         failures: by_state(|s| &s.failures),
         retried: intervals.iter().flat_map(|i| &i.scripts).map(|s| s.retried).sum(),
@@ -212,13 +266,51 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
     })
 }
 
-/// Mean latency over intervals, from single ones or from sums; `None` without any.
-pub(crate) fn mean_latency(intervals: &[&LoadInterval]) -> Option<Duration> {
-    let scripts = intervals.iter().flat_map(|interval| &interval.scripts);
-    let (count, seconds) = scripts
-        .map(|script| script.latency_sum())
+/// What was under way when the measured window ended; `None` for any other window.
+fn under_way(record: &Record, window: Window) -> Option<&UnderWay> {
+    let measured = record.window().filter(|measured| measured.end == window.end);
+    measured.and(record.under_way.as_ref())
+}
+
+fn shortest<'a>(of: impl Iterator<Item = &'a SparseHistogram>) -> Option<Duration> {
+    of.filter_map(|histogram| histogram.percentile(0.0)).min()
+}
+
+/// All latencies that belong to a window: of operations that ended well inside it, and of
+/// those under way when it ended, where they had not ended at least their age.
+pub fn latencies(record: &Record, window: Window) -> LatencyHistogram {
+    let inside = intervals_inside(record, window).flat_map(|i| &i.scripts).map(|s| &s.latency);
+    let later = under_way(record, window).into_iter();
+    merge(inside.chain(later.flat_map(|of| of.ended().chain(of.at_least()))))
+}
+
+/// The same of how long after its due time each operation of an open loop began.
+pub(crate) fn lags(record: &Record, window: Window) -> LatencyHistogram {
+    let later = under_way(record, window).into_iter();
+    let inside = intervals_inside(record, window).map(|i| &i.lag);
+    merge(inside.chain(later.flat_map(|of| [&of.lag, &of.not_begun])))
+}
+
+/// Mean of all latencies that belong to a window, from single ones or from sums; `None`
+/// without any.
+pub(crate) fn mean_latency(record: &Record, window: Window) -> Option<Duration> {
+    let scripts = intervals_inside(record, window).flat_map(|interval| &interval.scripts);
+    let inside = scripts.map(|script| script.latency_sum());
+    let later = under_way(record, window).into_iter();
+    let later = later.flat_map(|of| of.ended().chain(of.at_least())).map(|histogram| {
+        let mean = histogram.mean().unwrap_or_default().as_secs_f64();
+        (histogram.count(), mean * histogram.count() as f64)
+    });
+    let (count, seconds) = inside
+        .chain(later)
         .fold((0, 0.0), |(count, seconds), (more, longer)| (count + more, seconds + longer));
     if count == 0 { None } else { crate::seconds::duration(seconds / count as f64) }
+}
+
+/// Mean rate with its precision; nothing at all has none.
+fn throughput(rates: &[f64], total: u64) -> Option<Estimate> {
+    let mean = precision_of_mean(rates, Confidence::P95)?;
+    Some(if total == 0 { Estimate { interval: None, ..mean } } else { mean })
 }
 
 /// Transactions a second of each interval. A last interval cut short to less than
@@ -232,7 +324,7 @@ fn rates(intervals: &[&LoadInterval]) -> Vec<f64> {
         .collect()
 }
 
-pub(crate) fn merge<'a>(histograms: impl Iterator<Item = &'a SparseHistogram>) -> LatencyHistogram {
+fn merge<'a>(histograms: impl Iterator<Item = &'a SparseHistogram>) -> LatencyHistogram {
     let mut merged = LatencyHistogram::new();
     histograms.for_each(|h| h.add_to(&mut merged));
     merged
@@ -246,14 +338,24 @@ fn sum_maps<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeM
     sums
 }
 
-fn precision(intervals: &[&LoadInterval]) -> Option<LatencyPrecision> {
+fn precision(
+    intervals: &[&LoadInterval],
+    under_way: Option<&UnderWay>,
+) -> Option<LatencyPrecision> {
     if intervals.len() < FEWEST_BLOCKS {
         return None;
     }
+    let length = intervals.len().div_ceil(BLOCKS);
+    let last = (intervals.len() - 1) / length;
     let blocks: Vec<ValueCounts> = intervals
-        .chunks(intervals.len().div_ceil(BLOCKS))
-        .map(|block| {
-            let merged = merge(block.iter().flat_map(|i| &i.scripts).map(|s| &s.latency));
+        .chunks(length)
+        .enumerate()
+        .map(|(place, block)| {
+            let inside = block.iter().flat_map(|i| &i.scripts).map(|s| &s.latency);
+            // What was under way at the end goes with the last block.
+            let later = under_way.filter(|_| place == last).into_iter();
+            let later = later.flat_map(|of| of.ended().chain(of.at_least()));
+            let merged = merge(inside.chain(later));
             ValueCounts::new(merged.buckets().map(|(value, count)| (value.as_secs_f64(), count)))
         })
         .collect();
@@ -262,13 +364,24 @@ fn precision(intervals: &[&LoadInterval]) -> Option<LatencyPrecision> {
     Some(LatencyPrecision { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, p99_9: at(0.999)? })
 }
 
-fn scripts(record: &Record, intervals: &[&LoadInterval]) -> Vec<ScriptSummary> {
+fn scripts(
+    record: &Record,
+    intervals: &[&LoadInterval],
+    under_way: Option<&UnderWay>,
+) -> Vec<ScriptSummary> {
     let count = intervals.iter().map(|i| i.scripts.len()).max().unwrap_or(0);
     (0..count)
         .map(|index| {
             let of_script = || intervals.iter().filter_map(|i| i.scripts.get(index));
             let facts = record.workload.as_ref().and_then(|w| w.scripts.get(index));
             let called = record.client.as_ref().and_then(|c| c.operations.get(index));
+            let later = under_way.and_then(|of| of.scripts.get(index));
+            let latency = merge(
+                of_script()
+                    .map(|s| &s.latency)
+                    .chain(later.into_iter().flat_map(|of| [&of.ended, &of.unended])),
+            );
+            let unended_from = later.and_then(|of| shortest([&of.unended].into_iter()));
             let timed = record.statement_latency.get(index).map_or(&[][..], Vec::as_slice);
             let statements = timed
                 .iter()
@@ -286,7 +399,7 @@ fn scripts(record: &Record, intervals: &[&LoadInterval]) -> Vec<ScriptSummary> {
                     .or_else(|| called.cloned())
                     .unwrap_or_else(|| format!("script {}", index + 1)),
                 transactions: of_script().map(|s| s.transactions).sum(),
-                latency: Latency::of(&merge(of_script().map(|s| &s.latency))),
+                latency: Latency::with_unended(&latency, unended_from),
                 failures: sum_maps(of_script().map(|s| &s.failures)),
                 statements,
             }
@@ -296,8 +409,10 @@ fn scripts(record: &Record, intervals: &[&LoadInterval]) -> Vec<ScriptSummary> {
 
 #[cfg(test)]
 mod tests {
+    use walwright_record::ScriptUnderWay;
+
     use super::*;
-    use crate::build::{Build, second};
+    use crate::build::{Build, histogram, second};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -364,13 +479,69 @@ mod tests {
         build.record.intervals.iter_mut().for_each(|i| {
             i.due = 100;
             i.skipped = 20;
-            i.lag = crate::build::histogram(&[3 * MS]);
+            i.lag = histogram(&[3 * MS]);
         });
         build.open_loop(100.0);
         let open = summary(&build, 0.0, 10.0).open_loop.unwrap();
         assert_eq!((open.offered, open.reached), (100.0, 80.0));
         assert_eq!((open.due, open.skipped), (1_000, 200));
         assert!(open.lag.unwrap().p99 >= 3 * MS);
+    }
+
+    /// Thirty seconds of 100 transactions of 2 ms, and at the end ten under way.
+    fn stalled(ended: &[Duration], unended: &[Duration], not_begun: &[Duration]) -> Build {
+        let mut build = Build::new();
+        build.load(0, 30, 100).measure(0.0, 30.0);
+        let script = ScriptUnderWay {
+            ended: histogram(ended),
+            unended: histogram(unended),
+            ..ScriptUnderWay::default()
+        };
+        build.record.under_way = Some(UnderWay {
+            scripts: vec![script],
+            lag: SparseHistogram::default(),
+            not_begun: histogram(not_begun),
+        });
+        build
+    }
+
+    #[test]
+    fn what_was_under_way_at_the_end_is_in_latency_and_not_in_throughput() {
+        let build = stalled(&[5_000 * MS; 10], &[], &[]);
+        let load = summary(&build, 0.0, 30.0);
+        let latency = load.latency.unwrap();
+        assert_eq!((load.transactions, latency.count), (3_000, 3_010));
+        assert!((load.throughput.unwrap().center - 100.0).abs() < 1e-9);
+        assert!(latency.max >= 5_000 * MS && !latency.is_lower_bound(latency.max));
+        assert!(latency.p99_9 > 4_999 * MS && latency.p99 < 3 * MS);
+        let mean = (3_000.0 * 0.002 + 50.0) / 3_010.0;
+        assert!((load.mean_latency.unwrap().as_secs_f64() - mean).abs() < 1e-4);
+        assert!((load.precision.unwrap().p99_9.center - latency.p99_9.as_secs_f64()).abs() < 0.01);
+        assert_eq!(load.scripts[0].latency.as_ref().unwrap().max, latency.max);
+        // Of another window it was not the end.
+        assert_eq!(summary(&build, 0.0, 20.0).latency.unwrap().count, 2_000);
+    }
+
+    #[test]
+    fn what_never_ended_makes_lower_bounds_of_the_figures_it_can_move() {
+        let build = stalled(&[], &[10_000 * MS, 12_000 * MS], &[11_000 * MS]);
+        let load = summary(&build, 0.0, 30.0);
+        let latency = load.latency.unwrap();
+        assert!(latency.max >= 12_000 * MS && latency.is_lower_bound(latency.max));
+        assert!(!latency.is_lower_bound(latency.p99));
+        let told = load.under_way.unwrap();
+        assert_eq!((told.ended, told.unended, told.not_begun), (0, 2, 1));
+        assert!(told.longest.unwrap() >= 12_000 * MS);
+    }
+
+    #[test]
+    fn a_load_without_a_transaction_has_no_precision() {
+        let mut build = Build::new();
+        for s in 0..30 {
+            build.interval(f64::from(s), &[]);
+        }
+        let throughput = summary(&build, 0.0, 30.0).throughput.unwrap();
+        assert_eq!((throughput.center, throughput.interval), (0.0, None));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub mod scaling;
 mod seconds;
 mod series;
 mod server_load;
+mod sight;
 mod statement_use;
 mod statements;
 mod storage_use;
@@ -73,7 +74,7 @@ pub use gain::{Bottleneck, Bound, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use latency::{
     Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
-    load_summary,
+    UnderWaySummary, latencies, load_summary,
 };
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;

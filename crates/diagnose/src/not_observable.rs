@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use walwright_record::{Source, Timestamp};
+use walwright_record::{Source, Timestamp, quoted_identifier};
 
 /// Why a figure is not there. A figure that is not there is not zero.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,6 +51,13 @@ pub enum Blind {
     },
     /// No transactions or commits were counted over the stretch.
     NoWork,
+    /// Sessions that did the work belong to roles whose activity this role may not see.
+    HiddenSessions {
+        /// The most of them at a time.
+        sessions: u64,
+        /// The role that may not see them.
+        role: String,
+    },
 }
 
 impl fmt::Display for Blind {
@@ -73,6 +80,14 @@ impl fmt::Display for Blind {
             Blind::TimingOff { setting } => write!(f, "{setting} is off"),
             Blind::Hidden { why } => f.write_str(why),
             Blind::NoWork => f.write_str("no transactions were counted"),
+            Blind::HiddenSessions { sessions, role } => {
+                let role = quoted_identifier(role);
+                write!(
+                    f,
+                    "up to {sessions} sessions belong to roles whose activity this role may not \
+                     see: GRANT pg_monitor TO {role}"
+                )
+            }
         }
     }
 }

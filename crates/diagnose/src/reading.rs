@@ -7,6 +7,7 @@ use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, mean, tick_means};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
+use crate::summary::TIME;
 use crate::window::{driven_between, failures, intervals_inside};
 use crate::{
     Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain,
@@ -61,6 +62,12 @@ impl<'r> Reading<'r> {
         };
         reading.model = reading.model();
         Some(reading)
+    }
+
+    /// Why it is not known where the time of a transaction went; `None` where it is.
+    pub fn blind_to_time(&self) -> Option<&Blind> {
+        let missing = self.summary.not_observable.iter();
+        missing.filter(|n| n.figure == TIME).map(|n| &n.why).next()
     }
 
     /// A setting of the server by name.

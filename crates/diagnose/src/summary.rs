@@ -14,6 +14,8 @@ use crate::{
     server_load, statements, time_split, wal,
 };
 
+/// What the figure is called that says where the time went.
+pub(crate) const TIME: &str = "time of a transaction";
 /// Statements listed by time and by WAL.
 const STATEMENTS: usize = 10;
 
@@ -98,7 +100,7 @@ pub fn summary(record: &Record) -> Summary {
         summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
         summary.data_disk = data_disk_use(record, window);
         let cpu = cpu::cpu_use(record, window, &mut gaps);
-        summary.time = gaps.note("time of a transaction", time_split(record, window));
+        summary.time = gaps.note(TIME, time_split(record, window));
         if let Some(time) = &mut summary.time {
             let backends = cpu.group(cpu::CLIENT_BACKENDS);
             time.counted_cpu = backends.and_then(|g| g.per_transaction);

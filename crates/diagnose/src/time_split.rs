@@ -13,7 +13,8 @@ use serde::Serialize;
 use walwright_record::{Record, Sample, Source, Window};
 use walwright_stats::{Estimate, Resampling, tick_means};
 
-use crate::window::{driven_between, failures, intervals_inside};
+use crate::sight::HiddenSessions;
+use crate::window::{driven_between, failures};
 use crate::{Blind, WaitClass, WorkUnit, latency, work_between};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
@@ -91,12 +92,26 @@ impl TimeSplit {
     pub fn part(&self, class: WaitClass) -> Option<&TimePart> {
         self.parts.iter().find(|p| p.class == class)
     }
+
+    /// What to say where there is nothing to split: sessions can be seen and none was in
+    /// a transaction, and the latency of the clients is not known. `None` otherwise.
+    pub fn unseen(&self) -> Option<String> {
+        (self.latency.is_none() && self.parts.is_empty()).then(|| {
+            format!(
+                "none of {} looks found a session in a transaction, so next to none of the time \
+                 of a {} goes by on the server",
+                self.ticks,
+                self.unit.name()
+            )
+        })
+    }
 }
 
 /// Splits the latency of a transaction over the window.
 ///
 /// # Errors
-/// Without enough ticks of wait events, or without work counted over them.
+/// Without enough ticks of wait events, without work counted over them, or where the
+/// sessions that did it could not be seen.
 pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let ticks: Vec<&Sample> =
         record.samples(Source::Waits).iter().filter(|s| window.contains(s.at)).collect();
@@ -116,14 +131,17 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     // On a shared server the sessions of others are no part of what our clients waited for.
     let ours = record.load.is_some()
         && ticks.iter().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
+    let hidden = HiddenSessions::of(record, window).filter(|_| !ours);
+    if let Some(hidden) = hidden.as_ref().filter(|hidden| hidden.are_many()) {
+        return Err(hidden.blind());
+    }
     let tally = Tally::of(&ticks, ours);
     let means = tick_means(&tally.ticks, &Resampling::default()).ok_or(Blind::NoWork)?;
     let on_server = means[WaitClass::ALL.len()].clone().map(|sessions| sessions / rate);
 
-    let intervals = || intervals_inside(record, window);
-    let latency = latency::mean_latency(&intervals().collect::<Vec<_>>());
+    let latency = latency::mean_latency(record, window);
     // In a closed loop the lag histograms are empty.
-    let queue = latency::merge(intervals().map(|i| &i.lag)).mean();
+    let queue = latency::lags(record, window).mean();
     let inside = latency.map(|l| l.saturating_sub(queue.unwrap_or_default()).as_secs_f64());
     let whole = latency.map_or(on_server.center, |l| l.as_secs_f64());
 
@@ -144,6 +162,9 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         .collect();
     let residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
     let mut doubts = Vec::new();
+    if let Some(hidden) = hidden {
+        doubts.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
+    }
     if let (Some(latency), Some(residual)) = (latency, &residual)
         && residual.interval.is_some_and(|i| i.high < -OVERDRAWN * latency.as_secs_f64())
     {
@@ -231,8 +252,10 @@ impl<'r> Tally<'r> {
 
 #[cfg(test)]
 mod tests {
+    use walwright_record::TargetFacts;
+
     use super::*;
-    use crate::build::{Build, second, wait};
+    use crate::build::{Build, embedded, row, second, wait};
 
     /// Ten clients, 1,000 transactions a second of 8 ms: 8 sessions in
     /// transactions, of which 2 on CPU, 4 flushing, 1 queued for the flush, 1 idle
@@ -352,6 +375,42 @@ mod tests {
         let flush = split.part(WaitClass::Flush).unwrap();
         assert_eq!(flush.events[0].event, "IO:walsync");
         assert!((flush.events[0].per_transaction - flush.per_transaction.center).abs() < 1e-9);
+    }
+
+    /// A load of others, whose commits the server counts and whose sessions are not shown.
+    fn unseen(hidden: f64, seen: f64) -> Build {
+        let mut build = Build::new();
+        build.record.target = Some(TargetFacts {
+            role: "Guest".to_owned(),
+            superuser: false,
+            monitor: false,
+            ..embedded()
+        });
+        for tick in 0..300_u32 {
+            let rows = if seen > 0.0 { vec![wait("active", "", "", seen)] } else { Vec::new() };
+            build.sample(f64::from(tick) / 10.0, Source::Waits, rows);
+        }
+        for s in 0..=30 {
+            let t = f64::from(s);
+            let counts = row([("hidden", hidden), ("client_backends", seen)]);
+            build.sample(t, Source::Sessions, [counts]);
+            build.sample(t, Source::Database, [row([("xact_commit", 100.0 * t)])]);
+        }
+        build
+    }
+
+    #[test]
+    fn sessions_that_cannot_be_seen_make_no_split() {
+        let blind = split(&unseen(8.0, 0.0)).unwrap_err();
+        assert!(matches!(blind, Blind::HiddenSessions { sessions: 8, .. }), "{blind:?}");
+        assert!(blind.to_string().contains("GRANT pg_monitor TO \"Guest\""), "{blind}");
+        // Nor do those of the one session that can, for all the others.
+        assert!(split(&unseen(8.0, 1.0)).is_err());
+        let mostly = split(&unseen(1.0, 20.0)).unwrap();
+        assert!(mostly.doubts[0].contains("GRANT pg_monitor"), "{:?}", mostly.doubts);
+        assert!(split(&unseen(0.0, 1.0)).unwrap().doubts.is_empty());
+        let idle = split(&unseen(0.0, 0.0)).unwrap();
+        assert!(idle.unseen().unwrap().contains("none of 300 looks"), "{:?}", idle.unseen());
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! One simulated client: its connection, its variables, and where it stands.
 
-use std::io::Write;
-
 use walwright_wire::backend::TransactionStatus;
-use walwright_wire::frontend::TERMINATE;
 use walwright_wire::{CancelKey, Scanner, Stream};
 use walwright_workload::script::{Rng, Variables};
 
@@ -180,8 +177,7 @@ impl Client {
         if let Some(mut link) = self.link.take()
             && link.unsent.is_empty()
         {
-            // The connection is closed next, whether or not this arrives.
-            let _ = link.stream.write_all(&TERMINATE);
+            link.stream.terminate();
         }
     }
 

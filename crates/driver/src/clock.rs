@@ -63,4 +63,9 @@ impl Clock {
     pub(crate) fn timestamp(&self, at: Moment) -> Timestamp {
         self.epoch.plus(Duration::from_nanos(at.0))
     }
+
+    /// The moment of a wall-clock time; the origin for an earlier one.
+    pub(crate) fn moment(&self, at: Timestamp) -> Moment {
+        Moment::default() + at.since(self.epoch)
+    }
 }

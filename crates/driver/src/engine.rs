@@ -16,7 +16,7 @@ use std::time::Duration;
 use walwright_workload::script::{Program, Rng};
 
 use crate::capture::ColumnCache;
-use crate::client::{Client, Failure, State};
+use crate::client::{Client, Failure, State, Transaction};
 use crate::clock::{Clock, Moment};
 use crate::compile::WireScripts;
 use crate::courtesy::Courtesy;
@@ -26,6 +26,7 @@ use crate::plan::{Arrival, LoadPlan};
 use crate::schedule::{Schedule, think};
 use crate::shared::{Report, Shared};
 use crate::system::{Poller, thread_cpu};
+use crate::tail::{Straddler, Tail};
 use crate::tally::{Counts, Histogram, Part, SCRIPT, add};
 
 /// What is to be done, the same for all threads.
@@ -85,6 +86,14 @@ pub(crate) struct Engine {
     /// Number of the current interval, and when it ends.
     interval: u64,
     pub(crate) interval_end: Moment,
+    /// What began before this was under way at the end of an interval, or, once the load
+    /// is stopped, of the window.
+    boundary: Moment,
+    /// Transactions that ended in this interval and in the one before, and were under way
+    /// at an interval's end.
+    straddlers: [Vec<Straddler>; 2],
+    /// What was under way at the end of the window, once that is over.
+    pub(crate) tail: Option<Tail>,
     /// Transactions that were due in the current interval before arrivals ended.
     due: u64,
     cpu_before: Duration,
@@ -101,11 +110,13 @@ pub(crate) struct Engine {
 pub(crate) struct Arrivals {
     pub(crate) schedule: Schedule,
     counter: Schedule,
+    /// When the load was stopped: what was due later is none of it.
+    stopped: Option<Moment>,
 }
 
 impl Arrivals {
     pub(crate) fn new(schedule: Schedule) -> Self {
-        Arrivals { counter: schedule.clone(), schedule }
+        Arrivals { counter: schedule.clone(), schedule, stopped: None }
     }
 }
 
@@ -157,6 +168,9 @@ impl Engine {
             counts,
             interval: 0,
             interval_end,
+            boundary: Moment::default(),
+            straddlers: Default::default(),
+            tail: None,
             due: 0,
             cpu_before: Duration::ZERO,
             courtesy,
@@ -199,6 +213,7 @@ impl Engine {
         if let Some(limit) = self.job.plan.latency_limit {
             self.counts.late += u64::from(u128::from(latency) > limit.as_nanos());
         }
+        self.straddled(client, None, now);
         self.follow(client, now)
     }
 
@@ -219,11 +234,29 @@ impl Engine {
         }
         add(&mut script.failures, &failure.kind, 1);
         script.retried += u64::from(client.transaction.tries > 1);
-        if failure.kind == SCRIPT && !self.stopping {
-            self.pause(client, now + SCRIPT_BACK_OFF);
+        self.straddled(client, Some(&failure.kind), now);
+        if failure.kind == SCRIPT {
+            match self.stopping {
+                true => self.finish(client),
+                false => self.pause(client, now + SCRIPT_BACK_OFF),
+            }
             return Next::Rest;
         }
         self.follow(client, now)
+    }
+
+    /// Remembers a transaction that ended if it was under way at the end of an interval or
+    /// of the window.
+    #[inline]
+    pub(crate) fn straddled(&mut self, client: &Client, failure: Option<&str>, now: Moment) {
+        if client.transaction.from < self.boundary {
+            let Transaction { script, from, .. } = client.transaction;
+            let of = Straddler { script, from, ended: now, failure: failure.map(str::to_owned) };
+            match &mut self.tail {
+                Some(tail) => tail.ended(&of),
+                None => self.straddlers[0].push(of),
+            }
+        }
     }
 
     fn may_retry(&self, client: &Client, now: Moment) -> bool {
@@ -237,8 +270,16 @@ impl Engine {
     /// What a client does after a transaction, or when it becomes available.
     pub(crate) fn follow(&mut self, client: &mut Client, now: Moment) -> Next {
         if self.stopping {
-            self.finish(client);
-            return Next::Rest;
+            return match self.take_due(now) {
+                Some(due) => {
+                    self.begin_due(client, due, now);
+                    Next::Go
+                }
+                None => {
+                    self.finish(client);
+                    Next::Rest
+                }
+            };
         }
         match self.job.plan.arrival {
             Arrival::Closed { think: None } if client.transaction.waited => {
@@ -274,17 +315,21 @@ impl Engine {
     pub(crate) fn begin_due(&mut self, client: &mut Client, due: Moment, now: Moment) {
         self.cut_intervals(now);
         self.counts.record(Histogram::Lag, now.nanos_since(due));
+        if let Some(tail) = &mut self.tail {
+            tail.begun_late(due, now);
+        }
         self.begin(client, due);
     }
 
     /// The next transaction that is due by now, if there is one; skips those
-    /// that are later than the latency limit already.
+    /// that are later than the latency limit already. Once the load is stopped, only
+    /// what was due in the window is begun.
     pub(crate) fn take_due(&mut self, now: Moment) -> Option<Moment> {
         let limit = self.job.plan.latency_limit;
         let arrivals = self.arrivals.as_mut()?;
         loop {
             let due = arrivals.schedule.next();
-            if due > now {
+            if due > now || self.tail.as_ref().is_some_and(|tail| due >= tail.end) {
                 return None;
             }
             arrivals.schedule.advance();
@@ -355,8 +400,15 @@ impl Engine {
         let counts = std::mem::replace(&mut self.counts, next);
         let cpu = thread_cpu();
         self.courtesy.look();
-        if let Some(arrivals) = &mut self.arrivals {
+        if let Some(arrivals) = &mut self.arrivals
+            && arrivals.stopped.is_none()
+        {
             self.due += arrivals.counter.count_until(end);
+        }
+        if self.tail.is_none() {
+            self.boundary = end;
+            self.straddlers.swap(0, 1);
+            self.straddlers[0].clear();
         }
         let part = Box::new(Part {
             index: self.interval,
@@ -373,14 +425,33 @@ impl Engine {
         let _ = self.reports.send(Report::Part { worker: self.worker, part });
     }
 
-    /// No further transaction is due after `now`; those that were due and
-    /// nobody began are counted.
-    pub(crate) fn end_arrivals(&mut self, now: Moment) {
+    /// The load is stopped: no transaction begins any more but those that were due before
+    /// `end`, when the window ended.
+    pub(crate) fn stop(&mut self, end: Moment, now: Moment) {
         self.cut_intervals(now);
-        if let Some(mut arrivals) = self.arrivals.take() {
-            self.totals.never_begun += arrivals.schedule.count_until(now);
+        self.stopping = true;
+        if let Some(arrivals) = &mut self.arrivals {
             self.due += arrivals.counter.count_until(now);
+            arrivals.stopped = Some(now);
         }
+        let mut tail = Tail::new(end, self.job.program().scripts.len());
+        self.straddlers.iter().flatten().for_each(|of| tail.ended(of));
+        self.straddlers = Default::default();
+        self.boundary = end;
+        self.tail = Some(tail);
+    }
+
+    /// What was under way when the window ended, with what was due and is given up now.
+    pub(crate) fn take_tail(&mut self, now: Moment) -> Option<Tail> {
+        let mut tail = self.tail.take()?;
+        if let Some(Arrivals { mut schedule, stopped: Some(stopped), .. }) = self.arrivals.take() {
+            while schedule.next() < stopped {
+                tail.never_begun(schedule.next(), now);
+                schedule.advance();
+                self.totals.never_begun += 1;
+            }
+        }
+        Some(tail)
     }
 
     /// The load is over for a client.

@@ -37,6 +37,7 @@ mod responder;
 mod schedule;
 mod shared;
 mod system;
+mod tail;
 mod tally;
 mod worker;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use walwright_record::{LoadInterval, Timestamp};
+use walwright_record::{LoadInterval, Timestamp, UnderWay};
 use walwright_wire::{CancelKey, Connector, WireError, cancel};
 
 use crate::clock::Clock;
@@ -19,6 +19,7 @@ use crate::outcome::{ErrorSamples, LoadError, LoadOutcome, ServerLost};
 use crate::plan::{LoadPlan, Mode};
 use crate::shared::{Ending, Inbox, LoadPhase, News, Order, Report, Shared};
 use crate::system::allow_connections;
+use crate::tail::Tail;
 use crate::worker::Worker;
 
 /// A load that connects or runs. Dropping it aborts it.
@@ -89,6 +90,16 @@ impl Load {
     /// Lets no more transactions begin; those in flight end, in at most the
     /// plan's time to drain. Returns at once.
     pub fn stop(&self) {
+        self.stop_at(Timestamp::now());
+    }
+
+    /// The same for a window that has ended at `end`: what was under way then is told
+    /// apart in [`LoadOutcome::under_way`]. In an open loop what had come due until then
+    /// is still begun while there is time to drain.
+    ///
+    /// What ended more than two intervals before the stop is not remembered.
+    pub fn stop_at(&self, end: Timestamp) {
+        self.shared.end_window(end);
         self.give(Order::Stop);
     }
 
@@ -166,9 +177,7 @@ impl Coordinator {
             Mode::Faithful => ParameterFormats::new(),
             Mode::Lean => {
                 let mut connection = connector.connect().map_err(refused)?;
-                let formats = learn_formats(&self.plan.program, &mut connection);
-                connection.close();
-                formats.map_err(refused)?
+                learn_formats(&self.plan.program, &mut connection).map_err(refused)?
             }
         };
         let plan = self.plan.clone();
@@ -344,6 +353,7 @@ fn outcome(
     server_lost: Option<ServerLost>,
 ) -> Result<LoadOutcome, LoadError> {
     let sums = merger.totals;
+    let mut tail: Option<Tail> = None;
     let mut outcome = LoadOutcome {
         started: clock.timestamp(Default::default()),
         stopped: clock.timestamp(endings.iter().map(|e| e.stopped).max().unwrap_or_default()),
@@ -354,6 +364,7 @@ fn outcome(
         late: sums.late,
         never_begun: 0,
         unfinished: 0,
+        under_way: UnderWay::default(),
         cpu_user: Duration::ZERO,
         cpu_system: Duration::ZERO,
         connections_lost: 0,
@@ -372,7 +383,12 @@ fn outcome(
         outcome.connections_lost += ending.totals.connections_lost;
         outcome.connect_failures += ending.totals.connect_failures;
         outcome.errors.merge(ending.errors);
+        match (&mut tail, ending.tail) {
+            (Some(sum), Some(part)) => sum.merge(&part),
+            (sum, part) => *sum = sum.take().or(part),
+        }
     }
+    outcome.under_way = tail.as_ref().map(UnderWay::from).unwrap_or_default();
     Ok(outcome)
 }
 

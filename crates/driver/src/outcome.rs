@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thiserror::Error;
-use walwright_record::Timestamp;
+use walwright_record::{Timestamp, UnderWay};
 use walwright_wire::WireError;
 
 use crate::PlanError;
@@ -31,12 +31,13 @@ pub struct LoadOutcome {
     pub skipped: u64,
     /// Transactions that ended later than the latency limit.
     pub late: u64,
-    /// Open loop: transactions due that no client had begun when the load was
-    /// stopped. Their wait is in no histogram.
+    /// Open loop: transactions due until the load was stopped that no client ever began.
     pub never_begun: u64,
     /// Transactions cut off because they had not ended when the time to drain
     /// was over, or the load was aborted.
     pub unfinished: u64,
+    /// What was under way when the window ended.
+    pub under_way: UnderWay,
     /// CPU time of the driver's threads in user mode.
     pub cpu_user: Duration,
     /// CPU time of the driver's threads in kernel mode.

@@ -15,7 +15,11 @@ use crate::plan::Protocol;
 use crate::tally::{CONNECTION, Histogram, SCRIPT, add};
 
 /// Messages whose inside matters.
-const ALWAYS: TagSet = TagSet::of(&[backend::READY_FOR_QUERY, backend::ERROR_RESPONSE]);
+const ALWAYS: TagSet =
+    TagSet::of(&[backend::READY_FOR_QUERY, backend::ERROR_RESPONSE, backend::NOTICE_RESPONSE]);
+/// What a notice's SQLSTATE begins with when the server takes its leave: 57P01 and 57P02
+/// are warnings where it stops at once or one of its processes crashed.
+const LEAVES: &str = "57P0";
 /// The same while a result is to become variables.
 const CAPTURING: TagSet = ALWAYS.union(TagSet::of(&[backend::ROW_DESCRIPTION, backend::DATA_ROW]));
 
@@ -90,6 +94,14 @@ impl Engine {
                         message: fields.to_string(),
                         kind: fields.code,
                     });
+                }
+                (backend::NOTICE_RESPONSE, Some(body)) => {
+                    if let Ok(fields) = ErrorFields::parse(body)
+                        && fields.code.starts_with(LEAVES)
+                    {
+                        client.farewell =
+                            Some(Failure { message: fields.to_string(), kind: fields.code });
+                    }
                 }
                 (backend::PARSE_COMPLETE, _) => {
                     if let Some(statement) = client.parsing.pop() {
@@ -189,6 +201,7 @@ impl Engine {
             let script = &mut self.counts.scripts[client.transaction.script];
             add(&mut script.failures, &failure.kind, 1);
             script.retried += u64::from(client.transaction.tries > 1);
+            self.straddled(client, Some(&failure.kind), now);
         }
         client.unlink();
         if self.stopping {

@@ -1,10 +1,11 @@
 //! What the threads of a load tell each other.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use walwright_record::Timestamp;
 use walwright_wire::{CancelKey, Scanner, Stream};
 
 use crate::client::Failure;
@@ -13,6 +14,7 @@ use crate::connect::Attempt;
 use crate::engine::Totals;
 use crate::outcome::ErrorSamples;
 use crate::system::Waker;
+use crate::tail::Tail;
 use crate::tally::{Part, Spares};
 
 /// What all threads see.
@@ -24,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) spares: Arc<Spares>,
     order: AtomicU8,
     phase: AtomicU8,
+    /// End of the window in microseconds as in [`Timestamp`]; 0 while it goes on.
+    window_end: AtomicI64,
 }
 
 /// How far a load has come.
@@ -42,7 +46,8 @@ pub enum LoadPhase {
 pub(crate) enum Order {
     /// Go on.
     Run,
-    /// Begin no more transactions, let those in flight end.
+    /// Begin no more transactions but those that were due in the window, and let what is
+    /// in flight end.
     Stop,
     /// End at once.
     Abort,
@@ -69,6 +74,16 @@ impl Shared {
 
     pub(crate) fn enter(&self, phase: LoadPhase) {
         self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Sets where the window ends, which the first call decides.
+    pub(crate) fn end_window(&self, end: Timestamp) {
+        let _ = self.window_end.compare_exchange(0, end.0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Where the window ends, once that is known.
+    pub(crate) fn window_end(&self) -> Option<Timestamp> {
+        Some(Timestamp(self.window_end.load(Ordering::Acquire))).filter(|end| end.0 != 0)
     }
 
     /// Gives an order; a weaker one than before is without effect.
@@ -154,6 +169,8 @@ pub(crate) struct Ending {
     pub(crate) cpu: (Duration, Duration),
     /// What cancels the statements that its clients left running.
     pub(crate) running: Vec<CancelKey>,
+    /// What was under way when the window ended.
+    pub(crate) tail: Option<Tail>,
     /// Why it could not go on, if so.
     pub(crate) failure: Option<io::Error>,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use walwright_workload::script::{ClientStart, RunSeeds};
 
-use crate::client::{Client, Link, State};
+use crate::client::{Client, Link, State, Transaction};
 use crate::clock::Moment;
 use crate::connect::Wanted;
 use crate::courtesy::Courtesy;
@@ -312,29 +312,56 @@ impl Worker {
         let stopped = match self.stopped {
             Some(stopped) => stopped,
             None => {
-                self.engine.stopping = true;
-                self.engine.end_arrivals(now);
-                for client in &mut self.clients {
-                    if !client.is_busy() {
-                        self.engine.finish(client);
-                    }
-                }
-                *self.stopped.insert(now)
+                self.stop(now);
+                self.let_go(now);
+                now
             }
         };
         now >= stopped + self.engine.job.plan.drain
             || self.clients.iter().all(|client| client.state == State::Finished)
     }
 
+    /// Begins to stop: the window is over.
+    fn stop(&mut self, now: Moment) {
+        self.stopped = Some(now);
+        let end = self.engine.shared.window_end().map(|end| self.engine.clock.moment(end));
+        self.engine.stop(end.unwrap_or(now), now);
+    }
+
+    /// Clients that have nothing to do leave.
+    fn let_go(&mut self, now: Moment) {
+        for client in &mut self.clients {
+            match client.state {
+                // Something may have come due in the moment of the stop.
+                State::Idle => {
+                    if self.engine.follow(client, now) == Next::Go {
+                        self.engine.drive(client, now);
+                    }
+                }
+                _ if client.is_busy() => {}
+                _ => self.engine.finish(client),
+            }
+        }
+    }
+
     /// Closes what is open and sums up.
     fn end(mut self) -> Ending {
         let now = self.engine.clock.now();
-        let stopped = self.stopped.unwrap_or(now);
         let mut running = Vec::new();
+        let mut tail = None;
         if self.begun {
-            self.engine.end_arrivals(now);
+            if self.stopped.is_none() {
+                self.stop(now);
+            }
+            tail = self.engine.take_tail(now);
             for client in &mut self.clients {
-                self.engine.totals.unfinished += u64::from(client.is_busy());
+                if client.is_busy() {
+                    self.engine.totals.unfinished += 1;
+                    if let Some(tail) = &mut tail {
+                        let Transaction { script, from, .. } = client.transaction;
+                        tail.cut_off(script, from, now);
+                    }
+                }
                 if let (State::Waiting(_), Some(link)) = (client.state, &mut client.link) {
                     running.extend(link.key.take());
                 }
@@ -343,11 +370,12 @@ impl Worker {
         }
         let (user, system) = thread_cpu_split();
         Ending {
-            stopped,
+            stopped: self.stopped.unwrap_or(now),
             totals: self.engine.totals,
             errors: self.engine.errors,
             cpu: (user.saturating_sub(self.cpu_before.0), system.saturating_sub(self.cpu_before.1)),
             running,
+            tail,
             failure: None,
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{Server, number, plan, program, query, run, run_until, tpcb, until, until_running};
 use walwright_driver::{Arrival, Gaps, Load, LoadError, Mode, PlanError, Protocol, calibrate};
-use walwright_record::LoadInterval;
+use walwright_record::{LoadInterval, Timestamp};
 
 #[test]
 fn failures_are_counted_by_sqlstate_and_stay_out_of_latency() {
@@ -230,6 +230,166 @@ fn every_transaction_due_while_the_server_is_frozen_shows_its_wait() {
     let expected = RATE * half.as_secs_f64();
     assert!(waited as f64 >= expected - 8.0, "{waited} waited, {expected} were due");
     assert!(latency.max().expect("some") >= frozen - Duration::from_millis(10));
+}
+
+/// Takes intervals in until so many transactions have ended; the end of the last one.
+fn until_ended(load: &Load, transactions: u64) -> Timestamp {
+    let mut ended = 0;
+    loop {
+        let interval = load.intervals().recv_timeout(Duration::from_secs(30)).expect("an interval");
+        ended += interval.scripts[0].transactions;
+        if ended >= transactions {
+            return interval.start.plus(interval.length);
+        }
+    }
+}
+
+/// Takes intervals in until one has passed in which nothing ended; the end of the last one.
+fn until_still(load: &Load) -> Timestamp {
+    loop {
+        let interval = load.intervals().recv_timeout(Duration::from_secs(30)).expect("an interval");
+        if interval.scripts[0].transactions == 0 {
+            return interval.start.plus(interval.length);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_frozen_when_the_window_ends_shows_in_what_was_under_way() {
+    let server = Server::start();
+    let database = server.database();
+    let postmaster = server.running().postmaster_pid();
+    for open in [false, true] {
+        let mut plan = plan(program(&["SELECT 1;"]), database.clone());
+        plan.clients = 4;
+        plan.threads = 2;
+        if open {
+            plan.arrival = Arrival::Open { rate: 500.0, gaps: Gaps::Even };
+        }
+        let load = Load::start(plan).expect("started");
+        until_ended(&load, 50);
+        signal("STOP", postmaster);
+        let frozen = Instant::now();
+        let end = until_still(&load);
+        load.stop_at(end);
+        let before = frozen.elapsed();
+        // It is frozen as long again.
+        std::thread::sleep(before);
+        signal("CONT", postmaster);
+        let outcome = load.join().expect("it ran");
+        let under_way = &outcome.under_way;
+        assert_eq!((under_way.unended_count(), under_way.failed_count()), (0, 0), "{under_way:?}");
+        assert_eq!((outcome.unfinished, under_way.not_begun.count()), (0, 0), "{under_way:?}");
+        let longest = under_way.longest().expect("some were under way");
+        assert!(longest + Duration::from_millis(100) >= 2 * before, "{longest:?} of {before:?}");
+        if open {
+            // All that came due while it was frozen and before the window ended.
+            let still = 500.0 * Duration::from_millis(100).as_secs_f64();
+            assert!(under_way.ended_count() as f64 >= still - 8.0, "{under_way:?}");
+            assert!(under_way.lag.max().expect("some began late") >= before);
+        } else {
+            assert_eq!(under_way.ended_count(), 4, "each client had one: {under_way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stays_frozen_leaves_the_age_of_what_was_under_way() {
+    let server = Server::start();
+    let database = server.database();
+    let postmaster = server.running().postmaster_pid();
+    let mut plan = plan(program(&["SELECT 1;"]), database);
+    plan.clients = 4;
+    plan.arrival = Arrival::Open { rate: 500.0, gaps: Gaps::Even };
+    plan.drain = Duration::from_millis(300);
+    let drain = plan.drain;
+    let load = Load::start(plan).expect("started");
+    until_ended(&load, 50);
+    signal("STOP", postmaster);
+    let end = until_still(&load);
+    load.stop_at(end);
+    // The channel closes when the threads have ended, before the server is asked anything.
+    while load.intervals().recv().is_ok() {}
+    signal("CONT", postmaster);
+    let outcome = load.join().expect("it ran");
+    let under_way = &outcome.under_way;
+    assert_eq!((under_way.unended_count(), outcome.unfinished), (4, 4), "{under_way:?}");
+    assert_eq!(under_way.ended_count(), 0);
+    let ages = &under_way.scripts[0].unended;
+    assert!(ages.percentile(0.0).expect("four") >= drain, "{ages:?}");
+    let waited = &under_way.not_begun;
+    assert!(waited.count() > 0 && waited.count() <= outcome.never_begun, "{outcome:?}");
+    assert!(waited.percentile(0.0).expect("some") >= drain, "{waited:?}");
+}
+
+#[test]
+fn what_was_under_way_is_known_though_the_stop_comes_after_the_window() {
+    let server = Server::shared();
+    // Slow until some moment, and fast from then on.
+    let turn = Timestamp::now().plus(Duration::from_millis(2_200));
+    let script = format!(
+        "SELECT pg_sleep(CASE WHEN extract(epoch FROM clock_timestamp()) < {}
+         THEN 0.3 ELSE 0.005 END);",
+        turn.0 as f64 / 1e6
+    );
+    let mut plan = plan(program(&[&script]), server.database());
+    plan.clients = 6;
+    plan.threads = 2;
+    plan.interval = Duration::from_secs(1);
+    let load = Load::start(plan).expect("started");
+    let mut end = until_ended(&load, 1);
+    while end.plus(Duration::from_secs(1)) < turn {
+        end = until_ended(&load, 1);
+    }
+    // What was under way at the end of the window has ended, and others have begun.
+    until("the slow ones have ended", || Timestamp::now() > turn.plus(Duration::from_millis(400)));
+    load.stop_at(end);
+    let outcome = load.join().expect("it ran");
+    let under_way = &outcome.under_way;
+    assert_eq!(under_way.ended_count(), 6, "one of each client: {under_way:?}");
+    let shortest = under_way.scripts[0].ended.percentile(0.0).expect("six");
+    assert!(shortest >= Duration::from_millis(300), "{under_way:?}");
+    assert_eq!((under_way.unended_count(), under_way.not_begun.count()), (0, 0));
+}
+
+#[test]
+fn a_stretch_in_which_nothing_ends_is_an_interval_without_transactions() {
+    let server = Server::start();
+    let database = server.database();
+    let postmaster = server.running().postmaster_pid();
+    let mut plan = plan(program(&["SELECT 1;"]), database);
+    plan.clients = 2;
+    let load = Load::start(plan).expect("started");
+    until_ended(&load, 50);
+    signal("STOP", postmaster);
+    let still = until_still(&load);
+    let next = load.intervals().recv_timeout(Duration::from_secs(30)).expect("an interval");
+    signal("CONT", postmaster);
+    assert_eq!((next.start, next.scripts[0].transactions), (still, 0));
+    until_ended(&load, 50);
+    load.stop();
+    assert_eq!(load.join().expect("it ran").failures(), 0);
+}
+
+#[test]
+fn clients_are_told_that_a_process_of_the_server_crashed() {
+    let server = Server::start();
+    let database = server.database();
+    let mut plan = plan(program(&["SELECT pg_sleep(0.001);"]), database.clone());
+    plan.clients = 3;
+    let load = Load::start(plan).expect("started");
+    until_ended(&load, 10);
+    let writer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'";
+    let killed = Command::new("kill").args(["-KILL", &query(&database, writer)]).status();
+    assert!(killed.expect("kill runs").success());
+    until("all clients were told", || load.connected() == 0);
+    until_ended(&load, 10);
+    load.stop();
+    let outcome = load.join().expect("it ran");
+    assert_eq!(outcome.connections_lost, 3);
+    let told = outcome.errors.of("57P02");
+    assert!(told.iter().any(|text| text.contains("crash of another server process")), "{told:?}");
+    assert_eq!(outcome.server_lost, None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use walwright_driver::{Calibration, LoadError, LoadPlan, calibrate};
 
-use crate::write_whole;
+use crate::whole_file::write_private;
 
 /// Name of the file inside the lab.
 const FILE: &str = "ceilings.json";
@@ -92,7 +92,7 @@ fn read(file: &Path) -> Kept {
 fn write(file: &Path, kept: &Kept) {
     let written = serde_json::to_vec_pretty(kept)
         .map_err(std::io::Error::other)
-        .and_then(|text| write_whole(file, &text));
+        .and_then(|text| write_private(file, &text));
     if let Err(error) = written {
         tracing::debug!(%error, "the driver's ceiling could not be kept");
     }

@@ -16,6 +16,7 @@ pub mod experiment;
 pub mod journal;
 mod lab_dir;
 pub mod ledger;
+mod lifetime;
 mod notes;
 pub mod profile;
 mod progress;
@@ -30,8 +31,8 @@ pub mod tune;
 mod whole_file;
 
 pub use attach::{
-    CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until, add_results, guard_command,
-    ignores_hangup, record,
+    COMMAND_PATIENCE, CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until,
+    add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
 pub use lab_dir::Lab;

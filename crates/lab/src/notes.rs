@@ -44,7 +44,8 @@ impl Notes {
         self.happened(Event { at: Timestamp::now(), kind: kind.to_owned(), text });
     }
 
-    fn happened(&self, event: Event) {
+    /// Something that happened.
+    pub(crate) fn happened(&self, event: Event) {
         self.observer.notice(Progress::Event(&event));
         self.recorder.write(move |writer| writer.event(&event));
     }

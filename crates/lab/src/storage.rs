@@ -7,7 +7,7 @@ use thiserror::Error;
 use walwright_probe::{ProbeError, StoragePlan, StorageStep};
 use walwright_record::{FileSystemId, FindError, Kind, StorageMeasurement};
 
-use crate::{Lab, Stop, journal, write_whole};
+use crate::{Lab, Stop, journal};
 
 /// Name of the directory inside the lab.
 const DIRECTORY: &str = "storage";
@@ -97,7 +97,7 @@ fn keep(lab: &Lab, measured: &StorageMeasurement) -> Result<(), StorageError> {
     let path = directory.join(format!("{}.json", measured.id));
     let cannot = |source| StorageError::Keep { path: path.clone(), source };
     let text = serde_json::to_vec(measured).map_err(|e| cannot(e.into()))?;
-    std::fs::create_dir_all(&directory).and_then(|()| write_whole(&path, &text)).map_err(cannot)
+    lab.write(&path, &text).map_err(cannot)
 }
 
 /// All kept measurements, oldest first. A file that cannot be read is passed over.

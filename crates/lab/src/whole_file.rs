@@ -8,6 +8,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use walwright_record::private;
+
+/// The mode of a file that the umask decides on.
+pub(crate) const OPEN: u32 = 0o666;
+
 /// Writes a file whole. It is on disk when this returns; killed or failing before, what
 /// was there still is. A pipe or a device is written as it comes.
 ///
@@ -17,19 +22,25 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
         return fs::write(path, bytes);
     }
-    replace(path, |file| file.write_all(bytes))
+    replace(path, OPEN, |file| file.write_all(bytes))
+}
+
+/// The same for a file of the lab, which nobody but its owner may read.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, private::FILE, |file| file.write_all(bytes))
 }
 
 /// As [`write_whole`], where `write` makes the file what it is to be. Who may read it is
-/// decided by the umask until `write` says otherwise.
+/// decided by `mode` and the umask until `write` says otherwise.
 pub(crate) fn replace(
     path: &Path,
+    mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let directory = directory_of(path);
     let mut new = tempfile::Builder::new()
         .prefix(".walwright-")
-        .permissions(Permissions::from_mode(0o666))
+        .permissions(Permissions::from_mode(mode))
         .tempfile_in(directory)?;
     write(new.as_file_mut())?;
     new.as_file().sync_all()?;
@@ -69,7 +80,7 @@ mod tests {
             file.write_all(b"ne")?;
             Err(io::ErrorKind::StorageFull.into())
         };
-        assert_eq!(replace(&path, full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(replace(&path, OPEN, full).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), b"old, and longer than the new");
         fs::create_dir(dir.path().join("taken")).unwrap();
         write_whole(&dir.path().join("taken"), b"x").unwrap_err();
@@ -88,6 +99,8 @@ mod tests {
         fs::write(&plain, "").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&whole), mode(&plain));
+        write_private(&whole, b"").unwrap();
+        assert_eq!(mode(&whole) & 0o7777, 0o600);
         assert_eq!(directory_of(Path::new("config.env")), Path::new("."));
     }
 

@@ -66,8 +66,8 @@ fn there_and_back(major: Major) {
     assert_eq!(bed.ask(pending), "cluster_name", "which this test has set itself");
     let set = bed.ledger().set(1).unwrap().unwrap();
     assert!(matches!(set.state, State::Undone { .. }));
-    let (ledger, mut never) = (bed.ledger(), Restart::Never);
-    let twice = undo_changes(&ledger, &set, Some(&bed.params), &mut never);
+    let (ledger, mut never, mut hold) = (bed.ledger(), Restart::Never, bed.hold());
+    let twice = undo_changes(&ledger, &set, Some(&mut hold), &mut never);
     assert!(matches!(bed.runtime.block_on(twice), Err(UndoError::Already(1))));
 
     // What the server chooses itself is as wanted where nobody has set it; and a setting
@@ -85,8 +85,9 @@ fn there_and_back(major: Major) {
     // When its restart fails, the file is right by then, and the server still to restart.
     let set = ledger.set(made.id).unwrap().unwrap();
     let mut failing = Restart::Command(Secret::new("false"));
-    let failed = undo_changes(&ledger, &set, Some(&bed.params), &mut failing);
+    let failed = undo_changes(&ledger, &set, Some(&mut hold), &mut failing);
     assert!(matches!(bed.runtime.block_on(failed), Err(UndoError::Failed { .. })));
+    drop(hold);
     assert_eq!(bed.auto(), before);
     assert_eq!(bed.ask("SELECT current_setting('shared_buffers')"), "160MB");
     let undone = bed.roll_back(made.id, &mut bed.owner());
@@ -164,9 +165,9 @@ fn a_change_that_fails_undoes_those_before_it() {
     // So is an interrupt.
     let stop = Stop::new();
     stop.request();
-    let (ledger, mut never) = (bed.ledger(), Restart::Never);
+    let (ledger, mut never, mut hold) = (bed.ledger(), Restart::Never, bed.hold());
     let intent = bed.intent("PG_WORK_MEM=9MB\n");
-    let interrupted = make_changes(&ledger, Some(&bed.params), intent, &mut never, &stop);
+    let interrupted = make_changes(&ledger, Some(&mut hold), intent, &mut never, &stop);
     let error = bed.runtime.block_on(interrupted).unwrap_err().to_string();
     assert!(error.contains("interrupted") && error.contains("undone"), "{error}");
     assert_eq!(bed.auto(), before);
@@ -175,6 +176,10 @@ fn a_change_that_fails_undoes_those_before_it() {
 #[test]
 fn a_server_that_does_not_start_again_is_brought_back() {
     let bed = Bed::new(Major::V18);
+    // Its line stands before others, of which one is secret.
+    for setting in ["shared_buffers = '128MB'", "primary_conninfo = 'password=x'", "jit = off"] {
+        bed.execute(&format!("ALTER SYSTEM SET {setting}"));
+    }
     let before = bed.auto();
     // More memory than any machine has: the restart fails, and nobody can be asked.
     let text = "PG_SHARED_BUFFERS=4TB\n";
@@ -228,18 +233,36 @@ fn what_somebody_else_changed_since_stays() {
     bed.execute("ALTER SYSTEM SET work_mem = '11MB'");
     let undone = bed.roll_back(id, &mut Restart::Never);
     assert_eq!(undone.restored, ["max_wal_size"]);
-    assert!(undone.notes[0].contains("work_mem"), "{:?}", undone.notes);
+    let note = &undone.notes[0];
+    assert!(note.contains("work_mem is 11MB") && note.contains("not set) nor"), "{note}");
+    assert!(note.contains("9MB") && undone.left == ["work_mem"], "{note}");
+    let state = bed.ledger().set(id).unwrap().unwrap().state;
+    assert!(matches!(state, State::Undone { left, .. } if left == ["work_mem"]));
     assert_eq!(bed.ask("SELECT current_setting('work_mem')"), "11MB");
+
+    // What another set of ours changed since is no somebody's: that one goes first.
+    let before = bed.auto();
+    let one = bed.apply("PG_COMMIT_DELAY=100\n", &mut Restart::Never).expect("made").id;
+    let two = bed.apply("PG_COMMIT_DELAY=200\n", &mut Restart::Never).expect("made").id;
+    let (ledger, mut never, mut hold) = (bed.ledger(), Restart::Never, bed.hold());
+    let set = ledger.set(one).unwrap().unwrap();
+    let early = undo_changes(&ledger, &set, Some(&mut hold), &mut never);
+    let error = bed.runtime.block_on(early).unwrap_err().to_string();
+    assert!(error.contains(&format!("config rollback {two}")), "{error}");
+    drop(hold);
+    bed.roll_back(two, &mut Restart::Never);
+    bed.roll_back(one, &mut Restart::Never);
+    assert_eq!(bed.auto(), before);
 
     // And what was done on one server is not undone on another.
     let other = Bed::new(Major::V18);
     let id = bed.apply("PG_COMMIT_SIBLINGS=9\n", &mut Restart::Never).expect("made").id;
-    let (ledger, mut never) = (bed.ledger(), Restart::Never);
+    let (ledger, mut never, mut hold) = (bed.ledger(), Restart::Never, other.hold());
     let set = ledger.set(id).unwrap().unwrap();
-    let wrong = undo_changes(&ledger, &set, Some(&other.params), &mut never);
+    let wrong = undo_changes(&ledger, &set, Some(&mut hold), &mut never);
     let error = other.runtime.block_on(wrong).unwrap_err().to_string();
     assert!(error.contains("another server"), "{error}");
-    ledger.end(id, Outcome::Undone { why: "test".to_owned() }).unwrap();
+    ledger.end(id, Outcome::Undone { why: "test".to_owned(), left: Vec::new() }).unwrap();
 }
 
 #[test]

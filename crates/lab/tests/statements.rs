@@ -33,8 +33,9 @@ fn statements_are_undone_however_far_they_came() {
     let before = bed.ask(state);
     let (ledger, stop) = (bed.ledger(), Stop::new());
     let make = |intent| {
-        let mut never = Restart::Never;
-        bed.runtime.block_on(make_changes(&ledger, Some(&bed.params), intent, &mut never, &stop))
+        let (mut never, mut hold) = (Restart::Never, bed.hold());
+        let hold = Some(&mut hold);
+        bed.runtime.block_on(make_changes(&ledger, hold, intent, &mut never, &stop))
     };
     let made = make(statements(&bed, "postgres")).expect("made");
     assert_eq!(bed.ask(state), "{fillfactor=50}19MB");
@@ -75,9 +76,9 @@ fn statements_are_undone_however_far_they_came() {
             bed.execute("ALTER TABLE t SET (fillfactor = 50)");
         }
         bed.runtime.block_on(async {
-            let client = walwright_server::connect(&bed.params).await.unwrap();
+            let client = walwright_server::connect_for_workload(&bed.params).await.unwrap();
             client.batch_execute("BEGIN").await.unwrap();
-            let transaction = client.query_one(number, &[]).await.unwrap().get(0);
+            let transaction = client.query_one(number, &[]).await.unwrap().get(0).unwrap();
             let step = match undoing {
                 false => Step::Making { transaction },
                 true => Step::Undoing { transaction },
@@ -112,8 +113,9 @@ fn statements_are_undone_however_far_they_came() {
     // And nothing is undone in another database.
     let id = ledger.begin(statements(&bed, "another")).unwrap().id;
     ledger.step(id, 1, Step::Made).unwrap();
-    let (set, mut never) = (ledger.set(id).unwrap().unwrap(), Restart::Never);
-    let undone = undo_changes(&ledger, &set, Some(&bed.params), &mut never);
+    let (set, mut hold) = (ledger.set(id).unwrap().unwrap(), bed.hold());
+    let mut never = Restart::Never;
+    let undone = undo_changes(&ledger, &set, Some(&mut hold), &mut never);
     let error = bed.runtime.block_on(undone).unwrap_err().to_string();
     assert!(error.contains("in the database another"), "{error}");
 }

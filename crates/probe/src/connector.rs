@@ -3,10 +3,10 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio_postgres::{Client, SimpleQueryMessage};
-use walwright_server::{ConnectError, ConnectFailure, ConnectParams};
+use walwright_server::{Client, ConnectError, ConnectParams, SessionSettings};
 
 use crate::APPLICATION_NAME;
 
@@ -15,19 +15,22 @@ pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Client, BoxedError>> + Send>>;
 
-/// What the probe's sessions set for themselves, as options of the connection:
-/// unlike what `SET` leaves in a session, these cannot reach the application that
-/// a pooler lends the session to next. Generic plans and no JIT because the same
-/// few cheap queries run again and again; read-only because a guest changes
-/// nothing; the timeouts so that neither a lock nor a stall holds up sampling for long.
-const SETTINGS: &str = "-c search_path=pg_catalog -c default_transaction_read_only=on \
-    -c jit=off -c max_parallel_workers_per_gather=0 -c plan_cache_mode=force_generic_plan \
-    -c statement_timeout=5s -c lock_timeout=100ms -c client_min_messages=error";
+/// What the probe's sessions set for themselves beside the settings of every session of
+/// walwright's own ([`walwright_server::connect`]). Generic plans and no JIT because the
+/// same few cheap queries run again and again; read-only because a guest changes nothing;
+/// the timeouts so that neither a lock nor a stall holds up sampling for long.
+/// A superuser's sessions stay out of statistics and logs.
+const SETTINGS: SessionSettings<'static> = SessionSettings {
+    all: "-c default_transaction_read_only=on -c jit=off \
+        -c max_parallel_workers_per_gather=0 -c plan_cache_mode=force_generic_plan \
+        -c statement_timeout=5s -c lock_timeout=100ms -c client_min_messages=error",
+    superuser: "-c pg_stat_statements.track=none \
+        -c log_min_duration_statement=-1 -c log_statement=none",
+};
 
-/// Settings that keep the probe out of statistics and logs; only a superuser may
-/// change them.
-const SUPERUSER_SETTINGS: &str = "-c pg_stat_statements.track=none \
-    -c log_min_duration_statement=-1 -c log_statement=none";
+/// How long one query may take: what the server allows it, and a little for a server
+/// that does not keep to it.
+const LIMIT: Duration = Duration::from_secs(6);
 
 /// Opens connections to the target, again and again if they are lost. Each call
 /// runs on the probe's own runtime, so that the connection lives there.
@@ -55,63 +58,18 @@ impl Connector {
     /// as options of the connection.
     pub fn to(params: &ConnectParams) -> Self {
         let params = params.clone().with_application_name(APPLICATION_NAME);
-        let settled = Arc::default();
         Self::new(move || {
-            let (params, settled) = (params.clone(), Arc::clone(&settled));
-            async move { connect_with_settings(&params, &settled).await }
+            let params = params.clone();
+            async move {
+                let client = walwright_server::connect_with(&params, SETTINGS).await?;
+                Ok::<_, ConnectError>(client.with_limit(Some(LIMIT)))
+            }
         })
     }
 
     pub(crate) async fn connect(&self) -> Result<Client, BoxedError> {
         (self.0)().await
     }
-}
-
-/// Connects with as many of the probe's settings as are taken, and keeps in
-/// `settled` what worked, so that finding out costs only the first connection more.
-async fn connect_with_settings(
-    plain: &ConnectParams,
-    settled: &Mutex<Option<ConnectParams>>,
-) -> Result<Client, ConnectError> {
-    let settle = |params| *settled.lock().unwrap_or_else(PoisonError::into_inner) = params;
-    let known = settled.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if let Some(known) = known {
-        match walwright_server::connect(&known).await {
-            Err(error) if is_refusal(&error) => settle(None),
-            done => return done,
-        }
-    }
-    let set = plain.clone().with_options(SETTINGS);
-    let client = match walwright_server::connect(&set).await {
-        Err(error) if is_refusal(&error) => {
-            let client = walwright_server::connect(plain).await?;
-            settle(Some(plain.clone()));
-            return Ok(client);
-        }
-        done => done?,
-    };
-    if is_superuser(&client).await {
-        let all = set.clone().with_options(SUPERUSER_SETTINGS);
-        if let Ok(client) = walwright_server::connect(&all).await {
-            settle(Some(all));
-            return Ok(client);
-        }
-    }
-    settle(Some(set));
-    Ok(client)
-}
-
-/// Whether options may be what the connection was refused for. Poolers have no
-/// common SQLSTATE for it, but none of those with a meaning of their own.
-fn is_refusal(error: &ConnectError) -> bool {
-    error.failure() == ConnectFailure::Other
-}
-
-async fn is_superuser(client: &Client) -> bool {
-    let answer = client.simple_query("SHOW is_superuser").await.unwrap_or_default();
-    answer
-        .iter()
-        .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
 }
 
 impl fmt::Debug for Connector {
@@ -144,7 +102,7 @@ mod tests {
             .query_one("SELECT setting, source FROM pg_settings WHERE name = $1", &[&name])
             .await
             .expect("a setting");
-        (row.get(0), row.get(1))
+        (row.get(0).unwrap(), row.get(1).unwrap())
     }
 
     fn from(setting: &str, source: &str) -> (String, String) {
@@ -187,7 +145,7 @@ mod tests {
             assert_eq!(setting(&client, "log_statement").await, from("none", "client"));
             assert_eq!(setting(&client, "work_mem").await, from("1024", "client"));
         }
-        let admin = walwright_server::connect(&params).await.expect("connected");
+        let admin = walwright_server::connect_for_workload(&params).await.expect("connected");
         admin.batch_execute("CREATE ROLE plain LOGIN").await.expect("a role");
         let plain = Connector::to(&params.clone().with_user("plain"));
         let client = plain.connect().await.expect("connected");

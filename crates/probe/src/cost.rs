@@ -146,7 +146,7 @@ pub struct SlowedSource {
     pub interval: Duration,
     /// Readings taken.
     pub taken: u64,
-    /// Readings missed because the one before was still under way, or failed.
+    /// Readings missed because the one before was still under way.
     pub missed: u64,
 }
 
@@ -172,8 +172,9 @@ impl SlowedSource {
             ));
         }
         if self.missed > 0 {
+            let readings = if self.missed == 1 { "reading" } else { "readings" };
             parts.push(format!(
-                "{} readings missed because the server or the machine was slow, {} taken",
+                "{} {readings} missed because the server or the machine was slow, {} taken",
                 self.missed, self.taken
             ));
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use walwright_server::QueryError;
 
 use crate::BoxedError;
 
@@ -14,12 +15,12 @@ pub enum ProbeError {
     #[error("the probe cannot connect to the server: {0}")]
     Connect(#[source] BoxedError),
     /// The server refused a query the probe cannot do without.
-    #[error("the probe could not read {what} from the server: {}", server_says(source))]
+    #[error("the probe could not read {what} from the server: {source}")]
     Query {
         /// What was asked for.
         what: &'static str,
         /// What the server said.
-        source: tokio_postgres::Error,
+        source: QueryError,
     },
     /// The server is too old.
     #[error("the server is version {0}; walwright needs PostgreSQL 14 or newer")]
@@ -65,12 +66,4 @@ pub enum ProbeError {
         "cannot imitate wal_sync_method '{0}' on this platform; known are fdatasync, fsync, open_datasync and open_sync"
     )]
     SyncMethod(String),
-}
-
-/// The server's own words, which `tokio_postgres::Error` keeps in its source.
-pub(crate) fn server_says(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(db) => format!("{} (SQLSTATE {})", db.message(), db.code().code()),
-        None => error.to_string(),
-    }
 }

@@ -40,6 +40,7 @@ mod connector;
 mod cost;
 mod cpu;
 mod error;
+mod extension;
 mod facts;
 mod host;
 mod observation;
@@ -54,12 +55,13 @@ pub use cost::{ProbeReport, SlowedSource};
 pub use cpu::cpu_probe;
 pub use error::ProbeError;
 pub use facts::{
-    TablesOfInterest, TargetDescription, host_facts, partition_plans, schema_facts, settings,
-    target_facts, wal_directory,
+    Restart, ServerStart, TablesOfInterest, TargetDescription, host_facts, partition_plans,
+    schema_facts, server_start, settings, target_facts, wal_directory,
 };
 pub use host::{HostScope, Listening, LoadParts, ProcessName};
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec, Rates};
+pub use sql::LOST;
 pub use storage::{StoragePlan, StorageStep, file_system_of, measure_storage, storage_probe};
 
 /// The name the probe's sessions carry in `pg_stat_activity`.

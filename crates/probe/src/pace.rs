@@ -12,6 +12,8 @@ pub(crate) struct Pace {
     /// Processor time it may take of a second of wall time.
     budget: f64,
     stretch: u32,
+    /// Least stretch until enough readings are judged: what was expected beforehand.
+    expected: u32,
     costs: VecDeque<Duration>,
     due: Instant,
     /// Grid points passed over because the reading before was still under way.
@@ -24,6 +26,10 @@ pub(crate) struct Pace {
 /// the first reading pays for cold caches and any may be unlucky.
 const JUDGED: usize = 3;
 
+/// So many times a reading's usual cost the first may have, and the cheaper of the first
+/// two. Beyond that a reading is slowed down before the third is taken.
+const EARLY: [u32; JUDGED] = [10, 2, 1];
+
 impl Pace {
     /// First due at `start`, then each `nominal`, within `budget` processor seconds a second.
     pub(crate) fn new(nominal: Duration, budget: f64, start: Instant) -> Self {
@@ -32,10 +38,19 @@ impl Pace {
             nominal,
             budget,
             stretch: 1,
+            expected: 1,
             costs: VecDeque::new(),
             due: start,
             skipped: 0,
             taken: 0,
+        }
+    }
+
+    /// Says what a reading is likely to cost, before any was taken.
+    pub(crate) fn expect(&mut self, cost: Duration) {
+        self.expected = self.needed_stretch(cost);
+        if self.costs.len() < JUDGED {
+            self.stretch = self.stretch.max(self.expected);
         }
     }
 
@@ -63,19 +78,35 @@ impl Pace {
             if self.costs.len() > JUDGED {
                 self.costs.pop_front();
             }
-            if self.costs.len() == JUDGED
-                && let Some(cheapest) = self.costs.iter().min()
+            if let Some(cheapest) = self.costs.iter().min()
+                && let Some(unusual) = EARLY.get(self.costs.len() - 1)
             {
-                self.stretch = self.needed_stretch(*cheapest);
+                let judged = self.needed_stretch(*cheapest / *unusual);
+                let least = if self.costs.len() < JUDGED { self.expected } else { 1 };
+                self.stretch = judged.max(least);
             }
         }
         self.skip_to(now);
     }
 
-    /// Plans the next reading after one that failed.
+    /// Plans the next reading after one that was not answered.
     pub(crate) fn missed(&mut self, now: Instant) {
         self.skipped += 1;
         self.skip_to(now);
+    }
+
+    /// Plans the next reading after one that was answered with an error, which is told
+    /// apart from what was missed.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.skip_to(now);
+    }
+
+    /// Counts what a reading that the stop cut short had already missed: a server that does
+    /// not answer must not look like one that was not asked.
+    pub(crate) fn stopped(&mut self, now: Instant) {
+        if now >= self.due + self.interval() {
+            self.missed(now);
+        }
     }
 
     fn needed_stretch(&self, cost: Duration) -> u32 {
@@ -118,25 +149,84 @@ mod tests {
     }
 
     #[test]
+    fn a_reading_cut_short_is_missed_only_where_it_was_late() {
+        let start = Instant::now();
+        let mut pace = Pace::new(100 * MS, 1.0, start);
+        pace.stopped(start + 90 * MS);
+        assert_eq!(pace.skipped, 0);
+        pace.stopped(start + 350 * MS);
+        assert_eq!(pace.skipped, 4);
+    }
+
+    #[test]
     fn a_costly_reading_is_taken_less_often_and_recovers() {
         let start = Instant::now();
         let mut pace = Pace::new(1000 * MS, 0.01, start);
         for _ in 0..2 {
             let due = pace.due();
-            pace.taken(due, Some(35 * MS));
+            pace.taken(due, Some(18 * MS));
             assert_eq!(pace.interval(), 1000 * MS, "judged too early");
         }
         let due = pace.due();
-        pace.taken(due, Some(35 * MS));
-        assert_eq!(pace.interval(), 4000 * MS);
-        assert_eq!(pace.due(), start + 6000 * MS);
+        pace.taken(due, Some(18 * MS));
+        assert_eq!(pace.interval(), 2000 * MS);
+        assert_eq!(pace.due(), start + 4000 * MS);
         let due = pace.due();
         pace.taken(due, Some(MS));
         assert_eq!(pace.interval(), 1000 * MS);
         assert_eq!(pace.skipped, 0);
     }
 
+    #[test]
+    fn a_reading_far_beyond_its_budget_is_slowed_before_the_next() {
+        let start = Instant::now();
+        let mut pace = Pace::new(1000 * MS, 0.01, start);
+        pace.taken(start, Some(400 * MS));
+        assert_eq!(pace.due(), start + 4000 * MS);
+        pace.taken(pace.due(), Some(400 * MS));
+        assert_eq!(pace.interval(), 20_000 * MS);
+        pace.taken(pace.due(), Some(400 * MS));
+        assert_eq!(pace.interval(), 40_000 * MS);
+        // Only the first was dear.
+        let mut pace = Pace::new(1000 * MS, 0.01, start);
+        pace.taken(start, Some(400 * MS));
+        pace.taken(pace.due(), Some(MS));
+        assert_eq!(pace.interval(), 1000 * MS);
+    }
+
+    #[test]
+    fn what_is_expected_holds_until_readings_tell() {
+        let start = Instant::now();
+        let mut pace = Pace::new(1000 * MS, 0.01, start);
+        pace.expect(50 * MS);
+        assert_eq!(pace.due(), start, "the first is due at once all the same");
+        for taken in 1..=2 {
+            pace.taken(pace.due(), Some(MS));
+            assert_eq!(pace.due(), start + 5000 * MS * taken);
+        }
+        pace.taken(pace.due(), Some(MS));
+        assert_eq!(pace.interval(), 1000 * MS);
+        pace.expect(50 * MS);
+        assert_eq!(pace.interval(), 1000 * MS, "readings know better");
+    }
+
     proptest! {
+        #[test]
+        fn a_steady_cost_stays_within_its_budget_but_for_the_first_readings(
+            cost in 0_u64..5_000,
+        ) {
+            let start = Instant::now();
+            let mut pace = Pace::new(1000 * MS, 0.01, start);
+            let cost = Duration::from_millis(cost);
+            let mut spent = Duration::ZERO;
+            while pace.due() < start + Duration::from_secs(3600) {
+                spent += cost;
+                pace.taken(pace.due(), Some(cost));
+            }
+            let budget = Duration::from_secs(36);
+            prop_assert!(spent <= budget + 3 * cost, "{spent:?} at {cost:?}");
+        }
+
         #[test]
         fn the_next_reading_is_on_the_grid_and_not_in_the_past(
             delays in proptest::collection::vec((0_u64..5_000, 0_u64..200), 1..50),

@@ -165,6 +165,7 @@ fn sql_thread(
             sample_counters(context, counters, rates),
             sample_waits(context, waits, rates.waits),
         );
+        walwright_server::all_left().await;
         context.cost.measure_thread(ProbeThread::Sql);
         Some(reports)
     })

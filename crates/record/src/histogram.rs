@@ -1,9 +1,12 @@
 //! Latency histograms: bounded memory, known precision, mergeable.
 
+use std::io::Read;
 use std::time::Duration;
 
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{self, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Width of the narrowest buckets in nanoseconds, a power of two as hdrhistogram
@@ -17,6 +20,13 @@ const DIGITS: u8 = 3;
 /// hdrhistogram splits the values of each power of two into 1024 buckets to keep
 /// three digits, and those up to 2048 units into buckets of one unit.
 const FINE_UNITS: u64 = 2_048;
+/// How a stored histogram begins, and what it is packed from: the cookies of HdrHistogram V2.
+const PACKED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+const PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+/// Bytes of the largest one, unpacked: nine for each of its buckets are fewer.
+const LARGEST: u64 = 1 << 20;
+/// Latencies that no bucket counts more of.
+const MOST: u64 = 1_000_000_000_000_000;
 
 /// An HDR histogram of latencies up to 1 h. A latency is off by less than 32 ns or
 /// 0.1 %, whichever is more: 0.1 % from 33 µs upwards.
@@ -137,8 +147,9 @@ impl LatencyHistogram {
     /// # Errors
     /// When the bytes are not a histogram.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HistogramError> {
-        let stored: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut std::io::Cursor::new(bytes))
+        let plain = unpacked(bytes)?;
+        let stored: Histogram<u64> = serialization::Deserializer::new()
+            .deserialize(&mut plain.as_slice())
             .map_err(|e| HistogramError(format!("{e:?}")))?;
         let mut histogram = Self::new();
         // Buckets of other bounds count as their middle, which shifts no mean.
@@ -150,9 +161,63 @@ impl LatencyHistogram {
     }
 }
 
+/// The stored form without its packing, checked: the library takes the lengths and bounds
+/// in it as they are, and the memory for them.
+fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
+    let wrong = |what: &str| HistogramError(what.to_owned());
+    let packed = bytes.strip_prefix(&PACKED).and_then(|rest| rest.get(4..));
+    let packed = packed.ok_or_else(|| wrong("it does not begin as one"))?;
+    let mut plain = Vec::new();
+    ZlibDecoder::new(packed)
+        .take(LARGEST + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| HistogramError(error.to_string()))?;
+    if plain.len() as u64 > LARGEST {
+        return Err(wrong("it is too large"));
+    }
+    let header = plain.strip_prefix(&PLAIN).and_then(|rest| rest.split_at_checked(36));
+    let (header, counts) = header.ok_or_else(|| wrong("it is cut off"))?;
+    let small = |at: usize| header[at..at + 4].iter().fold(0, |n, b| n << 8 | u64::from(*b));
+    let large = |at: usize| small(at) << 32 | small(at + 4);
+    let (length, digits, lowest, highest) = (small(0), small(8), large(12), large(20));
+    if length != counts.len() as u64 {
+        return Err(wrong("it is cut off"));
+    }
+    if !(1..=u64::from(DIGITS)).contains(&digits)
+        || !(1..=LOWEST_NS * LOWEST_NS).contains(&lowest)
+        || !(2 * lowest..=2 * HIGHEST_NS).contains(&highest)
+    {
+        return Err(wrong("its bounds are none of a latency"));
+    }
+    if varints(counts).any(|count| count >> 1 > MOST) {
+        return Err(wrong("its counts are too large"));
+    }
+    Ok(plain)
+}
+
+/// The numbers in the counts: seven bits a byte, the lowest first, of nine bytes the last whole.
+fn varints(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let mut bytes = bytes.iter();
+    std::iter::from_fn(move || {
+        let mut number = 0;
+        for place in 0..9 {
+            let byte = u64::from(*bytes.next()?);
+            if place == 8 {
+                return Some(number | byte << 56);
+            }
+            number |= (byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        Some(number)
+    })
+}
+
 /// The same counts without the empty buckets, for keeping many at once: an
 /// interval's worth takes a few kilobytes where the dense form takes two hundred.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct SparseHistogram {
     /// (highest value of the bucket in nanoseconds, count), ascending.
     buckets: Vec<(u64, u64)>,
@@ -169,7 +234,12 @@ impl From<&LatencyHistogram> for SparseHistogram {
 impl SparseHistogram {
     /// How many latencies were counted.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|(_, n)| n).sum()
+        self.buckets.iter().fold(0, |sum, (_, n)| n.saturating_add(sum))
+    }
+
+    /// How many sizes of latency are told apart: what it takes in memory.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
     }
 
     /// Whether nothing was counted.
@@ -181,9 +251,9 @@ impl SparseHistogram {
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         let total = self.count();
         let rank = ((percent.clamp(0.0, 100.0) / 100.0 * total as f64).ceil() as u64).max(1);
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let bucket = self.buckets.iter().find(|(_, n)| {
-            seen += n;
+            seen = n.saturating_add(seen);
             seen >= rank
         })?;
         Some(Duration::from_nanos(bucket.0))
@@ -319,6 +389,39 @@ mod tests {
         }
         let ratio = sparse.mean().unwrap().as_secs_f64() / dense.mean().unwrap().as_secs_f64();
         assert!((ratio - 1.0).abs() < 1e-6, "{ratio}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            header in prop::collection::vec(any::<u8>(), 36),
+            known in any::<[bool; 4]>(),
+        ) {
+            use std::io::Write;
+            let mut header = header;
+            // A header that is right but for one or another of its fields.
+            let right = [
+                (0, (bytes.len() as u32).to_be_bytes().to_vec()),
+                (4, vec![0; 7].into_iter().chain([3]).collect()),
+                (12, 32_u64.to_be_bytes().into_iter().chain(HIGHEST_NS.to_be_bytes()).collect()),
+                (28, 1.0_f64.to_be_bytes().to_vec()),
+            ];
+            for ((at, field), known) in right.into_iter().zip(known) {
+                if known {
+                    header[at..at + field.len()].copy_from_slice(&field);
+                }
+            }
+            let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(&PLAIN).unwrap();
+            packed.write_all(&header).unwrap();
+            packed.write_all(&bytes).unwrap();
+            let mut stored = PACKED.to_vec();
+            stored.extend([0; 4]);
+            stored.extend(packed.finish().unwrap());
+            let _ = LatencyHistogram::from_bytes(&stored);
+            let _ = LatencyHistogram::from_bytes(&bytes);
+        }
     }
 
     #[test]

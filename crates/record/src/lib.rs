@@ -16,7 +16,9 @@ mod histogram;
 mod interval;
 pub mod journal;
 mod name;
+pub mod private;
 mod record;
+pub mod redact;
 mod run;
 mod sample;
 mod schema;
@@ -24,6 +26,7 @@ pub mod seconds;
 mod storage;
 mod store;
 mod time;
+mod under_way;
 mod warning;
 
 pub use client::{ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals};
@@ -49,4 +52,5 @@ pub use storage::{
 };
 pub use store::{RunWriter, Store, StoreError};
 pub use time::{Timestamp, Window};
+pub use under_way::{ScriptUnderWay, UnderWay};
 pub use warning::{Warning, WarningCode};

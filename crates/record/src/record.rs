@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     ClientFacts, CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts,
     LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source,
-    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, Warning, Window, WorkloadFacts,
+    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, Window,
+    WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.
@@ -50,6 +51,9 @@ pub struct Record {
     /// The load, second by second; empty for a record of someone else's load that
     /// no log of its clients joined.
     pub intervals: Vec<LoadInterval>,
+    /// What was under way when the measured window ended; `None` for a load that is not
+    /// ours, and of a run that died in its window.
+    pub under_way: Option<UnderWay>,
     /// Latency of each SQL command over the measured window, by script and place in it.
     pub statement_latency: Vec<Vec<LatencyHistogram>>,
     /// Samples of each source in time order.
@@ -78,6 +82,7 @@ impl Record {
             events: Vec::new(),
             warnings: Vec::new(),
             intervals: Vec::new(),
+            under_way: None,
             statement_latency: Vec::new(),
             samples: BTreeMap::new(),
         }

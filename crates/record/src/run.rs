@@ -90,6 +90,16 @@ pub struct RunHeader {
     pub error: Option<String>,
 }
 
+impl RunHeader {
+    /// The error of a run whose first page cannot be read back.
+    pub(crate) const DAMAGED: &str = "its first page is damaged and cannot be read back";
+
+    /// That it is one of those, as a sentence.
+    pub fn damage(&self) -> Option<&str> {
+        self.error.as_deref().filter(|error| *error == RunHeader::DAMAGED)
+    }
+}
+
 /// A stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -150,4 +160,6 @@ pub struct Event {
 impl Event {
     /// The kind of a checkpoint that walwright itself requested.
     pub const CHECKPOINT_REQUEST: &str = "checkpoint_request";
+    /// The kind of a restart of the server, or of its recovery from a crash.
+    pub const SERVER_RESTART: &str = "server_restart";
 }

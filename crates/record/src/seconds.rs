@@ -17,7 +17,16 @@ pub fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S
 /// # Errors
 /// Those of the deserializer, and for what no duration can be: negative, not finite, too large.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(de::Error::custom)
+    duration(f64::deserialize(from)?).map_err(de::Error::custom)
+}
+
+/// Longer than anything that was measured: a hundred years.
+const LONGEST: f64 = 3.2e9;
+
+/// A duration that sums of can be taken of.
+fn duration(seconds: f64) -> Result<Duration, String> {
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if seconds > LONGEST { Err(format!("{seconds} s is longer than any")) } else { Ok(duration) }
 }
 
 /// Durations that may be unknown: seconds, or null.
@@ -44,6 +53,6 @@ pub mod option {
     /// As above.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         let seconds = Option::<f64>::deserialize(from)?;
-        seconds.map(Duration::try_from_secs_f64).transpose().map_err(de::Error::custom)
+        seconds.map(super::duration).transpose().map_err(de::Error::custom)
     }
 }

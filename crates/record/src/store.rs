@@ -6,6 +6,7 @@
 
 mod load;
 mod schema;
+mod sound;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,9 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
-use crate::{FindError, Headline, Kind, Probes, Record, RunHeader, RunId, RunState, Timestamp};
+use crate::{
+    FindError, Headline, Kind, Probes, Record, RunHeader, RunId, RunState, Timestamp, private,
+};
 
 pub use writer::RunWriter;
 
@@ -93,16 +96,20 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `lab`, making directory and file where they are not there.
+    /// Opens the store in `lab`, making directory and file where they are not there, which
+    /// nobody else may read then.
     ///
     /// Runs whose process has died are marked interrupted.
     ///
     /// # Errors
     /// When the directory cannot be made, or the file is not a store this version reads.
     pub fn open(lab: &Path) -> Result<Store, StoreError> {
-        std::fs::create_dir_all(lab)
-            .map_err(|source| StoreError::Directory { path: lab.to_owned(), source })?;
         let path = lab.join(FILE);
+        // SQLite gives the files that it keeps beside this one its mode.
+        private::create_dir_all(lab)
+            .and_then(|()| private::is_ours(lab))
+            .and_then(|()| make_private(&path))
+            .map_err(|source| StoreError::Directory { path: lab.to_owned(), source })?;
         let connection = connect(&path, OpenFlags::default())?;
         let store = Store { path, connection };
         schema::prepare(&store)?;
@@ -141,7 +148,8 @@ impl Store {
         RunWriter::amend(&self.path, id)
     }
 
-    /// The first pages of all runs, oldest first.
+    /// The first pages of all runs, oldest first. Of one that cannot be read back its error
+    /// says so.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -176,8 +184,13 @@ impl Store {
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
         })?;
-        let read = |text: &str| serde_json::from_str(text).ok();
-        Ok(stored.into_iter().filter_map(|(run, body)| Some((run, read(&body)?))).collect())
+        let read = |text: &str| sound::read::<Headline>(text).ok();
+        let sound = |of: &Headline| {
+            let times = [of.p50, of.p99].map(Duration::try_from_secs_f64);
+            times.iter().all(Result::is_ok) && of.throughput >= 0.0
+        };
+        let stored = stored.into_iter().filter_map(|(run, body)| Some((run, read(&body)?)));
+        Ok(stored.filter(|(_, headline)| sound(headline)).collect())
     }
 
     /// What the short probes before the newest `most` runs said, leaving out `but`.
@@ -198,8 +211,8 @@ impl Store {
         })?;
         // One that cannot be read says nothing of what is usual.
         let read = |(storage, cpu): (Option<String>, Option<String>)| Probes {
-            storage: storage.and_then(|text| serde_json::from_str(&text).ok()),
-            cpu: cpu.and_then(|text| serde_json::from_str(&text).ok()),
+            storage: storage.and_then(|text| sound::read(&text).ok()),
+            cpu: cpu.and_then(|text| sound::read(&text).ok()),
         };
         Ok(stored.into_iter().map(read).collect())
     }
@@ -246,14 +259,17 @@ impl Store {
     /// Marks runs whose process has died: its PID is gone, or belongs to a process
     /// that started at another time.
     fn mark_dead_runs(&self) -> Result<(), StoreError> {
-        let running: Vec<(String, u32, Option<i64>)> = self.query(|c| {
+        let running: Vec<Option<(String, i64, Option<i64>)>> = self.query(|c| {
             let mut statement =
                 c.prepare("SELECT id, owner_pid, owner_started FROM run WHERE state = 'running'")?;
-            let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+            // A damaged row is nobody's; the list of runs says that it is damaged.
+            let read =
+                |r: &rusqlite::Row<'_>| Some((r.get(0).ok()?, r.get(1).ok()?, r.get(2).ok()?));
+            let rows = statement.query_map([], |r| Ok(read(r)))?;
             rows.collect()
         })?;
-        for (id, pid, started) in running {
-            let alive = writer::process_started(pid);
+        for (id, pid, started) in running.into_iter().flatten() {
+            let alive = u32::try_from(pid).ok().and_then(writer::process_started);
             if alive.is_some() && alive == started {
                 continue;
             }
@@ -283,6 +299,14 @@ impl Store {
             .optional()
         })
         .map(|at| at.flatten().map(Timestamp))
+    }
+}
+
+/// Makes the file where there is none.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    match private::options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

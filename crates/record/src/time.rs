@@ -34,7 +34,7 @@ impl Timestamp {
 
     /// Seconds from `origin`, negative before it. For axes of plots.
     pub fn seconds_from(self, origin: Timestamp) -> f64 {
-        (self.0 - origin.0) as f64 / 1e6
+        self.0.saturating_sub(origin.0) as f64 / 1e6
     }
 }
 

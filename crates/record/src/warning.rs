@@ -44,8 +44,10 @@ pub enum WarningCode {
     FallbackInstall,
     /// Something could not be seen from here.
     NotObservable,
-    /// The server went away.
+    /// The server went away, restarted, or recovered from a crash.
     ServerLost,
+    /// Transactions had not ended when they were cut off, so their latency is a lower bound.
+    Unended,
     /// Clients could not connect, or lost their connection.
     Connections,
     /// The run was stopped before its planned end.

@@ -255,3 +255,67 @@ fn the_schema_is_kept_as_it_was_before_and_after() {
     // Unknown publications stay unknown, known absence of keys stays known.
     assert_eq!((record.schema, record.schema_end), (Some(before), Some(after)));
 }
+
+#[test]
+fn a_run_whose_first_page_is_damaged_is_listed_with_the_others_and_refused() {
+    let lab = tempfile::tempdir().unwrap();
+    for damage in [
+        "started_us = 9223372036854775807",
+        "ended_us = -9223372036854775808",
+        "command = CAST(x'ff' AS TEXT)",
+        "state = 'running', owner_pid = -1, target = CAST(x'ff' AS TEXT)",
+    ] {
+        let lab = lab.path().join(damage.len().to_string());
+        let store = Store::open(&lab).unwrap();
+        for name in ["20261120-000000-aaa", "20261120-000000-bbb"] {
+            let mut run = store.begin(&header(name)).unwrap();
+            run.finish(RunState::Complete, ORIGIN, None).unwrap();
+        }
+        let file = rusqlite::Connection::open(store.path()).unwrap();
+        let bad = RunId("20261120-000000-aaa".to_owned());
+        file.execute(&format!("UPDATE run SET {damage} WHERE id = ?1"), [&bad.0]).unwrap();
+        let store = Store::open(&lab).unwrap();
+        let runs = store.runs().unwrap();
+        let damaged: Vec<&RunId> =
+            runs.iter().filter(|run| run.damage().is_some()).map(|run| &run.id).collect();
+        assert_eq!((runs.len(), damaged), (2, vec![&bad]), "{damage}");
+        let said = store.load(&bad).unwrap_err().to_string();
+        assert!(said.contains("its first page cannot be read back"), "{said}");
+        store.load(&RunId("20261120-000000-bbb".to_owned())).unwrap();
+        store.delete(&bad).unwrap();
+        assert_eq!(store.runs().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn figures_that_no_run_has_are_refused_with_a_sentence() {
+    for (change, said) in [
+        ("fact SET body = '1e308'", "too large"),
+        (
+            "interval SET body = json_set(body, '$.length.secs', 9223372036854775807)",
+            "longer than any",
+        ),
+        ("interval SET body = json_set(body, '$.due', 9000000000000000)", "too many"),
+        ("interval SET body = json_set(body, '$.due', 18446744073709551615)", "too large"),
+        ("histogram SET statement = 65535 WHERE statement = 0", "no script has"),
+        ("histogram SET body = zeroblob(99)", "does not begin as one"),
+        ("phase SET end_us = 1", "it ends before it begins"),
+        ("event SET at_us = -1", "no moment"),
+        ("sample SET body = '['", "a sample cannot be read back"),
+    ] {
+        let lab = tempfile::tempdir().unwrap();
+        let store = Store::open(lab.path()).unwrap();
+        let mut run = store.begin(&header("20261120-000000-aaa")).unwrap();
+        run.phase(PhaseName::Measure, ORIGIN).unwrap();
+        run.interval(&interval(1, &[100])).unwrap();
+        run.samples(&[sample(1)]).unwrap();
+        run.side_measure("empty query", 1.0).unwrap();
+        run.event(&Event { at: ORIGIN, kind: "x".to_owned(), text: "y".to_owned() }).unwrap();
+        run.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(9)), None).unwrap();
+        store.load(run.id()).unwrap();
+        let file = rusqlite::Connection::open(store.path()).unwrap();
+        file.execute(&format!("UPDATE {change}"), []).unwrap();
+        let error = store.load(run.id()).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("-aaa"), "{change}: {error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use walwright_diagnose::{Diagnosis, Kind, Summary};
+use walwright_diagnose::{Diagnosis, Kind, NotObservable, Summary};
 use walwright_record::Record;
 
 use crate::{format, settings, words};
@@ -73,10 +73,9 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
                 push("Latency", Some(words::mean_only(mean)));
             }
             if let Some(latency) = &load.latency {
-                push("Latency, mean", Some(format::latency(latency.mean)));
+                push("Latency, mean", Some(words::mean(latency)));
                 for (name, value) in words::percentiles(latency) {
-                    let value =
-                        value.map_or_else(|| "too few transactions".to_owned(), format::latency);
+                    let value = value.unwrap_or_else(|| "too few transactions".to_owned());
                     push(&format!("Latency, {name}"), Some(value));
                 }
             }
@@ -130,7 +129,17 @@ fn figures(record: &Record, summary: &Summary) -> Vec<(String, String)> {
 }
 
 fn time(summary: &Summary) -> String {
-    let Some(split) = &summary.time else { return String::new() };
+    let Some(split) = &summary.time else {
+        let why = summary.not_observable.iter().find(|n| n.figure == "time of a transaction");
+        let said = |why: &NotObservable| {
+            let unknown = format::NOT_OBSERVABLE;
+            format!("\nWhere the time went: {unknown}, {}.\n", escape(&why.why.to_string()))
+        };
+        return why.map(said).unwrap_or_default();
+    };
+    if let Some(unseen) = split.unseen() {
+        return format!("\nWhere the time went: {}.\n", escape(&unseen));
+    }
     let mut out = format!("\n### Where the time of a {} went\n\n", split.unit.name());
     out.push_str("| | share | time | most of it |\n|---|---:|---:|---|\n");
     for part in &split.parts {

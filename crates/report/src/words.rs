@@ -328,16 +328,32 @@ pub(crate) fn fixed(count: u64, percent: f64) -> bool {
 
 /// The percentiles named everywhere, p50 to p99.9 and the maximum; `None` where
 /// there are too few transactions to fix one.
-pub(crate) fn percentiles(of: &Latency) -> [(&'static str, Option<Duration>); 5] {
-    let at = |percent, value| fixed(of.count, percent).then_some(value);
+pub(crate) fn percentiles(of: &Latency) -> [(&'static str, Option<String>); 5] {
+    let at = |percent, value| fixed(of.count, percent).then(|| bounded(of, value));
     [
         ("p50", at(50.0, of.p50)),
         ("p95", at(95.0, of.p95)),
         ("p99", at(99.0, of.p99)),
         ("p99.9", at(99.9, of.p99_9)),
-        ("max", Some(of.max)),
+        ("max", Some(bounded(of, of.max))),
     ]
 }
+
+/// The mean of latencies, which is a lower bound where any of them is.
+pub(crate) fn mean(of: &Latency) -> String {
+    let sign = if of.unended_from.is_some() { AT_LEAST } else { "" };
+    format!("{sign}{}", format::latency(of.mean))
+}
+
+/// A percentile or the maximum, marked where transactions that never ended make it a
+/// lower bound.
+fn bounded(of: &Latency, figure: Duration) -> String {
+    let sign = if of.is_lower_bound(figure) { AT_LEAST } else { "" };
+    format!("{sign}{}", format::latency(figure))
+}
+
+/// What stands before a lower bound.
+const AT_LEAST: &str = "≥ ";
 
 /// Failures against all transactions: `3 of 637,215`.
 pub(crate) fn failed_of(load: &LoadSummary) -> String {

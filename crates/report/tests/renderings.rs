@@ -168,9 +168,9 @@ fn a_run_that_died_at_once_says_so_and_shows_no_zeros() {
     rendered.all_say("The walwright process that ran this died.");
     rendered.all_say("The run ended before its measured window began, so it has no figures.");
     insta::assert_snapshot!(rendered.terminal, @r"
+    Interrupted. The walwright process that ran this died.
     tpcb                                                         20261120-235012-k3f
     Ended before the load began.
-    Interrupted. The walwright process that ran this died.
 
     Load         The run ended before its measured window began, so it has no
                  figures.

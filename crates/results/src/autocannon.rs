@@ -12,6 +12,7 @@ use serde_json::Value;
 use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
 use crate::line::Source;
+use crate::line::json;
 use crate::moment::moment;
 use crate::plain_csv;
 use crate::read::empty_log;
@@ -21,8 +22,7 @@ use crate::{Results, ResultsError};
 const MOST: u64 = 1_000_000_000_000_000;
 
 pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, ResultsError> {
-    let body: Value = serde_json::from_reader(from)
-        .map_err(|error| source.whole(format!("it is no JSON: {error}")))?;
+    let body = json(source, from)?;
     let Some(latency) = body.get("latency").and_then(Value::as_object) else {
         return Err(source.whole("it has no 'latency'"));
     };

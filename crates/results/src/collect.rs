@@ -19,6 +19,23 @@ const REST: &str = "(others)";
 const RETRIED_FOR: &str = "40001 or 40P01";
 /// Longest stretch a log may cover: a year. Moments further apart are a mistake in it.
 const LONGEST: i64 = 366 * 86_400 * SECOND;
+/// Seconds in which something ended: two days of them.
+pub(crate) const MOST_SECONDS: usize = 2 * 86_400;
+/// What is wrong with a file that has more.
+pub(crate) const TOO_MANY_SECONDS: &str =
+    "it tells more than two days of seconds: cut it to the stretch of the test";
+/// Seconds times operations of the largest file.
+pub(crate) const MOST_CELLS: usize = 1_000_000;
+/// What is wrong with a file that has more.
+pub(crate) const TOO_MANY_CELLS: &str = "it tells more moments of more operations than fit in memory: cut it to the stretch of the test, or name fewer operations";
+/// Kinds of failures told apart; others are summed under [`REST`].
+const MOST_KINDS: usize = 100;
+/// Characters that are kept of a name.
+const LONGEST_NAME: usize = 200;
+/// Latencies of one second that are kept one by one.
+const SINGLE: usize = 1_024;
+/// Latencies and buckets of them kept in all.
+const MOST_KEPT: usize = 16 << 20;
 
 /// How one operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +62,38 @@ pub(crate) struct Operation<'a> {
     pub(crate) retries: u64,
 }
 
+/// Latencies in nanoseconds: the newest one by one, the others counted by their size.
+#[derive(Debug, Default)]
+struct Latencies {
+    single: Vec<u64>,
+    counted: SparseHistogram,
+}
+
+impl Latencies {
+    /// Adds one; `scratch` is for counting. Returns by how many more values are kept now,
+    /// which counting makes fewer.
+    fn push(&mut self, nanos: u64, scratch: &mut LatencyHistogram) -> isize {
+        let before = self.kept();
+        self.single.push(nanos);
+        if self.single.len() >= SINGLE {
+            scratch.clear();
+            self.counted.add_to(scratch);
+            self.single.iter().for_each(|nanos| scratch.record_nanos(*nanos));
+            self.single = Vec::new();
+            self.counted = SparseHistogram::from(&*scratch);
+        }
+        self.kept().cast_signed() - before.cast_signed()
+    }
+
+    fn kept(&self) -> usize {
+        self.single.len() + self.counted.buckets()
+    }
+}
+
 /// What one name did in one second.
 #[derive(Debug, Default)]
 struct Bin {
-    latencies: Vec<u64>,
+    latencies: Latencies,
     failures: BTreeMap<String, u64>,
     retried: u64,
     retries: u64,
@@ -57,7 +102,7 @@ struct Bin {
 #[derive(Debug, Default)]
 struct Second {
     bins: HashMap<usize, Bin>,
-    lags: Vec<u64>,
+    lags: Latencies,
     due: u64,
     skipped: u64,
     /// Nanoseconds of all operations that ended here.
@@ -74,6 +119,9 @@ pub(crate) struct Collector {
     last: Option<i64>,
     good: u64,
     failures: BTreeMap<String, u64>,
+    /// Latencies and buckets of them in memory.
+    kept: isize,
+    scratch: LatencyHistogram,
 }
 
 /// What the operations come to.
@@ -101,12 +149,22 @@ impl Collector {
             return Err("its moment is more than a year from the others".to_owned());
         }
         (self.first, self.last) = (Some(first), Some(last));
+        if self.seconds.len() > MOST_SECONDS {
+            return Err(TOO_MANY_SECONDS.to_owned());
+        }
+        if self.seconds.len().saturating_mul(self.operations.len()) > MOST_CELLS {
+            return Err(TOO_MANY_CELLS.to_owned());
+        }
+        if self.kept > MOST_KEPT.cast_signed() {
+            return Err("it tells more latencies than fit in memory: cut it to the stretch of the test, or let the tool log a sample or sums".to_owned());
+        }
         let place = self.place(operation.name);
         let second = self.seconds.entry(ended.div_euclid(SECOND)).or_default();
         if let Some(lag) = operation.lag {
             second.due += 1;
             if operation.outcome == Outcome::Good {
-                second.lags.push(u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX));
+                let nanos = u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX);
+                self.kept += second.lags.push(nanos, &mut self.scratch);
             }
         }
         second.busy = second.busy.saturating_add(nanos);
@@ -119,15 +177,15 @@ impl Collector {
         };
         if operation.retries > 0 {
             bin.retried += 1;
-            bin.retries += operation.retries;
+            bin.retries = bin.retries.saturating_add(operation.retries);
         }
         match operation.outcome {
             Outcome::Failed(kind) => {
-                *bin.failures.entry(kind.to_owned()).or_default() += 1;
-                *self.failures.entry(kind.to_owned()).or_default() += 1;
+                let kind = count_kind(&mut self.failures, kind, 1);
+                *bin.failures.entry(kind).or_default() += 1;
             }
             Outcome::Good | Outcome::Skipped => {
-                bin.latencies.push(nanos);
+                self.kept += bin.latencies.push(nanos, &mut self.scratch);
                 self.good += 1;
             }
         }
@@ -139,9 +197,10 @@ impl Collector {
             return *place;
         }
         let name = if self.operations.len() >= MOST_OPERATIONS { REST } else { name };
-        let place = *self.index.entry(name.to_owned()).or_insert(self.operations.len());
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        let place = *self.index.entry(name.clone()).or_insert(self.operations.len());
         if place == self.operations.len() {
-            self.operations.push(name.to_owned());
+            self.operations.push(name);
         }
         place
     }
@@ -150,16 +209,21 @@ impl Collector {
     /// `weight` is how many operations each stands for, and `clients` how many clients
     /// the log names.
     pub(crate) fn finish(self, weight: f64, clients: Option<u32>) -> Collected {
+        let mut counted = self.scratch;
         let mut dense = LatencyHistogram::new();
-        let mut sparse = |nanos: &[u64]| -> SparseHistogram {
+        let mut sparse = |latencies: &Latencies| -> SparseHistogram {
             dense.clear();
             // What is owed is carried on, so that the total is right for any weight.
             let mut owed = 0.0;
-            for latency in nanos {
-                owed += weight;
-                dense.record_n(Duration::from_nanos(*latency), owed as u64);
+            let mut record = |latency: Duration, times: u64| {
+                owed += weight * times as f64;
+                dense.record_n(latency, owed as u64);
                 owed = owed.fract();
-            }
+            };
+            counted.clear();
+            latencies.counted.add_to(&mut counted);
+            counted.buckets().for_each(|(latency, times)| record(latency, times));
+            latencies.single.iter().for_each(|nanos| record(Duration::from_nanos(*nanos), 1));
             SparseHistogram::from(&dense)
         };
         let scaled = |count: u64| (count as f64 * weight).round() as u64;
@@ -217,6 +281,16 @@ impl Collector {
             failures: self.failures,
         }
     }
+}
+
+/// Adds to the failures of a kind, and gives the name under which they are counted.
+pub(crate) fn count_kind(kinds: &mut BTreeMap<String, u64>, kind: &str, count: u64) -> String {
+    let short: String = kind.chars().take(LONGEST_NAME).collect();
+    let known = kinds.len() < MOST_KINDS || kinds.contains_key(&short);
+    let name = if known { short } else { REST.to_owned() };
+    let sum = kinds.entry(name.clone()).or_default();
+    *sum = sum.saturating_add(count);
+    name
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use walwright_record::{
 };
 
 use crate::Results;
+use crate::collect::MOST_SECONDS;
 
 /// Part of the operations outside the recorded stretch from which it is said.
 const OUTSIDE: f64 = 0.01;
@@ -141,8 +142,8 @@ fn check(files: &[&Results]) -> Result<Option<ClientUnit>, JoinError> {
 fn counted<'a>(intervals: impl Iterator<Item = &'a LoadInterval>) -> u64 {
     intervals
         .flat_map(|i| &i.scripts)
-        .map(|script| script.transactions + script.failures.values().sum::<u64>())
-        .sum()
+        .flat_map(|script| script.failures.values().chain([&script.transactions]))
+        .fold(0, |sum, count| count.saturating_add(sum))
 }
 
 fn lies_in(interval: &LoadInterval, window: Window) -> bool {
@@ -210,17 +211,19 @@ fn add(sum: &mut LoadInterval, other: LoadInterval) {
     sum.start = sum.start.min(other.start);
     sum.length = end.since(sum.start);
     sum.clients = sum.clients.saturating_add(other.clients);
-    sum.due += other.due;
-    sum.skipped += other.skipped;
+    sum.due = sum.due.saturating_add(other.due);
+    sum.skipped = sum.skipped.saturating_add(other.skipped);
     sum.lag = both(&sum.lag, &other.lag);
     for (to, from) in sum.scripts.iter_mut().zip(other.scripts) {
-        to.transactions += from.transactions;
-        to.retried += from.retried;
+        to.transactions = to.transactions.saturating_add(from.transactions);
+        to.retried = to.retried.saturating_add(from.retried);
         for (kind, count) in from.failures {
-            *to.failures.entry(kind).or_default() += count;
+            let sum = to.failures.entry(kind).or_default();
+            *sum = sum.saturating_add(count);
         }
         for (kind, count) in from.retries {
-            *to.retries.entry(kind).or_default() += count;
+            let sum = to.retries.entry(kind).or_default();
+            *sum = sum.saturating_add(count);
         }
         to.latency = both(&to.latency, &from.latency);
         to.sums = match (to.sums, from.sums) {
@@ -248,12 +251,13 @@ fn both(a: &SparseHistogram, b: &SparseHistogram) -> SparseHistogram {
     SparseHistogram::from(&dense)
 }
 
-/// Puts empty seconds where nothing ended.
+/// Puts empty seconds where nothing ended, as long as there are not too many.
 fn without_gaps(intervals: Vec<LoadInterval>, operations: usize) -> Vec<LoadInterval> {
     let mut whole: Vec<LoadInterval> = Vec::with_capacity(intervals.len());
     for interval in intervals {
         while let Some(end) = whole.last().map(|last| last.start.plus(last.length))
             && end < interval.start
+            && whole.len() < MOST_SECONDS
         {
             let length = Duration::from_secs(1).min(interval.start.since(end));
             whole.push(LoadInterval {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
 use crate::line::Source;
+use crate::line::json;
 use crate::read::empty_log;
 use crate::{Results, ResultsError};
 
@@ -19,8 +20,7 @@ use crate::{Results, ResultsError};
 const DURATIONS: [&str; 3] = ["http_req_duration", "grpc_req_duration", "iteration_duration"];
 
 pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, ResultsError> {
-    let body: Value = serde_json::from_reader(from)
-        .map_err(|error| source.whole(format!("it is no JSON: {error}")))?;
+    let body = json(source, from)?;
     let Some(metrics) = body.get("metrics").and_then(Value::as_object) else {
         return Err(source.whole("it has no 'metrics'"));
     };

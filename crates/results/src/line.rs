@@ -1,8 +1,17 @@
 //! Rows of a file with their numbers.
 
-use std::io::{BufRead, Read};
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
+
+use serde_json::Value;
 
 use crate::{Format, ResultsError};
+
+/// Bytes of the longest line or row: no tool writes one as long.
+const LONGEST: u64 = 1 << 20;
+/// Bytes of the largest summary in JSON.
+const LARGEST: u64 = 2 << 20;
 
 /// No load test counts further.
 const MOST: f64 = 1e15;
@@ -39,6 +48,37 @@ impl Source<'_> {
     }
 }
 
+/// What is wrong with a line of [`LONGEST`] bytes.
+const TOO_LONG: &str = "the line is longer than 1 MiB, which no line of such a file is";
+
+/// A whole file of JSON.
+pub(crate) fn json(source: Source<'_>, from: impl Read) -> Result<Value, ResultsError> {
+    let mut text = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut text).map_err(|error| source.io(error))?;
+    if text.len() as u64 > LARGEST {
+        return Err(source.whole("it is larger than 2 MiB, which no summary is"));
+    }
+    serde_json::from_slice(&text).map_err(|error| source.whole(format!("it is no JSON: {error}")))
+}
+
+/// Bytes that a row may still take before it is too long; a quoted field may go over many
+/// lines.
+struct Measured<R> {
+    from: R,
+    row: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Measured<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.row.get() > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+        }
+        let read = self.from.read(into)?;
+        self.row.set(self.row.get() + read as u64);
+        Ok(read)
+    }
+}
+
 /// Gives `take` each line that is not blank, with its number from 1. True when the last line
 /// has no end and was left out: a number cut through is a number still.
 pub(crate) fn whole_lines(
@@ -49,10 +89,14 @@ pub(crate) fn whole_lines(
     let (mut raw, mut number) = (Vec::new(), 0);
     loop {
         raw.clear();
-        if from.read_until(b'\n', &mut raw).map_err(|error| source.io(error))? == 0 {
+        let mut line = from.by_ref().take(LONGEST);
+        if line.read_until(b'\n', &mut raw).map_err(|error| source.io(error))? == 0 {
             return Ok(false);
         }
         number += 1;
+        if raw.len() as u64 == LONGEST {
+            return Err(source.line(number, TOO_LONG));
+        }
         let text = String::from_utf8_lossy(&raw);
         if text.trim().is_empty() {
             continue;
@@ -67,7 +111,9 @@ pub(crate) fn whole_lines(
 /// A CSV file with a header, row by row.
 pub(crate) struct Table<'a, R> {
     source: Source<'a>,
-    reader: csv::Reader<R>,
+    reader: csv::Reader<Measured<R>>,
+    /// Bytes read since the last row began.
+    read: Rc<Cell<u64>>,
     header: Vec<String>,
     row: csv::ByteRecord,
 }
@@ -107,10 +153,12 @@ impl Fields<'_> {
 
 impl<'a, R: Read> Table<'a, R> {
     pub(crate) fn open(source: Source<'a>, from: R) -> Result<Self, ResultsError> {
+        let read = Rc::new(Cell::new(0));
+        let from = Measured { from, row: Rc::clone(&read) };
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(from);
         let mut row = csv::ByteRecord::new();
-        if !reader.read_byte_record(&mut row).map_err(|error| problem(source, &error))? {
+        if !reader.read_byte_record(&mut row).map_err(|error| problem(source, &error, 1))? {
             return Err(ResultsError::Empty { file: source.file.to_owned() });
         }
         let header = row
@@ -120,7 +168,7 @@ impl<'a, R: Read> Table<'a, R> {
                 name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase()
             })
             .collect();
-        Ok(Table { source, reader, header, row })
+        Ok(Table { source, reader, read, header, row })
     }
 
     /// The names of the columns in lower case.
@@ -142,12 +190,16 @@ impl<'a, R: Read> Table<'a, R> {
     /// The next row.
     pub(crate) fn next(&mut self) -> Result<Option<Fields<'_>>, ResultsError> {
         loop {
+            self.read.set(0);
             match self.reader.read_byte_record(&mut self.row) {
                 Ok(false) => return Ok(None),
                 // An empty line.
                 Ok(true) if self.row.iter().all(<[u8]>::is_empty) => {}
                 Ok(true) => break,
-                Err(error) => return Err(problem(self.source, &error)),
+                Err(error) => {
+                    let line = self.reader.position().line();
+                    return Err(problem(self.source, &error, line));
+                }
             }
         }
         let line = self.row.position().map_or(0, csv::Position::line);
@@ -155,9 +207,13 @@ impl<'a, R: Read> Table<'a, R> {
     }
 }
 
-fn problem(source: Source<'_>, error: &csv::Error) -> ResultsError {
-    match error.position() {
-        Some(position) => source.line(position.line(), error.to_string()),
-        None => source.whole(error.to_string()),
+fn problem(source: Source<'_>, error: &csv::Error, line: u64) -> ResultsError {
+    let line = error.position().map_or(line, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Io(error) if error.kind() != io::ErrorKind::InvalidData => {
+            source.whole(error.to_string())
+        }
+        csv::ErrorKind::Io(error) => source.line(line, error.to_string()),
+        _ => source.line(line, error.to_string()),
     }
 }

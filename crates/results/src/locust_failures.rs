@@ -4,6 +4,7 @@ use std::io::Read;
 
 use walwright_record::{ClientDetail, ClientUnit};
 
+use crate::collect::count_kind;
 use crate::line::{Source, Table};
 use crate::read::empty_log;
 use crate::{Results, ResultsError};
@@ -22,7 +23,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         };
         let kind = kind(&fields.text(error));
         let kind = if kind.is_empty() { format!("failed: {}", fields.text(name)) } else { kind };
-        *log.failures.entry(kind).or_default() += count;
+        count_kind(&mut log.failures, &kind, count);
     }
     Ok(Results { log, unit: ClientUnit::Request, operations: Vec::new(), intervals: Vec::new() })
 }

@@ -17,6 +17,7 @@ use walwright_record::{
     ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, SparseHistogram, Timestamp,
 };
 
+use crate::collect::{MOST_CELLS, MOST_SECONDS, TOO_MANY_CELLS, TOO_MANY_SECONDS};
 use crate::line::{Source, Table};
 use crate::locust_stats::{ALL, called};
 use crate::moment::moment;
@@ -72,6 +73,12 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
             names.push(name);
             names.len() - 1
         });
+        if rows.len() > MOST_SECONDS {
+            return Err(source.line(fields.line, TOO_MANY_SECONDS));
+        }
+        if names.len().saturating_mul(rows.len()) > MOST_CELLS {
+            return Err(source.line(fields.line, TOO_MANY_CELLS));
+        }
         let row = rows.entry(at.at.0).or_default();
         row.users = fields.count(users).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let sum = fields.number(mean).unwrap_or(0.0).max(0.0) / 1e3 * counted as f64;
@@ -94,9 +101,15 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let mut log = empty_log(source, ClientDetail::Intervals);
     log.first = intervals.first().map(|interval| interval.start);
     log.last = intervals.last().map(|interval| interval.start.plus(interval.length));
-    log.succeeded = Some(intervals.iter().flat_map(|i| &i.scripts).map(|s| s.transactions).sum());
+    log.succeeded = Some(
+        intervals
+            .iter()
+            .flat_map(|i| &i.scripts)
+            .fold(0, |sum, s| s.transactions.saturating_add(sum)),
+    );
     for (kind, count) in intervals.iter().flat_map(|i| &i.scripts).flat_map(|s| &s.failures) {
-        *log.failures.entry(kind.clone()).or_default() += count;
+        let sum = log.failures.entry(kind.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
     log.notes.push(
         "it holds totals so far: rates and mean response times of its intervals are known (failed requests are in the means), percentiles are not".to_owned(),

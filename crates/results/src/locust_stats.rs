@@ -17,6 +17,10 @@ use crate::line::{Fields, Source, Table};
 use crate::read::empty_log;
 use crate::{Results, ResultsError};
 
+/// Rows of the largest file.
+const MOST_REQUESTS: usize = 10_000;
+/// More percentiles nobody looks at.
+const MOST_PERCENTILES: usize = 50;
 /// Name of the row for all requests.
 pub(crate) const ALL: &str = "Aggregated";
 
@@ -32,6 +36,9 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let percentiles = percentile_columns(table.header());
     let mut log = empty_log(source, ClientDetail::Totals);
     while let Some(fields) = table.next()? {
+        if log.totals.len() > MOST_REQUESTS {
+            return Err(source.line(fields.line, "it tells more than 10,000 requests apart"));
+        }
         let Some(counted) = fields.count(count) else {
             return Err(source.line(fields.line, "the request count is no number"));
         };
@@ -85,6 +92,7 @@ pub(crate) fn percentile_columns(header: &[String]) -> Vec<(usize, f64)> {
         .enumerate()
         .filter_map(|(place, name)| Some((place, name.strip_suffix('%')?.parse::<f64>().ok()?)))
         .filter(|(_, percent)| (0.0..=100.0).contains(percent))
+        .take(MOST_PERCENTILES)
         .collect()
 }
 

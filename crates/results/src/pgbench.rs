@@ -22,6 +22,8 @@ use crate::{Format, Results, ResultsError};
 /// A seventh column with a number beyond this holds microseconds of lag: nobody lets
 /// a transaction be tried so often.
 const MOST_RETRIES: u64 = 100;
+/// No pgbench has more clients.
+const MOST_CLIENTS: usize = 100_000;
 /// Lines after which a seventh column that was never larger is taken for retries.
 const UNDECIDED: usize = 20_000;
 /// Logs with a larger part of the transactions than this are no samples: pgbench ends
@@ -126,6 +128,9 @@ impl Log<'_> {
     }
 
     fn count(&mut self, number: u64, line: &Line) -> Result<(), ResultsError> {
+        if self.spans.len() > MOST_CLIENTS {
+            return Err(self.source.line(number, "it names more than 100,000 clients"));
+        }
         let span = self.spans.entry(line.client).or_insert(Span {
             first: line.number,
             last: line.number,

@@ -16,6 +16,7 @@ use walwright_record::{
     ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, SparseHistogram, Timestamp,
 };
 
+use crate::collect::{MOST_SECONDS, TOO_MANY_SECONDS};
 use crate::line::{Source, whole_lines};
 use crate::read::empty_log;
 use crate::{Results, ResultsError};
@@ -26,6 +27,9 @@ const MOST: f64 = 1e15;
 pub(crate) fn read(source: Source<'_>, from: impl BufRead) -> Result<Results, ResultsError> {
     let mut rows: Vec<Row> = Vec::new();
     let cut_off = whole_lines(source, from, |number, text| {
+        if rows.len() > MOST_SECONDS {
+            return Err(source.line(number, TOO_MANY_SECONDS));
+        }
         rows.push(row(text).ok_or_else(|| {
             source.line(number, "expected 'start count Σlatency Σlatency² min max …', all numbers")
         })?);
@@ -44,11 +48,12 @@ pub(crate) fn read(source: Source<'_>, from: impl BufRead) -> Result<Results, Re
     let length = Duration::from_secs(length.unsigned_abs());
     let mut intervals: BTreeMap<i64, LoadInterval> = BTreeMap::new();
     let mut log = empty_log(source, ClientDetail::Intervals);
-    let mut good = 0;
+    let mut good = 0_u64;
     for row in &rows {
-        good += row.count;
+        good = row.count.saturating_add(good);
         for (kind, count) in &row.failures {
-            *log.failures.entry((*kind).to_owned()).or_default() += count;
+            let sum = log.failures.entry((*kind).to_owned()).or_default();
+            *sum = sum.saturating_add(*count);
         }
         // An interval is there once: what several would say of it is one thing.
         intervals.insert(row.start, row.interval(length));

@@ -1,6 +1,6 @@
 //! One file, from bytes to results.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 use walwright_record::{ClientLog, ClientUnit, LoadInterval};
@@ -15,6 +15,26 @@ const HEAD: usize = 64 * 1024;
 const QUOTED: usize = 80;
 /// The first bytes of a gzip file (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Bytes of the largest file, unpacked: a few kilobytes of gzip can be any number of them.
+const MOST_BYTES: u64 = 64 << 30;
+
+/// Fails once more than `left` bytes have been read.
+struct Limited<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other("unpacked it is larger than 64 GiB")),
+        }
+        Ok(read)
+    }
+}
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +62,7 @@ pub fn read(name: &str, format: Option<Format>, bytes: impl Read) -> Result<Resu
     let packed = raw.fill_buf().map_err(io)?.starts_with(&GZIP);
     let plain: Box<dyn Read + '_> =
         if packed { Box::new(MultiGzDecoder::new(raw)) } else { Box::new(raw) };
+    let plain = Limited { from: plain, left: MOST_BYTES };
     let mut head = Vec::new();
     let mut plain = plain.take(HEAD as u64);
     plain.read_to_end(&mut head).map_err(io)?;

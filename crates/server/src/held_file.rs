@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A file that this process holds: the kernel gives it back when the process dies, however
@@ -10,7 +11,7 @@ use std::path::Path;
 pub struct HeldFile(File);
 
 impl HeldFile {
-    /// Holds the file at `path`, made if need be; `None` where another holds it.
+    /// Holds the file at `path`, made for its owner alone if need be; `None` where another holds it.
     ///
     /// # Errors
     /// When it cannot be opened or locked.
@@ -48,7 +49,7 @@ impl Drop for HeldFile {
 }
 
 fn opened(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).read(true).write(true).open(path)
+    File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use common::{install, open_dir, places, runtime};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectFailure, ConnectParams, Major, RunningCluster, Secret, TcpAccess,
-    connect, tls_client_config,
+    connect,
 };
 
 const PASSWORD: &str = "it's a: s%cret\\";
@@ -151,6 +151,7 @@ async fn encrypted(params: &ConnectParams) -> bool {
         .await
         .expect("row")
         .get(0)
+        .unwrap()
 }
 
 #[test]
@@ -246,5 +247,47 @@ fn tls_is_used_and_checked_as_libpq_does() {
         let unbound = to("127.0.0.1", "sslmode=disable channel_binding=require");
         assert!(connect(&unbound).await.is_err(), "no channel to bind to");
     });
-    assert!(tls_client_config(&server.connect_params("postgres")).expect("none").is_none());
+}
+
+#[test]
+fn a_password_in_clear_text_goes_to_nobody_unasked_and_requirements_hold_for_every_session() {
+    let base = open_dir();
+    let server = listening(base.path(), &[], |cluster| {
+        give_to_server(
+            cluster,
+            "pg_hba.conf",
+            "local all all trust\n\
+             host clear all all password\n\
+             host open all all trust\n\
+             host all all all scram-sha-256\n",
+        );
+    });
+    runtime().block_on(async {
+        let local = connect(&server.connect_params("postgres")).await.expect("connected");
+        for name in ["clear", "open"] {
+            local.batch_execute(&format!("create database {name}")).await.expect("created");
+        }
+        let password = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
+        let to = |database: &str, rest: &str| {
+            dsn(&format!(
+                "host=127.0.0.1 port={} user=postgres dbname={database} password='{password}' {rest}",
+                server.port()
+            ))
+        };
+        let refused = async |database: &str, rest: &str| {
+            let (kind, text) = failure(&to(database, rest)).await;
+            assert_eq!(kind, ConnectFailure::NotAsRequired, "{text}");
+            text
+        };
+        let text = refused("clear", "").await;
+        assert!(text.contains("clear") && text.contains("require_auth=password"), "{text}");
+        assert!(connect(&to("clear", "require_auth=password")).await.is_ok());
+        assert!(connect(&to("postgres", "require_auth=scram-sha-256")).await.is_ok());
+        refused("postgres", "require_auth=!scram-sha-256").await;
+        // A server that asks for nothing may not be the one that knows the password.
+        assert!(connect(&to("open", "")).await.is_ok());
+        refused("open", "require_auth=scram-sha-256").await;
+        assert!(connect(&to("open", "require_auth=none")).await.is_ok());
+        refused("open", "channel_binding=require").await;
+    });
 }

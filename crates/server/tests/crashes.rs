@@ -13,7 +13,8 @@ use common::{at_home_in, install, lives, open_dir, places, runtime, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use walwright_server::{
-    Cluster, ClusterError, ClusterSpec, Major, Places, ServerUser, StopMode, connect, sweep,
+    Cluster, ClusterError, ClusterSpec, ConnectParams, Major, Places, ServerUser, StopMode,
+    connect, sweep,
 };
 
 /// Tells a copy of this test program which cache to make a cluster in.
@@ -117,6 +118,89 @@ fn a_server_that_slept_through_its_owners_death_is_stopped_by_the_sweep() {
     assert!(at_home_in(&data_dir).is_empty());
 }
 
+/// What a server has in shared memory beyond its processes: files, and one segment.
+fn in_shared_memory(data_dir: &Path) -> (Vec<PathBuf>, u32) {
+    let mut files = std::collections::BTreeSet::new();
+    for process in at_home_in(data_dir) {
+        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+        let of = |line: &str| line.find("/dev/shm/PostgreSQL.").map(|at| line[at..].into());
+        files.extend(maps.lines().filter_map(of));
+    }
+    let lock_file = fs::read_to_string(data_dir.join("postmaster.pid")).expect("a lock file");
+    let line = lock_file.lines().nth(6).expect("line 7");
+    let id = line.split_whitespace().nth(1).expect("key and id").parse().expect("an id");
+    (files.into_iter().collect(), id)
+}
+
+fn segment_exists(id: u32) -> bool {
+    let all = fs::read_to_string("/proc/sysvipc/shm").expect("segments");
+    let id = id.to_string();
+    all.lines().any(|line| line.split_whitespace().nth(1) == Some(&id))
+}
+
+/// Kills the server of `data_dir` and all its processes before any can tidy up, while a
+/// parallel query has shared memory of its own. Gives what they had.
+fn kill_all(postmaster: u32, data_dir: &Path, params: &ConnectParams) -> (Vec<PathBuf>, u32) {
+    let runtime = runtime();
+    let client = runtime.block_on(connect(params)).expect("connected");
+    let parallel = "set debug_parallel_query = on; select pg_sleep(60)";
+    runtime.spawn(async move { client.batch_execute(parallel).await.map(drop).ok() });
+    let looking = runtime.block_on(connect(params)).expect("connected");
+    // By then the server has written down what it made.
+    let asleep = "select count(*) from pg_stat_activity
+                  where backend_type = 'parallel worker' and wait_event = 'PgSleep'";
+    until("a worker sleeps", || {
+        let row = runtime.block_on(looking.query_one(asleep, &[])).expect("row");
+        row.get::<i64>(0).unwrap() > 0
+    });
+    let had = in_shared_memory(data_dir);
+    assert!(had.0.len() >= 2, "{had:?}");
+    // First all stand still, so that none tidies up after another.
+    signal(postmaster, Signal::SIGSTOP);
+    for sent in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for process in at_home_in(data_dir) {
+            let pid = process.file_name().and_then(|name| name.to_str()).expect("a pid");
+            // Some end by themselves.
+            let _ = kill(Pid::from_raw(pid.parse().expect("a pid")), sent);
+        }
+    }
+    until("all are dead", || at_home_in(data_dir).is_empty());
+    had
+}
+
+#[test]
+fn shared_memory_of_a_killed_server_is_taken_away() {
+    let base = open_dir();
+    let places = places(base.path());
+    let is_there = |(files, segment): &(Vec<PathBuf>, u32)| {
+        (files.iter().filter(|file| file.exists()).count(), segment_exists(*segment))
+    };
+    // By its owner, when that is alive.
+    let cluster = Cluster::create(ClusterSpec::new(&places, install(Major::V18))).expect("made");
+    let server = cluster.start().expect("started");
+    let (data_dir, params) = (server.data_dir(), server.connect_params("postgres"));
+    let other = Cluster::create(ClusterSpec::new(&places, install(Major::V18))).expect("made");
+    let bystander = other.start().expect("started");
+    let others = in_shared_memory(&bystander.data_dir());
+    let had = kill_all(server.postmaster_pid(), &data_dir, &params);
+    assert_eq!(is_there(&had), (had.0.len(), true), "a killed server leaves it: {had:?}");
+    server.stop().expect("stopped");
+    assert_eq!(is_there(&had), (0, false));
+    assert_eq!(is_there(&others), (others.0.len(), true), "a living server keeps its own");
+    drop((bystander, other, cluster));
+
+    // By the next start, when the owner was killed as well.
+    let mut owner = Owner::start(base.path(), None);
+    let data_dir = owner.dir.join("data");
+    let socket =
+        ConnectParams::unix_socket(&owner.dir.join("socket"), 5432, "postgres", "postgres");
+    let had = kill_all(owner.postmaster, &data_dir, &socket);
+    owner.kill();
+    assert_eq!(is_there(&had), (had.0.len(), true), "a killed server leaves it: {had:?}");
+    assert_eq!(sweep(&places).expect("swept").removed, [owner.dir.clone()]);
+    assert_eq!(is_there(&had), (0, false));
+}
+
 #[test]
 fn a_cluster_with_a_directory_of_its_own_outlives_its_owner() {
     let base = open_dir();
@@ -214,7 +298,7 @@ fn two_clusters_run_side_by_side_and_a_long_path_is_no_obstacle() {
                 .query_one("select current_setting('data_directory')", &[])
                 .await
                 .expect("row");
-            assert_eq!(row.get::<_, String>(0), server.data_dir().display().to_string());
+            assert_eq!(row.get::<String>(0).unwrap(), server.data_dir().display().to_string());
         }
     });
     assert_eq!(second.stop_immediately().expect("stopped"), StopMode::Immediate);

@@ -1,7 +1,8 @@
 //! A cluster's life on every major version: made, started, used, stopped.
 
 use walwright_server::{
-    Cluster, ClusterSpec, FetchEvent, Installs, Major, StopMode, connect, connect_versioned,
+    Cluster, ClusterSpec, FetchEvent, Installs, Major, StopMode, connect_for_workload,
+    connect_versioned,
 };
 
 fn each_version(major: Major) {
@@ -17,7 +18,8 @@ fn each_version(major: Major) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let params = server.connect_params("postgres");
-        let (client, version) = connect_versioned(&params).await.expect("connected");
+        let (_, version) = connect_versioned(&params).await.expect("connected");
+        let client = connect_for_workload(&params).await.expect("connected");
         assert_eq!(version, cluster.install().version());
         let row = client
             .query_one(
@@ -30,11 +32,11 @@ fn each_version(major: Major) {
             )
             .await
             .expect("settings");
-        let settings: Vec<String> = (0..6).map(|i| row.get(i)).collect();
+        let settings: Vec<String> = (0..6).map(|i| row.get(i).unwrap()).collect();
         assert_eq!(settings, ["37", "UTF8", "C", "on", "on", ""]);
         client.batch_execute("create table kept as select 1 as a").await.expect("written");
         client.batch_execute("create database bench").await.expect("created");
-        let bench = connect(&params.with_dbname("bench")).await.expect("connected");
+        let bench = connect_for_workload(&params.with_dbname("bench")).await.expect("connected");
         bench
             .query("select * from pg_stat_statements", &[])
             .await
@@ -46,12 +48,13 @@ fn each_version(major: Major) {
     cluster.set_settings(vec![("max_connections".into(), "41".into())]).expect("valid");
     let server = cluster.start().expect("started again");
     runtime.block_on(async {
-        let client = connect(&server.connect_params("postgres")).await.expect("connected");
+        let client =
+            connect_for_workload(&server.connect_params("postgres")).await.expect("connected");
         let row = client
             .query_one("select a, current_setting('max_connections') from kept", &[])
             .await
             .expect("kept");
-        assert_eq!((row.get::<_, i32>(0), row.get::<_, String>(1)), (1, "41".into()));
+        assert_eq!((row.get::<i32>(0).unwrap(), row.get::<String>(1).unwrap()), (1, "41".into()));
     });
     drop(server);
     drop(cluster);

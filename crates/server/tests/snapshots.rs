@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::{install, open_dir, places, runtime};
 use walwright_server::{
     Cluster, ClusterError, ClusterSpec, Major, Places, Secret, Snapshot, SnapshotError, TcpAccess,
-    connect,
+    connect_for_workload,
 };
 
 fn spec(places: &Places) -> ClusterSpec {
@@ -44,9 +44,10 @@ fn contents(root: &Path) -> Contents {
 fn run_sql(cluster: &Cluster, sql: &str, number: &str) -> i64 {
     let server = cluster.start().expect("started");
     let found = runtime().block_on(async {
-        let client = connect(&server.connect_params("postgres")).await.expect("connected");
+        let client =
+            connect_for_workload(&server.connect_params("postgres")).await.expect("connected");
         client.batch_execute(sql).await.expect("sql");
-        client.query_one(number, &[]).await.expect("row").get(0)
+        client.query_one(number, &[]).await.expect("row").get(0).unwrap()
     });
     server.stop().expect("stopped");
     found
@@ -108,11 +109,11 @@ fn restored_data_are_reached_by_tcp_with_the_password_of_the_new_cluster() {
     let good = server.tcp_connect_params("postgres").expect("TCP was asked for");
     let wrong = good.clone().with_password(Secret::new("it's new"));
     runtime().block_on(async {
-        let client = connect(&good).await.expect("the password is right");
+        let client = connect_for_workload(&good).await.expect("the password is right");
         let kept = "select count(*) from pg_stat_statements where query ilike 'alter role%'";
-        let kept: i64 = client.query_one(kept, &[]).await.expect("row").get(0);
+        let kept: i64 = client.query_one(kept, &[]).await.expect("row").get(0).unwrap();
         assert_eq!(kept, 0, "no statement with a password is kept");
-        connect(&wrong).await.expect_err("another password");
+        connect_for_workload(&wrong).await.expect_err("another password");
     });
 }
 

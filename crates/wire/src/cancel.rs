@@ -1,10 +1,10 @@
 //! Cancelling what another connection runs.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::time::Duration;
 
 use crate::backend::BackendKeyData;
-use crate::connector::Deadline;
+use crate::deadline::Deadline;
 use crate::frontend::CancelRequest;
 use crate::{Connector, WireError};
 
@@ -24,27 +24,31 @@ impl fmt::Debug for CancelKey {
     }
 }
 
+/// Longest a server may take to take a request where connecting has no limit.
+const LIMIT: Duration = Duration::from_secs(10);
+
 /// Asks the server to cancel what the key's connection runs now, and waits
-/// until it took the request. Whether anything was cancelled shows on the other
-/// connection only (SQLSTATE 57014).
+/// until it took the request, at most the connect timeout (10 s where there is
+/// none). Whether anything was cancelled shows on the other connection only
+/// (SQLSTATE 57014).
 ///
 /// # Errors
 /// When the server cannot be reached.
 pub fn cancel(connector: &Connector, key: &CancelKey) -> Result<(), WireError> {
-    let deadline = Deadline::new(connector.options().connect_timeout);
+    let limit = connector.options().connect_timeout.unwrap_or(LIMIT);
+    let deadline = Deadline::new(Some(limit));
     let sent = || {
-        let mut stream = connector.open(connector.tls(), deadline)?;
+        let mut stream = connector.open(connector.first_way(), deadline)?;
         let mut out = Vec::new();
         CancelRequest { process: key.0.process, key: &key.0.key }.write(&mut out);
-        stream.write_all(&out)?;
-        stream.flush()?;
+        stream.write_until(&out, deadline)?;
         // The server answers with nothing and closes, after it has signalled.
-        match stream.read(&mut [0]) {
+        match stream.read_until(&mut [0], deadline) {
             Ok(0) => Ok(()),
             Ok(_) => Err(WireError::Unexpected { tag: 0, during: "cancelling" }),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(()),
             Err(error) => Err(error.into()),
         }
     };
-    sent().map_err(|error| connector.name_timeout(error))
+    sent().map_err(|error| connector.name_timeout(error, Some(limit)))
 }

@@ -1,12 +1,22 @@
 //! A connection that is logged in.
 
-use std::io::{self, Read, Write};
+use std::io;
+use std::time::Duration;
 
 use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
-use crate::frontend::{Describe, Object, Parse, Query, SYNC, TERMINATE};
+use crate::connector::name_timeout;
+use crate::deadline::Deadline;
+use crate::frontend::{Describe, Object, Parse, Query, SYNC};
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 
-/// A connection that is logged in and idle.
+/// Most bytes of an answer: it is of a few rows, and small ones take many times as much
+/// memory as they have bytes.
+const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
+/// Longest time an answer may take unless told otherwise: as long as walwright waits for
+/// any answer beside those of a load.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+
+/// A connection that is logged in and idle. Dropped, it says goodbye to the server.
 ///
 /// For the data plane it is taken apart with
 /// [`into_nonblocking`](Connection::into_nonblocking); for the few statements a
@@ -15,21 +25,46 @@ use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 pub struct Connection {
     stream: Stream,
     scanner: Scanner,
+    /// Socket path or host and port, for messages to people.
+    target: String,
     /// Bytes that came after the last ReadyForQuery.
     rest: Vec<u8>,
     parameters: Vec<(String, String)>,
     key: Option<BackendKeyData>,
+    time_limit: Option<Duration>,
+    /// Whether an answer was left in the middle: what comes next is not known.
+    broken: bool,
 }
 
 impl Connection {
     pub(crate) fn new(
-        stream: Stream,
-        scanner: Scanner,
+        mut stream: Stream,
+        target: String,
         rest: Vec<u8>,
         parameters: Vec<(String, String)>,
         key: Option<BackendKeyData>,
     ) -> Self {
-        Connection { stream, scanner, rest, parameters, key }
+        stream.set_says_goodbye(true);
+        Connection {
+            stream,
+            scanner: Scanner::backend(),
+            target,
+            rest,
+            parameters,
+            key,
+            time_limit: Some(TIME_LIMIT),
+            broken: false,
+        }
+    }
+
+    /// Sets how long each answer may take as a whole; 15 s unless set, `None` is for ever.
+    pub fn set_time_limit(&mut self, limit: Option<Duration>) {
+        self.time_limit = limit;
+    }
+
+    /// The settings the server reported at login, in its order.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// What the server reported of a setting at login, such as `server_version`.
@@ -45,6 +80,16 @@ impl Connection {
     /// The process that serves this connection, if the server told.
     pub fn backend_process(&self) -> Option<u32> {
         self.key.as_ref().map(|key| key.process)
+    }
+
+    /// Process and secret of this connection as the server gave them, if it did.
+    pub fn key_data(&self) -> Option<&BackendKeyData> {
+        self.key.as_ref()
+    }
+
+    /// Bytes that came after the last ReadyForQuery: notices, as a rule none.
+    pub fn leftover(&self) -> &[u8] {
+        &self.rest
     }
 
     /// The stream.
@@ -100,10 +145,32 @@ impl Connection {
         messages: &[u8],
         mut take: impl FnMut(u8, &[u8]) -> Result<(), WireError>,
     ) -> Result<(), WireError> {
-        self.stream.write_all(messages)?;
-        self.stream.flush()?;
+        if std::mem::replace(&mut self.broken, true) {
+            return Err(WireError::Io(io::ErrorKind::NotConnected.into()));
+        }
+        let deadline = Deadline::new(self.time_limit);
+        // Until the server is idle again it would not hear a goodbye.
+        self.stream.set_says_goodbye(false);
+        let failure = self
+            .converse(messages, deadline, &mut take)
+            .map_err(|error| name_timeout(error, self.time_limit, || self.target.clone()))?;
+        self.stream.set_timeout(None)?;
+        self.stream.set_says_goodbye(true);
+        self.broken = false;
+        failure.map_or(Ok(()), |fields| Err(WireError::Server(fields)))
+    }
+
+    /// Sends messages and reads up to ReadyForQuery; what the server reported as an error.
+    fn converse(
+        &mut self,
+        messages: &[u8],
+        deadline: Deadline,
+        take: &mut impl FnMut(u8, &[u8]) -> Result<(), WireError>,
+    ) -> Result<Option<Box<ErrorFields>>, WireError> {
+        self.stream.write_until(messages, deadline)?;
         let mut failure: Option<Box<ErrorFields>> = None;
         let mut buffer = std::mem::take(&mut self.rest);
+        let mut total = 0;
         loop {
             let mut input = &buffer[..];
             while let Some(frame) = self.scanner.next(&mut input, TagSet::ALL)? {
@@ -118,24 +185,30 @@ impl Connection {
                     }
                     backend::READY_FOR_QUERY => {
                         self.rest = input.to_vec();
-                        return failure.map_or(Ok(()), |fields| Err(WireError::Server(fields)));
+                        return Ok(failure);
                     }
                     tag => take(tag, body)?,
                 }
             }
             buffer.resize(8192, 0);
-            let count = loop {
-                match self.stream.read(&mut buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    done => break done?,
-                }
-            };
+            let count = self.stream.read_until(&mut buffer, deadline)?;
             if count == 0 {
                 // A server that shuts down says why and closes.
                 return Err(failure.map_or(WireError::Closed, WireError::Server));
             }
+            total += count;
+            if total > LONGEST_ANSWER {
+                return Err(WireError::TooMuch { limit: LONGEST_ANSWER });
+            }
             buffer.truncate(count);
         }
+    }
+
+    /// The stream, blocking and without a time limit. What came after the last
+    /// ReadyForQuery is [`leftover`](Connection::leftover), to be read before.
+    pub fn into_stream(mut self) -> Stream {
+        self.stream.set_says_goodbye(false);
+        self.stream
     }
 
     /// The stream, now non-blocking, and the scanner that goes with it.
@@ -148,16 +221,10 @@ impl Connection {
         loop {
             let next: Result<_, FrameError> = self.scanner.next(&mut input, TagSet::EMPTY);
             if next?.is_none() {
+                self.stream.set_says_goodbye(false);
                 return Ok((self.stream, self.scanner));
             }
         }
-    }
-
-    /// Says goodbye, so that the server does not log a lost connection.
-    pub fn close(mut self) {
-        // Nobody is left to hear of a failure.
-        let _ = self.stream.write_all(&TERMINATE);
-        let _ = self.stream.flush();
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::FrameError;
 use crate::backend::ErrorFields;
 use crate::read::Malformed;
+use crate::{FrameError, TlsError};
 
 /// Why a connection could not be made, or broke.
 #[derive(Debug, Error)]
@@ -20,12 +20,20 @@ pub enum WireError {
         /// What the system said.
         source: io::Error,
     },
-    /// Nothing came in the time allowed.
+    /// The host's name has no address.
+    #[error("cannot find the address of {host}: {source}; check the host's name")]
+    UnknownHost {
+        /// The name.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing came, or not all of it, in the time allowed.
     #[error("{target} did not answer within {} s", .limit.as_secs_f64())]
     Timeout {
         /// Socket path or host and port.
         target: String,
-        /// The connect timeout.
+        /// The time.
         limit: Duration,
     },
     /// Reading or writing failed.
@@ -34,6 +42,25 @@ pub enum WireError {
     /// The server closed the connection without a message.
     #[error("the server closed the connection unexpectedly; its log may say why")]
     Closed,
+    /// What listens there is something else.
+    #[error(
+        "what answers at {target} does not speak PostgreSQL's protocol: it says {said:?}; check host and port"
+    )]
+    NotPostgres {
+        /// Socket path or host and port.
+        target: String,
+        /// How its answer begins.
+        said: String,
+    },
+    /// An error in the form that protocol 2 had, which a server still uses when it cannot
+    /// even start a process for the connection.
+    #[error("the server at {target} refused the connection: {said}")]
+    OldError {
+        /// Socket path or host and port.
+        target: String,
+        /// Its words.
+        said: String,
+    },
     /// The bytes are not PostgreSQL's protocol.
     #[error("the server does not speak PostgreSQL's protocol, or the stream is damaged: {0}")]
     Frame(#[from] FrameError),
@@ -51,6 +78,12 @@ pub enum WireError {
     /// The server refused or failed.
     #[error("{0}")]
     Server(Box<ErrorFields>),
+    /// An answer is longer than what is kept of one.
+    #[error("the server's answer is longer than {} MiB", .limit / (1024 * 1024))]
+    TooMuch {
+        /// The longest answer that is taken, in bytes.
+        limit: usize,
+    },
     /// The server wants a password and none is known.
     #[error(
         "the server wants a password for user \"{user}\"; set PGPASSWORD, a .pgpass entry or password= in the connection string"
@@ -67,12 +100,17 @@ pub enum WireError {
         /// Name of the method.
         method: String,
     },
+    /// The server asks for what the connection's own options forbid (`require_auth`,
+    /// `channel_binding`), or for a password in clear text where others could read it.
+    /// Nothing was sent.
+    #[error("{0}")]
+    Refused(String),
     /// The SCRAM exchange went wrong.
     #[error("SCRAM authentication failed: {0}")]
     Scram(String),
     /// TLS was asked for and cannot be had, or failed.
-    #[error("TLS: {0}")]
-    Tls(String),
+    #[error("{0}; {hint}", hint = .0.hint())]
+    Tls(#[from] TlsError),
     /// The options contradict each other or cannot be sent.
     #[error("connection options: {0}")]
     Options(String),

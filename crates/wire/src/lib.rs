@@ -1,12 +1,12 @@
-//! PostgreSQL protocol version 3, the client's side, for the data plane.
+//! PostgreSQL protocol version 3, the client's side: every connection is opened here.
 //!
-//! Here lives what has to be cheap: a [`Scanner`] that finds message boundaries
-//! without looking inside, [`Template`]s of Bind and Execute with values patched
-//! in, and a [`Stream`] over a unix socket, TCP or TLS that works blocking and
-//! non-blocking. Around it: every message by its name ([`frontend`] for what a
-//! client sends, [`backend`] for what a server answers), connecting with
-//! authentication and TLS as libpq does it ([`Connector`]), and cancelling
-//! ([`cancel`]).
+//! Here lives what has to be cheap for the data plane: a [`Scanner`] that finds
+//! message boundaries without looking inside, [`Template`]s of Bind and Execute
+//! with values patched in, and a [`Stream`] over a unix socket, TCP or TLS that
+//! works blocking and non-blocking. Around it: every message by its name
+//! ([`frontend`] for what a client sends, [`backend`] for what a server answers),
+//! connecting with authentication and TLS as libpq does it ([`Connector`]), and
+//! cancelling ([`cancel`]).
 //!
 //! What does not live here: an event loop, a pool, SQL, types beyond integers.
 //! Nothing in this crate trusts a length that came over a socket, and bytes from
@@ -19,10 +19,13 @@ mod authenticate;
 mod cancel;
 mod connection;
 mod connector;
+mod deadline;
 mod error;
 mod options;
 mod read;
+mod require_auth;
 mod scanner;
+mod secret;
 mod stream;
 mod template;
 mod tls;
@@ -32,9 +35,12 @@ pub use connection::Connection;
 pub use connector::Connector;
 pub use error::WireError;
 pub use options::{
-    ChannelBinding, ConnectOptions, Host, RootCertificates, Secret, TlsMode, TlsOptions,
+    ChannelBinding, ConnectOptions, Host, RootCert, SslMode, SslNegotiation, TlsOptions,
 };
 pub use read::Malformed;
+pub use require_auth::{RequireAuth, RequireAuthError};
 pub use scanner::{Frame, FrameError, Scanner, TagSet};
+pub use secret::Secret;
 pub use stream::Stream;
 pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values};
+pub use tls::TlsError;

@@ -1,96 +1,129 @@
 //! How and to whom to connect.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::str::FromStr;
 use std::time::Duration;
 
-use rustls::ClientConfig;
+use crate::{RequireAuth, Secret};
 
-/// Where a server listens.
+/// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// The directory of its unix socket.
     Unix(PathBuf),
-    /// A host name or address, by TCP.
+    /// A host name or address.
     Tcp(String),
 }
 
-/// A password. It never shows in `Debug` output and has no `Display`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a password.
-    pub fn new(password: impl Into<String>) -> Self {
-        Secret(password.into())
-    }
-
-    /// The password itself, for authentication only.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
-    }
-}
-
-/// When TLS is used and what is verified, as libpq's `sslmode`. TLS is never
-/// used on a unix socket, whatever the mode.
+/// When TLS is used and what is checked; the meanings are libpq's `sslmode`. TLS is
+/// never used on a unix socket, whatever the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TlsMode {
+pub enum SslMode {
     /// Never.
     Disable,
-    /// If the server offers it, without verification; libpq's default.
+    /// Only if the server insists.
+    Allow,
+    /// If the server offers it; the default.
     #[default]
     Prefer,
-    /// Always; verified against the root certificates only when a file is given.
+    /// Always; the certificate is checked only if a root certificate is given.
     Require,
-    /// Always, and the certificate must be signed by a trusted authority.
+    /// Always, and the certificate must be signed by a trusted root.
     VerifyCa,
-    /// As `VerifyCa`, and it must be made out to the host.
+    /// As `verify-ca`, and the certificate must name the host.
     VerifyFull,
 }
 
-/// Which certificate authorities are trusted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum RootCertificates {
-    /// Those of the system (libpq: `sslrootcert=system`).
+impl FromStr for SslMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "disable" => Self::Disable,
+            "allow" => Self::Allow,
+            "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            "verify-ca" => Self::VerifyCa,
+            "verify-full" => Self::VerifyFull,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// How TLS begins; libpq's `sslnegotiation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslNegotiation {
+    /// The client asks for it in PostgreSQL's protocol first; the default.
     #[default]
+    Postgres,
+    /// At once, as PostgreSQL 17 and later understand; saves a round trip.
+    Direct,
+}
+
+impl FromStr for SslNegotiation {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "postgres" => Self::Postgres,
+            "direct" => Self::Direct,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// Which certificates are trusted; libpq's `sslrootcert`. Where there are any, they
+/// are checked in every mode that uses TLS, as libpq does: `require` and less then
+/// verify the chain as `verify-ca` does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RootCert {
+    /// None: none was named and `~/.postgresql/root.crt` does not exist.
+    #[default]
+    None,
+    /// Those of the operating system (`sslrootcert=system`).
     System,
-    /// Those of a PEM file.
+    /// Those in a PEM file.
     File(PathBuf),
 }
 
-/// Whether SCRAM is bound to the TLS channel, as libpq's `channel_binding`.
+/// Whether SCRAM is tied to the TLS channel; libpq's `channel_binding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelBinding {
     /// Never.
     Disable,
-    /// When TLS is used and the server offers it; libpq's default.
+    /// Where possible; the default.
     #[default]
     Prefer,
-    /// Refuse a server that does not.
+    /// Always: a server that cannot is refused.
     Require,
+}
+
+impl FromStr for ChannelBinding {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "disable" => Self::Disable,
+            "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            _ => return Err(()),
+        })
+    }
 }
 
 /// The TLS part of [`ConnectOptions`].
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
     /// When and how strictly.
-    pub mode: TlsMode,
-    /// A configuration made elsewhere, whose judgement of certificates counts
-    /// instead of `mode`'s; `roots`, `certificate` and `key` are not read then.
-    pub config: Option<Arc<ClientConfig>>,
+    pub mode: SslMode,
+    /// How it begins.
+    pub negotiation: SslNegotiation,
     /// Whom to trust.
-    pub roots: RootCertificates,
+    pub roots: RootCert,
     /// PEM file with the client's certificate chain, together with `key`.
     pub certificate: Option<PathBuf>,
-    /// PEM file with the client's private key.
+    /// PEM file with the client's private key; has no effect without `certificate`.
     pub key: Option<PathBuf>,
     /// Binding of SCRAM to the channel.
     pub channel_binding: ChannelBinding,
@@ -112,11 +145,14 @@ pub struct ConnectOptions {
     pub dbname: String,
     /// Password, if one is known.
     pub password: Option<Secret>,
+    /// Ways of authentication the server may ask for.
+    pub require_auth: RequireAuth,
     /// TLS.
     pub tls: TlsOptions,
     /// Shown in `pg_stat_activity`.
     pub application_name: String,
     /// Limit for socket, TLS and authentication together; `None` waits for ever.
+    /// Looking up a host's name is outside it: the system's resolver has its own.
     pub connect_timeout: Option<Duration>,
     /// Further run-time parameters of the startup message, such as `options`.
     pub parameters: Vec<(String, String)>,
@@ -133,6 +169,7 @@ impl ConnectOptions {
             user: user.into(),
             dbname: dbname.into(),
             password: None,
+            require_auth: RequireAuth::default(),
             tls: TlsOptions::default(),
             application_name: "walwright".into(),
             connect_timeout: Some(Duration::from_secs(10)),

@@ -1,122 +1,18 @@
 //! Against a real server: logging in, TLS, queries, cancelling, and streams
 //! that do not block.
 
-use std::fs;
+mod common;
+
 use std::io::{self, Read, Write};
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tempfile::TempDir;
-use walwright_server::{
-    Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, Secret as ServerSecret,
-    TcpAccess,
-};
+use common::{Bed, PASSWORD, connected, encrypted, failure, one};
 use walwright_wire::backend::{DATA_ROW, READY_FOR_QUERY};
 use walwright_wire::frontend::Query;
 use walwright_wire::{
-    BindTemplate, ChannelBinding, ConnectOptions, Connection, Connector, Format, Host,
-    RootCertificates, Secret, TagSet, Template, TlsMode, Values, WireError, cancel,
+    BindTemplate, ChannelBinding, Connector, Format, Host, RootCert, Secret, SslMode,
+    SslNegotiation, TagSet, Template, Values, WireError, cancel,
 };
-
-const PASSWORD: &str = "it's a: s%cret\\";
-
-/// A server on a unix socket and on TCP with TLS, with a certificate for
-/// `localhost` signed by the authority in `ca.crt`.
-struct Bed {
-    server: RunningCluster,
-    base: TempDir,
-}
-
-impl Bed {
-    fn new() -> Bed {
-        let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
-        fs::set_permissions(base.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
-        let places = Places::open(Some(base.path().join("cache"))).expect("places");
-        let install = Installs::open(None)
-            .and_then(|installs| installs.ensure(Major::V18, &mut |_| {}))
-            .expect("an install");
-        let mut spec = ClusterSpec::new(&places, install);
-        spec.tcp = Some(TcpAccess { port: None, password: ServerSecret::new(PASSWORD) });
-        spec.settings = [("ssl", "on"), ("ssl_cert_file", "own.crt"), ("ssl_key_file", "own.key")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec();
-        let cluster = Cluster::create(spec).expect("made");
-
-        let mut params = CertificateParams::new(Vec::new()).expect("params");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = KeyPair::generate().expect("key");
-        let authority = CertifiedIssuer::self_signed(params, issuer).expect("signed");
-        let key = KeyPair::generate().expect("key");
-        let names = vec!["localhost".to_owned()];
-        let certificate = CertificateParams::new(names).expect("params");
-        let certificate = certificate.signed_by(&key, &authority).expect("signed");
-        fs::write(base.path().join("ca.crt"), authority.pem()).expect("write");
-
-        for (name, text) in [
-            ("own.crt", certificate.pem()),
-            ("own.key", key.serialize_pem()),
-            (
-                "pg_hba.conf",
-                "local all all trust\n\
-                 host all md5_user all md5\n\
-                 host all clear_user all password\n\
-                 hostnossl all encrypted_user all reject\n\
-                 host all all all scram-sha-256\n"
-                    .to_owned(),
-            ),
-        ] {
-            let path = cluster.data_dir().join(name);
-            fs::write(&path, text).expect("write");
-            fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("chmod");
-            cluster.user().own(&path).expect("chown");
-        }
-        Bed { server: cluster.start().expect("started"), base }
-    }
-
-    fn unix(&self) -> ConnectOptions {
-        let host = Host::Unix(self.server.socket_dir().to_owned());
-        ConnectOptions::new(host, self.server.port(), "postgres", "postgres")
-    }
-
-    fn tcp(&self, user: &str, mode: TlsMode) -> ConnectOptions {
-        let host = Host::Tcp("localhost".into());
-        let mut options = ConnectOptions::new(host, self.server.port(), user, "postgres");
-        options.hostaddr = Some([127, 0, 0, 1].into());
-        options.password = Some(Secret::new(PASSWORD));
-        options.tls.mode = mode;
-        options
-    }
-
-    fn authority(&self) -> RootCertificates {
-        RootCertificates::File(self.base.path().join("ca.crt"))
-    }
-}
-
-fn connect(options: &ConnectOptions) -> Result<Connection, WireError> {
-    Connector::new(options.clone())?.connect()
-}
-
-fn connected(options: &ConnectOptions) -> Connection {
-    connect(options).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn failure(options: &ConnectOptions) -> WireError {
-    let error = connect(options).expect_err("no way in");
-    assert!(!error.to_string().contains(PASSWORD));
-    error
-}
-
-fn one(connection: &mut Connection, sql: &str) -> String {
-    connection.query(sql).expect("a query")[0][0].clone().expect("a value")
-}
-
-/// Whether the server says that the connection is encrypted.
-fn encrypted(connection: &mut Connection) -> bool {
-    one(connection, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "t"
-}
 
 #[test]
 fn every_way_of_logging_in() {
@@ -131,16 +27,27 @@ fn every_way_of_logging_in() {
              CREATE ROLE md5_user LOGIN PASSWORD $$secret$$; \
              RESET password_encryption; \
              CREATE ROLE clear_user LOGIN PASSWORD $${PASSWORD}$$; \
-             CREATE ROLE encrypted_user LOGIN PASSWORD $${PASSWORD}$$"
+             CREATE ROLE encrypted_user LOGIN PASSWORD $${PASSWORD}$$; \
+             CREATE ROLE open_user LOGIN PASSWORD $${PASSWORD}$$; \
+             CREATE ROLE trusted_user LOGIN"
         ))
         .expect("roles");
 
     // Passwords.
-    let mut md5 = bed.tcp("md5_user", TlsMode::Disable);
+    let mut md5 = bed.tcp("md5_user", SslMode::Disable);
     md5.password = Some(Secret::new("secret"));
     assert_eq!(one(&mut connected(&md5), "SELECT current_user"), "md5_user");
-    connected(&bed.tcp("clear_user", TlsMode::Disable));
-    let scram = bed.tcp("postgres", TlsMode::Disable);
+    let mut clear = bed.tcp("clear_user", SslMode::Disable);
+    let error = failure(&clear);
+    assert!(matches!(error, WireError::Refused(_)), "{error:?}");
+    clear.tls.mode = SslMode::Require;
+    connected(&clear);
+    for mode in [SslMode::Disable, SslMode::Require] {
+        clear.tls.mode = mode;
+        clear.require_auth = "password".parse().expect("a method");
+        connected(&clear);
+    }
+    let scram = bed.tcp("postgres", SslMode::Disable);
     assert!(!encrypted(&mut connected(&scram)));
     let mut wrong = scram.clone();
     wrong.password = Some(Secret::new("wrong"));
@@ -148,36 +55,78 @@ fn every_way_of_logging_in() {
     wrong.password = None;
     assert!(matches!(failure(&wrong), WireError::PasswordNeeded { .. }));
 
+    // Ways of authentication that are required.
+    for (user, asked) in [
+        ("clear_user", "server requested a cleartext password"),
+        ("md5_user", "server requested a hashed password"),
+        ("trusted_user", "server did not complete authentication"),
+    ] {
+        let mut strict = bed.tcp(user, SslMode::Require);
+        strict.require_auth = "scram-sha-256".parse().expect("a method");
+        let expected =
+            format!("authentication method requirement \"scram-sha-256\" failed: {asked}");
+        assert_eq!(failure(&strict).to_string(), expected);
+        strict.require_auth = "!none,!md5,!password".parse().expect("methods");
+        assert!(failure(&strict).to_string().ends_with(asked));
+        strict.require_auth = Default::default();
+        strict.tls.channel_binding = ChannelBinding::Require;
+        assert!(failure(&strict).to_string().contains("channel binding required"), "{user}");
+    }
+    let mut strict = scram.clone();
+    strict.require_auth = "scram-sha-256".parse().expect("a method");
+    connected(&strict);
+    strict.require_auth = "md5,none".parse().expect("methods");
+    assert!(failure(&strict).to_string().ends_with("server requested SASL authentication"));
+    strict.user = "trusted_user".into();
+    connected(&strict);
+    let mut unbound = scram.clone();
+    unbound.tls.channel_binding = ChannelBinding::Require;
+    assert!(failure(&unbound).to_string().contains("SSL not in use"));
+
     // TLS.
-    for mode in [TlsMode::Prefer, TlsMode::Require] {
+    assert!(!encrypted(&mut connected(&bed.tcp("postgres", SslMode::Allow))));
+    assert!(encrypted(&mut connected(&bed.tcp("encrypted_user", SslMode::Allow))));
+    assert!(!encrypted(&mut connected(&bed.tcp("open_user", SslMode::Prefer))));
+    let mut mistaken = bed.tcp("open_user", SslMode::Prefer);
+    mistaken.password = Some(Secret::new("wrong"));
+    assert_eq!(failure(&mistaken).server_error().expect("said").code, "28P01", "of the second way");
+    let mut direct = bed.tcp("postgres", SslMode::Require);
+    direct.tls.negotiation = SslNegotiation::Direct;
+    direct.tls.channel_binding = ChannelBinding::Require;
+    assert!(encrypted(&mut connected(&direct)));
+    direct.tls.mode = SslMode::Prefer;
+    assert!(failure(&direct).to_string().contains("weak sslmode"));
+    for mode in [SslMode::Prefer, SslMode::Require] {
         assert!(encrypted(&mut connected(&bed.tcp("postgres", mode))));
     }
-    let mut full = bed.tcp("postgres", TlsMode::VerifyFull);
+    let mut full = bed.tcp("postgres", SslMode::VerifyFull);
     full.tls.roots = bed.authority();
     full.tls.channel_binding = ChannelBinding::Require;
     assert!(encrypted(&mut connected(&full)));
     let mut elsewhere = full.clone();
     elsewhere.host = Host::Tcp("elsewhere.example".into());
     assert!(matches!(failure(&elsewhere), WireError::Tls(_)));
-    elsewhere.tls.mode = TlsMode::VerifyCa;
+    elsewhere.tls.mode = SslMode::VerifyCa;
     assert!(encrypted(&mut connected(&elsewhere)));
-    full.tls.roots = RootCertificates::System;
+    full.tls.roots = RootCert::System;
     assert!(matches!(failure(&full), WireError::Tls(_)), "signed by nobody the system knows");
-    full.tls.roots = RootCertificates::File("/nonexistent".into());
+    full.tls.roots = RootCert::None;
+    assert!(failure(&full).to_string().contains("need a root certificate"));
+    full.tls.roots = RootCert::File("/nonexistent".into());
     assert!(failure(&full).to_string().contains("/nonexistent"));
 
     // What is refused without TLS works with it, and says so where it cannot be had.
-    connected(&bed.tcp("encrypted_user", TlsMode::Prefer));
-    let plain = failure(&bed.tcp("encrypted_user", TlsMode::Disable));
+    connected(&bed.tcp("encrypted_user", SslMode::Prefer));
+    let plain = failure(&bed.tcp("encrypted_user", SslMode::Disable));
     assert_eq!(plain.server_error().expect("said").code, "28000");
     local.query("ALTER SYSTEM SET ssl = off").expect("set");
     local.query("SELECT pg_reload_conf()").expect("reloaded");
     let deadline = Instant::now() + Duration::from_secs(20);
-    while encrypted(&mut connected(&bed.tcp("postgres", TlsMode::Prefer))) {
+    while encrypted(&mut connected(&bed.tcp("postgres", SslMode::Prefer))) {
         assert!(Instant::now() < deadline, "the server still offers TLS");
     }
-    let error = failure(&bed.tcp("postgres", TlsMode::Require)).to_string();
-    assert!(error.contains("does not offer TLS"), "{error}");
+    let error = failure(&bed.tcp("postgres", SslMode::Require)).to_string();
+    assert!(error.contains("does not support TLS"), "{error}");
 }
 
 #[test]
@@ -204,7 +153,7 @@ fn queries_errors_and_types() {
 #[test]
 fn a_query_is_cancelled_from_outside() {
     let bed = Bed::new();
-    for options in [bed.unix(), bed.tcp("postgres", TlsMode::Require)] {
+    for options in [bed.unix(), bed.tcp("postgres", SslMode::Require)] {
         let connector = Connector::new(options).expect("options");
         let mut sleeper = connector.connect().expect("connected");
         let key = sleeper.cancel_key().expect("given");
@@ -238,7 +187,7 @@ impl Values for Number {
 fn streams_that_do_not_block_carry_templates_and_large_answers() {
     let bed = Bed::new();
     for options in
-        [bed.unix(), bed.tcp("postgres", TlsMode::Disable), bed.tcp("postgres", TlsMode::Require)]
+        [bed.unix(), bed.tcp("postgres", SslMode::Disable), bed.tcp("postgres", SslMode::Require)]
     {
         let mut connection = connected(&options);
         connection
@@ -295,46 +244,57 @@ fn streams_that_do_not_block_carry_templates_and_large_answers() {
     }
 }
 
-fn with_timeout(host: Host, port: u16) -> ConnectOptions {
-    let mut options = ConnectOptions::new(host, port, "u", "d");
-    options.connect_timeout = Some(Duration::from_millis(100));
-    options
-}
-
 #[test]
-fn who_does_not_answer_is_not_waited_for() {
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = silent.local_addr().expect("an address").port();
-    for mode in [TlsMode::Disable, TlsMode::Require] {
-        let mut options = with_timeout(Host::Tcp("127.0.0.1".into()), port);
-        options.tls.mode = mode;
-        let error = failure(&options);
-        assert!(matches!(error, WireError::Timeout { .. }), "{error:?}");
-    }
-    drop(silent);
-    let error = failure(&with_timeout(Host::Tcp("127.0.0.1".into()), port));
-    assert!(matches!(error, WireError::Connect { .. }), "{error:?}");
-    let nowhere = PathBuf::from("/nonexistent");
-    let error = failure(&with_timeout(Host::Unix(nowhere), 5432)).to_string();
-    assert!(
-        error.contains(&Path::new("/nonexistent/.s.PGSQL.5432").display().to_string()),
-        "{error}"
-    );
-}
-
-#[test]
-fn who_speaks_something_else_is_found_out() {
-    let chatty = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = chatty.local_addr().expect("an address").port();
-    std::thread::spawn(move || {
-        for stream in chatty.incoming().map_while(Result::ok) {
-            let mut stream = stream;
-            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n");
+fn connections_that_end_leave_nothing_in_the_servers_log() {
+    let bed = Bed::new();
+    for options in
+        [bed.unix(), bed.tcp("postgres", SslMode::Disable), bed.tcp("postgres", SslMode::Require)]
+    {
+        let pid =
+            |connection: &walwright_wire::Connection| connection.backend_process().expect("told");
+        let mut dropped = connected(&options);
+        one(&mut dropped, "SELECT 1");
+        let (mut terminated, _) = {
+            let connection = connected(&options);
+            connection.into_nonblocking().expect("taken apart")
+        };
+        terminated.terminate();
+        let bare = connected(&options);
+        let processes = [pid(&dropped), pid(&bare)];
+        drop((dropped, terminated, bare.into_stream()));
+        let mut watcher = connected(&bed.unix());
+        for process in processes {
+            let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process}");
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while one(&mut watcher, &sql) != "0" {
+                assert!(Instant::now() < deadline, "the server has not noticed");
+            }
         }
-    });
-    let mut options = with_timeout(Host::Tcp("127.0.0.1".into()), port);
-    options.connect_timeout = Some(Duration::from_secs(10));
-    options.tls.mode = TlsMode::Disable;
-    let error = failure(&options);
-    assert!(matches!(error, WireError::Frame(_)), "{error:?}");
+    }
+    let log = bed.log();
+    for words in ["unexpected eof", "unexpected EOF", "could not receive data"] {
+        assert!(!log.contains(words), "{log}");
+    }
+}
+
+#[test]
+fn an_answer_that_takes_too_long_or_is_too_much_is_given_up() {
+    let bed = Bed::new();
+    for options in [bed.unix(), bed.tcp("postgres", SslMode::Require)] {
+        let mut connection = connected(&options);
+        connection.set_time_limit(Some(Duration::from_millis(200)));
+        let error = connection.query("SELECT pg_sleep(600)").expect_err("too long");
+        assert!(matches!(error, WireError::Timeout { .. }), "{error:?}");
+        // Rows that come all the time are no excuse.
+        let mut connection = connected(&options);
+        connection.set_time_limit(Some(Duration::from_millis(500)));
+        let trickle = "SELECT repeat('x', 9000), pg_sleep(0.01) FROM generate_series(1, 100000)";
+        let error = connection.query(trickle).expect_err("too long");
+        assert!(matches!(error, WireError::Timeout { .. }), "{error:?}");
+        assert!(connection.query("SELECT 1").is_err(), "the old answer is still to come");
+    }
+    let mut connection = connected(&bed.unix());
+    let much = "SELECT repeat('x', 1000000) FROM generate_series(1, 80)";
+    let error = connection.query(much).expect_err("too much");
+    assert!(matches!(error, WireError::TooMuch { .. }), "{error:?}");
 }

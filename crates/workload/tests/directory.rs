@@ -325,3 +325,10 @@ fn an_expression_that_fails_names_the_row() {
     assert_eq!(error.to_string(), "table customer, column id, row 5: division by zero");
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 4);
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let error = Workload::from_scripts(&[(PathBuf::from("/dev/zero"), 1)]).unwrap_err();
+    let said = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+    assert!(error.to_string().contains("/dev/zero") && said.contains("64 MiB"), "{error}: {said}");
+}

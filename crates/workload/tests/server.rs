@@ -5,13 +5,18 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use futures_util::{SinkExt, TryStreamExt, pin_mut};
-use tokio_postgres::{Client, SimpleQueryMessage};
-use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, connect};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster};
 use walwright_workload::workload::builtin_names;
 use walwright_workload::{Plan, Settings, Workload};
 
 async fn client(server: &RunningCluster, database: &str) -> Client {
-    connect(&server.connect_params(database)).await.expect("connected")
+    let params = server.connect_params(database);
+    let mut config = tokio_postgres::Config::new();
+    config.host_path(server.socket_dir()).port(params.port()).user(params.user()).dbname(database);
+    let (client, connection) = config.connect(NoTls).await.expect("connected");
+    tokio::spawn(connection);
+    client
 }
 
 /// The first column of the first row, as text.

@@ -85,6 +85,8 @@ pub struct RecordArgs {
 pub struct GuardArgs {
     /// The process that wants the command.
     pub parent: u32,
+    /// The file that says what the command left behind.
+    pub report: PathBuf,
     /// The command.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,

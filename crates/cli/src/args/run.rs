@@ -51,6 +51,9 @@ pub struct RunArgs {
     /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
     #[arg(long, requires = "dsn", help_heading = "Where it is run")]
     pub init: bool,
+    /// Table that --init may drop though walwright did not make it; may be repeated.
+    #[arg(long, value_name = "TABLE", requires = "init", help_heading = "Where it is run")]
+    pub replace: Vec<String>,
     /// Major version of the PostgreSQL to fetch and start: 14 to 18.
     #[arg(long, value_name = "MAJOR", default_value = "18", help_heading = "Where it is run")]
     pub pg: String,

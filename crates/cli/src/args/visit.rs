@@ -22,11 +22,14 @@ pub struct VisitArgs {
     /// Let the workload create its tables there and fill them before every run.
     #[arg(long)]
     pub init: bool,
+    /// Table that --init may drop though walwright did not make it; may be repeated.
+    #[arg(long, value_name = "TABLE", requires = "init")]
+    pub replace: Vec<String>,
 }
 
 impl From<VisitArgs> for Visit {
     fn from(args: VisitArgs) -> Visit {
-        let VisitArgs { dsn, maintenance, restart_command, init } = args;
-        Visit { dsn, maintenance, restart_command, init }
+        let VisitArgs { dsn, maintenance, restart_command, init, replace } = args;
+        Visit { dsn, maintenance, restart_command, init, replace, ..Visit::default() }
     }
 }

@@ -7,6 +7,7 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_driver::{LoadPlan, Mode, Protocol};
 use walwright_lab::{Lab, measure_ceiling};
+use walwright_record::private;
 use walwright_report::format;
 use walwright_wire::{ConnectOptions, Host};
 use walwright_workload::{Settings, Workload};
@@ -26,7 +27,7 @@ const WAYS: [(&str, Protocol, Mode); 4] = [
 pub fn execute(lab: &Lab, args: &CalibrateArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let workload = Workload::find(&args.workload)?;
     let program = Arc::new(workload.plan(&Settings::of(&workload))?.program);
-    std::fs::create_dir_all(lab.directory())?;
+    private::create_dir_all(lab.directory())?;
     // Replaced by the calibration's own server; no other is asked.
     let nowhere = ConnectOptions::new(Host::Unix("/".into()), 0, "", "");
     let mut plan = LoadPlan::new(program, nowhere);

@@ -21,6 +21,6 @@ pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<Exi
         );
     };
     let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
-    output.result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;
+    output.painted_result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use walwright_record::{Record, RunHeader, RunState, Store, StoreError};
 
 use crate::args::CompareArgs;
 use crate::commands::report;
-use crate::output::{Output, print};
+use crate::output::Output;
 
 /// Before a label that names all runs which carry it.
 const LABEL: &str = "label:";
@@ -38,7 +38,7 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));
     }
-    print(&text)?;
+    output.print_painted(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

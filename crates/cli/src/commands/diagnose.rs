@@ -20,11 +20,11 @@ pub fn execute(lab: &Lab, args: &DiagnoseArgs, output: &Output) -> anyhow::Resul
     }
     let record = runs::load(lab, &RunName { run: args.run.clone() })?;
     let diagnosis = findings(&record);
-    output.result(&diagnosis, || terminal::diagnosis(&diagnosis, &style))?;
+    output.painted_result(&diagnosis, || terminal::diagnosis(&diagnosis, &style))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn explain(id: DiagnosisId, style: &Style, output: &Output) -> anyhow::Result<()> {
     let value = json!({ "id": id, "title": id.title(), "explanation": id.explanation() });
-    output.result(&value, || terminal::explanation(id, style))
+    output.painted_result(&value, || terminal::explanation(id, style))
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 use walwright_lab::Lab;
-use walwright_record::{LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram};
+use walwright_record::{
+    LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram, UnderWay,
+};
 
 use crate::args::ExportArgs;
 use crate::commands::report::write_told;
@@ -84,6 +86,7 @@ fn whole(record: &Record) -> Value {
         "warnings": record.warnings,
         "summary": walwright_diagnose::summary(record),
         "intervals": intervals(record),
+        "under_way": record.under_way.as_ref().map(under_way),
         "statement_latency": statements,
         "samples": samples,
     })
@@ -99,6 +102,22 @@ fn intervals(record: &Record) -> Vec<Value> {
             json!({ "interval": interval, "latency": latency, "lag": pairs(&interval.lag) })
         })
         .collect()
+}
+
+/// What was under way when the measured window ended.
+fn under_way(of: &UnderWay) -> Value {
+    let scripts: Vec<Value> = of
+        .scripts
+        .iter()
+        .map(|script| {
+            json!({
+                "ended": pairs(&script.ended),
+                "unended": pairs(&script.unended),
+                "failures": script.failures,
+            })
+        })
+        .collect();
+    json!({ "scripts": scripts, "lag": pairs(&of.lag), "not_begun": pairs(&of.not_begun) })
 }
 
 fn pairs(histogram: &SparseHistogram) -> Value {

@@ -7,10 +7,11 @@ use anyhow::anyhow;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_lab::Lab;
+use walwright_report::terminal::printable;
 use walwright_server::{CheckState, FetchEvent, Installs, Major, doctor, system_installs};
 
 use crate::args::PgCommand;
-use crate::output::{Output, exit};
+use crate::output::{Output, exit, print, say};
 
 /// Does what is asked of installs.
 pub fn execute(lab: &Lab, command: PgCommand, output: &Output) -> anyhow::Result<ExitCode> {
@@ -69,14 +70,14 @@ fn install(majors: &[String], output: &Output) -> anyhow::Result<ExitCode> {
     let installs = Installs::open(None)?;
     let mut done = Vec::new();
     for major in majors {
-        let install = installs.ensure(major, &mut |event: &FetchEvent| eprintln!("{event}"))?;
+        let install = installs.ensure(major, &mut |event: &FetchEvent| say(&event.to_string()))?;
         done.push(json!({
             "version": install.version().to_string(),
             "bin_dir": install.bin_dir(),
             "fallback_reason": install.fallback_reason(),
         }));
         if !output.json {
-            println!("{install} in {}", install.bin_dir().display());
+            print(&format!("{install} in {}\n", install.bin_dir().display()))?;
         }
     }
     if output.json {
@@ -100,7 +101,7 @@ fn examine(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
             })
         })
         .collect();
-    output.result(&value, || {
+    output.painted_result(&value, || {
         let mut text = String::new();
         for check in &checks {
             let (mark, colour) = match check.state {
@@ -109,9 +110,13 @@ fn examine(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 CheckState::Missing => ("missing", "\x1b[31m"),
             };
             let (on, off) = if output.colour { (colour, "\x1b[0m") } else { ("", "") };
-            text.push_str(&format!("{on}{mark}{off}  {}: {}\n", check.name, check.found));
+            text.push_str(&format!(
+                "{on}{mark}{off}  {}: {}\n",
+                check.name,
+                printable(&check.found)
+            ));
             if let Some(remedy) = &check.remedy {
-                text.push_str(&format!("         {remedy}\n"));
+                text.push_str(&format!("         {}\n", printable(remedy)));
             }
         }
         text

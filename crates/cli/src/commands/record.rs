@@ -10,7 +10,7 @@ use walwright_lab::{
 use walwright_record::RunState;
 
 use crate::args::{GuardArgs, RecordArgs};
-use crate::commands::runtime::until_done;
+use crate::commands::runtime::{Parting, until_done};
 use crate::commands::{command_line, report, runs};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
@@ -28,7 +28,11 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
         (false, _) => Style::Auto,
     };
     let plan = plan(args, output)?;
-    let recorded = until_done(async |stop| {
+    let parting = match plan.until {
+        Until::Elapsed(_) => Parting::LOOKING,
+        Until::CommandEnds(_) => Parting::COMMANDING,
+    };
+    let recorded = until_done(parting, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_lab::record(lab, plan, stop, observer).await
     })?;
@@ -41,7 +45,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 /// Writes the report, prints the summary, and passes the command's exit code on.
 fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
     let record = lab.store()?.load(&recorded.id)?;
-    report::write_html(&record, &lab.report_path(&recorded.id))?;
+    report::write_html(lab, &record, &lab.report_path(&recorded.id))?;
     runs::print_summary(lab, &record, None, output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
@@ -67,7 +71,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
     };
     let warnings = walwright_lab::add_results(lab, &header.id, &logs(args)?)?;
     let record = lab.store()?.load(&header.id)?;
-    report::write_html(&record, &lab.report_path(&header.id))?;
+    report::write_html(lab, &record, &lab.report_path(&header.id))?;
     output.result(
         &json!({ "run": header.id, "client": record.client, "doubts": warnings }),
         || {
@@ -84,7 +88,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
 
 /// The process between walwright and a command: see [`walwright_lab::guard_command`].
 pub fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    let code = walwright_lab::guard_command(args.parent, &args.command)
+    let code = walwright_lab::guard_command(args.parent, &args.report, &args.command)
         .with_context(|| format!("'{}' could not be started", first(&args.command)))?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(exit::FAILED)))
 }

@@ -18,7 +18,7 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
     let store = runs::store(lab)?;
     if let Some((name, runs)) = sweep::find(&store, &args.run.run)? {
         let path = args.output.clone().unwrap_or_else(|| sweep::page_path(lab, &name));
-        sweep::write_page(&path, &sweep::read(&store, &name, &runs)?)?;
+        sweep::write_page(lab, &path, &sweep::read(&store, &name, &runs)?)?;
         output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -33,7 +33,7 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.output.clone().unwrap_or_else(|| lab.report_path(&record.header.id));
-    write_html(&record, &path)?;
+    write_html(lab, &record, &path)?;
     output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -45,9 +45,14 @@ pub fn write_told(path: &Path, text: &str, output: &Output) -> anyhow::Result<()
 }
 
 /// Renders the page of a record to `path`.
-pub fn write_html(record: &Record, path: &Path) -> anyhow::Result<()> {
+pub fn write_html(lab: &Lab, record: &Record, path: &Path) -> anyhow::Result<()> {
     let page = walwright_report::html::page(record, &summary(record), &findings(record))?;
-    write_file(path, &page)
+    write_page(lab, path, &page)
+}
+
+/// Writes a page, in the lab for its owner alone.
+pub fn write_page(lab: &Lab, path: &Path, page: &str) -> anyhow::Result<()> {
+    lab.write(path, page.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes a file, and the directories it is in.

@@ -94,7 +94,7 @@ fn of_server(dsn: &str) -> anyhow::Result<ReviewInput<'static>> {
             tables: TablesOfInterest::Largest(0),
         };
         let facts = walwright_probe::target_facts(&client, &description).await?;
-        let settings = walwright_probe::settings(&client).await?;
+        let settings = walwright_probe::settings(&params).await?;
         let scope = HostScope::of(&facts);
         let machine = match scope.local {
             true => Machine::of(&walwright_probe::host_facts(

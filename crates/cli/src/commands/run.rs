@@ -7,7 +7,7 @@ use walwright_lab::{Finished, Lab, LoadChoice, ProbePlan, RunPlan, TargetPlan, W
 use walwright_record::{RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
-use crate::commands::runtime::until_done;
+use crate::commands::runtime::{Parting, until_done};
 use crate::commands::{command_line, report, runs, sweep};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
@@ -19,7 +19,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     }
     let style = style(&args);
     let plan = plan(args);
-    let finished = until_done(async |stop| {
+    let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_lab::run(lab, plan, stop, observer).await
     })?;
@@ -43,11 +43,14 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
     let store = lab.store()?;
     let record = store.load(&finished.id)?;
     // The summary is worth more than the page: a full disk must not take it away.
-    let written = report::write_html(&record, &lab.report_path(&finished.id));
+    let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
     runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
     written?;
     if let Some(error) = finished.error {
-        let what = format!("run {} ended early; its record is kept", finished.id);
+        let what = match finished.state {
+            RunState::Failed => format!("run {} failed; its record is kept", finished.id),
+            _ => format!("run {} ended early; its record is kept", finished.id),
+        };
         let code = output.fail(&anyhow::Error::new(error).context(what));
         return Ok(match finished.state {
             RunState::Interrupted => ExitCode::from(exit::INTERRUPTED),
@@ -66,7 +69,9 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
 /// What the arguments ask for.
 pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
-        Some(dsn) => TargetPlan::Attached { dsn, init: args.init, window: None },
+        Some(dsn) => {
+            TargetPlan::Attached { dsn, init: args.init, replace: args.replace, window: None }
+        }
         None => TargetPlan::Embedded {
             major: args.pg,
             pg_bin: args.pg_bin,

@@ -15,7 +15,7 @@ use walwright_report::format;
 
 use crate::args::{DeleteArgs, RunName};
 use crate::commands::sweep;
-use crate::output::{Output, print};
+use crate::output::Output;
 
 /// Lists the runs.
 pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
@@ -70,7 +70,13 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        format!("{}\n", table.trim_fmt())
+        let mut text = format!("{}\n", table.trim_fmt());
+        for run in &runs {
+            if let Some(why) = run.damage() {
+                text.push_str(&format!("{}: {why}; `walwright delete` removes it\n", run.id));
+            }
+        }
+        text
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -189,7 +195,7 @@ pub fn print_summary(
             kept.stop
         ));
     }
-    print(&text)
+    output.print_painted(&text)
 }
 
 /// Deletes runs and their reports.

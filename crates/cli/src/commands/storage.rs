@@ -1,7 +1,7 @@
 //! `walwright storage`: what disks can do.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use walwright_report::terminal::{self, Style};
 use walwright_report::{format, html};
 
 use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
-use crate::commands::report::write_file;
-use crate::commands::runtime::until_measured;
-use crate::output::{Output, exit, print};
+use crate::commands::report;
+use crate::commands::runtime::{Parting, until_measured};
+use crate::output::{Output, exit, say};
 use crate::show::lines;
 
 /// Time between lines of progress where they cannot be written over.
@@ -29,13 +29,13 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
         None => measure(lab, args.measure, output),
         Some(StorageCommand::List) => {
             let all = storage_measurements(lab)?;
-            output.result(&all, || terminal::storage_list(&all, &style(output)))?;
+            output.painted_result(&all, || terminal::storage_list(&all, &style(output)))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(StorageCommand::Show { name, html }) => {
             let found = find_storage(lab, &name)?;
             if let Some(path) = &html {
-                write_page(&found, path)?;
+                write_page(lab, &found, path)?;
             }
             show(&found, html.as_deref(), output)?;
             Ok(ExitCode::SUCCESS)
@@ -53,10 +53,14 @@ fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<Exit
         StorageChoice { wal: args.wal_dir, data: args.data_dir, each: args.each, size: args.size };
     let plan = choice.plan()?;
     if !quiet {
-        eprintln!("measuring {} for about {}", plan.wal.display(), format::length(plan.estimate()));
+        say(&format!(
+            "measuring {} for about {}",
+            plan.wal.display(),
+            format::length(plan.estimate())
+        ));
     }
     let progress = Progress::new(quiet);
-    let measured = until_measured(|stop| {
+    let measured = until_measured(Parting::LOOKING, |stop| {
         let measured = measure_storage(lab, &plan, stop, &|step| progress.show(&step));
         progress.end();
         measured
@@ -67,14 +71,14 @@ fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<Exit
     }
     let page = lab.directory().join("reports").join(format!("storage-{}.html", measured.id));
     // The figures are worth more than the page: a full disk must not take them away.
-    let written = write_page(&measured, &page);
+    let written = write_page(lab, &measured, &page);
     show(&measured, written.is_ok().then_some(page.as_path()), output)?;
     written?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_page(of: &StorageMeasurement, path: &Path) -> anyhow::Result<()> {
-    write_file(path, &html::storage(of)?)
+fn write_page(lab: &Lab, of: &StorageMeasurement, path: &Path) -> anyhow::Result<()> {
+    report::write_page(lab, path, &html::storage(of)?)
 }
 
 fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow::Result<()> {
@@ -85,7 +89,7 @@ fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow
     if let Some(page) = page {
         text.push_str(&format!("\nplots: {}\n", page.display()));
     }
-    print(&text)
+    output.print_painted(&text)
 }
 
 /// Progress on standard error: one line that is written over on a terminal, else a line
@@ -110,8 +114,7 @@ impl Progress {
             lines::rewrite(&line);
         } else if self.last.get().is_none_or(|last| last.elapsed() >= EVERY) {
             self.last.set(Some(Instant::now()));
-            // Nobody to show it to is no reason to stop measuring.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            say(&line);
         }
     }
 

@@ -1,7 +1,6 @@
 //! `walwright run` with several client counts: a sweep, fitted and told.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +17,8 @@ use walwright_report::format;
 use crate::args::{Cli, RunArgs};
 use crate::commands::report;
 use crate::commands::run::{plan, style};
-use crate::commands::runtime::until_done;
-use crate::output::{Output, exit, print};
+use crate::commands::runtime::{Parting, until_done};
+use crate::output::{Output, exit, say};
 use crate::show::{self, Guard, Style};
 
 static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs" };
@@ -34,7 +33,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         repeats: args.repeats,
         run: plan(args),
     };
-    let swept = until_done(async |stop| {
+    let swept = until_done(Parting::WORKING, async |stop| {
         let watcher = Watcher::new(lab, style, &stop, output)?;
         anyhow::Ok(walwright_lab::sweep(lab, sweep, stop.clone(), &watcher).await)
     })??;
@@ -56,7 +55,7 @@ fn refuse(args: &RunArgs, loads: usize) {
     } else {
         return;
     };
-    Cli::command().error(ErrorKind::ArgumentConflict, why).exit();
+    crate::output::refuse(&Cli::command().error(ErrorKind::ArgumentConflict, why));
 }
 
 /// Writes the page, prints the curve, and says with the exit code how it went.
@@ -67,8 +66,8 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
         Some(found) => {
             let written = records
                 .iter()
-                .try_for_each(|run| report::write_html(run, &lab.report_path(&run.header.id)))
-                .and_then(|()| write_page(&page_path(lab, &found.name), &found));
+                .try_for_each(|run| report::write_html(lab, run, &lab.report_path(&run.header.id)))
+                .and_then(|()| write_page(lab, &page_path(lab, &found.name), &found));
             print_scaling(lab, &found, output)?;
             written?;
         }
@@ -127,12 +126,12 @@ pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Res
     if let Some(page) = page {
         text.push_str(&format!("\nreport: {}\n", page.display()));
     }
-    print(&text)
+    output.print_painted(&text)
 }
 
 /// Renders the page of a sweep to `path`.
-pub fn write_page(path: &Path, found: &Scaling) -> anyhow::Result<()> {
-    report::write_file(path, &walwright_report::html::scaling(found)?)
+pub fn write_page(lab: &Lab, path: &Path, found: &Scaling) -> anyhow::Result<()> {
+    report::write_page(lab, path, &walwright_report::html::scaling(found)?)
 }
 
 /// Where the page of a sweep is written unless told otherwise.
@@ -173,7 +172,7 @@ impl<'a> Watcher<'a> {
     fn say(&self, line: &str) {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if self.style != Style::Quiet {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            say(line);
         }
     }
 }

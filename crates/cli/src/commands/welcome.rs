@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::output::{Output, print};
+use crate::output::Output;
 
 const START: [(&str, &str); 3] = [
     ("walwright run", "fetch PostgreSQL 18, make a cluster, drive load, measure, report"),
@@ -36,6 +36,6 @@ pub fn show(output: &Output) -> anyhow::Result<ExitCode> {
         "\nThen `walwright runs` lists what was recorded, `walwright show` prints it again,\n\
          and `walwright --help` names everything else.\n",
     );
-    print(&text)?;
+    output.print_painted(&text)?;
     Ok(ExitCode::SUCCESS)
 }

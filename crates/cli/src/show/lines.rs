@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use walwright_lab::Progress;
 use walwright_report::format;
+use walwright_report::terminal::printable;
+
+use crate::output::{say, say_text};
 
 /// Time between rewrites of the line within a run.
 const EVERY: Duration = Duration::from_millis(500);
@@ -37,14 +40,15 @@ impl ProgressLines {
     pub fn line(&mut self, text: &str) {
         self.clear();
         let at = self.began.elapsed().as_secs_f64();
-        let _ = writeln!(std::io::stderr(), "[{at:6.0} s] {text}");
+        // What others say must not look like a line of ours.
+        say(&format!("[{at:6.0} s] {}", text.replace('\n', "\n    ")));
         self.wait();
     }
 
     /// Text as it is, with its own line ends.
     pub fn text(&mut self, text: &str) {
         self.clear();
-        let _ = write!(std::io::stderr(), "{text}");
+        say_text(text);
     }
 
     /// Counts the time to the next line within a run from now.
@@ -80,7 +84,7 @@ impl ProgressLines {
 pub fn rewrite(text: &str) {
     erase();
     let width = super::terminal_width().saturating_sub(1);
-    let text: String = text.chars().filter(|c| !c.is_control()).take(width).collect();
+    let text: String = printable(text).chars().filter(|c| !c.is_control()).take(width).collect();
     let mut to = std::io::stderr();
     // Nobody to show it to is no reason to stop what is shown.
     let _ = write!(to, "{text}").and_then(|()| to.flush());

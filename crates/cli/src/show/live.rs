@@ -106,6 +106,11 @@ impl Drop for Screen {
 /// Whether a view has taken the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Whether a view has taken the terminal.
+pub fn is_taken() -> bool {
+    TAKEN.load(Ordering::Acquire)
+}
+
 /// Gives the terminal back, if a view has taken it.
 pub fn restore() {
     if TAKEN.swap(false, Ordering::AcqRel) {

@@ -1,6 +1,5 @@
 //! Progress as lines on standard error, for logs and pipes.
 
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use walwright_lab::{Observer, Progress};
 use walwright_report::format;
 
 use super::state::State;
+use crate::output::say;
 
 /// Time between lines of the same kind.
 const EVERY: Duration = Duration::from_secs(5);
@@ -52,7 +52,8 @@ impl Observer for Plain {
         if let Some(line) = line {
             inner.last_line = Instant::now();
             let at = inner.state.started.elapsed().as_secs_f64();
-            let _ = writeln!(std::io::stderr(), "[{at:6.1} s] {line}");
+            // What others say must not look like a line of ours.
+            say(&format!("[{at:6.1} s] {}", line.replace('\n', "\n    ")));
         }
     }
 }

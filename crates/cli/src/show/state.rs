@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use walwright_diagnose::WaitClass;
 use walwright_lab::Progress;
 use walwright_record::{LatencyHistogram, LoadInterval, PhaseName, Sample, Source, Timestamp};
+use walwright_report::terminal::printable;
 
 /// Seconds of history kept for the plots.
 const HISTORY: usize = 600;
@@ -85,7 +86,7 @@ impl State {
                 self.amount = None;
             }
             Progress::Step(text) => {
-                (*text).clone_into(&mut self.step);
+                self.step = printable(text).into_owned();
                 self.amount = None;
             }
             Progress::Rows { done, total } => self.amount = Some((*done, *total)),
@@ -111,9 +112,14 @@ impl State {
             }
             Progress::Watched { elapsed, wanted } => self.watched = Some((*elapsed, *wanted)),
             Progress::Sample(sample) => self.sample(sample),
-            Progress::Event(event) => push(&mut self.messages, event.text.clone(), 50),
-            Progress::Warning(warning) => push(&mut self.messages, warning.to_string(), 50),
+            Progress::Event(event) => self.message(&event.text),
+            Progress::Warning(warning) => self.message(&warning.to_string()),
         }
+    }
+
+    /// What a server says must not act on the terminal it is shown on.
+    fn message(&mut self, text: &str) {
+        push(&mut self.messages, printable(text).into_owned(), 50);
     }
 
     /// Mean sessions in each class of wait over the last seconds, idle ones left out.

@@ -147,12 +147,22 @@ impl Done {
         String::from_utf8(self.output.stderr.clone()).expect("UTF-8")
     }
 
+    /// Whether it ended with this code.
+    pub fn ended(&self, code: i32) -> bool {
+        self.output.status.code() == Some(code)
+    }
+
     /// Fails the test unless it ended with this code.
     #[track_caller]
     pub fn code(self, code: i32) -> Done {
         let found = self.output.status.code();
         assert_eq!(found, Some(code), "\n{}\n{}", self.out(), self.err());
         self
+    }
+
+    /// Its exit code; `None` where a signal ended it.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.output.status.code()
     }
 
     /// Its standard output, which must be one JSON value and nothing else.
@@ -238,11 +248,28 @@ pub struct Host {
 
 impl Host {
     pub fn new() -> Host {
+        Host::made(Major::V18, &[])
+    }
+
+    /// One of another version.
+    pub fn of(major: Major) -> Host {
+        Host::made(major, &[])
+    }
+
+    /// One with settings of its own.
+    pub fn with(settings: &[(&str, &str)]) -> Host {
+        Host::made(Major::V18, settings)
+    }
+
+    /// One of another version with settings of its own.
+    pub fn made(major: Major, settings: &[(&str, &str)]) -> Host {
         let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a real disk");
         open_to_all(place.path());
         let places = Places::open(Some(place.path().join("cache"))).expect("places");
-        let mut spec = ClusterSpec::new(&places, install(Major::V18));
+        let mut spec = ClusterSpec::new(&places, install(major));
         spec.tcp = Some(TcpAccess { port: None, password: Secret::new(PASSWORD) });
+        let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        spec.settings.extend(settings);
         let server = Cluster::create(spec).and_then(|cluster| cluster.start()).expect("a server");
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         Host { runtime, server, _place: place }
@@ -258,6 +285,16 @@ impl Host {
         self.server.socket_dir().to_owned()
     }
 
+    /// Its data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.server.data_dir()
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.server.cluster().log_file()).expect("its log")
+    }
+
     /// The connection string of a role, with its password.
     pub fn dsn(&self, role: &str, password: &str, database: &str) -> String {
         format!("postgres://{role}:{password}@127.0.0.1:{}/{database}", self.port())
@@ -271,18 +308,62 @@ impl Host {
     /// Runs statements as the superuser.
     pub fn execute(&self, database: &str, sql: &str) {
         self.runtime.block_on(async {
-            let client = walwright_server::connect(&self.params(database)).await.expect("connect");
+            let client = walwright_server::connect_for_workload(&self.params(database))
+                .await
+                .expect("connect");
             client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
         });
+    }
+
+    /// Runs a statement in a transaction that stays open until what is given back is dropped.
+    pub fn hold(&self, database: &str, sql: &str) -> walwright_server::Client {
+        self.runtime.block_on(async {
+            let client = walwright_server::connect_for_workload(&self.params(database)).await;
+            let client = client.expect("connect");
+            client.batch_execute(&format!("BEGIN; {sql}")).await.expect("held");
+            client
+        })
     }
 
     /// The text that a query of one row and column gives, empty for NULL.
     pub fn ask(&self, database: &str, sql: &str) -> String {
         self.runtime.block_on(async {
+            let client = walwright_server::connect_for_workload(&self.params(database))
+                .await
+                .expect("connect");
+            let row = client.query_one(sql, &[]).await;
+            let row = row.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            row.get::<Option<String>>(0).unwrap().unwrap_or_default()
+        })
+    }
+
+    /// What a program of the install gives that connects as the superuser.
+    pub fn program(&self, name: &str, args: &[&str]) -> String {
+        let mut command = self.server.cluster().install().command(name);
+        command.args(args).env("PGHOST", self.socket_dir()).env("PGPORT", self.port().to_string());
+        command.env("PGUSER", "postgres").env("PGPASSWORD", PASSWORD);
+        let output = command.output().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{name} {args:?}: {said}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Runs statements in a session of walwright's own, whose names are those of `pg_catalog`.
+    pub fn execute_safely(&self, database: &str, sql: &str) {
+        self.runtime.block_on(async {
+            let client = walwright_server::connect_without_limit(&self.params(database)).await;
+            let done = client.expect("connect").batch_execute(sql).await;
+            done.unwrap_or_else(|error| panic!("{error}"));
+        });
+    }
+
+    /// Asks in a session of walwright's own.
+    pub fn ask_safely(&self, database: &str, sql: &str) -> String {
+        self.runtime.block_on(async {
             let client = walwright_server::connect(&self.params(database)).await.expect("connect");
             let row = client.query_one(sql, &[]).await;
             let row = row.unwrap_or_else(|error| panic!("{sql}: {error}"));
-            row.get::<_, Option<String>>(0).unwrap_or_default()
+            row.get::<Option<String>>(0).unwrap().unwrap_or_default()
         })
     }
 

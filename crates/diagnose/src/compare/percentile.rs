@@ -3,8 +3,7 @@
 use walwright_record::Record;
 
 use super::{Better, FigureKind, FigureUnit, Section};
-use crate::latency::merge;
-use crate::window::intervals_inside;
+use crate::latencies;
 
 /// What the key of a latency percentile begins with.
 const PREFIX: &str = "latency_p";
@@ -22,13 +21,11 @@ pub fn latency_percentile_kind(key: &str) -> Option<FigureKind> {
     })
 }
 
-/// A latency percentile of one run in seconds, of all operations that ended well inside
-/// its window; `None` where there were none, or the key names no percentile.
+/// A latency percentile of one run in seconds, of all operations that belong to its
+/// window; `None` where there were none, or the key names no percentile.
 pub fn latency_percentile(record: &Record, key: &str) -> Option<f64> {
     let (percent, window) = (percent(key)?, record.window()?);
-    let scripts = intervals_inside(record, window).flat_map(|interval| &interval.scripts);
-    let latency = merge(scripts.map(|script| &script.latency)).percentile(percent)?;
-    Some(latency.as_secs_f64())
+    Some(latencies(record, window).percentile(percent)?.as_secs_f64())
 }
 
 fn percent(key: &str) -> Option<f64> {

@@ -127,7 +127,10 @@ fn course(reading: &Reading) -> Vec<(Timestamp, f64)> {
     }
     commit_rates(reading.record, reading.window)
         .into_iter()
-        .map(|(at, rate)| (reading.window.start.plus(Duration::from_secs_f64(at)), rate))
+        .filter_map(|(at, rate)| {
+            let after = Duration::try_from_secs_f64(at).ok()?;
+            Some((reading.window.start.plus(after), rate))
+        })
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! What could not be looked for, said so and never passed.
 
-use crate::Reading;
+use crate::{Blind, Reading};
 
 /// Sentences about what this record cannot show.
 pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
@@ -28,11 +28,15 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
         );
     }
     if reading.books.is_none() {
+        let why = match reading.blind_to_time() {
+            Some(why) if !matches!(why, Blind::NotSampled { .. }) => why.to_string(),
+            _ => "wait events were not sampled".to_owned(),
+        };
         add(
             &mut blind,
-            "D1 to D9, D33, D36, D42, D53: wait events were not sampled, so nothing is known of \
-             what sessions wait for"
-                .to_owned(),
+            format!(
+                "D1 to D9, D33, D36, D42, D53: nothing is known of what sessions wait for ({why})"
+            ),
         );
     }
     if reading.record.intervals.is_empty() {

@@ -1,10 +1,16 @@
 //! The whole in one or two sentences.
 
 use super::bounds::FULL;
-use crate::{DiagnosisId, Finding, Kind, Reading, WaitClass};
+use crate::sight::HiddenSessions;
+use crate::{DiagnosisId, Finding, Kind, Reading, TimeSplit, WaitClass};
 
 /// What a person should know who reads nothing else. `findings` are ranked.
 pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
+    if reading.summary.load.as_ref().is_some_and(|load| load.transactions == 0) {
+        return "No transaction ended well in the measured window: the load hung or failed \
+                throughout, and no figure of this run is one of a load that runs."
+            .to_owned();
+    }
     let problems = || findings.iter().filter(|f| f.kind == Kind::Problem);
     let of = |id: DiagnosisId| problems().find(|f| f.id == id);
     if let Some(generator) = of(DiagnosisId::D54) {
@@ -26,11 +32,33 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
         }
         // Without waits most causes could not be looked for: that is no clean bill.
         None if reading.summary.time.is_none() => {
-            "No problem shows, but most could not be looked for: there are no samples of wait events."
-                .to_owned()
+            let why = reading.blind_to_time().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("No problem shows, but most could not be looked for{why}.")
         }
-        None => format!("Nothing to fix here. {}", bound(reading)),
+        None => match HiddenSessions::of(reading.record, reading.window) {
+            Some(hidden) if reading.record.load.is_none() => {
+                format!("No problem shows in what could be seen, but {}.", hidden.blind())
+            }
+            _ => match reading.summary.time.as_ref() {
+                Some(time) if let Some(unseen) = time.unseen() => {
+                    format!("No problem shows: {unseen}.")
+                }
+                Some(time) if let Some(queue) = mostly_queue(time) => format!(
+                    "Transactions came due faster than they were done: {:.0} % of the latency is \
+                     waiting to begin.",
+                    100.0 * queue
+                ),
+                _ => format!("Nothing to fix here. {}", bound(reading)),
+            },
+        },
     }
+}
+
+/// Share of the latency that is the queue of an open loop, where it is most of it.
+fn mostly_queue(time: &TimeSplit) -> Option<f64> {
+    let latency = time.latency?.as_secs_f64();
+    let share = time.queue?.as_secs_f64() / latency;
+    (latency > 0.0 && share > 0.5).then_some(share)
 }
 
 /// What the first problem costs and what fixing it can gain.

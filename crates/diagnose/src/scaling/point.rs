@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, RunId};
+use walwright_record::{Record, RunId, RunState};
 use walwright_stats::{Confidence, Estimate, Interval, Method, mean, t_quantile, variance};
 
 use crate::{DiagnosisId, Reading, TimeSplit, WaitClass, WorkUnit, diagnose};
@@ -130,8 +130,12 @@ pub struct ScalingPoint {
 }
 
 impl ScalingPoint {
-    /// A run as a point; `None` where it has no clients or no throughput.
+    /// A run as a point; `None` where it did not end as planned, or has no clients or no
+    /// throughput.
     pub(super) fn of(record: &Record) -> Option<ScalingPoint> {
+        if record.header.state != RunState::Complete {
+            return None;
+        }
         let reading = Reading::new(record)?;
         let summary = &reading.summary;
         let load = summary.load.as_ref()?;

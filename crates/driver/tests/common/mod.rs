@@ -103,7 +103,6 @@ pub fn connection(options: &ConnectOptions) -> Connection {
 pub fn query(options: &ConnectOptions, sql: &str) -> String {
     let mut connection = connection(options);
     let rows = connection.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    connection.close();
     rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten().unwrap_or_default()
 }
 

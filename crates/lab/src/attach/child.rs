@@ -1,23 +1,50 @@
 //! The command that makes the load, as walwright sees it: through its guard.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::sync::oneshot;
 
+use walwright_record::redact;
+
 use super::RecordError;
 use super::plan::CommandPlan;
+use super::tree::{self, Process};
 
 /// A command under way.
 pub(super) struct Child {
-    guard: Pid,
-    ended: oneshot::Receiver<Option<i32>>,
+    guard: Arc<Mutex<Guard>>,
+    ended: oneshot::Receiver<CommandEnd>,
     /// Once it has ended.
-    code: Option<Option<i32>>,
+    end: Option<CommandEnd>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CommandEnd {
+    /// Its exit code; `None` where its guard was killed.
+    pub code: Option<i32>,
+    /// Names of the processes it left behind, which were ended; empty where there were none.
+    pub left: String,
+}
+
+/// The process that ends the command when it is told to.
+struct Guard(Option<Pid>);
+
+impl Guard {
+    fn lock(shared: &Mutex<Guard>) -> MutexGuard<'_, Guard> {
+        shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Child {
@@ -28,13 +55,20 @@ impl Child {
         let Some((guard, arguments)) = plan.guard.split_first() else {
             return Err(RecordError::Internal("the guard of the command"));
         };
+        let (told, report) = io::pipe().map_err(&failed)?;
         let mut command = Command::new(guard);
-        command.args(arguments).arg(std::process::id().to_string()).arg("--").args(&plan.words);
+        command.args(arguments).arg(std::process::id().to_string());
+        // The way to an open file that leaves no second copy of it to the command.
+        command.arg(format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd()));
+        command.arg("--").args(&plan.words);
         if plan.keep_out_clear {
-            let stderr = std::io::stderr();
+            let stderr = io::stderr();
             let copy = std::os::fd::AsFd::as_fd(&stderr).try_clone_to_owned().map_err(&failed)?;
             command.stdout(Stdio::from(copy));
         }
+        // What the guard has no time to end when it is killed becomes ours.
+        set_child_subreaper(true).map_err(|errno| failed(errno.into()))?;
+        let strangers = tree::children();
         let (started, has_started) = std::sync::mpsc::sync_channel(1);
         let (done, ended) = oneshot::channel();
         // The kernel tells the guard of the death of the thread that started it, so
@@ -42,42 +76,69 @@ impl Child {
         std::thread::Builder::new()
             .name("command-guard".to_owned())
             .spawn(move || match command.spawn() {
-                Ok(mut guard) => {
-                    let _ = started.send(Ok(guard.id()));
-                    let code = guard.wait().ok().and_then(|status| status.code());
+                Ok(guard) => {
+                    let running = Arc::new(Mutex::new(Guard(Some(pid_of(&guard)))));
+                    let _ = started.send(Ok(Arc::clone(&running)));
+                    let end = until_ended(guard, &running, (told, report), &strangers);
                     // Nobody may wait any more.
-                    let _ = done.send(code);
+                    let _ = done.send(end);
                 }
                 Err(error) => {
                     let _ = started.send(Err(error));
                 }
             })
             .map_err(&failed)?;
-        let pid = has_started
+        let guard = has_started
             .recv()
             .map_err(|_| RecordError::Internal("starting the command"))?
             .map_err(&failed)?;
-        Ok(Child { guard: Pid::from_raw(pid.cast_signed()), ended, code: None })
+        Ok(Child { guard, ended, end: None })
     }
 
-    /// Waits for its end; its exit code, `None` where the guard was killed.
-    pub async fn ended(&mut self) -> Option<i32> {
-        if let Some(code) = self.code {
-            return code;
+    /// Waits for the end of it and of all it started.
+    pub async fn ended(&mut self) -> CommandEnd {
+        if let Some(end) = &self.end {
+            return end.clone();
         }
-        let code = (&mut self.ended).await.ok().flatten();
-        self.code = Some(code);
-        code
+        let end = (&mut self.ended).await.unwrap_or_default();
+        self.end.insert(end).clone()
     }
 
     /// Asks it to end. The guard sees to it that it does.
     pub fn end(&mut self) {
-        // While the code is not known the guard has not been waited for, or that was a
-        // moment ago: its PID is not used anew so soon.
-        if self.code.is_none() && self.ended.is_empty() {
-            let _ = kill(self.guard, Signal::SIGINT);
+        // Until it is waited for, which needs the lock, its PID is not used anew.
+        if let Some(guard) = Guard::lock(&self.guard).0 {
+            let _ = kill(guard, Signal::SIGINT);
         }
     }
+}
+
+fn pid_of(child: &std::process::Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+/// Waits for the end of the guard, and, where it was killed, ends what it guarded.
+fn until_ended(
+    mut guard: std::process::Child,
+    running: &Mutex<Guard>,
+    (told, report): (PipeReader, PipeWriter),
+    strangers: &BTreeSet<Process>,
+) -> CommandEnd {
+    let end_only = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    while let Err(nix::Error::EINTR) = waitid(Id::Pid(pid_of(&guard)), end_only) {}
+    let code = {
+        let mut running = Guard::lock(running);
+        running.0 = None;
+        guard.wait().ok().and_then(|status| status.code())
+    };
+    // With the last writer gone, reading ends.
+    drop(report);
+    let mut said = Vec::new();
+    let _ = told.take(LONGEST_REPORT).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let strays = tree::end_strays(strangers);
+    let _ = set_child_subreaper(false);
+    CommandEnd { code, left: if strays.is_empty() { said } else { strays } }
 }
 
 impl Drop for Child {
@@ -86,9 +147,12 @@ impl Drop for Child {
     }
 }
 
-/// The command for a person.
+/// Bytes read at most of what the guard says, which is a line.
+const LONGEST_REPORT: u64 = 4096;
+
+/// The command for a person, without secrets: a mistaken `PGPASSWORD=…` is a program too.
 pub(super) fn shown(plan: &CommandPlan) -> String {
-    plan.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+    redact::command(plan.words.first().map(|word| word.to_string_lossy()))
 }
 
 /// The name of the program that makes the load: behind `env`, what env starts.
@@ -98,13 +162,14 @@ pub(super) fn name_of_load(plan: &CommandPlan) -> String {
     let by_env = words.first().is_some_and(|word| name(word) == "env");
     let of_env = |word: &&String| by_env && (word.starts_with('-') || word.contains('='));
     let started = words.iter().skip(usize::from(by_env)).find(|word| !of_env(word));
-    started.or(words.first()).map(name).unwrap_or_default()
+    let name = started.or(words.first()).map(name).unwrap_or_default();
+    redact::text(&name).into_owned()
 }
 
 /// That the program is there, so that nothing is recorded of a mistyped one.
 pub(super) fn find_program(plan: &CommandPlan) -> Result<PathBuf, RecordError> {
     let program = plan.words.first().map_or(OsStr::new(""), |word| word.as_os_str());
-    let missing = || RecordError::NoProgram { program: program.to_string_lossy().into_owned() };
+    let missing = || RecordError::NoProgram { program: shown(plan) };
     let executable = |path: &Path| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };

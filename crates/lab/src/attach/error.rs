@@ -21,6 +21,14 @@ pub enum RecordError {
     /// Sampling could not begin.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// The server was asked what it is for too long.
+    #[error(
+        "the server took more than {} s to say what it is and has, so nothing is recorded; it is busy or the network is slow: try again, or from nearer by", limit.as_secs()
+    )]
+    Slow {
+        /// How long was waited.
+        limit: std::time::Duration,
+    },
     /// The record could not be written or read.
     #[error("the record could not be written: {0}")]
     Store(#[from] StoreError),

@@ -12,10 +12,12 @@ mod guard;
 mod logs;
 mod observe;
 mod plan;
+mod tree;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use walwright_record::{
     PhaseName, RunHeader, RunId, RunState, Store, Timestamp, Warning, WarningCode, Window,
@@ -27,6 +29,8 @@ pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
+use self::watch::CommandEnded;
+use crate::lifetime::Interruption;
 use crate::notes::Notes;
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop};
@@ -71,6 +75,10 @@ pub async fn record(
     let ended = session.go(&header.id).await;
     let (state, why) = match &ended {
         Ok(ended) if ended.stopped => (RunState::Interrupted, Some(STOPPED.to_owned())),
+        Ok(Ended { interrupted: Some(interrupted), .. }) => {
+            (RunState::Interrupted, Some(interrupted.what.to_owned()))
+        }
+        Ok(ended) if ended.guard_killed => (RunState::Interrupted, Some(KILLED.to_owned())),
         Ok(_) => (RunState::Complete, None),
         Err(error) if error.is_interruption() => (RunState::Interrupted, Some(error.to_string())),
         Err(error) => (RunState::Failed, Some(error.to_string())),
@@ -101,8 +109,19 @@ pub async fn record(
     }
 }
 
+/// The longest a recorded command and what it started have to end once they are asked to;
+/// then they are killed.
+pub const COMMAND_PATIENCE: std::time::Duration = tree::Force::PATIENCE;
+
+/// How long all may take that comes before the first sample. Each query has a limit of its
+/// own; a server that takes nearly that for each would keep whoever waits for minutes.
+const TO_BEGIN: Duration = Duration::from_secs(60);
+
 /// Why an interrupted record is one.
 const STOPPED: &str = "it was stopped before its planned end";
+
+/// The same, where somebody killed the process that guards the command.
+const KILLED: &str = "the process that guards the command was killed, so the command was ended";
 
 fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
     let started = Timestamp::now();
@@ -128,6 +147,9 @@ fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
 /// How a record ended that had begun.
 struct Ended {
     stopped: bool,
+    /// What happened to the server meanwhile.
+    interrupted: Option<Interruption>,
+    guard_killed: bool,
     code: Option<i32>,
     error: Option<RecordError>,
 }
@@ -147,22 +169,27 @@ impl Session {
             self.notes.warn(Warning::new(WarningCode::NotObservable, text.clone()));
         }
         self.notes.phase(PhaseName::Prepare);
-        let ready = tokio::select! {
-            ready = observe::prepare(self) => ready?,
+        let beginning = async {
+            let ready = observe::prepare(self).await?;
+            let begun = Timestamp::now();
+            Ok::<_, RecordError>((begun, ready.begin(self).await?))
+        };
+        let (begun, observation) = tokio::select! {
+            begun = tokio::time::timeout(TO_BEGIN, beginning) => {
+                begun.map_err(|_| RecordError::Slow { limit: TO_BEGIN })??
+            }
             () = self.stop.requested() => return Err(RecordError::Stopped),
         };
-        let begun = Timestamp::now();
-        let observation = ready.begin(self).await?;
         self.notes.phase_at(PhaseName::Measure, begun);
         let mut watched = watch::watch(self, begun).await?;
-        observation.end(self).await;
+        let interrupted = observation.end(self).await;
         // The last samples lie inside.
         let ended = Timestamp::now();
         self.notes.phase_at(PhaseName::Collect, ended);
-        let code = watched.finish(self).await;
+        let CommandEnded { code, guard_killed } = watched.finish(self).await;
         let recorded = Window { start: begun, end: ended };
         let error = self.join_logs(id, recorded).await.err();
-        Ok(Ended { stopped: watched.stopped, code, error })
+        Ok(Ended { stopped: watched.stopped, interrupted, guard_killed, code, error })
     }
 
     /// Lets the clients' logs join, and sets the window.

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio_postgres::Client;
 use walwright_probe::{
     Clock, Connector, HostScope, Listening, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
     TablesOfInterest, TargetDescription,
 };
 use walwright_record::{PhaseName, Sample, Source, TargetKind, Timestamp, Warning, WarningCode};
+use walwright_server::Client;
 
 use super::plan::Until;
 use super::{RecordError, Session};
 use crate::Progress;
+use crate::lifetime::{Interruption, Lifetime};
 
 /// Tables described.
 const LARGEST_TABLES: u16 = 20;
@@ -38,7 +39,7 @@ pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
         tables: TablesOfInterest::Largest(LARGEST_TABLES),
     };
     let facts = walwright_probe::target_facts(&client, &description).await?;
-    let settings = walwright_probe::settings(&client).await?;
+    let settings = walwright_probe::settings(&params).await?;
     let mut host = HostScope::of(&facts);
     host.parts = session.plan.parts.clone();
     host.listening = Listening::of(settings.iter().map(|s| (s.name.as_str(), s.value.as_str())));
@@ -74,7 +75,13 @@ async fn blocking<T: Send + 'static>(
 pub(super) struct Observation {
     probe: Probe,
     client: Client,
+    lifetime: Lifetime,
+    /// When the probe lost its connections.
+    lost: Arc<Mutex<Vec<Timestamp>>>,
 }
+
+/// Connections that the probe samples by.
+const PROBE_CONNECTIONS: usize = 2;
 
 impl Ready {
     /// Begins to sample.
@@ -86,37 +93,77 @@ impl Ready {
             host: self.host,
             clock: Clock::start(),
         };
-        let probe = Probe::start(spec, sink(session)).await?;
-        Ok(Observation { probe, client: self.client })
+        let lifetime = Lifetime::begin(&self.client).await;
+        let lost = Arc::default();
+        let probe = Probe::start(spec, sink(session, &lost)).await?;
+        Ok(Observation { probe, client: self.client, lifetime, lost })
     }
 }
 
 impl Observation {
-    /// Takes a last reading and keeps what the probe knows of itself.
-    pub async fn end(self, session: &Session) {
+    /// Takes a last reading and keeps what the probe knows of itself. Tells what happened
+    /// to the server meanwhile.
+    pub async fn end(self, session: &Session) -> Option<Interruption> {
         let notes = &session.notes;
-        if self.client.is_closed() {
+        // Whoever asked to stop does not wait for it.
+        let asked = tokio::select! {
+            biased;
+            () = session.stop.requested() => None,
+            asked = self.lifetime.end(&self.client, &session.params) => asked,
+        };
+        let interrupted = match asked {
+            Some(interrupted) => Some(interrupted.by(self.first_lost())),
+            None => self.all_lost(),
+        };
+        if let Some(interrupted) = interrupted {
+            interrupted.note(notes);
             notes.warn(
                 Warning::new(
                     WarningCode::ServerLost,
-                    "the server broke a connection that only waited: it restarted or was gone for a while, and what happened then was not seen",
+                    format!("{}: what happened then was not seen", interrupted.what),
                 )
                 .hint("the events and the gaps in the timeline tell when"),
             );
+        } else if self.client.is_closed() {
+            notes.warn(Warning::new(
+                WarningCode::Connections,
+                "a connection that only waited was broken, by the server or by something between",
+            ));
         }
         notes.probe_ended(self.probe.stop().await, true);
+        interrupted
+    }
+
+    /// When the probe lost its first connection, if it did.
+    fn first_lost(&self) -> Option<Timestamp> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).first().copied()
+    }
+
+    /// Whether all connections were lost, where a crash would not show otherwise.
+    fn all_lost(&self) -> Option<Interruption> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let all = self.client.is_closed() && lost >= PROBE_CONNECTIONS;
+        let at = self.first_lost().filter(|_| all && !self.lifetime.shows_crashes())?;
+        Some(Interruption::all_lost(at))
     }
 }
 
-fn sink(session: &Session) -> Sink {
+fn sink(session: &Session, lost: &Arc<Mutex<Vec<Timestamp>>>) -> Sink {
     let notes = session.notes.clone();
     let commits = Mutex::new(Commits::default());
+    let lost = Arc::clone(lost);
     Arc::new(move |seeing| {
-        if let Seeing::Sample(sample) = &seeing {
-            let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(per_second) = commits.rate(sample) {
-                notes.observer.notice(Progress::Commits { per_second });
+        match &seeing {
+            Seeing::Sample(sample) => {
+                let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(per_second) = commits.rate(sample) {
+                    notes.observer.notice(Progress::Commits { per_second });
+                }
             }
+            Seeing::Event(event) if event.kind == walwright_probe::LOST => {
+                lost.lock().unwrap_or_else(PoisonError::into_inner).push(event.at);
+            }
+            Seeing::Event(_) => {}
         }
         notes.seen(seeing);
     })

@@ -47,7 +47,7 @@ pub struct CommandPlan {
     pub words: Vec<OsString>,
     /// Program and first arguments of the guard, a process that starts the command and
     /// ends it when walwright ends: see [`guard_command`](crate::guard_command). The PID
-    /// of walwright and the words of the command follow.
+    /// of walwright, the file that hears of what is left, and the words of the command follow.
     pub guard: Vec<OsString>,
     /// Whether its standard output goes to standard error, because walwright prints
     /// its own result there.

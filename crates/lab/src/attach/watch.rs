@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use walwright_record::{Timestamp, Warning, WarningCode};
 
-use super::child::{Child, shown};
+use super::child::{Child, CommandEnd, shown};
 use super::plan::Until;
 use super::{RecordError, Session};
 use crate::Progress;
@@ -18,6 +18,15 @@ pub(super) struct Watched {
     pub stopped: bool,
     child: Option<Child>,
     program: String,
+}
+
+/// How the command ended, if there was one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CommandEnded {
+    /// Its exit code; `None` without one, and where it is not known.
+    pub code: Option<i32>,
+    /// Whether its guard was killed, and it was ended for that.
+    pub guard_killed: bool,
 }
 
 /// Starts the command, if there is one, and looks on.
@@ -74,9 +83,9 @@ async fn until_over(
 
 impl Watched {
     /// Waits for the end of a command that was told to end, and keeps how it ended.
-    pub async fn finish(&mut self, session: &Session) -> Option<i32> {
-        let child = self.child.as_mut()?;
-        let code = child.ended().await;
+    pub async fn finish(&mut self, session: &Session) -> CommandEnded {
+        let Some(child) = self.child.as_mut() else { return CommandEnded::default() };
+        let CommandEnd { code, left } = child.ended().await;
         let program = &self.program;
         let text = match code {
             Some(0) => format!("'{program}' ended"),
@@ -84,15 +93,26 @@ impl Watched {
                 format!("'{program}' was ended by signal {}", code - 128)
             }
             Some(code) => format!("'{program}' ended with exit code {code}"),
-            None => format!("'{program}' was killed"),
+            None => format!("the process that guards '{program}' was killed"),
         };
         session.notes.event("command", text.clone());
+        if !left.is_empty() {
+            session.notes.event("command", format!("what it left behind was ended: {left}"));
+        }
         if code != Some(0) && !self.stopped {
             session.notes.warn(
                 Warning::new(WarningCode::Failures, format!("the load may not be whole: {text}"))
                     .hint("read what it wrote before you use these figures"),
             );
+        } else if !left.is_empty() && !self.stopped {
+            let text = format!(
+                "the load may not be whole: '{program}' ended and left behind {left}, which were ended"
+            );
+            session.notes.warn(
+                Warning::new(WarningCode::Failures, text)
+                    .hint("have the command wait for what it starts in the background"),
+            );
         }
-        code
+        CommandEnded { code, guard_killed: code.is_none() }
     }
 }

@@ -208,6 +208,7 @@ impl Bench {
         };
         let started = guest.started().await;
         let finished = self.run(&whole.kernel, plan, stop, observer).await;
+        let ours = guest.is_ours().await;
         // Clients come back to a server that was away for a while; that is no measurement.
         let stayed = started.is_some() && guest.started().await == started;
         let notes = guest.bring_back(set).await?;
@@ -218,10 +219,15 @@ impl Bench {
         if failed && !stop.is_requested() {
             guest.wait().await?;
         }
-        if !failed && !stayed {
-            let why =
-                "not measured as it was to be: the server was restarted while the run went on";
-            return Err(ExperimentError::Server(why.to_owned()));
+        let restarted =
+            |finished: &Finished| matches!(finished.error, Some(RunError::ServerRestarted { .. }));
+        let restarted = finished.as_ref().is_ok_and(restarted);
+        let disturbed = match ours {
+            _ if !stayed => Err("the server was restarted while the run went on".to_owned()),
+            ours => ours,
+        };
+        if let (Err(why), true) = (disturbed, (!failed || restarted) && !stop.is_requested()) {
+            return Err(ExperimentError::Server(format!("not measured as it was to be: {why}")));
         }
         match finished {
             // Whoever ended it, its user did not: it is tried again.

@@ -150,6 +150,9 @@ pub enum ExperimentError {
         "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
     )]
     KernelLeft(String),
+    /// Somebody's server is being changed by another process, or cannot be held.
+    #[error("{0}")]
+    Held(String),
     /// What somebody else or a run that was killed has changed stands, and no run is to be
     /// built on it. The sentence says what to do.
     #[error("{0}")]
@@ -298,6 +301,7 @@ impl ExperimentError {
             | ExperimentError::Ledger(_)
             | ExperimentError::KernelLeft(_)
             | ExperimentError::ChangesStand(_)
+            | ExperimentError::Held(_)
             | ExperimentError::ServerLeft { .. }
             | ExperimentError::ServerGone { .. }
             | ExperimentError::File { .. }

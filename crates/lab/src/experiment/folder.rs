@@ -20,13 +20,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use walwright_diagnose::experiment::Ending;
-use walwright_record::{Kind, RunId, Timestamp, Warning};
+use walwright_record::{Kind, RunId, Timestamp, Warning, private};
 use walwright_server::HeldFile;
 
+use super::plan::MOST_BLOCKS;
 use super::profile::Profiles;
 use super::{ExperimentError, OnServer};
 use crate::Lab;
-use crate::whole_file::{flush_directory, write_whole};
+use crate::whole_file::{flush_directory, write_private};
 
 /// The layout; another one is refused.
 const FORMAT: u32 = 1;
@@ -151,7 +152,7 @@ impl Folder {
     ) -> Result<Folder, ExperimentError> {
         let all = lab.directory().join(DIRECTORY);
         let growing = all.join(format!(".{}", header.id));
-        fs::create_dir_all(&growing).map_err(ExperimentError::file("create", &growing))?;
+        private::create_dir_all(&growing).map_err(ExperimentError::file("create", &growing))?;
         write(&growing.join(PLAN), plan.as_bytes())?;
         if !profiles.is_empty() {
             write_json(&growing.join(PROFILES), profiles)?;
@@ -186,7 +187,7 @@ impl Folder {
         })?;
         line.push(b'\n');
         let appended = || {
-            let mut file = File::options().create(true).append(true).open(&path)?;
+            let mut file = private::options().create(true).append(true).open(&path)?;
             file.write_all(&line)?;
             file.sync_data()
         };
@@ -233,6 +234,12 @@ pub(super) fn header(lab: &Lab, id: &str) -> Result<Header, ExperimentError> {
     if header.format != FORMAT {
         return Err(damaged(format!("its format is {}", header.format)));
     }
+    if header.blocks > MOST_BLOCKS {
+        return Err(damaged(format!(
+            "it has {} blocks, and {MOST_BLOCKS} is the most",
+            header.blocks
+        )));
+    }
     Ok(header)
 }
 
@@ -264,15 +271,21 @@ pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
         read => read.map_err(ExperimentError::file("read", &path))?,
     };
     // It may be torn within a letter, so these are bytes.
-    text.split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| line.ends_with(b"\n"))
-        .map(|line| {
-            serde_json::from_slice(line).map_err(|error| ExperimentError::Damaged {
-                path: path.clone(),
-                what: error.to_string(),
-            })
-        })
-        .collect()
+    let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let read = |(number, line): (usize, &[u8])| {
+        let damaged = |what: String| ExperimentError::Damaged {
+            path: path.clone(),
+            what: format!("line {number}: {what}"),
+        };
+        let cell: Cell =
+            serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))?;
+        // Blocks are counted up to the last.
+        match cell.block < MOST_BLOCKS {
+            true => Ok(cell),
+            false => Err(damaged(format!("there is no block {}", cell.block))),
+        }
+    };
+    (1..).zip(lines).map(read).collect()
 }
 
 /// All experiments of a lab, oldest first. Directories that hold none are left out, and so are
@@ -359,7 +372,7 @@ fn write_json<T: Serialize>(path: &Path, of: &T) -> Result<(), ExperimentError> 
 }
 
 fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
-    write_whole(path, text).map_err(ExperimentError::file("write", path))
+    write_private(path, text).map_err(ExperimentError::file("write", path))
 }
 
 #[cfg(test)]
@@ -480,5 +493,13 @@ mod tests {
         assert_eq!(find_id(&lab, &one.id).unwrap(), one.id);
         let found = find(&lab, "two").unwrap();
         assert!(damaged(cells(&lab, &found.id).unwrap_err()));
+        // Neither may ask for more memory than there is.
+        let far = "{\"block\":2147483648,\"place\":0,\"run\":null,\"figures\":{},\
+            \"doubts\":[],\"failed\":null,\"seconds\":1.0}\n";
+        fs::write(path(&lab, &two.id).join(CELLS), far).unwrap();
+        let said = cells(&lab, &two.id).unwrap_err().to_string();
+        assert!(said.contains("line 1: there is no block 2147483648"), "{said}");
+        write_header(&path(&lab, &two.id), &Header { blocks: usize::MAX, ..two.clone() }).unwrap();
+        assert!(damaged(super::header(&lab, &two.id).unwrap_err()));
     }
 }

@@ -7,29 +7,28 @@
 //! The data stay as they are, unless the workload's tables are filled before every run.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::unistd::{AccessFlags, access};
+use tokio::sync::Mutex;
 use walwright_catalog::{Entry, Profile};
-use walwright_server::{ConnectParams, HeldFile};
+use walwright_server::ConnectParams;
 
 use super::permission::Permission;
 use super::visit::{Maintenance, OnServer};
 use super::{Configuration, ExperimentError};
 use crate::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, ServerIdentity, State};
 use crate::profile::{
-    ApplyError, ApplyPlan, NotApplied, Restart, ServerView, is_same_server, make_changes,
-    reconnect, restart_now, undo_changes, unfinished,
+    ApplyError, ApplyPlan, Hold, HoldError, NotApplied, Restart, ServerView, UndoError,
+    is_same_server, make_changes, undo_changes, unfinished,
 };
 use crate::run::fill;
 use crate::{Lab, Observer, RunError, RunPlan, Stop, TargetPlan, Window};
 
 /// What the purpose of a run's set in the ledger ends with.
 const PURPOSE: &str = "on somebody's server";
-/// Directory of the lab that holds a file for each server that is worked on.
-const IN_USE: &str = "servers";
 
 /// A server that one bench works on.
 pub(crate) struct Guest {
@@ -48,7 +47,7 @@ pub(crate) struct Guest {
     fresh: AtomicBool,
     /// Held as long as this process works on the server: two would change each other's
     /// settings.
-    _alone: HeldFile,
+    hold: Mutex<Hold>,
 }
 
 impl fmt::Debug for Guest {
@@ -61,7 +60,8 @@ impl Guest {
     /// Reaches the server, for the bench called `name`. Changes nothing there.
     ///
     /// # Errors
-    /// When it cannot be reached, or is no server whose settings can be changed.
+    /// When it cannot be reached, another process works on it, or it is no server whose
+    /// settings can be changed.
     pub(crate) async fn visit(
         lab: &Lab,
         maintenance: &Maintenance,
@@ -69,10 +69,11 @@ impl Guest {
     ) -> Result<(Guest, ServerView), ExperimentError> {
         let params =
             ConnectParams::resolve(Some(maintenance.dsn.expose())).map_err(RunError::from)?;
+        let hold = Hold::take(&params).await.map_err(not_held)?;
         let client = walwright_server::connect(&params).await.map_err(RunError::from)?;
         let view = ServerView::of(&client, &params).await.map_err(RunError::from)?;
         let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
-        if standby.is_ok_and(|row| row.get(0)) {
+        if standby.and_then(|row| row.get(0)).unwrap_or(false) {
             let why = "it is a standby, on which nothing can be written: name its primary";
             return Err(refused(why));
         }
@@ -85,7 +86,7 @@ impl Guest {
             purpose: purpose(name),
             restarts: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
-            _alone: hold(lab, &view.identity)?,
+            hold: Mutex::new(hold),
         };
         Ok((guest, view))
     }
@@ -120,6 +121,7 @@ impl Guest {
         TargetPlan::Attached {
             dsn: self.maintenance.dsn.clone(),
             init: false,
+            replace: Vec::new(),
             window: Some(Window { filled: self.maintenance.init }),
         }
     }
@@ -221,7 +223,11 @@ impl Guest {
         observer: &Arc<dyn Observer>,
     ) -> Result<(), ExperimentError> {
         match self.maintenance.init {
-            true => Ok(fill(plan, &self.params, stop, observer).await?),
+            true => {
+                self.hold.lock().await.ensure().await.map_err(not_held)?;
+                let replace = &self.maintenance.replace;
+                Ok(fill(plan, &self.params, replace, stop, observer).await?)
+            }
             false => Ok(()),
         }
     }
@@ -237,12 +243,13 @@ impl Guest {
         whole: &Configuration,
         stop: &Stop,
     ) -> Result<Option<u64>, ExperimentError> {
+        self.hold.lock().await.ensure().await.map_err(not_held)?;
         let intent = self.intent(whole).await?;
         let restarts = intent.changes.iter().any(takes_restart);
         let set = self.make(intent, stop).await?;
         let fresh = self.fresh.swap(false, Ordering::AcqRel);
         if self.restarts.load(Ordering::Acquire) && !restarts && !fresh {
-            let restarted = restart_now(&self.params, &mut self.restart()).await;
+            let restarted = self.hold.lock().await.restart(&mut self.restart()).await;
             if let Err(why) = restarted {
                 self.bring_back(set).await?;
                 return Err(refused(&why));
@@ -255,8 +262,9 @@ impl Guest {
         if intent.changes.is_empty() {
             return Ok(None);
         }
-        let (params, mut restart) = (Some(&self.params), self.restart());
-        let made = make_changes(&self.ledger, params, intent, &mut restart, stop).await;
+        let (mut hold, mut restart) = (self.hold.lock().await, self.restart());
+        let hold = Some(&mut *hold);
+        let made = make_changes(&self.ledger, hold, intent, &mut restart, stop).await;
         made.map(|made| Some(made.id)).map_err(not_made)
     }
 
@@ -310,30 +318,37 @@ impl Guest {
         set: Option<u64>,
     ) -> Result<Vec<String>, ExperimentError> {
         let Some(id) = set else { return Ok(Vec::new()) };
-        if let Ok(notes) = self.undo(id).await {
-            return Ok(notes);
-        }
-        // The server may have crashed under the load, and be on its way back.
-        let undone = match reconnect(&self.params).await {
-            Ok(_) => self.undo(id).await,
-            Err(why) => Err(why),
+        let mut hold = self.hold.lock().await;
+        let undone = match self.undo(id, &mut hold).await {
+            Ok(notes) => Ok(notes),
+            // The server may have crashed under the load, and be on its way back.
+            Err(_) => match hold.reconnect().await {
+                Ok(()) => self.undo(id, &mut hold).await,
+                Err(error) => Err(error.to_string()),
+            },
         };
-        undone.map_err(|why| ExperimentError::ServerLeft { id, why })
+        let notes = undone.map_err(|why| ExperimentError::ServerLeft { id, why })?;
+        notes.iter().for_each(|note| self.maintenance.remarks.left(note));
+        Ok(notes)
     }
 
-    async fn undo(&self, id: u64) -> Result<Vec<String>, String> {
+    async fn undo(&self, id: u64, hold: &mut Hold) -> Result<Vec<String>, String> {
         let set = self.ledger.set(id).map_err(|error| error.to_string())?;
         let set = set.ok_or("the ledger of changes does not hold it any more")?;
         if matches!(set.state, State::Undone { .. }) {
-            return Ok(vec![format!("somebody has undone its change set {id} meanwhile")]);
+            return Ok(vec![undone_meanwhile(id)]);
         }
         let restarts = set.intent.changes.iter().any(takes_restart);
         if restarts && !self.can_restart() {
             return Err("what was set takes a restart to go back: --restart-command".to_owned());
         }
         let mut restart = self.restart();
-        let undone = undo_changes(&self.ledger, &set, Some(&self.params), &mut restart);
-        let undone = undone.await.map_err(|error| error.to_string())?;
+        let undone = match undo_changes(&self.ledger, &set, Some(hold), &mut restart).await {
+            Ok(undone) => undone,
+            Err(UndoError::Already(_)) => return Ok(vec![undone_meanwhile(id)]),
+            Err(error) => return Err(error.to_string()),
+        };
+        undone.file.iter().for_each(|differs| self.maintenance.remarks.file(differs));
         self.fresh.store(undone.restarted, Ordering::Release);
         Ok(undone.notes)
     }
@@ -361,7 +376,7 @@ impl Guest {
     pub(super) async fn started(&self) -> Option<String> {
         let client = walwright_server::connect(&self.params).await.ok()?;
         let started = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text";
-        client.query_one(started, &[]).await.ok()?.get(0)
+        client.query_one(started, &[]).await.ok()?.get(0).ok()?
     }
 
     /// Waits until the server accepts connections, after a run that failed.
@@ -369,8 +384,17 @@ impl Guest {
     /// # Errors
     /// When it does not in time: then the fault is not the configuration's.
     pub(super) async fn wait(&self) -> Result<(), ExperimentError> {
-        let gone = |why| ExperimentError::ServerGone { why };
-        reconnect(&self.params).await.map(drop).map_err(gone)
+        match self.hold.lock().await.reconnect().await {
+            Err(HoldError::Connect(error)) => {
+                Err(ExperimentError::ServerGone { why: error.to_string() })
+            }
+            done => done.map_err(not_held),
+        }
+    }
+
+    /// Whether nobody else can have changed it since a run began; if not, why.
+    pub(super) async fn is_ours(&self) -> Result<(), String> {
+        self.hold.lock().await.still().await
     }
 
     fn restart(&self) -> Restart {
@@ -379,18 +403,6 @@ impl Guest {
             None => Restart::Never,
         }
     }
-}
-
-/// Takes a server for this process, among all that work in this lab.
-fn hold(lab: &Lab, server: &ServerIdentity) -> Result<HeldFile, ExperimentError> {
-    let name = server.system_identifier.as_ref().unwrap_or(&server.address);
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let name: String = name.chars().map(plain).collect();
-    let directory = lab.directory().join(IN_USE);
-    fs::create_dir_all(&directory).map_err(ExperimentError::file("create", &directory))?;
-    let path = directory.join(name);
-    let held = HeldFile::try_hold(&path).map_err(ExperimentError::file("lock", &path))?;
-    held.ok_or_else(|| refused("another experiment or tune of this lab works on it: wait for it"))
 }
 
 /// What the sets of the bench called `name` are for.
@@ -414,6 +426,17 @@ fn takes_restart(change: &Change) -> bool {
     matches!(change, Change::Setting { restart: true, .. })
 }
 
+fn undone_meanwhile(id: u64) -> String {
+    format!("somebody has undone its change set {id} meanwhile")
+}
+
+fn not_held(error: HoldError) -> ExperimentError {
+    match error {
+        HoldError::Connect(error) => ExperimentError::Run(error.into()),
+        other => ExperimentError::Held(other.to_string()),
+    }
+}
+
 fn refused(why: &str) -> ExperimentError {
     ExperimentError::Server(why.to_owned())
 }
@@ -427,6 +450,7 @@ fn not_made(error: ApplyError) -> ExperimentError {
             refused(&notes.iter().fold(what, |told, note| format!("{told}; {note}")))
         }
         ApplyError::Ledger(error) => ExperimentError::Ledger(error),
+        ApplyError::Hold(error) => not_held(error),
         error @ ApplyError::Unfinished { .. } => ExperimentError::ChangesStand(error.to_string()),
         other => refused(&other.to_string()),
     }

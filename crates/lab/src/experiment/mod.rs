@@ -60,4 +60,4 @@ pub use plan_tables::{
 };
 pub use prove::{ProveError, prove};
 pub use time::Length;
-pub use visit::{OnServer, Visit};
+pub use visit::{OnServer, Remarks, Visit};

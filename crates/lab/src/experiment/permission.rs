@@ -1,7 +1,6 @@
 //! Whether a role may change settings of its server, asked before anything is measured.
 
-use tokio_postgres::Client;
-use walwright_server::ConnectParams;
+use walwright_server::{Client, ConnectParams, QueryError};
 
 use super::ExperimentError;
 use crate::RunError;
@@ -62,26 +61,26 @@ impl Permission {
     }
 }
 
-async fn ask(client: &Client, names: &[&str]) -> Result<Permission, tokio_postgres::Error> {
+async fn ask(client: &Client, names: &[&str]) -> Result<Permission, QueryError> {
     let facts = "SELECT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
         coalesce(pg_catalog.current_setting('allow_alter_system', true)::bool, true),
         pg_catalog.has_function_privilege('pg_catalog.pg_reload_conf()', 'EXECUTE'),
         pg_catalog.current_setting('server_version_num')::int";
     let row = client.query_one(facts, &[]).await?;
-    let grantable = row.get::<_, i32>(3) >= GRANTABLE;
+    let grantable = row.get::<i32>(3)? >= GRANTABLE;
     let granted = match grantable {
         true => {
             let query = "SELECT name FROM pg_catalog.unnest($1::pg_catalog.text[]) name
                 WHERE pg_catalog.has_parameter_privilege(name, 'ALTER SYSTEM')";
             let rows = client.query(query, &[&names]).await?;
-            rows.iter().map(|row| row.get(0)).collect()
+            rows.iter().map(|row| row.get(0)).collect::<Result<_, _>>()?
         }
         false => Vec::new(),
     };
     Ok(Permission {
-        superuser: row.get(0),
-        allowed: row.get(1),
-        reload: row.get(2),
+        superuser: row.get(0)?,
+        allowed: row.get(1)?,
+        reload: row.get(2)?,
         granted,
         grantable,
     })

@@ -24,7 +24,7 @@ const NEGLIGIBLE: f64 = 0.02;
 /// Ticks of wait events a second.
 const WAITS_HZ: u32 = 10;
 /// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
-const MOST_BLOCKS: usize = 200;
+pub(super) const MOST_BLOCKS: usize = 200;
 /// What is somebody's server's own, by the key of a plan, and what to do about it.
 const A_GUESTS_OWN: [(&str, &str); 4] = [
     ("postgres", "its version is the server's own: leave it out"),

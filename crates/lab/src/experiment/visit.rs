@@ -1,7 +1,7 @@
 //! What a person agrees to for a server of theirs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use walwright_record::TargetFacts;
@@ -24,6 +24,48 @@ pub struct Visit {
     pub restart_command: Option<Secret>,
     /// Whether the workload may create its tables there and fill them before every run.
     pub init: bool,
+    /// Tables that may be dropped for that though walwright did not make them.
+    pub replace: Vec<String>,
+    /// What is to be told of it in the end.
+    pub remarks: Remarks,
+}
+
+/// What is not as it was on a server when the work there has ended, however it ended. Its
+/// copies share it.
+#[derive(Debug, Clone, Default)]
+pub struct Remarks(Arc<Mutex<Remarked>>);
+
+#[derive(Debug, Default)]
+struct Remarked {
+    left: Vec<String>,
+    file: Vec<String>,
+}
+
+impl Remarks {
+    /// What others changed meanwhile and was left to them, a sentence each.
+    pub fn of_others(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).left.clone()
+    }
+
+    /// What differs in `postgresql.auto.conf` though its settings are as before.
+    pub fn of_the_file(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).file.clone()
+    }
+
+    pub(super) fn left(&self, note: &str) {
+        noted(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).left, note);
+    }
+
+    pub(super) fn file(&self, differs: &str) {
+        noted(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).file, differs);
+    }
+}
+
+/// Many runs may have found the same.
+fn noted(notes: &mut Vec<String>, note: &str) {
+    if !notes.iter().any(|one| one == note) {
+        notes.push(note.to_owned());
+    }
 }
 
 /// A server of somebody's that runs are made on, as a state on disk keeps it.
@@ -44,6 +86,10 @@ pub(crate) struct Maintenance {
     pub restart_command: Option<Secret>,
     /// Whether the workload's tables are filled before every run.
     pub init: bool,
+    /// Tables that may be dropped for that though walwright did not make them.
+    pub replace: Vec<String>,
+    /// What is to be told of it in the end.
+    pub remarks: Remarks,
 }
 
 impl Visit {
@@ -61,6 +107,8 @@ impl Visit {
                 dsn: Secret::new(dsn),
                 restart_command: self.restart_command.clone(),
                 init: self.init,
+                replace: self.replace.clone(),
+                remarks: self.remarks.clone(),
             })),
         }
     }

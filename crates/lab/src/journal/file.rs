@@ -1,8 +1,10 @@
 //! The file of the journal: lines that are whole on disk or not there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+
+use walwright_record::private;
 
 use super::{Contents, Entry};
 use crate::whole_file::flush_directory;
@@ -16,9 +18,9 @@ impl Locked {
     /// not there.
     pub(super) fn open(path: &Path) -> io::Result<Locked> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory)?;
+        private::create_dir_all(directory)?;
         let new = !path.exists();
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let file = private::options().read(true).append(true).create(true).open(path)?;
         if new {
             // The name of a new file is on disk once its directory is.
             flush_directory(directory)?;
@@ -42,7 +44,7 @@ impl Locked {
             return self.append(b"\n");
         }
         // Kept before it is taken away: killed in between, it is there twice.
-        let mut kept = OpenOptions::new().append(true).create(true).open(aside)?;
+        let mut kept = private::options().append(true).create(true).open(aside)?;
         kept.write_all(torn)?;
         kept.write_all(b"\n")?;
         kept.sync_all()?;

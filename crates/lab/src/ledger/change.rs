@@ -106,6 +106,10 @@ pub struct Intent {
     /// not kept: they may be secret.
     #[serde(default)]
     pub order: Vec<String>,
+    /// Whether somebody has edited that file: its comments and layout go with the first
+    /// change to it.
+    #[serde(default)]
+    pub by_hand: bool,
 }
 
 /// How a set ended.
@@ -114,10 +118,13 @@ pub struct Intent {
 pub enum Outcome {
     /// All of it was made and read back.
     Done,
-    /// What was before is there again.
+    /// What was before is there again, but for what is left.
     Undone {
         /// Why.
         why: String,
+        /// Names of what somebody else has changed since, which was left as it is.
+        #[serde(default)]
+        left: Vec<String>,
     },
 }
 
@@ -129,10 +136,12 @@ pub enum State {
     Begun,
     /// All of it was made and read back.
     Done,
-    /// What was before is there again.
+    /// What was before is there again, but for what is left.
     Undone {
         /// Why.
         why: String,
+        /// Names of what somebody else has changed since, which was left as it is.
+        left: Vec<String>,
     },
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use walwright_record::Timestamp;
+use walwright_record::{Timestamp, private};
 
 use crate::Lab;
 use crate::whole_file::flush_directory;
@@ -81,7 +81,7 @@ impl Ledger {
     pub fn begin(&self, intent: Intent) -> Result<ChangeSet, LedgerError> {
         let mut file = self.open()?;
         let sets = fold(&self.text(&mut file)?);
-        let id = sets.iter().map(|set| set.id).max().unwrap_or(0) + 1;
+        let id = sets.iter().map(|set| set.id).max().unwrap_or(0).saturating_add(1);
         let (at, owner) = (Timestamp::now(), Owner::me());
         let event = Event::Begin { id, at, owner: owner.clone(), intent: intent.clone() };
         self.append(&mut file, &event)?;
@@ -148,9 +148,9 @@ impl Ledger {
     fn open(&self) -> Result<File, LedgerError> {
         let opened = || -> io::Result<File> {
             let directory = self.path.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(directory)?;
+            private::create_dir_all(directory)?;
             let new = !self.path.exists();
-            let file = File::options().create(true).read(true).append(true).open(&self.path)?;
+            let file = private::options().create(true).read(true).append(true).open(&self.path)?;
             if new {
                 // Its name is as durable as what it will hold.
                 flush_directory(directory)?;
@@ -211,7 +211,7 @@ fn fold(text: &str) -> Vec<ChangeSet> {
                 if let Some(set) = sets.iter_mut().find(|set| set.id == id) {
                     set.state = match outcome {
                         Outcome::Done => State::Done,
-                        Outcome::Undone { why } => State::Undone { why },
+                        Outcome::Undone { why, left } => State::Undone { why, left },
                     };
                 }
             }

@@ -14,7 +14,12 @@ fn intent(purpose: &str) -> Intent {
             restart: false,
         }],
         order: Vec::new(),
+        by_hand: false,
     }
+}
+
+fn undone() -> Outcome {
+    Outcome::Undone { why: "asked".to_owned(), left: Vec::new() }
 }
 
 fn ledger() -> (tempfile::TempDir, Ledger) {
@@ -35,9 +40,9 @@ fn sets_are_numbered_and_keep_their_ends() {
     ledger.end(2, Outcome::Done).unwrap();
     // A set that this process begun and did not end is as good as cut short.
     assert_eq!(ledger.next_to_undo().unwrap().unwrap().id, 1);
-    ledger.end(1, Outcome::Undone { why: "asked".to_owned() }).unwrap();
+    ledger.end(1, undone()).unwrap();
     assert_eq!(ledger.next_to_undo().unwrap().unwrap().id, 2);
-    ledger.end(2, Outcome::Undone { why: "asked".to_owned() }).unwrap();
+    ledger.end(2, undone()).unwrap();
     assert_eq!(ledger.next_to_undo().unwrap(), None);
     assert_eq!(ledger.set(2).unwrap().unwrap().intent, intent("two"));
 }

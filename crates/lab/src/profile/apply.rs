@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio_postgres::Client;
-use walwright_catalog::{DurabilityClass, is_secret, parameter, sql_literal};
-use walwright_server::{ConnectError, ConnectParams};
+use walwright_catalog::{DurabilityClass, holds_password, is_secret, parameter};
+use walwright_server::{Client, ConnectParams, QueryError};
 
-use super::auto_conf::AutoConf;
+use super::auto_conf::{AutoConf, literals};
 use super::check::{holds, same};
+use super::hold::{Hold, HoldError};
 use super::queue::{is_only_noted, scheduler_first};
-use super::restart::{Restart, restarted};
+use super::restart::Restart;
 use super::server::text;
 use super::statements;
 use super::undo::{self, Undone};
@@ -38,9 +38,9 @@ pub enum ApplyError {
     /// The ledger; what was before is there.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// No connection; nothing was changed.
+    /// The server cannot be reached, or another process works on it; nothing was changed.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Hold(#[from] HoldError),
     /// What is never changed; nothing was.
     #[error("{0}; nothing was changed")]
     Refused(String),
@@ -85,29 +85,28 @@ pub enum ApplyError {
 /// When nothing was changed, or what was changed has been undone, or could not be.
 pub async fn make_changes(
     ledger: &Ledger,
-    params: Option<&ConnectParams>,
+    mut hold: Option<&mut Hold>,
     intent: Intent,
     restart: &mut Restart,
     stop: &Stop,
 ) -> Result<Made, ApplyError> {
     refused(&intent)?;
+    // The server is taken before anything is noted.
+    if let Some(hold) = hold.as_deref_mut().filter(|_| needs_server(&intent)) {
+        hold.ensure().await?;
+    }
     unfinished(ledger, &intent)?;
-    // Reaching the server is tried before anything is noted.
-    let client = match params.filter(|_| needs_server(&intent)) {
-        Some(params) => Some(walwright_server::connect(params).await?),
-        None => None,
-    };
     let set = ledger.begin(scheduler_first(intent))?;
     let id = set.id;
-    let executed = execute(ledger, &set, client, params, restart, stop).await;
+    let executed = execute(ledger, &set, hold.as_deref_mut(), restart, stop).await;
     let (what, not_noted) = match executed.map(|waiting| (waiting, ledger.end(id, Outcome::Done))) {
         Ok((waiting, Ok(()))) => return Ok(Made { id, waiting }),
         Ok((_, Err(error))) => (error.to_string(), Some(error)),
         Err(what) => (what, None),
     };
-    match unmake(ledger, set, params, restart).await {
-        Ok(notes) => {
-            ledger.end(id, Outcome::Undone { why: what.clone() })?;
+    match unmake(ledger, set, hold, restart).await {
+        Ok(Undone { notes, left, .. }) => {
+            ledger.end(id, Outcome::Undone { why: what.clone(), left })?;
             Err(match not_noted {
                 Some(error) => ApplyError::Ledger(error),
                 None => ApplyError::Undone { id, what, notes },
@@ -117,23 +116,23 @@ pub async fn make_changes(
     }
 }
 
-/// Undoes what was made of a set. Gives what to know of that.
+/// Undoes what was made of a set.
 async fn unmake(
     ledger: &Ledger,
     set: ChangeSet,
-    params: Option<&ConnectParams>,
+    hold: Option<&mut Hold>,
     restart: &mut Restart,
-) -> Result<Vec<String>, String> {
+) -> Result<Undone, String> {
     // How far its statements came was noted meanwhile. Settings and files can be read back.
     let (set, unknown) = match ledger.set(set.id) {
         Ok(Some(noted)) => (noted, None),
         Ok(None) => (set, Some("the ledger of changes does not hold the set".to_owned())),
         Err(error) => (set, Some(error.to_string())),
     };
-    let Undone { notes, .. } = undo::restore(ledger, &set, params, restart).await?;
+    let undone = undo::restore(ledger, &set, hold, restart).await?;
     match unknown.filter(|_| statements::has_statements(&set)) {
         Some(why) => Err(format!("nobody can tell which statements were run: {why}")),
-        None => Ok(notes),
+        None => Ok(undone),
     }
 }
 
@@ -148,6 +147,12 @@ fn refused(intent: &Intent) -> Result<(), ApplyError> {
         let name = change.name();
         if is_secret(name) {
             return Err(ApplyError::Refused(format!("{name} may hold a password")));
+        }
+        if let Change::Setting { before: Some(before), .. } = change
+            && holds_password(before)
+        {
+            let why = format!("{name} holds a password, which the ledger of changes would keep");
+            return Err(ApplyError::Refused(why));
         }
         let value = match change {
             Change::Setting { after, .. } => after.as_deref(),
@@ -197,8 +202,7 @@ pub(crate) fn unfinished(ledger: &Ledger, intent: &Intent) -> Result<(), ApplyEr
 async fn execute(
     ledger: &Ledger,
     set: &ChangeSet,
-    client: Option<Client>,
-    params: Option<&ConnectParams>,
+    hold: Option<&mut Hold>,
     restart: &mut Restart,
     stop: &Stop,
 ) -> Result<Vec<String>, String> {
@@ -219,19 +223,16 @@ async fn execute(
     if !needs_server(&set.intent) {
         return Ok(Vec::new());
     }
-    let (Some(client), Some(params)) = (client, params) else {
-        return Err("a server is to be changed, and none is named".to_owned());
-    };
-    let waiting = settings(set, client, params, restart, go_on).await?;
-    statements::make(ledger, set, params, go_on).await?;
+    let hold = hold.ok_or("a server is to be changed, and none is named")?;
+    let waiting = settings(set, hold, restart, go_on).await?;
+    statements::make(ledger, set, hold, go_on).await?;
     Ok(waiting)
 }
 
 /// Sets the settings of a set. Gives those that wait for a restart.
 async fn settings(
     set: &ChangeSet,
-    client: Client,
-    params: &ConnectParams,
+    hold: &mut Hold,
     restart: &mut Restart,
     go_on: impl Fn() -> Result<(), String>,
 ) -> Result<Vec<String>, String> {
@@ -243,20 +244,21 @@ async fn settings(
     for change in &settings {
         go_on()?;
         if let Change::Setting { name, after, .. } = change {
-            alter_system(&client, name, after.as_deref()).await?;
+            alter_system(hold.session()?, name, after.as_deref()).await?;
         }
     }
     go_on()?;
-    reload(&client).await?;
-    let written = auto_conf(&client).await.ok_or("postgresql.auto.conf cannot be read back")?;
+    reload(hold.session()?).await?;
+    let written =
+        auto_conf(hold.session()?).await.ok_or("postgresql.auto.conf cannot be read back")?;
     for change in &settings {
         if let Change::Setting { name, after, .. } = change
-            && written.get(name) != after.as_deref()
+            && !written.holds(name, after.as_deref())
         {
             return Err(format!("postgresql.auto.conf does not hold {name} as it was set"));
         }
     }
-    in_force(params, &settings, false).await?;
+    in_force(hold.params(), &settings, false).await?;
     let waits = |change: &&&Change| matches!(change, Change::Setting { restart: true, .. });
     let waiting: Vec<String> =
         settings.iter().filter(waits).map(|change| change.name().to_owned()).collect();
@@ -264,8 +266,8 @@ async fn settings(
         return Ok(waiting);
     }
     go_on()?;
-    drop(restarted(client, params, restart).await?);
-    in_force(params, &settings, true).await?;
+    hold.restart(restart).await?;
+    in_force(hold.params(), &settings, true).await?;
     Ok(Vec::new())
 }
 
@@ -276,8 +278,7 @@ async fn in_force(
     settings: &[&Change],
     restarts: bool,
 ) -> Result<(), String> {
-    let client = walwright_server::connect(params).await.map_err(|error| error.to_string())?;
-    let shown = walwright_probe::settings(&client).await.map_err(|error| error.to_string())?;
+    let shown = walwright_probe::settings(params).await.map_err(|error| error.to_string())?;
     for change in settings {
         let Change::Setting { name, after: Some(after), restart, .. } = change else { continue };
         if *restart != restarts {
@@ -347,7 +348,7 @@ pub(super) async fn alter_system(
     }
     let quoted = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
     let statement = match value {
-        Some(value) => format!("ALTER SYSTEM SET {quoted} = {}", sql_literal(value)),
+        Some(value) => format!("ALTER SYSTEM SET {quoted} = {}", literals(name, value)),
         None => format!("ALTER SYSTEM RESET {quoted}"),
     };
     client.batch_execute(&statement).await.map_err(|error| format!("{name}: {}", told(&error)))
@@ -386,7 +387,7 @@ pub(super) async fn auto_conf(client: &Client) -> Option<AutoConf> {
 }
 
 /// What the server says is wrong.
-pub(super) fn told(error: &tokio_postgres::Error) -> String {
+pub(super) fn told(error: &QueryError) -> String {
     match error.as_db_error() {
         Some(said) => match said.hint() {
             Some(hint) => format!("{} ({hint})", said.message()),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use walwright_catalog::{Apply, DurabilityClass, Entry, Place, Profile, Scope, parameter};
 
+use super::auto_conf::AutoConf;
 use super::check::{holds, same};
 use super::queue::sets_anew;
 use super::{MachineView, Reading, ServerView};
@@ -108,13 +109,14 @@ impl ApplyPlan {
 
     /// The changes as the ledger notes them.
     pub fn intent(&self, purpose: &str, server: Option<&ServerView>, root: &Path) -> Intent {
-        let order = server.and_then(|server| server.auto.as_ref()).map(|auto| auto.names());
+        let auto = server.and_then(|server| server.auto.as_ref());
         Intent {
             purpose: purpose.to_owned(),
             server: server.map(|server| server.identity.clone()),
             root: root.to_owned(),
             changes: self.changes.iter().map(|planned| planned.change.clone()).collect(),
-            order: order.unwrap_or_default(),
+            order: auto.map(AutoConf::names).unwrap_or_default(),
+            by_hand: auto.is_some_and(AutoConf::is_by_hand),
         }
     }
 

@@ -5,18 +5,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
-use tokio::time::Instant;
-use tokio_postgres::Client;
-use walwright_server::{ConnectParams, Secret};
-
-use super::server::text;
+use walwright_server::Secret;
 
 /// How long a restart command may run.
 const COMMAND: Duration = Duration::from_secs(600);
-/// How long the server may take to accept connections after it.
-const READY: Duration = Duration::from_secs(120);
-/// How often it is asked.
-const POLL: Duration = Duration::from_millis(100);
 
 /// What restarts the server.
 pub enum Restart {
@@ -76,47 +68,5 @@ async fn run(command: &str) -> Result<(), String> {
             status if status.success() => Ok(()),
             status => Err(format!("the restart command failed ({status})")),
         },
-    }
-}
-
-/// Restarts the server and gives a connection to the new one.
-pub(super) async fn restarted(
-    client: Client,
-    params: &ConnectParams,
-    restart: &mut Restart,
-) -> Result<Client, String> {
-    let started = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text";
-    let before = text(&client, started).await;
-    // A session held open would keep a smart shutdown waiting.
-    drop(client);
-    restart.now().await?;
-    let client = reconnect(params).await?;
-    match text(&client, started).await {
-        after if after.is_some() && after != before => Ok(client),
-        _ => Err("the restart command ended well, but the server was not restarted".to_owned()),
-    }
-}
-
-/// Restarts the server, and returns when it accepts connections.
-///
-/// # Errors
-/// With what failed.
-pub(crate) async fn restart_now(
-    params: &ConnectParams,
-    restart: &mut Restart,
-) -> Result<(), String> {
-    let client = walwright_server::connect(params).await.map_err(|error| error.to_string())?;
-    restarted(client, params, restart).await.map(drop)
-}
-
-/// Connects once the server accepts connections.
-pub(crate) async fn reconnect(params: &ConnectParams) -> Result<Client, String> {
-    let deadline = Instant::now() + READY;
-    loop {
-        match walwright_server::connect(params).await {
-            Ok(client) => return Ok(client),
-            Err(error) if Instant::now() > deadline => return Err(error.to_string()),
-            Err(_) => tokio::time::sleep(POLL).await,
-        }
     }
 }

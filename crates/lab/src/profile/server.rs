@@ -3,11 +3,10 @@
 
 use std::path::PathBuf;
 
-use tokio_postgres::Client;
 use walwright_catalog::Profile;
 use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
 use walwright_record::{Setting, TargetKind};
-use walwright_server::ConnectParams;
+use walwright_server::{Client, ConnectParams};
 
 use super::auto_conf::AutoConf;
 use super::objects::{self, Objects};
@@ -45,9 +44,14 @@ impl ServerView {
             tables: TablesOfInterest::Largest(0),
         };
         let facts = walwright_probe::target_facts(client, &description).await?;
-        let settings = walwright_probe::settings(client).await?;
+        let settings = walwright_probe::settings(params).await?;
         let scope = HostScope::of(&facts);
-        let auto = text(client, "SELECT pg_catalog.pg_read_file('postgresql.auto.conf')").await;
+        let auto = allowed(
+            client,
+            "pg_catalog.pg_read_file(pg_catalog.text)",
+            "SELECT pg_catalog.pg_read_file('postgresql.auto.conf')",
+        );
+        let auto = auto.await;
         let identifier =
             "SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()";
         let wal = "SELECT pg_catalog.sum(size)::pg_catalog.text FROM pg_catalog.pg_ls_waldir()";
@@ -59,7 +63,9 @@ impl ServerView {
                 data_directory: scope.data_directory.clone(),
             },
             settings,
-            wal_bytes: text(client, wal).await.and_then(|bytes| bytes.parse().ok()),
+            wal_bytes: allowed(client, "pg_catalog.pg_ls_waldir()", wal)
+                .await
+                .and_then(|bytes| bytes.parse().ok()),
             auto: auto.map(|text| AutoConf::parse(&text)),
             scope,
             objects: Objects::new(),
@@ -67,10 +73,15 @@ impl ServerView {
     }
 
     /// Looks also at the tables and indexes that a profile names, in the database of the
-    /// session.
+    /// session; `names` is one in which names stand for what role and database say.
     #[must_use]
-    pub async fn with_objects(mut self, client: &Client, profile: &Profile) -> ServerView {
-        self.objects = objects::found(client, profile).await;
+    pub async fn with_objects(
+        mut self,
+        client: &Client,
+        names: &Client,
+        profile: &Profile,
+    ) -> ServerView {
+        self.objects = objects::found(client, names, profile).await;
         self
     }
 
@@ -97,5 +108,17 @@ impl ServerView {
 
 /// The text that a query of one value gives; `None` where it is refused.
 pub(super) async fn text(client: &Client, query: &str) -> Option<String> {
-    client.query_one(query, &[]).await.ok()?.get(0)
+    client.query_one(query, &[]).await.ok()?.get(0).ok()?
+}
+
+/// The same of a query that calls a function which not every role may call. A refusal would
+/// be an error in the server's log.
+async fn allowed(client: &Client, function: &str, query: &str) -> Option<String> {
+    let may = format!(
+        "SELECT pg_catalog.has_function_privilege('{function}', 'EXECUTE')::pg_catalog.text"
+    );
+    match text(client, &may).await?.as_str() {
+        "true" => text(client, query).await,
+        _ => None,
+    }
 }

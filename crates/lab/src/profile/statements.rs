@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use walwright_server::ConnectParams;
+use walwright_server::{Client, QueryError};
 
 use super::apply::told;
+use super::hold::{Hold, mark};
 use super::server::text;
 use super::undo::{Undone, is_the_server};
 use crate::ledger::{Change, ChangeSet, Ledger, Step};
@@ -27,18 +27,20 @@ const POLL: Duration = Duration::from_millis(100);
 pub(super) async fn make(
     ledger: &Ledger,
     set: &ChangeSet,
-    params: &ConnectParams,
+    hold: &Hold,
     go_on: impl Fn() -> Result<(), String>,
 ) -> Result<(), String> {
     if !has_statements(set) {
         return Ok(());
     }
-    let client = connected(params).await?;
+    let (own, client) = connected(hold).await?;
     for (place, change) in set.intent.changes.iter().enumerate() {
         let Change::Statement { sql, .. } = change else { continue };
         go_on()?;
+        hold.still().await?;
         let noted = Noted { ledger, set: set.id, place };
-        let ran = run(&client, sql, |transaction| noted.is(Step::Making { transaction })).await;
+        let ran =
+            run(&own, &client, sql, |transaction| noted.is(Step::Making { transaction })).await;
         match ran {
             Ok(()) => noted.is(Step::Made)?,
             Err(Failed::Refused(why)) => {
@@ -56,27 +58,31 @@ pub(super) async fn make(
 pub(super) async fn undo(
     ledger: &Ledger,
     set: &ChangeSet,
-    params: Option<&ConnectParams>,
+    hold: Option<&mut Hold>,
     undone: &mut Undone,
 ) -> Result<(), String> {
     if !has_statements(set) {
         return Ok(());
     }
-    let params = params.ok_or("it changed the schema of a server: name it with --dsn")?;
-    let client = connected(params).await?;
-    is_the_server(&set.intent, &client, params).await?;
+    let hold = hold.ok_or("it changed the schema of a server: name it with --dsn")?;
+    hold.ensure().await.map_err(|error| error.to_string())?;
+    let hold = &*hold;
+    let (own, client) = connected(hold).await?;
+    is_the_server(&set.intent, &own, hold.params()).await?;
     for (place, change) in set.intent.changes.iter().enumerate().rev() {
         let Change::Statement { sql, undo, database } = change else { continue };
-        let found = standing(&client, set.steps.get(&place)).await?;
+        hold.still().await?;
+        let found = standing(&own, set.steps.get(&place)).await?;
         if found == Standing::NotThere {
             continue;
         }
-        let here = text(&client, "SELECT pg_catalog.current_database()::text").await;
+        let here = text(&own, "SELECT pg_catalog.current_database()::text").await;
         if here.as_ref() != Some(database) {
             return Err(format!("{sql} was run in the database {database}: name that one"));
         }
         let noted = Noted { ledger, set: set.id, place };
-        let ran = run(&client, undo, |transaction| noted.is(Step::Undoing { transaction })).await;
+        let ran =
+            run(&own, &client, undo, |transaction| noted.is(Step::Undoing { transaction })).await;
         match ran {
             Ok(()) => {
                 noted.is(Step::Undone)?;
@@ -87,6 +93,7 @@ pub(super) async fn undo(
                 undone.notes.push(format!(
                     "{sql} was cut short, and nobody can tell whether it came to pass; undoing it ({undo}) was refused: {why}"
                 ));
+                undone.left.push(sql.clone());
             }
             Err(Failed::Refused(why) | Failed::Partly(why)) => {
                 noted.is(Step::Made)?;
@@ -102,8 +109,15 @@ pub(super) fn has_statements(set: &ChangeSet) -> bool {
     set.intent.changes.iter().any(|change| matches!(change, Change::Statement { .. }))
 }
 
-async fn connected(params: &ConnectParams) -> Result<Client, String> {
-    walwright_server::connect(params).await.map_err(|error| error.to_string())
+/// A session of our own, and one for the statements, whose names stand for what role and
+/// database say.
+async fn connected(hold: &Hold) -> Result<(Client, Client), String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let own = walwright_server::connect(hold.params()).await.map_err(|error| failed(&error))?;
+    let client = walwright_server::connect_for_definitions(hold.params()).await;
+    let client = client.map_err(|error| failed(&error))?;
+    mark(&client).await.map_err(|error| failed(&error))?;
+    Ok((own, client))
 }
 
 /// Where the steps of one statement are noted.
@@ -132,14 +146,15 @@ enum Failed {
 /// Runs a statement, in a transaction where it may be in one. `note` is told its number
 /// before.
 async fn run(
+    own: &Client,
     client: &Client,
     sql: &str,
     note: impl Fn(Option<String>) -> Result<(), String>,
 ) -> Result<(), Failed> {
-    let lost = |error: tokio_postgres::Error| Failed::Lost(told(&error));
+    let lost = |error: QueryError| Failed::Lost(told(&error));
     client.batch_execute("BEGIN").await.map_err(lost)?;
     let number = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text";
-    let number = client.query_one(number, &[]).await.map_err(lost)?.get(0);
+    let number = client.query_one(number, &[]).await.and_then(|row| row.get(0)).map_err(lost)?;
     note(Some(number)).map_err(Failed::Lost)?;
     let alone = match client.batch_execute(sql).await {
         Ok(()) => return client.batch_execute("COMMIT").await.map_err(failed),
@@ -149,14 +164,14 @@ async fn run(
     if alone.code() != Some(&SqlState::ACTIVE_SQL_TRANSACTION) {
         return Err(failed(alone));
     }
-    let before = half_done(client).await.map_err(lost)?;
+    let before = half_done(own).await.map_err(lost)?;
     note(None).map_err(Failed::Lost)?;
     let Err(error) = client.batch_execute(sql).await else { return Ok(()) };
     let why = match failed(error) {
         Failed::Refused(why) => why,
         other => return Err(other),
     };
-    let mut left = half_done(client).await.map_err(lost)?;
+    let mut left = half_done(own).await.map_err(lost)?;
     left.retain(|name| !before.contains(name));
     match left.as_slice() {
         // An index of that name, for one, is not ours to drop.
@@ -167,17 +182,17 @@ async fn run(
 
 /// What statements outside of a transaction leave when they fail: indexes that are not
 /// valid, and partitions of which the detaching is pending (from version 14).
-async fn half_done(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+async fn half_done(client: &Client) -> Result<Vec<String>, QueryError> {
     let query = "
         SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index
          WHERE NOT (indisvalid AND indisready AND indislive)
          UNION ALL
         SELECT inhrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_inherits i
          WHERE (pg_catalog.to_jsonb(i) ->> 'inhdetachpending')::pg_catalog.bool";
-    Ok(client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect())
+    client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect()
 }
 
-fn failed(error: tokio_postgres::Error) -> Failed {
+fn failed(error: QueryError) -> Failed {
     match error.as_db_error() {
         // A server that is told to stop, or crashes, says so too.
         Some(said) if !said.code().code().starts_with("57P") => Failed::Refused(told(&error)),
@@ -208,8 +223,9 @@ async fn standing(client: &Client, step: Option<&Step>) -> Result<Standing, Stri
     let query = format!("SELECT pg_catalog.pg_xact_status('{transaction}')");
     let deadline = tokio::time::Instant::now() + ENDING;
     loop {
-        let row = client.query_one(&query, &[]).await.map_err(|error| told(&error))?;
-        match row.get::<_, Option<String>>(0).as_deref() {
+        let row = client.query_one(&query, &[]).await;
+        let status = row.and_then(|row| row.get::<Option<String>>(0));
+        match status.map_err(|error| told(&error))?.as_deref() {
             Some("committed") => return Ok(committed),
             Some("aborted") => return Ok(not),
             Some(_) if tokio::time::Instant::now() < deadline => tokio::time::sleep(POLL).await,

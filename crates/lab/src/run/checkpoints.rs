@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_postgres::Client;
 use walwright_record::Event;
+use walwright_server::{Client, QueryError};
 
 use super::Context;
 use super::target::Target;
@@ -35,7 +35,8 @@ pub(super) async fn hold(context: &Context, target: &Target, measuring: &Notify)
         let params = target.params.clone().with_application_name("walwright checkpoints");
         let window = context.plan.load.duration;
         let seen_to = async {
-            let client = walwright_server::connect(&params).await.map_err(|e| e.to_string())?;
+            let client = walwright_server::connect_without_limit(&params).await;
+            let client = client.map_err(|e| e.to_string())?;
             measuring.notified().await;
             let told = |after| context.notes.event(Event::CHECKPOINT_REQUEST, text(after));
             see_to(&client, due(wanted, window), told).await.map_err(|e| e.to_string())
@@ -71,7 +72,7 @@ async fn see_to(
     client: &Client,
     due: impl Iterator<Item = Duration>,
     mut told: impl FnMut(Duration),
-) -> Result<(), tokio_postgres::Error> {
+) -> Result<(), QueryError> {
     let begun = Instant::now();
     let mut last = None;
     for after in due {
@@ -89,16 +90,13 @@ async fn see_to(
 }
 
 /// Whether a checkpoint completed after `last`, which becomes the latest.
-async fn completed_since(
-    client: &Client,
-    last: &mut String,
-) -> Result<bool, tokio_postgres::Error> {
+async fn completed_since(client: &Client, last: &mut String) -> Result<bool, QueryError> {
     let latest = latest(client).await?;
     Ok(std::mem::replace(last, latest.clone()) != latest)
 }
 
-async fn latest(client: &Client) -> Result<String, tokio_postgres::Error> {
-    client.query_one(LATEST, &[]).await?.try_get(0)
+async fn latest(client: &Client) -> Result<String, QueryError> {
+    client.query_one(LATEST, &[]).await?.get(0)
 }
 
 #[cfg(test)]
@@ -131,7 +129,7 @@ mod tests {
             let server = server.start().unwrap();
             tokio::runtime::Runtime::new().unwrap().block_on(async {
                 let params = server.connect_params("postgres");
-                let client = walwright_server::connect(&params).await.unwrap();
+                let client = walwright_server::connect_for_workload(&params).await.unwrap();
                 let checkpoint = async || client.batch_execute("CHECKPOINT").await.unwrap();
                 checkpoint().await;
                 let before = latest(&client).await.unwrap();
@@ -143,7 +141,7 @@ mod tests {
                 // Before the second is due another one completes.
                 let (first, mut requested) = tokio::sync::mpsc::unbounded_channel();
                 let (completes, completed) = std::sync::mpsc::channel();
-                let other = walwright_server::connect(&params).await.unwrap();
+                let other = walwright_server::connect_for_workload(&params).await.unwrap();
                 tokio::spawn(async move {
                     requested.recv().await.unwrap();
                     other.batch_execute("CHECKPOINT").await.unwrap();

@@ -2,22 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_postgres::error::{ErrorPosition, SqlState};
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 use walwright_record::{Warning, WarningCode};
+use walwright_server::{Client, Row};
 use walwright_wire::{Connector, WireError};
-use walwright_workload::{Plan, WorkloadError};
+use walwright_workload::WorkloadError;
+use walwright_workload::workload::Origin;
 
+use super::drive::load_options;
 use super::error::remedy;
 use super::load_data::{self, failed};
+use super::tables::{self, Found};
 use super::target::Target;
-use super::wire_options::connect_options;
 use super::{Context, RunError, blocking};
 
-/// Connections the tool itself uses beside the clients: control, two of the probe, side measure.
-const OWN_CONNECTIONS: u32 = 4;
+/// Connections the tool itself uses beside the clients: control, one for the workload's
+/// checks, two of the probe, side measure.
+const OWN_CONNECTIONS: u32 = 5;
 /// Bytes of a guest's tables that checks may read.
 const MOST_CHECKED: i64 = 1 << 30;
+/// SQLSTATE of a statement that cannot be read.
+const SYNTAX_ERROR: &str = "42601";
 /// Time a server gets for crash recovery before the checks are given up.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Pause between attempts to connect to it.
@@ -29,12 +34,31 @@ pub(super) async fn enough_connections(
     client: &Client,
     target: &Target,
 ) -> Result<(), RunError> {
-    const SQL: &str = "SELECT current_setting('max_connections')::int
-        - current_setting('superuser_reserved_connections')::int
-        - (SELECT count(*) FROM pg_stat_activity
-           WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())::int";
-    let free: i32 =
-        client.query_one(SQL, &[]).await.map_err(failed("reading max_connections"))?.get(0);
+    // A limit of -1 is none; superusers are bound by that of the server alone.
+    const SQL: &str = "WITH sessions AS (
+            SELECT usename, datname FROM pg_stat_activity
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())
+        SELECT current_setting('max_connections')::int
+                - CASE WHEN r.rolsuper THEN 0
+                       ELSE current_setting('superuser_reserved_connections')::int END
+                - (SELECT count(*) FROM sessions)::int,
+            CASE WHEN r.rolconnlimit >= 0 AND NOT r.rolsuper THEN r.rolconnlimit
+                - (SELECT count(*) FROM sessions WHERE usename = r.rolname)::int END,
+            CASE WHEN d.datconnlimit >= 0 AND NOT r.rolsuper THEN d.datconnlimit
+                - (SELECT count(*) FROM sessions s WHERE s.datname = d.datname)::int END
+        FROM pg_roles r, pg_database d
+        WHERE r.rolname = current_user AND d.datname = current_database()";
+    const LIMITS: [&str; 3] = [
+        "max_connections",
+        "the CONNECTION LIMIT of this role",
+        "the CONNECTION LIMIT of this database",
+    ];
+    let read = |row: Row| (0..LIMITS.len()).map(|place| row.get::<Option<i32>>(place)).collect();
+    let row = client.query_one(SQL, &[]).await;
+    let left: Vec<Option<i32>> =
+        row.and_then(read).map_err(failed("reading the limits on connections"))?;
+    let fewest = left.into_iter().zip(LIMITS).filter_map(|(left, limit)| Some((left?, limit)));
+    let Some((free, limit)) = fewest.min_by_key(|(left, _)| *left) else { return Ok(()) };
     let needed = clients + OWN_CONNECTIONS;
     let allowed = u32::try_from(free).unwrap_or(0);
     if needed <= allowed || behind_pooler(target).await {
@@ -44,6 +68,7 @@ pub(super) async fn enough_connections(
         wanted: clients,
         needed,
         allowed,
+        limit,
         target: target.address.clone(),
     })
 }
@@ -52,49 +77,44 @@ pub(super) async fn enough_connections(
 /// of clients is its affair. It gives clients keys of its own, so the process in the
 /// key is not the one that answers.
 async fn behind_pooler(target: &Target) -> bool {
-    let options = connect_options(&target.params);
+    let options = load_options(target.statements().params());
     let ask = move || {
         let mut connection = Connector::new(options)?.connect()?;
         let told = connection.backend_process();
-        let rows = connection.query("SELECT pg_backend_pid()")?;
+        let rows = connection.query("SELECT pg_catalog.pg_backend_pid()")?;
         let answers = rows.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
-        connection.close();
         Ok::<_, WireError>(told.is_some() && told != answers)
     };
     matches!(blocking(ask).await, Ok(Ok(true)))
 }
 
-/// Whether a guest's tables are there, so that the answer is a sentence and not
-/// an error a client sees.
-pub(super) async fn tables_exist(
+/// Whether the workload's tables are there on somebody's server, so that the answer is a
+/// sentence and not an error a client sees; and whether a built-in workload may use them.
+pub(super) async fn tables_are_there(
     context: &Context,
-    client: &Client,
+    found: &[Found],
     target: &Target,
 ) -> Result<(), RunError> {
     for table in &context.job.tables {
         let name = table.table();
-        let found = client
-            .query_one(
-                "SELECT to_regclass($1) IS NOT NULL, obj_description(to_regclass($1), 'pg_class')",
-                &[&name],
-            )
-            .await
-            .map_err(failed("looking for the workload's tables"))?;
-        if found.get::<_, Option<&str>>(1) == Some(load_data::UNFINISHED) {
-            return Err(RunError::HalfLoaded {
-                workload: context.workload.name.clone(),
-                target: target.address.clone(),
-            });
-        }
-        if !found.get::<_, bool>(0) {
+        let Some(found) = found.iter().find(|found| found.name == name) else {
             return Err(RunError::NotLoaded {
                 workload: context.workload.name.clone(),
                 table: name.to_owned(),
                 target: target.address.clone(),
             });
+        };
+        if found.comment.as_deref() == Some(load_data::UNFINISHED) {
+            return Err(RunError::HalfLoaded {
+                workload: context.workload.name.clone(),
+                target: target.address.clone(),
+            });
         }
     }
-    Ok(())
+    match context.workload.origin {
+        Origin::Builtin => tables::are_plain(found),
+        Origin::Directory(_) | Origin::Scripts => Ok(()),
+    }
 }
 
 /// Whether the server flushes by the calls that can be lengthened, where that is asked.
@@ -106,9 +126,10 @@ pub(super) async fn flushes_can_be_lengthened(
         return Ok(());
     }
     const SQL: &str = "SELECT current_setting('wal_sync_method'), current_setting('fsync')::bool";
-    let row = client.query_one(SQL, &[]).await.map_err(failed("reading wal_sync_method"))?;
-    let (method, on): (&str, bool) = (row.get(0), row.get(1));
-    if on && ["fdatasync", "fsync", "fsync_writethrough"].contains(&method) {
+    let row = client.query_one(SQL, &[]).await;
+    let read = row.and_then(|row| Ok((row.get::<String>(0)?, row.get::<bool>(1)?)));
+    let (method, on) = read.map_err(failed("reading wal_sync_method"))?;
+    if on && ["fdatasync", "fsync", "fsync_writethrough"].contains(&method.as_str()) {
         return Ok(());
     }
     let value = if on { format!("wal_sync_method = {method}") } else { "fsync = off".to_owned() };
@@ -119,8 +140,8 @@ pub(super) async fn flushes_can_be_lengthened(
 /// is told at once, with its place, and not by every transaction of a load.
 ///
 /// Only syntax is judged: what a statement names may be made by one before it.
-pub(super) async fn statements(context: &Context, client: &Client) -> Result<(), RunError> {
-    match fault(&context.job, client, SqlState::SYNTAX_ERROR.code()).await {
+pub(super) async fn statements(context: &Context, target: &Target) -> Result<(), RunError> {
+    match fault(context, target, SYNTAX_ERROR).await {
         Some(error) => Err(error),
         None => Ok(()),
     }
@@ -130,47 +151,54 @@ pub(super) async fn statements(context: &Context, client: &Client) -> Result<(),
 /// the server finds the same fault without running anything.
 pub(super) async fn explained(
     context: &Context,
-    client: &Client,
+    target: &Target,
     kind: String,
     text: String,
 ) -> RunError {
-    let found = fault(&context.job, client, &kind).await;
+    let found = fault(context, target, &kind).await;
     found.unwrap_or(RunError::NothingSucceeds { kind, text })
 }
 
-/// The first statement that the server refuses to prepare with this SQLSTATE.
-async fn fault(job: &Plan, client: &Client, sqlstate: &str) -> Option<RunError> {
-    for script in &job.program.scripts {
-        for statement in script.statements.iter().filter(|statement| statement.is_extended()) {
-            let Err(error) = client.prepare(&statement.text_extended).await else { continue };
-            let Some(said) = error.as_db_error() else { continue };
-            if said.code().code() != sqlstate {
-                continue;
+/// The first statement that the server refuses to prepare with this SQLSTATE. Asked in a
+/// session like those of the load, by `wire`, which asks nothing else in it.
+async fn fault(context: &Context, target: &Target, sqlstate: &str) -> Option<RunError> {
+    let options = target.statements().params().wire_options();
+    let (job, sqlstate) = (context.job.clone(), sqlstate.to_owned());
+    let look = move || {
+        let mut connection = Connector::new(options).ok()?.connect().ok()?;
+        for script in &job.program.scripts {
+            for statement in script.statements.iter().filter(|s| s.is_extended()) {
+                let asked = connection.parameter_types(&statement.text_extended);
+                let said = match asked {
+                    Ok(_) => continue,
+                    Err(WireError::Server(said)) if said.code == sqlstate => said,
+                    Err(WireError::Server(_)) => continue,
+                    Err(_) => return None,
+                };
+                let mut text = format!("{} ({sqlstate})", said.message);
+                if let Some(hint) = remedy(&sqlstate) {
+                    text = format!("{text}; {hint}");
+                }
+                let error = script.server_fault(statement, said.position, text);
+                return Some(RunError::Workload(WorkloadError::Script(error)));
             }
-            let position = match said.position() {
-                Some(ErrorPosition::Original(position)) => Some(*position),
-                _ => None,
-            };
-            let mut text = format!("{} ({sqlstate})", said.message());
-            if let Some(hint) = remedy(sqlstate) {
-                text = format!("{text}; {hint}");
-            }
-            let error = script.server_fault(statement, position, text);
-            return Some(RunError::Workload(WorkloadError::Script(error)));
         }
-    }
-    None
+        None
+    };
+    blocking(look).await.ok().flatten()
 }
 
 /// The values that the checks after the run compare with; none where the checks are
 /// left out, because they would read more of someone's server than a guest should.
 pub(super) async fn before(
     context: &Context,
+    own: &Client,
     client: &Client,
+    found: &[Found],
 ) -> Result<Vec<Option<String>>, RunError> {
     let job = &context.job;
     if !context.plan.initialises() && !job.checks.is_empty() {
-        let bytes = table_bytes(job, client).await?;
+        let bytes = table_bytes(found, own).await?;
         if bytes > MOST_CHECKED {
             let text =
                 format!("left out: the checks would read {:.1} GB of tables", bytes as f64 / 1e9);
@@ -221,10 +249,10 @@ pub(super) async fn after(
 async fn reconnected(target: &Target) -> Result<Client, RunError> {
     let deadline = Instant::now() + RECOVERY;
     loop {
-        match walwright_server::connect(&target.params).await {
+        match target.statements().connect().await {
             Ok(client) => return Ok(client),
             Err(error) if Instant::now() > deadline || target.death().is_some() => {
-                return Err(error.into());
+                return Err(error);
             }
             Err(_) => tokio::time::sleep(RETRY).await,
         }
@@ -232,12 +260,12 @@ async fn reconnected(target: &Target) -> Result<Client, RunError> {
 }
 
 /// Size of the workload's tables.
-async fn table_bytes(job: &Plan, client: &Client) -> Result<i64, RunError> {
-    let names: Vec<&str> = job.tables.iter().map(|table| table.table()).collect();
-    const SQL: &str = "SELECT coalesce(sum(pg_table_size(to_regclass(name))), 0)::int8
-        FROM unnest($1::text[]) name";
-    let row = client.query_one(SQL, &[&names]).await;
-    Ok(row.map_err(failed("reading the size of the workload's tables"))?.get(0))
+async fn table_bytes(found: &[Found], client: &Client) -> Result<i64, RunError> {
+    let oids: Vec<u32> = found.iter().map(|table| table.oid).collect();
+    const SQL: &str =
+        "SELECT coalesce(sum(pg_table_size(oid)), 0)::int8 FROM unnest($1::oid[]) oid";
+    let row = client.query_one(SQL, &[&oids]).await;
+    row.and_then(|row| row.get(0)).map_err(failed("reading the size of the workload's tables"))
 }
 
 async fn first_value(client: &Client, name: &str, sql: &str) -> Result<Option<String>, RunError> {
@@ -245,7 +273,7 @@ async fn first_value(client: &Client, name: &str, sql: &str) -> Result<Option<St
     Ok(messages
         .iter()
         .find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+            SimpleQueryMessage::Row(row) => Some(row.try_get(0).ok()?.map(str::to_owned)),
             _ => None,
         })
         .flatten())

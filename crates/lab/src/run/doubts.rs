@@ -217,12 +217,13 @@ fn steal(summary: &Summary) -> Option<Warning> {
 fn ended_early(record: &Record) -> Option<Warning> {
     let header = &record.header;
     let reason = header.error.as_deref().unwrap_or("nobody said why");
+    // A server that was lost, or restarted, has been told of.
+    let told = record.warnings.iter().any(|warning| warning.code == WarningCode::ServerLost);
     match header.state {
-        RunState::Failed if record.window().is_some() => Some(Warning::new(
-            WarningCode::ServerLost,
-            format!("the run failed before its window was full: {reason}"),
-        )),
-        RunState::Interrupted => Some(Warning::new(
+        RunState::Failed if record.window().is_some() => {
+            Some(Warning::new(WarningCode::Failures, format!("the run failed: {reason}")))
+        }
+        RunState::Interrupted if !told => Some(Warning::new(
             WarningCode::Interrupted,
             format!("the run did not reach its planned end: {reason}"),
         )),

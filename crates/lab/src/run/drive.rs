@@ -11,21 +11,27 @@ use walwright_driver::{
     Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
 use walwright_record::{
-    LoadFacts, LoadInterval, PhaseName, Schedule, Timestamp, Warning, WarningCode, Window,
+    LoadFacts, LoadInterval, PhaseName, Schedule, SparseHistogram, Timestamp, UnderWay, Warning,
+    WarningCode, Window,
 };
+use walwright_server::ConnectParams;
+use walwright_wire::ConnectOptions;
 
 use super::settle::Settling;
 use super::target::Target;
-use super::wire_options::connect_options;
 use super::{Context, RunError, blocking};
 use crate::notes::Notes;
 use crate::{Progress, Stop};
 
+/// Name of the load's sessions in `pg_stat_activity`.
+const APPLICATION_NAME: &str = "walwright load";
 /// Clients one driver thread serves by default.
 const CLIENTS_A_THREAD: u32 = 64;
 /// How often a stop is looked for while nothing arrives.
 const POLL: Duration = Duration::from_millis(100);
-/// How long transactions in flight may take when the load ends as planned.
+/// SQLSTATE by which the server tells that a process of it crashed.
+const CRASH: &str = "57P02";
+/// How long transactions under way are waited for when the window has ended.
 const DRAIN: Duration = Duration::from_secs(10);
 /// How long transactions in flight may take once the user has asked to stop.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,6 +50,10 @@ pub(super) struct Driven {
     pub stopped_early: bool,
     /// What was measured, if the load got to it.
     pub window: Option<Window>,
+    /// Why what was measured is nothing, if so.
+    pub nothing: Option<RunError>,
+    /// When clients were told that a process of the server crashed, if they were.
+    pub told_of_crash: Option<Timestamp>,
 }
 
 /// Drives the load to the end of its window, and tells `window` when that begins.
@@ -74,8 +84,11 @@ pub(super) async fn drive(
         begins: window,
         began: Arc::clone(&context.began),
         failing: 0,
+        completed: Vec::new(),
+        told_of_crash: None,
     };
-    let Ended { outcome, hopeless, window } = blocking(move || stage.run(plan)).await??;
+    let ended = blocking(move || stage.run(plan)).await??;
+    let Ended { outcome, hopeless, window, nothing, told_of_crash } = ended;
     report_failures(context, &outcome);
     if let Some(lost) = &outcome.server_lost {
         return Err(RunError::ServerLost {
@@ -87,7 +100,12 @@ pub(super) async fn drive(
         let text = outcome.errors.of(&kind).first().cloned().unwrap_or_else(|| kind.clone());
         return Err(RunError::NothingSucceeds { kind, text });
     }
-    Ok(Driven { stopped_early: context.stop.is_requested(), window })
+    Ok(Driven { stopped_early: context.stop.is_requested(), window, nothing, told_of_crash })
+}
+
+/// How the load connects: as everything else, under a name of its own.
+pub(super) fn load_options(params: &ConnectParams) -> ConnectOptions {
+    params.clone().with_application_name(APPLICATION_NAME).wire_options()
 }
 
 /// What the driver is asked to do.
@@ -98,8 +116,10 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     let threads = choice.threads.unwrap_or_else(|| {
         clients.div_ceil(CLIENTS_A_THREAD).min(u32::try_from(processors).unwrap_or(u32::MAX))
     });
-    let mut plan =
-        LoadPlan::new(Arc::new(context.job.program.clone()), connect_options(&target.params));
+    let mut plan = LoadPlan::new(
+        Arc::new(context.job.program.clone()),
+        load_options(target.statements().params()),
+    );
     plan.scale = context.job.scale.into();
     plan.clients = clients;
     plan.threads = threads.min(clients).max(1);
@@ -151,6 +171,8 @@ struct Ended {
     /// The kind of failure it was given up for.
     hopeless: Option<String>,
     window: Option<Window>,
+    nothing: Option<RunError>,
+    told_of_crash: Option<Timestamp>,
 }
 
 /// The blocking part: waits for the driver's intervals.
@@ -168,6 +190,10 @@ struct Stage {
     began: Arc<AtomicBool>,
     /// Seconds in a row in which transactions did nothing but fail.
     failing: usize,
+    /// What ended in every interval so far: well, and not.
+    completed: Vec<(u64, u64)>,
+    /// First interval in which clients were told of a crash.
+    told_of_crash: Option<Timestamp>,
 }
 
 impl Stage {
@@ -198,8 +224,8 @@ impl Stage {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        load.stop();
-        // The rest of the last interval lies outside the window, but belongs to the record.
+        load.stop_at(end.unwrap_or_else(Timestamp::now));
+        // What ends now lies outside the window, but belongs to the record.
         for interval in self.rest(&load) {
             if walwright_diagnose::transactions(&interval) > 0 {
                 self.began.store(true, Ordering::Release);
@@ -213,13 +239,36 @@ impl Stage {
         if outcome.transactions() == 0 {
             hopeless = hopeless.or_else(|| lasting(outcome.scripts.iter().map(|s| &s.failures)));
         }
-        let window = end.and_then(|end| {
-            // Seconds without a server are no part of what is measured.
-            let lost = outcome.server_lost.as_ref().map(|lost| lost.at);
-            let whole = lost.is_none() && hopeless.is_none() && !self.stop.is_requested();
-            self.set_window(lost.map_or(end, |lost| lost.min(end)), whole)
-        });
-        Ok(Ended { outcome, hopeless, window })
+        // Seconds without a server are no part of what is measured.
+        let lost = outcome.server_lost.as_ref().map(|lost| lost.at);
+        let whole = lost.is_none() && hopeless.is_none() && !self.stop.is_requested();
+        let window =
+            end.and_then(|end| self.set_window(lost.map_or(end, |lost| lost.min(end)), whole));
+        if lost.is_none() && window.is_some() {
+            let under_way = outcome.under_way.clone();
+            self.notes.recorder.write(move |writer| writer.under_way(&under_way));
+        }
+        let nothing = window.filter(|_| whole).and_then(|w| self.nothing(w, &outcome.under_way));
+        let crash = !outcome.errors.of(CRASH).is_empty();
+        let told_of_crash = crash.then(|| self.told_of_crash.unwrap_or(outcome.stopped));
+        Ok(Ended { outcome, hopeless, window, nothing, told_of_crash })
+    }
+
+    /// Why a window is no measurement: nothing ended well in it.
+    fn nothing(&self, window: Window, under_way: &UnderWay) -> Option<RunError> {
+        let inside = self.starts.iter().zip(&self.completed);
+        let inside = inside.filter(|(start, _)| **start >= window.start);
+        let (completed, failed) =
+            inside.fold((0, 0), |(well, not), (_, of)| (well + of.0, not + of.1));
+        (completed == 0).then(|| RunError::NothingCompleted {
+            window: window.length(),
+            under_way: under_way.ended_count()
+                + under_way.failed_count()
+                + under_way.unended_count()
+                + under_way.not_begun.count(),
+            oldest: under_way.longest(),
+            failed,
+        })
     }
 
     /// What still arrives after the stop. Transactions in flight may end, but not for
@@ -260,6 +309,11 @@ impl Stage {
             self.notes.phase_at(PhaseName::WarmUp, interval.start);
         }
         self.starts.push(interval.start);
+        let ended = walwright_diagnose::transactions(&interval);
+        self.completed.push((ended, walwright_diagnose::failures(&interval)));
+        if interval.scripts.iter().any(|script| script.failures.contains_key(CRASH)) {
+            self.told_of_crash.get_or_insert(interval.start);
+        }
         // Failures alone are told by the error; a load that sleeps or waits is one.
         let failures = interval.scripts.iter().any(|script| !script.failures.is_empty());
         if walwright_diagnose::transactions(&interval) > 0 || !failures {
@@ -305,7 +359,9 @@ impl Stage {
         let start = self.starts[from];
         self.notes.recorder.write(move |writer| writer.set_phase(PhaseName::WarmUp, first, start));
         self.notes.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
-        if !steady && whole {
+        // One in which nothing ended has a fault of its own.
+        let some = self.completed[from..].iter().any(|(well, _)| *well > 0);
+        if !steady && whole && some {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
                 "the load did not settle inside the run: its throughput (in an open loop, its median latency) shifted or drifted",
@@ -343,25 +399,46 @@ fn report_failures(context: &Context, outcome: &LoadOutcome) {
             ),
         ));
     }
-    // A few are always due in the moment of the stop; a backlog is more than every
-    // client could have taken.
-    if outcome.never_begun > u64::from(context.clients()) {
-        context.notes.warn(Warning::new(
-            WarningCode::RateNotReached,
-            format!(
-                "{} transactions were due but not begun when the load stopped; their waits are in no figure",
-                outcome.never_begun
-            ),
+    if let Some(warning) = unended(&outcome.under_way).filter(|_| !context.stop.is_requested()) {
+        context.notes.warn(warning);
+    }
+}
+
+/// What was under way when the window ended, and did not end well: how much, and how old.
+fn unended(under_way: &UnderWay) -> Option<Warning> {
+    let longest = |of: &mut dyn Iterator<Item = &SparseHistogram>| {
+        let longest = of.filter_map(SparseHistogram::max).max().unwrap_or_default();
+        format!("{:.1} s", longest.as_secs_f64())
+    };
+    let (unended, not_begun) = (under_way.unended_count(), under_way.not_begun.count());
+    let mut said = Vec::new();
+    if unended > 0 {
+        said.push(format!(
+            "{unended} transactions that were under way when the window ended had not ended {:.0} s later and were cut off, the oldest after {}",
+            DRAIN.as_secs_f64(),
+            longest(&mut under_way.scripts.iter().map(|script| &script.unended))
         ));
     }
-    if outcome.unfinished > 0 && !context.stop.is_requested() {
-        context.notes.warn(Warning::new(
-            WarningCode::Connections,
-            format!(
-                "{} transactions had not ended {:.0} s after the load stopped and were cut off; their latencies are in no figure",
-                outcome.unfinished,
-                DRAIN.as_secs_f64()
-            ),
+    if not_begun > 0 {
+        said.push(format!(
+            "{not_begun} transactions were due in the window and had not begun {:.0} s after it, the oldest had waited for {}",
+            DRAIN.as_secs_f64(),
+            longest(&mut [&under_way.not_begun].into_iter())
         ));
+    }
+    let bounds = !said.is_empty();
+    let failures = under_way.failed_count();
+    if failures > 0 {
+        said.push(format!(
+            "{failures} transactions that were under way when the window ended failed later and are in no latency"
+        ));
+    }
+    let warning = Warning::new(WarningCode::Unended, said.join("; "));
+    match (bounds, failures > 0) {
+        (true, _) => Some(warning.hint(
+            "they count in the latencies with their age: figures marked with \u{2265} are lower bounds",
+        )),
+        (false, true) => Some(warning),
+        (false, false) => None,
     }
 }

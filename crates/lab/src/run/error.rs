@@ -90,6 +90,42 @@ pub enum RunError {
         /// Where.
         target: String,
     },
+    /// A table is in the way that walwright did not make.
+    #[error(
+        "--init would replace a table that walwright did not make: {holds}; \
+         rename it, use another schema or database, or add --replace {table} to have it dropped"
+    )]
+    WouldReplace {
+        /// Its name, for the flag.
+        table: String,
+        /// What would go.
+        holds: String,
+    },
+    /// A table of a built-in workload is a view or the like.
+    #[error("{table} is not a table, and the built-in workloads run on tables only")]
+    NoTable {
+        /// The relation.
+        table: String,
+    },
+    /// Rights beyond its tables would be lent to the owner of a table.
+    #[error(
+        "{table} belongs to the role {owner}, whose triggers and defaults would run with the \
+         rights of this role, which may do more; connect as {owner}, or have a superuser own the table"
+    )]
+    LendsRights {
+        /// The table.
+        table: String,
+        /// Its owner.
+        owner: String,
+    },
+    /// No schema of the path is there, or none may be used.
+    #[error(
+        "no schema of the search path is there for role {role}: create one, or set search_path"
+    )]
+    NoSchema {
+        /// Who asks.
+        role: String,
+    },
     /// The table that tells the scale holds a number of rows that is none.
     #[error(
         "the scale of the workload's tables is the number of rows of one, which holds {rows}; \
@@ -113,16 +149,18 @@ pub enum RunError {
     LeanNeedsPrepared,
     /// The clients cannot all connect.
     #[error(
-        "{wanted} clients and the probe need {needed} connections, but max_connections is \
-         {allowed} on {target}; lower --clients or raise max_connections there"
+        "{wanted} clients and the probe need {needed} connections, and {limit} leaves {allowed} \
+         on {target}; lower --clients or raise that limit"
     )]
     TooManyClients {
         /// Clients asked for.
         wanted: u32,
         /// Connections needed in all.
         needed: u32,
-        /// What the server allows.
+        /// What is left of the limit.
         allowed: u32,
+        /// The limit that allows the fewest.
+        limit: &'static str,
         /// Where.
         target: String,
     },
@@ -144,6 +182,28 @@ pub enum RunError {
         after: Duration,
         /// What is known of it.
         reason: String,
+    },
+    /// The server was restarted under the load, or recovered from a crash.
+    #[error("{what}")]
+    ServerRestarted {
+        /// What happened.
+        what: &'static str,
+    },
+    /// Clients ran, and no transaction of theirs ended well in the measured window.
+    #[error(
+        "no transaction completed in the measured window of {}: {}",
+        clock(*.window),
+        hung(*.under_way, *.oldest, *.failed)
+    )]
+    NothingCompleted {
+        /// Length of the window.
+        window: Duration,
+        /// Transactions under way when it ended.
+        under_way: u64,
+        /// The longest that any of them took, or had been under way when it was cut off.
+        oldest: Option<Duration>,
+        /// Transactions that failed in the window.
+        failed: u64,
     },
     /// The embedded server ended outside the load.
     #[error("{reason}")]
@@ -199,7 +259,13 @@ impl RunError {
     /// Whether the run was cut short from outside, by its user or by the end of its
     /// server, rather than by something wrong with it.
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Stopped | Self::ServerLost { .. } | Self::ServerDied { .. })
+        matches!(
+            self,
+            Self::Stopped
+                | Self::ServerLost { .. }
+                | Self::ServerRestarted { .. }
+                | Self::ServerDied { .. }
+        )
     }
 }
 
@@ -211,12 +277,30 @@ pub(super) fn remedy(sqlstate: &str) -> Option<&'static str> {
             "the server has no connection to spare: lower --clients, or raise max_connections or the limit of this role or database",
         ),
         "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
-        "25006" => Some("this server is read-only: connect to its primary"),
+        "25006" => Some(
+            "the session is read-only: the server is a standby, so connect to its primary; or role or database set default_transaction_read_only",
+        ),
         "42P01" => Some(
             "the script's tables are not there: --workload NAME brings those of a workload, with --dsn only together with --init",
         ),
         _ => None,
     }
+}
+
+/// What there was in place of transactions that complete.
+fn hung(under_way: u64, oldest: Option<Duration>, failed: u64) -> String {
+    let mut said = match oldest {
+        Some(oldest) if under_way > 0 => format!(
+            "{under_way} {} under way when it ended, the oldest for {} at least",
+            if under_way == 1 { "was" } else { "were" },
+            clock(oldest)
+        ),
+        _ => "none was under way when it ended".to_owned(),
+    };
+    if failed > 0 {
+        said.push_str(&format!(", and {failed} failed"));
+    }
+    said
 }
 
 fn clock(after: Duration) -> String {

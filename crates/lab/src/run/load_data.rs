@@ -5,20 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::SinkExt;
-use tokio_postgres::{Client, CopyInSink};
-use walwright_server::ConnectParams;
+use tokio_postgres::CopyInSink;
+use walwright_server::{Client, ConnectParams, QueryError};
 use walwright_workload::Plan;
 use walwright_workload::generate::{Chunk, TableLoad};
 use walwright_workload::workload::SqlStep;
 
 use super::RunError;
 use super::error::remedy;
+use super::statements::Statements;
+use super::tables;
 use crate::{Observer, Progress};
 
 /// Bytes of COPY text sent at once.
 const COPY_BYTES: usize = 256 * 1024;
 /// Comment on a table that is not yet filled.
 pub(super) const UNFINISHED: &str = "walwright has not filled this table to its end";
+/// Comment on a table that is.
+pub(super) const FILLED: &str = "walwright made and filled this table, and --init replaces it";
 /// Connections that copy, at most, unless told otherwise.
 const MOST_JOBS: usize = 8;
 
@@ -26,30 +30,45 @@ const MOST_JOBS: usize = 8;
 /// and indexes.
 pub(super) async fn load(
     plan: &Plan,
-    params: &ConnectParams,
+    statements: &Statements,
     jobs: Option<usize>,
     observer: &dyn Observer,
 ) -> Result<(), RunError> {
-    let mut client = walwright_server::connect(params).await?;
+    let client = statements.connect().await?;
     steps(&client, &plan.before_load).await?;
-    mark(plan, &client, Some(UNFINISHED)).await?;
+    mark(plan, &client, UNFINISHED).await?;
     let copied = Copied { rows: AtomicU64::new(0), total: plan.total_rows(), observer };
     observer.notice(Progress::Step("copying rows"));
     match jobs.unwrap_or_else(default_jobs) {
-        0 | 1 => copy_frozen(plan, &mut client, &copied).await?,
-        jobs => copy_parallel(plan, params, &client, jobs, &copied).await?,
+        0 | 1 => copy_frozen(plan, &client, &copied).await?,
+        jobs => copy_parallel(plan, statements, &client, jobs, &copied).await?,
     }
     observer.notice(Progress::Step("vacuum, keys and indexes"));
     steps(&client, &plan.after_load).await?;
-    mark(plan, &client, None).await
+    mark(plan, &client, FILLED).await
 }
 
-/// Comments on the workload's tables, so that whoever finds them knows whether they
-/// were filled to their end, whatever happened meanwhile.
-async fn mark(plan: &Plan, client: &Client, comment: Option<&str>) -> Result<(), RunError> {
+/// The same on somebody's server, where no table goes that walwright did not make and that
+/// `replace` does not name.
+pub(super) async fn load_attached(
+    plan: &Plan,
+    statements: &Statements,
+    replace: &[String],
+    jobs: Option<usize>,
+    observer: &dyn Observer,
+) -> Result<(), RunError> {
+    let own = walwright_server::connect(statements.params()).await?;
+    let names = statements.connect().await?;
+    tables::may_be_replaced(&tables::found(plan, &own, &names).await?, replace)?;
+    drop((own, names));
+    load(plan, statements, jobs, observer).await
+}
+
+/// Comments on the workload's tables, so that whoever finds them knows who made them and
+/// whether they were filled to their end, whatever happened meanwhile.
+async fn mark(plan: &Plan, client: &Client, comment: &str) -> Result<(), RunError> {
     for table in &plan.tables {
-        let comment = comment.map_or("NULL".to_owned(), |text| format!("'{text}'"));
-        let sql = format!("COMMENT ON TABLE {} IS {comment}", table.table());
+        let sql = format!("COMMENT ON TABLE {} IS '{comment}'", table.table());
         client.batch_execute(&sql).await.map_err(failed(&sql))?;
     }
     Ok(())
@@ -57,7 +76,8 @@ async fn mark(plan: &Plan, client: &Client, comment: Option<&str>) -> Result<(),
 
 /// Lets the measured window pay for its own writes and not for those of the load. On
 /// someone's server a checkpoint is theirs to ask for.
-pub(super) async fn checkpoint(client: &Client) -> Result<(), RunError> {
+pub(super) async fn checkpoint(params: &ConnectParams) -> Result<(), RunError> {
+    let client = walwright_server::connect_without_limit(params).await?;
     client.batch_execute("CHECKPOINT").await.map_err(failed("CHECKPOINT"))
 }
 
@@ -107,28 +127,25 @@ impl Copied<'_> {
 /// Fills all tables in one transaction after a TRUNCATE, as pgbench does, so that
 /// COPY may freeze the rows it writes: the state of the pages, and with it the WAL
 /// of the first updates, is then the same as after `pgbench -i`.
-async fn copy_frozen(
-    plan: &Plan,
-    client: &mut Client,
-    copied: &Copied<'_>,
-) -> Result<(), RunError> {
+async fn copy_frozen(plan: &Plan, client: &Client, copied: &Copied<'_>) -> Result<(), RunError> {
     let Some(truncate) = plan.truncate_statement() else { return Ok(()) };
-    let transaction = client.transaction().await.map_err(failed("BEGIN"))?;
-    transaction.batch_execute(&truncate).await.map_err(failed(&truncate))?;
+    // Where a step fails the session goes, and the transaction with it.
+    client.begin("BEGIN").await.map_err(failed("BEGIN"))?;
+    client.batch_execute(&truncate).await.map_err(failed(&truncate))?;
     for table in &plan.tables {
         for chunk in table.chunks(1) {
-            let sink = transaction.copy_in(&table.copy_statement(true)).await;
-            copy_chunk(sink, table, chunk, copied).await?;
+            let sink = client.copy_in(&table.copy_statement(true)).await;
+            copy_chunk(client, sink, table, chunk, copied).await?;
         }
     }
-    transaction.commit().await.map_err(failed("COMMIT"))
+    client.end("COMMIT").await.map_err(failed("COMMIT"))
 }
 
 /// Fills tables over several connections. None of them may freeze what it copies,
 /// so a VACUUM does it afterwards.
 async fn copy_parallel(
     plan: &Plan,
-    params: &ConnectParams,
+    statements: &Statements,
     client: &Client,
     jobs: usize,
     copied: &Copied<'_>,
@@ -137,12 +154,12 @@ async fn copy_parallel(
     client.batch_execute(&truncate).await.map_err(failed(&truncate))?;
     let mut connections = Vec::with_capacity(jobs);
     for _ in 0..jobs {
-        connections.push(walwright_server::connect(params).await?);
+        connections.push(statements.connect().await?);
     }
     for table in &plan.tables {
         let copy = table.copy_statement(false);
         let chunks = connections.iter().zip(table.chunks(jobs)).map(async |(connection, chunk)| {
-            copy_chunk(connection.copy_in(&copy).await, table, chunk, copied).await
+            copy_chunk(connection, connection.copy_in(&copy).await, table, chunk, copied).await
         });
         futures_util::future::try_join_all(chunks).await?;
         let vacuum = format!("VACUUM (FREEZE) {}", table.table());
@@ -152,7 +169,8 @@ async fn copy_parallel(
 }
 
 async fn copy_chunk(
-    sink: Result<CopyInSink<Bytes>, tokio_postgres::Error>,
+    client: &Client,
+    sink: Result<CopyInSink<Bytes>, QueryError>,
     table: &TableLoad,
     mut chunk: Chunk,
     copied: &Copied<'_>,
@@ -165,15 +183,17 @@ async fn copy_chunk(
         if rows == 0 {
             break;
         }
-        sink.send(buffer.into()).await.map_err(failed(&what))?;
+        let sent = sink.send(buffer.into()).await;
+        sent.map_err(|error| failed(&what)(client.explained(&error)))?;
         copied.add(rows);
     }
-    sink.finish().await.map_err(failed(&what))?;
+    let finished = sink.finish().await;
+    finished.map_err(|error| failed(&what)(client.explained(&error)))?;
     Ok(())
 }
 
 /// Turns an error of the server into a sentence about `what`.
-pub(super) fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> RunError + use<> {
+pub(super) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> {
     let what = what.to_owned();
     move |error| {
         let Some(said) = error.as_db_error() else {

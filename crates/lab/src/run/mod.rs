@@ -13,8 +13,9 @@ mod scale;
 mod settle;
 mod side;
 mod snapshot;
+mod statements;
+mod tables;
 mod target;
-mod wire_options;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,19 +27,23 @@ use walwright_diagnose::Summary;
 use walwright_driver::LoadPlan;
 use walwright_record::{
     Headline, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, Store, TargetKind,
-    Timestamp, WorkloadFacts,
+    Timestamp, Warning, WarningCode, WorkloadFacts,
 };
+use walwright_server::Client;
 use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
 pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
 pub(crate) use snapshot::{fill, filled, snapshot};
+use statements::Statements;
 pub(crate) use target::{install, with_connections};
 
+use crate::lifetime::{Interruption, Lifetime};
 use crate::notes::Notes;
 use crate::recorder::Recorder;
 use crate::{Lab, Observer, Progress, Stop, ceiling};
+use drive::Driven;
 use target::Target;
 
 /// What is left of a run besides its record.
@@ -175,9 +180,23 @@ impl Context {
         self.notes.phase(PhaseName::Prepare);
         let (plan, clients) = (self.plan.target.clone(), self.clients());
         let observer = Arc::clone(&self.notes.observer);
-        let target = blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
+        let mut target =
+            blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
         for warning in target.warnings.clone() {
             self.notes.warn(warning);
+        }
+        if target.kind == TargetKind::Attached {
+            let origin = &self.workload.origin;
+            target.statements = Statements::on_attached(&target.params, origin, &self.job).await?;
+            if target.statements.silent {
+                self.notes.warn(
+                    Warning::new(
+                        WarningCode::NotObservable,
+                        "triggers of the workload's tables do not run: other roles may put their own there, which would run with the rights of a superuser",
+                    )
+                    .hint("connect as a role that is no superuser, or revoke TRIGGER on the tables"),
+                );
+            }
         }
         Ok(target)
     }
@@ -196,9 +215,13 @@ impl Context {
             self.notes.phase(PhaseName::Collect);
         }
         observation.end(self).await;
-        if driven.is_ok() {
+        let asked = ready.lifetime.end(&ready.own, &target.params);
+        let interrupted = self.interrupted(asked, driven.as_ref()).await;
+        // A server that stands still would not answer.
+        if driven.as_ref().is_ok_and(|driven| driven.nothing.is_none()) {
             let described = async {
-                observe::describe_end(self, &ready.seen, &ready.client).await;
+                let ours = target.kind == TargetKind::Embedded;
+                observe::describe_end(self, &ready.seen, &ready.own, &ready.client, ours).await;
                 Ok(())
             };
             // Whoever asked to stop does not wait for it.
@@ -207,10 +230,13 @@ impl Context {
 
         let driven = match driven {
             Err(RunError::NothingSucceeds { kind, text }) => {
-                return Err(checks::explained(self, &ready.client, kind, text).await);
+                return Err(checks::explained(self, target, kind, text).await);
             }
             driven => driven?,
         };
+        if let (None, Some(nothing)) = (interrupted, driven.nothing) {
+            return Err(nothing);
+        }
         if !driven.stopped_early {
             let checked = checks::after(self, target, ready.client, ready.before);
             match self.unless_stopped(checked).await {
@@ -218,45 +244,85 @@ impl Context {
                 checked => checked?,
             }
         }
-        Ok(if driven.stopped_early { Ended::Stopped } else { Ended::AsPlanned })
+        match interrupted {
+            Some(Interruption { what, .. }) => Err(RunError::ServerRestarted { what }),
+            None if driven.stopped_early => Ok(Ended::Stopped),
+            None => Ok(Ended::AsPlanned),
+        }
+    }
+
+    /// What happened to the server under a load that went on to its end, as `asked` of it
+    /// or as its clients were told.
+    async fn interrupted(
+        &self,
+        asked: impl Future<Output = Option<Interruption>>,
+        driven: Result<&Driven, &RunError>,
+    ) -> Option<Interruption> {
+        let driven = driven.ok().filter(|driven| !driven.stopped_early)?;
+        let interrupted = match self.unless_stopped(async { Ok(asked.await) }).await {
+            Ok(Some(interrupted)) => interrupted,
+            _ => Interruption::told(driven.told_of_crash?),
+        };
+        interrupted.note(&self.notes);
+        self.notes.warn(
+            Warning::new(
+                WarningCode::ServerLost,
+                format!("{}: these figures are not of one server that runs", interrupted.what),
+            )
+            .hint("the events of the timeline tell when; find out why, and measure again"),
+        );
+        Some(interrupted)
     }
 
     /// Everything before clients run: data, facts, probes.
     async fn make_ready(&self, target: &Target) -> Result<Ready, RunError> {
-        let client = walwright_server::connect(&target.params).await?;
-        checks::enough_connections(self.clients(), &client, target).await?;
-        checks::flushes_can_be_lengthened(&client, target).await?;
+        let own = walwright_server::connect(&target.params).await?;
+        let client = target.statements().connect().await?;
+        checks::enough_connections(self.clients(), &own, target).await?;
+        checks::flushes_can_be_lengthened(&own, target).await?;
         if self.plan.initialises() {
             self.notes.phase(PhaseName::Load);
             match self.plan.restored() {
                 Some(restored) => load_data::change(&restored.changes, &client).await?,
                 None if self.plan.is_filled() => {}
-                None => {
-                    let (params, jobs) = (&target.params, self.plan.load_jobs);
-                    load_data::load(&self.job, params, jobs, self.notes.observer.as_ref()).await?;
-                }
+                None => self.load(target).await?,
             }
             if target.kind == TargetKind::Embedded {
-                load_data::checkpoint(&client).await?;
+                load_data::checkpoint(&target.params).await?;
             }
             load_data::before_run(&self.job, &client).await?;
-        } else {
-            checks::tables_exist(self, &client, target).await?;
+        }
+        let found = tables::found(&self.job, &own, &client).await?;
+        if target.kind == TargetKind::Attached {
+            checks::tables_are_there(self, &found, target).await?;
         }
         if let Some(window) = self.plan.window() {
-            let checkpoint = load_data::checkpoint(&client).await;
+            let checkpoint = load_data::checkpoint(&target.params).await;
             if let Some(doubt) = doubts::not_restored(window, checkpoint.err()) {
                 self.notes.warn(doubt);
             }
         }
-        checks::statements(self, &client).await?;
+        checks::statements(self, target).await?;
         self.notes.phase(PhaseName::Probe);
-        let seen = observe::describe(self, target, &client).await?;
-        let before = checks::before(self, &client).await?;
+        let seen = observe::describe(self, target, &own, &found).await?;
+        let before = checks::before(self, &own, &client, &found).await?;
         self.record_workload();
         let load = drive::load_plan(self, target);
         self.calibrate(&load).await?;
-        Ok(Ready { client, seen, before, load })
+        let lifetime = Lifetime::begin(&own).await;
+        Ok(Ready { own, client, lifetime, seen, before, load })
+    }
+
+    /// Creates the workload's tables and fills them.
+    async fn load(&self, target: &Target) -> Result<(), RunError> {
+        let (statements, jobs) = (target.statements(), self.plan.load_jobs);
+        let (job, observer) = (&self.job, self.notes.observer.as_ref());
+        match &self.plan.target {
+            TargetPlan::Embedded { .. } => load_data::load(job, statements, jobs, observer).await,
+            TargetPlan::Attached { replace, .. } => {
+                load_data::load_attached(job, statements, replace, jobs, observer).await
+            }
+        }
     }
 
     async fn unless_stopped<T>(
@@ -363,7 +429,11 @@ fn reason(state: RunState, error: Option<&RunError>) -> Option<String> {
 
 /// A target that clients may be let loose on.
 struct Ready {
-    client: tokio_postgres::Client,
+    /// What walwright itself asks.
+    own: Client,
+    /// For statements of the workload.
+    client: Client,
+    lifetime: Lifetime,
     seen: observe::Seen,
     before: Vec<Option<String>>,
     load: LoadPlan,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio_postgres::Client;
 use walwright_probe::{
     Clock, Connector, HostScope, Probe, ProbeSpec, Rates, Sink, TablesOfInterest, TargetDescription,
 };
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
+use walwright_server::Client;
 
+use super::tables::Found;
 use super::target::Target;
 use super::{Context, RunError, blocking};
 use crate::Progress;
@@ -31,15 +32,16 @@ pub(super) async fn describe(
     context: &Context,
     target: &Target,
     client: &Client,
+    found: &[Found],
 ) -> Result<Seen, RunError> {
     let description = TargetDescription {
         kind: target.kind,
         address: target.address.clone(),
         install: target.install.clone(),
-        tables: tables(context),
+        tables: tables(context, found),
     };
     let facts = walwright_probe::target_facts(client, &description).await?;
-    let settings = walwright_probe::settings(client).await?;
+    let settings = walwright_probe::settings(&target.params).await?;
     let sync_method =
         settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
     let host = HostScope::of(&facts);
@@ -58,22 +60,26 @@ pub(super) async fn describe(
 
 /// Reads the schema again once the load has ended, with plans of what was run; keeps
 /// it where it tells more than before.
-pub(super) async fn describe_end(context: &Context, seen: &Seen, client: &Client) {
+pub(super) async fn describe_end(
+    context: &Context,
+    seen: &Seen,
+    client: &Client,
+    workload: &Client,
+    ours: bool,
+) {
     let Some(before) = &seen.schema else { return };
     let mut facts = walwright_probe::schema_facts(client).await;
-    walwright_probe::partition_plans(client, &mut facts).await;
+    walwright_probe::partition_plans(client, workload, ours, &mut facts).await;
     if !facts.plans.is_empty() || !facts.same_definitions(before) {
         context.notes.recorder.write(move |writer| writer.schema_end(&facts));
     }
 }
 
-fn tables(context: &Context) -> TablesOfInterest {
-    let named: Vec<String> =
-        context.job.tables.iter().map(|table| table.table().to_owned()).collect();
-    if named.is_empty() {
+fn tables(context: &Context, found: &[Found]) -> TablesOfInterest {
+    if context.job.tables.is_empty() {
         TablesOfInterest::Largest(LARGEST_TABLES)
     } else {
-        TablesOfInterest::Named(named)
+        TablesOfInterest::Known(found.iter().map(|table| table.oid).collect())
     }
 }
 

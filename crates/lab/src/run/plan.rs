@@ -57,6 +57,8 @@ pub enum TargetPlan {
         dsn: Secret,
         /// Whether the workload may create and fill its tables there.
         init: bool,
+        /// Tables that may be dropped for that though walwright did not make them.
+        replace: Vec<String>,
         /// Where it is one of several runs that are compared.
         window: Option<Window>,
     },

@@ -2,8 +2,11 @@
 
 use walwright_server::ConnectParams;
 use walwright_workload::Workload;
+use walwright_workload::workload::Origin;
 
 use super::load_data::failed;
+use super::statements::Statements;
+use super::tables;
 use super::{RunError, RunPlan, TargetPlan};
 use crate::Stop;
 
@@ -23,9 +26,15 @@ pub(super) async fn of_tables(
     };
     let params = ConnectParams::resolve(Some(dsn.expose()))?;
     let asked = async {
-        let client = walwright_server::connect(&params).await?;
+        let job = plan.job(workload)?;
+        let statements = Statements::on_attached(&params, &workload.origin, &job).await?;
+        let client = statements.connect().await?;
+        if workload.origin == Origin::Builtin {
+            let own = walwright_server::connect(&params).await?;
+            tables::are_plain(&tables::found(&job, &own, &client).await?)?;
+        }
         match client.query_one(sql, &[]).await {
-            Ok(row) => scale(row.try_get(0).map_err(failed("reading the scale"))?),
+            Ok(row) => scale(row.get(0).map_err(failed("reading the scale"))?),
             Err(_) => Ok(None),
         }
     };

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use tokio::task::JoinHandle;
 use walwright_record::{Timestamp, Window};
-use walwright_server::ConnectParams;
 use walwright_workload::workload::SideMeasurement;
 
 use super::Context;
+use super::statements::Statements;
 use super::target::Target;
 use crate::Stop;
 
@@ -27,14 +27,14 @@ impl Side {
             return Side { name: String::new(), over, task: None };
         };
         let name = measurement.name.clone();
-        let params = target.params.clone().with_application_name("walwright side");
+        let statements = target.statements().called("walwright side");
         let until = over.clone();
         let task = tokio::spawn(async move {
             let mut seen = Vec::new();
             // A server that does not answer must not hold the end of the run up.
             tokio::select! {
                 () = until.requested() => {}
-                () = repeat(&params, &measurement, &mut seen) => {}
+                () = repeat(&statements, &measurement, &mut seen) => {}
             }
             seen
         });
@@ -59,11 +59,11 @@ impl Side {
 /// Measures until the connection is gone. The load notices a lost server; here there is
 /// then only nothing more to measure.
 async fn repeat(
-    params: &ConnectParams,
+    statements: &Statements,
     measurement: &SideMeasurement,
     seen: &mut Vec<(Timestamp, f64)>,
 ) {
-    let client = match walwright_server::connect(params).await {
+    let client = match statements.connect().await {
         Ok(client) => client,
         Err(error) => {
             tracing::warn!(%error, "the side measurement could not connect");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use walwright_server::{Cluster, ConnectParams, Snapshot};
 
 use super::plan::{RunPlan, TargetPlan};
+use super::statements::Statements;
 use super::target::Target;
 use super::{RunError, blocking, load_data};
 use crate::{Observer, Stop};
@@ -56,9 +57,8 @@ pub(crate) async fn filled(
     let told = Arc::clone(observer);
     let target = blocking(move || Target::prepare(&target, 1, told.as_ref())).await??;
     let loaded = async {
-        load_data::load(&job, &target.params, plan.load_jobs, observer.as_ref()).await?;
-        let client = walwright_server::connect(&target.params).await?;
-        load_data::checkpoint(&client).await
+        load_data::load(&job, target.statements(), plan.load_jobs, observer.as_ref()).await?;
+        load_data::checkpoint(&target.params).await
     };
     tokio::select! {
         loaded = loaded => loaded?,
@@ -76,12 +76,19 @@ pub(crate) async fn filled(
 pub(crate) async fn fill(
     plan: &RunPlan,
     params: &ConnectParams,
+    replace: &[String],
     stop: &Stop,
     observer: &Arc<dyn Observer>,
 ) -> Result<(), RunError> {
-    let job = plan.job(&plan.workload()?)?;
+    let workload = plan.workload()?;
+    let job = plan.job(&workload)?;
+    let filled = async {
+        let statements = Statements::on_attached(params, &workload.origin, &job).await?;
+        let (jobs, observer) = (plan.load_jobs, observer.as_ref());
+        load_data::load_attached(&job, &statements, replace, jobs, observer).await
+    };
     tokio::select! {
-        loaded = load_data::load(&job, params, plan.load_jobs, observer.as_ref()) => loaded,
+        filled = filled => filled,
         () = stop.requested() => Err(RunError::Stopped),
     }
 }

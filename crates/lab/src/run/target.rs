@@ -14,6 +14,7 @@ use walwright_server::{
 use super::RunError;
 use super::kept::Kept;
 use super::plan::TargetPlan;
+use super::statements::Statements;
 use crate::{Observer, Progress};
 
 /// Connections beyond the clients that an embedded server allows: the probe, the
@@ -41,6 +42,7 @@ pub(super) struct Target {
     /// Least time of its flushes, where that was chosen.
     pub flush_latency: Option<Duration>,
     pub(super) embedded: Option<Embedded>,
+    pub(super) statements: Statements,
 }
 
 /// A cluster of ours; stops when dropped.
@@ -50,6 +52,11 @@ pub(super) struct Embedded {
 }
 
 impl Target {
+    /// How statements of the workload reach it.
+    pub fn statements(&self) -> &Statements {
+        &self.statements
+    }
+
     /// Makes and starts a cluster, or reads a connection string. Blocks.
     pub fn prepare(
         plan: &TargetPlan,
@@ -90,6 +97,7 @@ impl Target {
         Ok(Target {
             kind: TargetKind::Attached,
             address: params.address(),
+            statements: Statements::as_they_are(&params),
             params,
             warnings,
             install: None,
@@ -139,12 +147,13 @@ impl Target {
                 return Err(error.into());
             }
         };
+        let by_socket = || server.connect_params("postgres");
+        let params = server.tcp_connect_params("postgres").unwrap_or_else(by_socket);
         Ok(Target {
             kind: TargetKind::Embedded,
             address,
-            params: server
-                .tcp_connect_params("postgres")
-                .unwrap_or_else(|| server.connect_params("postgres")),
+            statements: Statements::as_they_are(&params),
+            params,
             warnings,
             install: Some(from),
             flush_latency,

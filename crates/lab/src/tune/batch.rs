@@ -5,12 +5,12 @@
 //! longer, in an order that deadlocks: it is another workload. Scripts that only insert
 //! and read have no such locks, and their batch is the same work with fewer commits.
 
-use std::fs;
 use std::path::Path;
 
-use walwright_record::{Record, ScriptFacts};
+use walwright_record::{Record, ScriptFacts, private, redact};
 
 use super::{Objective, TuneError};
+use crate::whole_file::write_private;
 
 /// Transactions in one commit.
 pub(super) const BATCH: u32 = 10;
@@ -49,11 +49,11 @@ pub(super) fn scripts(
         return Ok(Err("it writes nothing, so there is no commit to share".to_owned()));
     }
     let directory = folder.join("batch");
-    fs::create_dir_all(&directory).map_err(TuneError::file("create", &directory))?;
+    private::create_dir_all(&directory).map_err(TuneError::file("create", &directory))?;
     let mut files = Vec::new();
     for (place, (weight, text)) in batched.into_iter().enumerate() {
         let path = directory.join(format!("{}.sql", place + 1));
-        fs::write(&path, text).map_err(TuneError::file("write", &path))?;
+        write_private(&path, text.as_bytes()).map_err(TuneError::file("write", &path))?;
         files.push(format!("{}@{weight}", path.display()));
     }
     Ok(Ok(files))
@@ -61,6 +61,9 @@ pub(super) fn scripts(
 
 /// A script that does its work [`BATCH`] times in one transaction.
 fn batch(script: &ScriptFacts) -> Result<String, String> {
+    if script.text.contains(redact::HIDDEN) {
+        return Err(format!("{}: it holds a secret, which records leave out", script.name));
+    }
     let mut body: Vec<&str> = Vec::new();
     for line in script.text.lines() {
         if !is_block_end(line) {

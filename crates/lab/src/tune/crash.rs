@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use tokio_postgres::Client;
-use walwright_server::{Cluster, RunningCluster};
+use walwright_server::{Client, Cluster, QueryError, Row, RunningCluster};
 
 use super::embedded::{aside, create};
 use super::{TuneError, TunePlan};
@@ -60,14 +59,16 @@ pub(super) async fn crash(
     let cluster = aside(move || create(&owned, settings)).await?;
     let started = cluster.clone();
     let server = aside(move || Ok(started.start()?)).await?;
-    let control = walwright_server::connect(&server.connect_params("postgres")).await?;
+    let control =
+        walwright_server::connect_for_workload(&server.connect_params("postgres")).await?;
     prepare(&control).await?;
 
     let begun = Instant::now();
     let stop = Arc::new(AtomicBool::new(false));
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        let client = walwright_server::connect(&server.connect_params("postgres")).await?;
+        let client =
+            walwright_server::connect_for_workload(&server.connect_params("postgres")).await?;
         let acknowledged = Arc::new(AtomicI64::new(0));
         let (count, stop) = (Arc::clone(&acknowledged), Arc::clone(&stop));
         let task = tokio::spawn(async move { write(&client, writer as i64, &count, &stop).await });
@@ -108,7 +109,7 @@ pub(super) async fn crash(
     })
 }
 
-fn said<T>(result: Result<T, tokio_postgres::Error>, what: &'static str) -> Result<T, TuneError> {
+fn said<T>(result: Result<T, QueryError>, what: &'static str) -> Result<T, TuneError> {
     result.map_err(|source| TuneError::Sql { what, source })
 }
 
@@ -135,8 +136,8 @@ async fn write(client: &Client, writer: i64, acknowledged: &AtomicI64, stop: &At
         let text = sequence.to_string();
         let committed = async {
             client.batch_execute("BEGIN").await?;
-            client.execute(&touch, &[&text, &id]).await?;
-            client.execute(&append, &[&writer, &sequence]).await?;
+            done(client.query_prepared(&[(&touch, &[&text, &id])]).await?)?;
+            done(client.query_prepared(&[(&append, &[&writer, &sequence])]).await?)?;
             client.batch_execute("COMMIT").await
         };
         match committed.await {
@@ -146,10 +147,15 @@ async fn write(client: &Client, writer: i64, acknowledged: &AtomicI64, stop: &At
     }
 }
 
+/// Whether all that was asked was done.
+fn done(answers: Vec<Result<Vec<Row>, QueryError>>) -> Result<(), QueryError> {
+    answers.into_iter().try_for_each(|answer| answer.map(drop))
+}
+
 async fn position(control: &Client) -> Result<Option<i64>, TuneError> {
     let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
-    let row = said(control.query_one(sql, &[]).await, "reading the WAL position")?;
-    Ok(row.get(0))
+    let row = control.query_one(sql, &[]).await;
+    said(row.and_then(|row| row.get(0)), "reading the WAL position")
 }
 
 /// SIGKILL to the postmaster first, so that it cannot restart what dies, and to all its
@@ -172,15 +178,13 @@ async fn recover(cluster: &Cluster, acknowledged: &[i64]) -> Result<(Duration, u
     let again = cluster.clone();
     let server = aside(move || Ok(again.start()?)).await?;
     let recovery = begun.elapsed();
-    let client = walwright_server::connect(&server.connect_params("postgres")).await?;
+    let client = walwright_server::connect_for_workload(&server.connect_params("postgres")).await?;
     let mut lost = 0;
     for (writer, last) in acknowledged.iter().enumerate() {
         let sql = "SELECT count(*) FROM audit WHERE writer = $1 AND sequence <= $2";
-        let row = said(
-            client.query_one(sql, &[&(writer as i64), last]).await,
-            "counting what was acknowledged",
-        )?;
-        lost += (last - row.get::<_, i64>(0)).unsigned_abs();
+        let row = client.query_one(sql, &[&(writer as i64), last]).await;
+        let there: i64 = said(row.and_then(|row| row.get(0)), "counting what was acknowledged")?;
+        lost += (last - there).unsigned_abs();
     }
     drop(client);
     aside(move || Ok(server.stop_immediately()?)).await?;

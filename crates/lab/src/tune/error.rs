@@ -6,7 +6,7 @@ use thiserror::Error;
 use walwright_catalog::EntryError;
 use walwright_record::{FindError, StoreError};
 use walwright_search::SearchError;
-use walwright_server::{ClusterError, ConnectError};
+use walwright_server::{ClusterError, ConnectError, QueryError};
 
 use crate::RunError;
 use crate::experiment::{ExperimentError, MetricError};
@@ -53,7 +53,7 @@ pub enum TuneError {
         /// What was tried.
         what: &'static str,
         /// What the server said.
-        source: tokio_postgres::Error,
+        source: QueryError,
     },
     /// Records cannot be read.
     #[error(transparent)]

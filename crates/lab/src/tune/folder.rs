@@ -12,13 +12,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use walwright_record::Kind;
+use walwright_record::{Kind, private};
 use walwright_server::HeldFile;
 
 use super::state::FORMAT;
 use super::{TuneError, TuneState};
 use crate::Lab;
-use crate::whole_file::write_whole;
+use crate::whole_file::write_private;
 
 const DIRECTORY: &str = "tunes";
 const STATE: &str = "state.json";
@@ -37,7 +37,7 @@ impl Folder {
     /// The directory of a new tune.
     pub fn create(lab: &Lab, id: &str) -> Result<Folder, TuneError> {
         let path = directory(lab).join(id);
-        fs::create_dir_all(&path).map_err(TuneError::file("create", &path))?;
+        private::create_dir_all(&path).map_err(TuneError::file("create", &path))?;
         Folder::hold(path, id)
     }
 
@@ -78,7 +78,7 @@ impl Folder {
     /// Writes a file of the tune whole.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TuneError> {
         let path = self.path.join(name);
-        write_whole(&path, bytes).map_err(TuneError::file("write", &path))
+        write_private(&path, bytes).map_err(TuneError::file("write", &path))
     }
 }
 

@@ -160,7 +160,11 @@ impl Conductor {
     /// About how long the rest takes: by the measurements so far.
     pub(super) fn left(&self) -> Duration {
         let plan = &self.state.plan;
-        let per_run = self.state.mean_seconds().map_or(plan.per_run(), Duration::from_secs_f64);
+        let per_run = self
+            .state
+            .mean_seconds()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .unwrap_or(plan.per_run());
         let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
         let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
         let (confirming, _) = self.confirming();

@@ -270,8 +270,10 @@ async fn known_words(guest: &Guest) -> Result<BTreeMap<String, Vec<String>>, Tun
     let client = walwright_server::connect(guest.params()).await.map_err(RunError::from)?;
     let query = "SELECT name, enumvals FROM pg_catalog.pg_settings WHERE enumvals IS NOT NULL";
     let rows = client.query(query, &[]).await;
-    let rows = rows.map_err(|source| TuneError::Sql { what: "reading the settings", source })?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    let read = rows.and_then(|rows| {
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Result<_, _>>()
+    });
+    read.map_err(|source| TuneError::Sql { what: "reading the settings", source })
 }
 
 #[cfg(test)]

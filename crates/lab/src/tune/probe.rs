@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use walwright_search::{Dimension, Domain};
-use walwright_server::{ClusterError, RunningCluster};
+use walwright_server::{ClusterError, Row, RunningCluster};
 
 use super::embedded::{aside, start};
 use super::words::reason;
@@ -138,17 +138,15 @@ async fn shown(
 
 async fn read(server: &RunningCluster) -> Result<BTreeMap<String, Shown>, TuneError> {
     let client = walwright_server::connect(&server.connect_params("postgres")).await?;
-    let rows = client
-        .query("SELECT name, setting, enumvals FROM pg_settings", &[])
-        .await
-        .map_err(|source| TuneError::Sql { what: "reading the settings back", source })?;
-    Ok(rows
-        .iter()
-        .map(|row| {
-            let shown = Shown { setting: row.get(1), words: row.get(2) };
-            (row.get::<_, String>(0).to_ascii_lowercase(), shown)
-        })
-        .collect())
+    let rows = client.query("SELECT name, setting, enumvals FROM pg_settings", &[]).await;
+    let read = rows.and_then(|rows| {
+        let shown = |row: &Row| {
+            let shown = Shown { setting: row.get(1)?, words: row.get(2)? };
+            Ok((row.get::<String>(0)?.to_ascii_lowercase(), shown))
+        };
+        rows.iter().map(shown).collect::<Result<_, _>>()
+    });
+    read.map_err(|source| TuneError::Sql { what: "reading the settings back", source })
 }
 
 #[cfg(test)]

@@ -388,7 +388,9 @@ pub(super) mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_server_takes_the_statements_and_undoing_brings_the_schema_back() {
         let server = aside(move || start(&plan(), Vec::new())).await.unwrap();
-        let client = walwright_server::connect(&server.connect_params("postgres")).await.unwrap();
+        let client = walwright_server::connect_for_workload(&server.connect_params("postgres"))
+            .await
+            .unwrap();
         let made = "CREATE TABLE t (n int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000); \
                     CREATE INDEX t_n ON t (n)";
         client.batch_execute(made).await.unwrap();
@@ -398,7 +400,7 @@ pub(super) mod tests {
                               (SELECT count(*) FROM pg_indexes WHERE indexname = 't_n')
                        FROM pg_class WHERE oid = 't'::regclass";
             let row = client.query_one(sql, &[]).await.unwrap();
-            (row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, i64>(2))
+            (row.get::<String>(0).unwrap(), row.get::<i64>(1).unwrap(), row.get::<i64>(2).unwrap())
         };
         let before = state().await;
         let changes = [both()[0].change("50"), both()[1].change(DROPPED)];

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use walwright_catalog::Profile;
 use walwright_lab::ledger::{Intent, Ledger};
 use walwright_lab::profile::{
-    ApplyError, ApplyPlan, MachineView, Made, Restart, ServerView, make_changes, undo_changes,
+    ApplyError, ApplyPlan, Hold, MachineView, Made, Restart, ServerView, make_changes, undo_changes,
 };
 use walwright_lab::{Lab, Stop};
 use walwright_server::{
@@ -80,22 +80,25 @@ impl Bed {
 
     pub fn execute(&self, sql: &str) {
         self.runtime.block_on(async {
-            let client = walwright_server::connect(&self.params).await.expect("connect");
+            let client =
+                walwright_server::connect_for_workload(&self.params).await.expect("connect");
             client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
         });
     }
 
     pub fn ask(&self, sql: &str) -> String {
         self.runtime.block_on(async {
-            let client = walwright_server::connect(&self.params).await.expect("connect");
+            let client =
+                walwright_server::connect_for_workload(&self.params).await.expect("connect");
             let row = client.query_one(sql, &[]).await;
-            row.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0)
+            row.unwrap_or_else(|error| panic!("{sql}: {error}")).get(0).unwrap()
         })
     }
 
     pub fn view(&self) -> ServerView {
         self.runtime.block_on(async {
-            let client = walwright_server::connect(&self.params).await.expect("connect");
+            let client =
+                walwright_server::connect_for_workload(&self.params).await.expect("connect");
             ServerView::of(&client, &self.params).await.expect("a view")
         })
     }
@@ -111,14 +114,18 @@ impl Bed {
 
     pub fn apply(&self, text: &str, restart: &mut Restart) -> Result<Made, ApplyError> {
         let intent = self.intent(text);
-        let (ledger, stop) = (self.ledger(), Stop::new());
-        self.runtime.block_on(make_changes(&ledger, Some(&self.params), intent, restart, &stop))
+        let (ledger, stop, mut hold) = (self.ledger(), Stop::new(), self.hold());
+        self.runtime.block_on(make_changes(&ledger, Some(&mut hold), intent, restart, &stop))
+    }
+
+    pub fn hold(&self) -> Hold {
+        Hold::of(&self.params)
     }
 
     pub fn roll_back(&self, id: u64, restart: &mut Restart) -> walwright_lab::profile::Undone {
-        let ledger = self.ledger();
+        let (ledger, mut hold) = (self.ledger(), self.hold());
         let set = ledger.set(id).expect("a ledger").expect("a set");
-        let undone = undo_changes(&ledger, &set, Some(&self.params), restart);
+        let undone = undo_changes(&ledger, &set, Some(&mut hold), restart);
         self.runtime.block_on(undone).expect("undone")
     }
 

@@ -3,6 +3,7 @@
 mod host;
 mod locality;
 mod schema_audit;
+mod server_start;
 mod settings;
 mod tables;
 mod target;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use host::disk_facts;
 pub use host::host_facts;
 pub use schema_audit::{partition_plans, schema_facts};
+pub use server_start::{Restart, ServerStart, server_start};
 pub use settings::settings;
 pub use tables::TablesOfInterest;
 pub use target::{TargetDescription, target_facts};

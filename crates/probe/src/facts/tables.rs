@@ -1,16 +1,15 @@
 //! Tables of the target when the load begins.
 
-use tokio_postgres::Client;
 use walwright_record::TableFacts;
+use walwright_server::{Client, QueryError, Row};
 
 use crate::ProbeError;
 
 /// Which tables are described.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TablesOfInterest {
-    /// Those of the workload: names as in `regclass` input (`events`, `app."Order"`).
-    /// Names without a schema are found by the search path; one that is not there is left out.
-    Named(Vec<String>),
+    /// Those with these OIDs.
+    Known(Vec<u32>),
     /// The largest, at most so many.
     Largest(u16),
 }
@@ -23,8 +22,7 @@ const CHOSEN: &str = "
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p', 'm')
       AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
-      AND ($1::text[] IS NULL
-           OR c.oid IN (SELECT pg_catalog.to_regclass(name) FROM pg_catalog.unnest($1) AS w (name)))
+      AND ($1::oid[] IS NULL OR c.oid = ANY ($1))
     ORDER BY c.relpages DESC, c.oid LIMIT $2)
 SELECT nspname, relname, reltuples::float8,
        coalesce(pg_catalog.pg_relation_size(oid), 0),
@@ -41,28 +39,28 @@ pub(crate) async fn table_facts(
     client: &Client,
     which: &TablesOfInterest,
 ) -> Result<Vec<TableFacts>, ProbeError> {
-    let (names, limit) = match which {
-        TablesOfInterest::Named(names) => (Some(names), MOST),
+    let (known, limit) = match which {
+        TablesOfInterest::Known(oids) => (Some(oids), MOST),
         TablesOfInterest::Largest(most) => (None, i64::from(*most)),
     };
     let rows = client
-        .query(CHOSEN, &[&names, &limit])
+        .query(CHOSEN, &[&known, &limit])
         .await
-        .map_err(|source| ProbeError::Query { what: "its tables", source })?;
-    Ok(rows
-        .iter()
-        .map(|row| {
-            // -1 where the table was never vacuumed or analysed.
-            let estimate: f64 = row.get(2);
-            let bytes: i64 = row.get(3);
-            TableFacts {
-                schema: row.get(0),
-                name: row.get(1),
-                rows: (estimate >= 0.0).then_some(estimate as u64),
-                bytes: u64::try_from(bytes).unwrap_or(0),
-                indexes: row.get(4),
-                options: row.get(5),
-            }
-        })
-        .collect())
+        .map_err(|source| ProbeError::Query { what: "tables", source })?;
+    let described = rows.iter().map(described).collect::<Result<_, _>>();
+    described.map_err(|source| ProbeError::Query { what: "tables", source })
+}
+
+fn described(row: &Row) -> Result<TableFacts, QueryError> {
+    // -1 where the table was never vacuumed or analysed.
+    let estimate: f64 = row.get(2)?;
+    let bytes: i64 = row.get(3)?;
+    Ok(TableFacts {
+        schema: row.get(0)?,
+        name: row.get(1)?,
+        rows: (estimate >= 0.0).then_some(estimate as u64),
+        bytes: u64::try_from(bytes).unwrap_or(0),
+        indexes: row.get(4)?,
+        options: row.get(5)?,
+    })
 }

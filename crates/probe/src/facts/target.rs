@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::{Client, Row};
 use walwright_record::{TargetFacts, TargetKind};
+use walwright_server::{Client, QueryError, Row};
 
 use super::locality::local_postmaster;
 use super::tables::{TablesOfInterest, table_facts};
 use crate::ProbeError;
-use crate::error::server_says;
+use crate::extension::statements_schema;
 
 /// What the caller knows of the target and the server cannot tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,28 +54,21 @@ pub async fn target_facts(
     client: &Client,
     description: &TargetDescription,
 ) -> Result<TargetFacts, ProbeError> {
-    let row = client
-        .query_one(IDENTITY, &[])
-        .await
-        .map_err(|source| ProbeError::Query { what: "what it is", source })?;
-    let version: String = row.get(0);
-    let version_num = u32::try_from(row.get::<_, i32>(1)).unwrap_or(0);
-    if version_num < 140_000 {
-        return Err(ProbeError::TooOld(version));
+    let wrong = |source| ProbeError::Query { what: "version and role", source };
+    let row = client.query_one(IDENTITY, &[]).await.map_err(wrong)?;
+    let identity = Identity::read(&row).map_err(wrong)?;
+    if identity.version_num < 140_000 {
+        return Err(ProbeError::TooOld(identity.version));
     }
-    let superuser: bool = row.get(5);
-    let monitor = superuser || (row.get(6) && row.get(7));
-    let mut not_observable = doubts(&row, monitor);
-
-    let backend_pid = u32::try_from(row.get::<_, i32>(8)).unwrap_or(0);
-    let postmaster_pid = local_postmaster(backend_pid, row.get(9));
+    let mut not_observable = identity.doubts();
+    let postmaster_pid = local_postmaster(identity.backend_pid, identity.started);
     if postmaster_pid.is_none() {
         not_observable.push(
             "the server's machine: its processes are not among this machine's, so processors, memory, disks and other processes cannot be seen"
                 .to_owned(),
         );
     }
-    let data_directory = row.get::<_, Option<String>>(11).or_else(|| {
+    let data_directory = identity.data_directory.or_else(|| {
         // The postmaster works in its data directory.
         let link = std::fs::read_link(format!("/proc/{}/cwd", postmaster_pid?)).ok()?;
         Some(link.to_str()?.to_owned())
@@ -86,13 +79,13 @@ pub async fn target_facts(
                 .to_owned(),
         );
     }
-    let extensions = extensions(client).await?;
+    let extensions = extensions(client, &mut not_observable).await;
     let statements = statements(client, &mut not_observable).await;
     let database_bytes = database_bytes(client, &mut not_observable).await;
     let tables = match table_facts(client, &description.tables).await {
         Ok(tables) => tables,
         Err(ProbeError::Query { source, .. }) if !client.is_closed() => {
-            not_observable.push(format!("tables: {}", server_says(&source)));
+            not_observable.push(format!("tables: {source}"));
             Vec::new()
         }
         Err(error) => return Err(error),
@@ -100,92 +93,114 @@ pub async fn target_facts(
     Ok(TargetFacts {
         kind: description.kind,
         address: description.address.clone(),
-        version,
-        version_num,
-        version_text: row.get(2),
+        version: identity.version,
+        version_num: identity.version_num,
+        version_text: identity.version_text,
         install: description.install.clone(),
-        database: row.get(3),
-        role: row.get(4),
-        superuser,
-        monitor,
+        database: identity.database,
+        role: identity.role,
+        superuser: identity.superuser,
+        monitor: identity.monitor,
         local: postmaster_pid.is_some(),
         postmaster_pid,
         data_directory,
         extensions,
         statements,
         database_bytes,
-        in_recovery: row.get(10),
+        in_recovery: identity.in_recovery,
         tables,
         not_observable,
     })
 }
 
-/// What privileges and settings hide.
-fn doubts(row: &Row, monitor: bool) -> Vec<String> {
-    let role: String = row.get(4);
-    let mut sentences = Vec::new();
-    if !monitor {
-        sentences.push(format!(
-            "sessions and statements of other roles, and some settings: role {role} is not a member of pg_monitor"
-        ));
-    }
-    let setting = |place: usize| row.get::<_, Option<String>>(place);
-    let off = |place: usize| setting(place).as_deref() == Some("off");
-    if off(12) {
-        sentences.push("which statement a session runs: compute_query_id is off".to_owned());
-    }
-    if off(13) {
-        sentences.push("what sessions do: track_activities is off".to_owned());
-    }
-    if off(14) {
-        sentences.push("activity of tables and indexes: track_counts is off".to_owned());
-    }
-    if off(15) {
-        sentences.push("time of reads and writes: track_io_timing is off".to_owned());
-    }
-    if off(16) {
-        sentences.push("time of WAL writes and flushes: track_wal_io_timing is off".to_owned());
-    }
-    sentences
+/// What [`IDENTITY`] answers.
+struct Identity {
+    version: String,
+    version_num: u32,
+    version_text: String,
+    database: String,
+    role: String,
+    superuser: bool,
+    monitor: bool,
+    backend_pid: u32,
+    /// Seconds since 1970.
+    started: f64,
+    in_recovery: bool,
+    data_directory: Option<String>,
+    /// Settings without which something is not seen, and what that is.
+    off: Vec<&'static str>,
 }
 
-async fn extensions(client: &Client) -> Result<BTreeMap<String, String>, ProbeError> {
-    let rows = client
-        .query(
-            "/* walwright probe */ SELECT extname::text, extversion FROM pg_catalog.pg_extension",
-            &[],
-        )
-        .await
-        .map_err(|source| ProbeError::Query { what: "its extensions", source })?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+/// What settings hide while they are off, in the order of [`IDENTITY`].
+const HIDDEN: [&str; 5] = [
+    "which statement a session runs: compute_query_id is off",
+    "what sessions do: track_activities is off",
+    "activity of tables and indexes: track_counts is off",
+    "time of reads and writes: track_io_timing is off",
+    "time of WAL writes and flushes: track_wal_io_timing is off",
+];
+
+impl Identity {
+    fn read(row: &Row) -> Result<Identity, QueryError> {
+        let superuser = row.get(5)?;
+        let mut off = Vec::new();
+        for (place, hidden) in (12..).zip(HIDDEN) {
+            if row.get::<Option<String>>(place)?.as_deref() == Some("off") {
+                off.push(hidden);
+            }
+        }
+        Ok(Identity {
+            version: row.get(0)?,
+            version_num: u32::try_from(row.get::<i32>(1)?).unwrap_or(0),
+            version_text: row.get(2)?,
+            database: row.get(3)?,
+            role: row.get(4)?,
+            superuser,
+            monitor: superuser || (row.get(6)? && row.get(7)?),
+            backend_pid: u32::try_from(row.get::<i32>(8)?).unwrap_or(0),
+            started: row.get(9)?,
+            in_recovery: row.get(10)?,
+            data_directory: row.get(11)?,
+            off,
+        })
+    }
+
+    /// What privileges and settings hide.
+    fn doubts(&self) -> Vec<String> {
+        let privileges = (!self.monitor).then(|| {
+            format!(
+                "sessions and statements of other roles, and some settings: role {} is not a member of pg_monitor",
+                self.role
+            )
+        });
+        privileges.into_iter().chain(self.off.iter().map(|text| (*text).to_owned())).collect()
+    }
+}
+
+async fn extensions(client: &Client, not_observable: &mut Vec<String>) -> BTreeMap<String, String> {
+    let asked =
+        "/* walwright probe */ SELECT extname::text, extversion FROM pg_catalog.pg_extension";
+    let rows = client.query(asked, &[]).await;
+    let read =
+        rows.and_then(|rows| rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect());
+    read.unwrap_or_else(|error| {
+        not_observable.push(format!("extensions: {error}"));
+        BTreeMap::new()
+    })
 }
 
 /// Whether `pg_stat_statements` answers; asking is the only way to know whether
 /// its library is loaded.
 async fn statements(client: &Client, not_observable: &mut Vec<String>) -> bool {
-    let schema = client
-        .query_opt(
-            "/* walwright probe */ SELECT pg_catalog.quote_ident(n.nspname)
-             FROM pg_catalog.pg_extension e
-             JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-             WHERE e.extname = 'pg_stat_statements'",
-            &[],
-        )
-        .await;
-    let why = match schema {
-        Ok(None) => "the extension is not in this database".to_owned(),
-        Err(error) => server_says(&error),
-        Ok(Some(row)) => {
-            let schema: String = row.get(0);
-            let asked = client
-                .query(
-                    &format!("/* walwright probe */ SELECT FROM {schema}.pg_stat_statements(false) LIMIT 1"),
-                    &[],
-                )
-                .await;
-            match asked {
+    let why = match statements_schema(client).await {
+        Err(why) => why,
+        Ok(schema) => {
+            let asked = format!(
+                "/* walwright probe */ SELECT FROM {schema}.pg_stat_statements(false) LIMIT 1"
+            );
+            match client.query(&asked, &[]).await {
                 Ok(_) => return true,
-                Err(error) => server_says(&error),
+                Err(error) => error.to_string(),
             }
         }
     };
@@ -200,10 +215,10 @@ async fn database_bytes(client: &Client, not_observable: &mut Vec<String>) -> Op
             &[],
         )
         .await;
-    match asked {
-        Ok(row) => u64::try_from(row.get::<_, i64>(0)).ok(),
+    match asked.and_then(|row| row.get::<i64>(0)) {
+        Ok(bytes) => u64::try_from(bytes).ok(),
         Err(error) => {
-            not_observable.push(format!("size of the database: {}", server_says(&error)));
+            not_observable.push(format!("size of the database: {error}"));
             None
         }
     }

@@ -29,7 +29,7 @@ impl Cgroup {
     /// From the text of `/proc/PID/cgroup`. A path that is not there (it is
     /// another namespace's) falls back to the root, which inside a container is
     /// the container's own group.
-    fn parse(text: &str, root: &Path) -> Cgroup {
+    pub(super) fn parse(text: &str, root: &Path) -> Cgroup {
         let mut found = Cgroup::default();
         for line in text.lines() {
             let mut parts = line.splitn(3, ':');

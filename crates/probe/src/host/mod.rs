@@ -5,6 +5,8 @@ mod connected;
 pub(crate) mod disk;
 mod machine;
 mod neighbours;
+#[cfg(test)]
+mod never_panics;
 mod parts;
 pub(crate) mod processes;
 pub(crate) mod read;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio_postgres::Statement;
 use walwright_record::{Row, Source};
+use walwright_server::{QueryError, Statement};
 
 use super::context::Context;
 use super::events::AutovacuumWatch;
@@ -70,7 +70,7 @@ impl Activity {
     pub(crate) async fn prepare(
         session: &Session,
         columns: &Columns,
-    ) -> Result<Activity, tokio_postgres::Error> {
+    ) -> Result<Activity, QueryError> {
         let known: Vec<&str> = PROGRESS
             .iter()
             .filter(|(_, view)| columns.has_view(view))
@@ -92,21 +92,21 @@ impl Activity {
         ctx: &Context,
         session: &mut Session,
         state: &mut ActivityState,
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         let reading = session.read(&self.sessions, &[], &ctx.clock, &ctx.cost).await?;
         let mut cost = reading.cost;
         let Some(pg) = reading.rows.first() else { return Ok(cost) };
         let mut row = to_row(pg);
-        let waiting: Option<Vec<i32>> = pg.get("waiting_pids");
-        let commands: Vec<String> = pg.get("in_progress");
-        state.hidden_most = state.hidden_most.max(pg.get("hidden"));
+        let waiting: Option<Vec<i32>> = pg.named("waiting_pids")?;
+        let commands: Vec<String> = pg.named("in_progress")?;
+        state.hidden_most = state.hidden_most.max(pg.named("hidden")?);
         if let Some(waiting) = waiting {
             let answer = session.read(&self.blockers, &[&waiting], &ctx.clock, &ctx.cost).await?;
             cost += answer.cost;
             if let Some(found) = answer.rows.first() {
-                row.set("blocked_pids", found.get::<_, Option<String>>(0))
-                    .set("blocking_pids", found.get::<_, Option<String>>(1))
-                    .set("blocking_idle_in_transaction", found.get::<_, i64>(2));
+                row.set("blocked_pids", found.get::<Option<String>>(0)?)
+                    .set("blocking_pids", found.get::<Option<String>>(1)?)
+                    .set("blocking_idle_in_transaction", found.get::<i64>(2)?);
             }
         }
         emit(&ctx.sink, reading.at, Source::Sessions, vec![row]);
@@ -120,7 +120,7 @@ impl Activity {
         session: &mut Session,
         state: &mut ActivityState,
         commands: &[String],
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         let mut cost = Duration::ZERO;
         let mut rows: Vec<Row> = Vec::new();
         let mut at = ctx.clock.now();
@@ -154,7 +154,8 @@ fn sessions_query(commands: &[&str]) -> String {
     format!(
         "WITH a AS MATERIALIZED (
              SELECT pid, state, wait_event_type, xact_start, query_start, state_change,
-                    backend_xmin, backend_type, backend_type = 'client backend' AS client
+                    backend_xmin, backend_type, backend_type = 'client backend' AS client,
+                    backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL AS hidden
              FROM pg_stat_get_activity(NULL)
              WHERE application_name IS DISTINCT FROM 'walwright probe'
          ), s AS (
@@ -164,7 +165,7 @@ fn sessions_query(commands: &[&str]) -> String {
                     count(*) FILTER (WHERE client AND state = 'idle in transaction') AS idle_in_transaction,
                     count(*) FILTER (WHERE client AND state = 'idle in transaction (aborted)')
                         AS idle_in_transaction_aborted,
-                    count(*) FILTER (WHERE backend_type IS NULL) AS hidden,
+                    count(*) FILTER (WHERE hidden) AS hidden,
                     count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting_for_lock,
                     extract(epoch FROM clock_timestamp() - min(xact_start) FILTER (WHERE client))::float8
                         AS oldest_transaction_seconds,

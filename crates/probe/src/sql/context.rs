@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,17 @@ use crate::cost::Cost;
 use crate::observation::{Sink, emit_event};
 use crate::{Connector, ProbeError};
 
+/// The kind of the event that one of the probe's connections was lost.
+pub const LOST: &str = "probe_lost";
+
+/// How long a query that is under way at the stop may hold it up.
+const TO_ANSWER: Duration = Duration::from_millis(500);
+
 /// First and longest pause between attempts to connect again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A connection that was lost sooner is not opened again at once: something is wrong with
+/// the server, and trying without a pause would be one thing more.
+const SHORT_LIVED: Duration = Duration::from_secs(10);
 
 /// Process ids of the backends that serve the probe, for the host sampler to
 /// keep apart from the server's own work.
@@ -88,6 +98,20 @@ impl Context {
         }
     }
 
+    /// What a query of the probe is answered, or `None` if the probe is stopped before it is
+    /// asked, or much before it is answered: one that is given up is cancelled, which is an
+    /// error in the server's log.
+    pub(crate) async fn answered<T>(&self, query: impl Future<Output = T>) -> Option<T> {
+        if *self.stop.borrow() {
+            return None;
+        }
+        let mut query = pin!(query);
+        match self.unless_stopped(&mut query).await {
+            None => tokio::time::timeout(TO_ANSWER, query).await.ok(),
+            answered => answered,
+        }
+    }
+
     /// Sleeps until `moment`; false if the probe was stopped.
     pub(crate) async fn sleep_until(&self, moment: Instant) -> bool {
         self.unless_stopped(tokio::time::sleep_until(moment.into())).await.is_some()
@@ -104,15 +128,23 @@ impl Context {
         emit_event(
             &self.sink,
             self.clock.now(),
-            "probe_lost",
+            LOST,
             format!("the probe's connection for {what} was lost; it tries to connect again"),
         );
-        let mut pause = BACKOFF.0;
+        let mut pause = Duration::ZERO;
+        if session.opened.elapsed() < SHORT_LIVED {
+            pause = (session.pause * 2).clamp(BACKOFF.0, BACKOFF.1);
+        }
+        let mut told = false;
         loop {
+            if !self.sleep_until(Instant::now() + pause).await {
+                return false;
+            }
             let Some(opened) = self.unless_stopped(self.open()).await else { return false };
             match opened {
                 Ok(opened) => {
                     *session = opened;
+                    session.pause = pause;
                     self.cost.reconnected();
                     emit_event(
                         &self.sink,
@@ -125,12 +157,14 @@ impl Context {
                     );
                     return true;
                 }
-                Err(error) => tracing::debug!(%error, what, "cannot connect again yet"),
+                Err(error) if !told => {
+                    told = true;
+                    let text = format!("the probe cannot connect again for {what} yet: {error}");
+                    emit_event(&self.sink, self.clock.now(), "probe_lost", text);
+                }
+                Err(_) => {}
             }
-            if !self.sleep_until(Instant::now() + pause).await {
-                return false;
-            }
-            pause = (pause * 2).min(BACKOFF.1);
+            pause = (pause * 2).clamp(BACKOFF.0, BACKOFF.1);
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Row as PgRow, Statement};
 use walwright_record::{Row, Source, Timestamp};
+use walwright_server::{QueryError, Row as PgRow, Statement};
 
 use super::activity::{Activity, ActivityState};
 use super::context::{Context, Lost};
 use super::events::CheckpointWatch;
-use super::relations::{Relations, RelationsState};
+use super::failures::{Failures, nothing_read};
+use super::relations::{self, Relations, RelationsState};
 use super::session::{Session, is_lasting, to_row};
 use super::statements::{Statements, StatementsState};
 use super::views::{Columns, View, counters};
-use crate::cost::{ProbeThread, SlowedSource};
-use crate::error::server_says;
+use crate::cost::{ProbeThread, SlowedSource, thread_cpu};
 use crate::observation::{emit, emit_event};
 use crate::pace::Pace;
 use crate::{ProbeError, Rates};
@@ -56,6 +56,8 @@ struct State {
     /// Sources stored empty last, which need not be stored empty again.
     stored_empty: Vec<Source>,
     not_observable: Vec<String>,
+    /// By group of readings.
+    failures: [Failures; GROUPS.len()],
 }
 
 /// The groups of readings that are paced apart.
@@ -66,6 +68,9 @@ enum Group {
     Statements,
     Relations,
 }
+
+/// All of them, in their order.
+const GROUPS: [Group; 4] = [Group::Views, Group::Activity, Group::Statements, Group::Relations];
 
 impl Group {
     fn name(self) -> &'static str {
@@ -92,26 +97,33 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) ->
         checkpoints: CheckpointWatch::default(),
         activity: ActivityState::default(),
         statements: StatementsState::new(),
-        tables: RelationsState::tables(),
-        indexes: RelationsState::indexes(),
+        tables: RelationsState::tables(budget(RELATIONS_BUDGET)),
+        indexes: RelationsState::indexes(budget(RELATIONS_BUDGET)),
         last: HashMap::new(),
         stored_empty: Vec::new(),
         not_observable: Vec::new(),
+        failures: Default::default(),
     };
     let mut ready: Option<Prepared> = None;
     'connection: loop {
-        let prepared = ctx.unless_stopped(Prepared::new(&mut session, &mut state)).await;
+        let prepared = ctx.answered(Prepared::new(&mut session, &mut state)).await;
         let prepared = match prepared {
             None => break,
             Some(Ok(prepared)) => ready.insert(prepared),
             Some(Err(error)) => {
-                tracing::debug!(%error, "the probe cannot prepare its queries");
+                state.failures[Group::Views as usize].take(&error);
+                state.failures[Group::Views as usize].lost();
                 if !ctx.reopen(&mut session, Lost::Counters).await {
                     break;
                 }
                 continue;
             }
         };
+        if let Some(Ok(cost)) = ctx.answered(relations::cost_of_a_look(&session)).await {
+            for (_, pace) in paces.iter_mut().filter(|(group, _)| *group == Group::Relations) {
+                pace.expect(cost);
+            }
+        }
         loop {
             let due = paces.iter().map(|(_, pace)| pace.due()).min().unwrap_or(start);
             if !ctx.sleep_until(due).await {
@@ -123,18 +135,21 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) ->
                     continue;
                 }
                 let reading = prepared.sample(*group, ctx, &mut session, &mut state, false);
-                let Some(result) = ctx.unless_stopped(reading).await else { break };
                 let skipped = pace.skipped;
+                let Some(result) = ctx.answered(reading).await else {
+                    pace.stopped(Instant::now());
+                    break;
+                };
                 match result {
                     Ok(cost) => pace.taken(Instant::now(), Some(cost)),
                     Err(error) if is_lasting(&error) => {
-                        state.cannot_see(format!("{}: {}", group.name(), server_says(&error)));
+                        state.cannot_see(format!("{}: {}", group.name(), error));
                         prepared.give_up(*group);
-                        pace.missed(Instant::now());
+                        pace.failed(Instant::now());
                     }
                     Err(error) => {
-                        tracing::debug!(group = group.name(), error = %server_says(&error), "a reading failed");
-                        pace.missed(Instant::now());
+                        state.failures[*group as usize].take(&error);
+                        pace.failed(Instant::now());
                     }
                 }
                 ctx.cost.skipped(pace.skipped - skipped);
@@ -142,6 +157,7 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) ->
             store_cost(ctx);
             if session.is_lost() {
                 ready = None;
+                state.failures[Group::Views as usize].lost();
                 if !ctx.reopen(&mut session, Lost::Counters).await {
                     break 'connection;
                 }
@@ -164,14 +180,20 @@ async fn last_reading(
     state: &mut State,
 ) {
     let work = async {
-        for group in [Group::Views, Group::Activity, Group::Statements, Group::Relations] {
-            if prepared.sample(group, ctx, session, state, true).await.is_err() {
+        for group in GROUPS {
+            if let Err(error) = prepared.sample(group, ctx, session, state, true).await {
+                state.failures[group as usize].take(&error);
+            }
+            if session.is_lost() {
                 return;
             }
         }
     };
     if tokio::time::timeout(LAST_READING, work).await.is_err() {
-        tracing::debug!("the server did not answer the probe's last reading in time");
+        state.cannot_see(format!(
+            "the end of the record: the server did not answer the probe's last reading within {} s",
+            LAST_READING.as_secs()
+        ));
     }
 }
 
@@ -182,6 +204,14 @@ fn store_cost(ctx: &Context) {
 
 fn report(state: State, paces: &[(Group, Pace)]) -> CountersReport {
     let mut not_observable = state.not_observable;
+    for group in GROUPS {
+        not_observable.extend(state.failures[group as usize].sentences(group.name()));
+    }
+    for (group, pace) in paces {
+        let name = group.name();
+        let is_told = not_observable.iter().any(|sentence| sentence.starts_with(name));
+        not_observable.extend((!is_told).then(|| nothing_read(name, pace)).flatten());
+    }
     not_observable.extend(state.activity.not_observable());
     not_observable.extend(state.statements.not_observable());
     not_observable.extend(state.tables.not_observable());
@@ -223,7 +253,7 @@ impl Prepared {
                 &[],
             )
             .await
-            .map(|row| row.get(0))
+            .and_then(|row| row.get(0))
             .unwrap_or(false);
         let mut views = Vec::new();
         for view in counters(&columns, control_file) {
@@ -262,7 +292,7 @@ impl Prepared {
         session: &mut Session,
         state: &mut State,
         last: bool,
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         match group {
             Group::Views => self.sample_views(ctx, session, state).await,
             Group::Activity => match &mut self.activity {
@@ -284,16 +314,16 @@ impl Prepared {
         ctx: &Context,
         session: &mut Session,
         state: &mut State,
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         let asked: Vec<&Statement> = self.views.iter().map(|(_, statement)| statement).collect();
-        let readings = session.read_all(&asked, &ctx.clock, &ctx.cost).await;
+        let readings = session.read_all(&asked, &ctx.clock, &ctx.cost).await?;
         let mut failed = None;
         let mut refused = Vec::new();
         for ((view, _), answer) in self.views.iter().zip(readings.answers) {
             match answer {
                 Ok(rows) => store_view(ctx, state, view, &rows, readings.at),
                 Err(error) if is_lasting(&error) => {
-                    state.cannot_see(format!("{}: {}", view.source.name(), server_says(&error)));
+                    state.cannot_see(format!("{}: {}", view.source.name(), error));
                     refused.push(view.source);
                 }
                 Err(error) => failed = Some(error),
@@ -311,8 +341,9 @@ impl Prepared {
         ctx: &Context,
         session: &mut Session,
         state: &mut State,
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         let mut cost = Duration::ZERO;
+        let own = thread_cpu();
         if let Some(tables) = &self.tables {
             let reading = tables.sample(ctx, session, &mut state.tables).await?;
             cost += reading.cost;
@@ -323,7 +354,9 @@ impl Prepared {
         if let Some(indexes) = &self.indexes {
             cost += indexes.sample(ctx, session, &mut state.indexes).await?.cost;
         }
-        Ok(cost)
+        // Thousands of rows cost this side too.
+        let own = thread_cpu().zip(own).map(|(now, before)| now.saturating_sub(before));
+        Ok(cost + own.unwrap_or_default())
     }
 }
 
@@ -331,15 +364,15 @@ impl Prepared {
 fn allowed<T>(
     state: &mut State,
     what: &str,
-    prepared: Result<T, tokio_postgres::Error>,
+    prepared: Result<T, QueryError>,
 ) -> Result<Option<T>, ProbeError> {
     match prepared {
         Ok(prepared) => Ok(Some(prepared)),
         Err(error) if is_lasting(&error) => {
-            state.cannot_see(format!("{what}: {}", server_says(&error)));
+            state.cannot_see(format!("{what}: {error}"));
             Ok(None)
         }
-        Err(source) => Err(ProbeError::Query { what: "its statistics views", source }),
+        Err(source) => Err(ProbeError::Query { what: "statistics views", source }),
     }
 }
 

@@ -1,31 +1,13 @@
 //! PostgreSQL's binary values as scalars of a record.
 
-use std::error::Error;
-
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::Type;
 use walwright_record::Scalar;
+use walwright_server::readable;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// Days of a month in an interval, as PostgreSQL counts them in `extract(epoch …)`.
 const DAYS_PER_MONTH: f64 = 30.0;
-
-/// The bytes of a value as they came, for any type.
-pub(crate) struct Raw<'a>(pub(crate) Option<&'a [u8]>);
-
-impl<'a> FromSql<'a> for Raw<'a> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Raw(Some(raw)))
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Raw(None))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
 
 /// The value of `raw`, or `None` for a type that a record does not hold (such a
 /// column is then absent).
@@ -51,7 +33,7 @@ pub(crate) fn scalar(ty: &Type, raw: Option<&[u8]>) -> Option<Scalar> {
         }
         Type::INTERVAL => interval_millis(raw)?,
         Type::NUMERIC => numeric(raw)?,
-        _ => Scalar::Text(String::from_utf8_lossy(raw).into_owned()),
+        _ => Scalar::Text(readable(raw)),
     })
 }
 

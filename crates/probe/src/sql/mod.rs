@@ -6,6 +6,7 @@ mod context;
 mod counters;
 mod decode;
 mod events;
+mod failures;
 mod relations;
 mod session;
 mod sparse;
@@ -13,6 +14,7 @@ mod statements;
 mod views;
 mod waits;
 
+pub use context::LOST;
 pub(crate) use context::{Context, OwnBackends};
 pub(crate) use counters::CountersReport;
 pub(crate) use session::Session;

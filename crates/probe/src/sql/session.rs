@@ -3,13 +3,12 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row as PgRow, Statement};
 use walwright_record::{Row, Timestamp};
+use walwright_server::{Client, QueryError, Row as PgRow, Statement};
 
-use super::decode::{Raw, scalar};
+use super::decode::scalar;
 use crate::clock::Clock;
 use crate::cost::Cost;
 use crate::host::processes::{is_postgres_backend, schedstat_nanos};
@@ -35,6 +34,9 @@ pub(crate) struct Session {
     /// Shortest answer to an empty query: the part of a reading's time that is
     /// the network's.
     round_trip: Duration,
+    pub(crate) opened: Instant,
+    /// The pause before it was opened.
+    pub(crate) pause: Duration,
 }
 
 /// The answer to one query.
@@ -49,7 +51,7 @@ pub(crate) struct Reading {
 /// The answers to several queries, each on its own.
 pub(crate) struct Readings {
     pub(crate) at: Timestamp,
-    pub(crate) answers: Vec<Result<Vec<PgRow>, tokio_postgres::Error>>,
+    pub(crate) answers: Vec<Result<Vec<PgRow>, QueryError>>,
     pub(crate) cost: Duration,
 }
 
@@ -64,7 +66,7 @@ impl Session {
         let began = Instant::now();
         let client = connector.connect().await.map_err(ProbeError::Connect)?;
         let query = |what| move |source| ProbeError::Query { what, source };
-        let pooled = is_pooled(&client, began).await.map_err(query("its own session"))?;
+        let pooled = is_pooled(&client, began).await.map_err(query("the age of the session"))?;
         let row = client
             .query_one(
                 "SELECT pg_backend_pid(), current_setting('server_version_num')::int4,
@@ -72,10 +74,12 @@ impl Session {
                 &[],
             )
             .await
-            .map_err(query("its version"))?;
-        let (pid, version_num): (i32, i32) = (row.get(0), row.get(1));
+            .map_err(query("version"))?;
+        let malformed = query("version");
+        let read = || Ok((row.get::<i32>(0)?, row.get::<i32>(1)?, row.get::<String>(2)?));
+        let (pid, version_num, version) = read().map_err(malformed)?;
         if version_num < 140_000 {
-            return Err(ProbeError::TooOld(row.get(2)));
+            return Err(ProbeError::TooOld(version));
         }
         let backend_pid = u32::try_from(pid).unwrap_or(0);
         let schedstat = (local && is_postgres_backend(backend_pid))
@@ -95,13 +99,15 @@ impl Session {
             pooled,
             charged: Duration::ZERO,
             round_trip,
+            opened: Instant::now(),
+            pause: Duration::ZERO,
         };
         session.charge(cost);
         Ok(session)
     }
 
     /// Prepares a query under the probe's mark.
-    pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
+    pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, QueryError> {
         self.client.prepare(&format!("{MARK}{sql}")).await
     }
 
@@ -130,11 +136,20 @@ impl Session {
         parameters: &[&(dyn ToSql + Sync)],
         clock: &Clock,
         cost: &Cost,
-    ) -> Result<Reading, tokio_postgres::Error> {
+    ) -> Result<Reading, QueryError> {
         let sent = Instant::now();
-        let rows = self.client.query(statement, parameters).await;
+        let rows = match self.client.query_prepared(&[(statement, parameters)]).await {
+            Ok(mut answers) => answers.pop().unwrap_or_else(|| Ok(Vec::new())),
+            Err(error) => Err(error),
+        };
         let (at, cost) = self.account(sent, 1, rows.as_deref().unwrap_or(&[]), clock, cost);
         Ok(Reading { at, rows: rows?, cost })
+    }
+
+    /// Asks one query that takes no parameters and whose cost does not count.
+    pub(crate) async fn ask(&self, statement: &Statement) -> Result<Vec<PgRow>, QueryError> {
+        let mut answers = self.client.query_prepared(&[(statement, &[])]).await?;
+        answers.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Asks several queries in one go, so that they are answered close together
@@ -144,10 +159,11 @@ impl Session {
         statements: &[&Statement],
         clock: &Clock,
         cost: &Cost,
-    ) -> Readings {
+    ) -> Result<Readings, QueryError> {
         let sent = Instant::now();
-        let asked = statements.iter().map(|statement| self.client.query(*statement, &[]));
-        let answers = join_all(asked).await;
+        let asked: Vec<(&Statement, &[&(dyn ToSql + Sync)])> =
+            statements.iter().map(|statement| (*statement, [].as_slice())).collect();
+        let answers = self.client.query_prepared(&asked).await?;
         let mut spent = Duration::ZERO;
         let mut at = clock.at(sent);
         for (place, answer) in answers.iter().enumerate() {
@@ -155,10 +171,10 @@ impl Session {
             if place == 0 {
                 (at, spent) = self.account(sent, statements.len() as u64, rows, clock, cost);
             } else {
-                cost.bytes(rows.iter().map(PgRow::raw_size_bytes).sum());
+                cost.bytes(rows.iter().map(PgRow::bytes).sum());
             }
         }
-        Readings { at, answers, cost: spent }
+        Ok(Readings { at, answers, cost: spent })
     }
 
     fn account(
@@ -171,7 +187,7 @@ impl Session {
     ) -> (Timestamp, Duration) {
         let received = Instant::now();
         cost.queries(queries, received - sent);
-        cost.bytes(rows.iter().map(PgRow::raw_size_bytes).sum());
+        cost.bytes(rows.iter().map(PgRow::bytes).sum());
         let waited = (received - sent).saturating_sub(self.round_trip);
         (clock.between(sent, received), self.charge(cost).unwrap_or(waited))
     }
@@ -179,7 +195,7 @@ impl Session {
 
 /// Whether the backend is older than the connection, as behind a pooler that
 /// lends its connections out.
-async fn is_pooled(client: &Client, began: Instant) -> Result<bool, tokio_postgres::Error> {
+async fn is_pooled(client: &Client, began: Instant) -> Result<bool, QueryError> {
     const CLOCKS_DIFFER: Duration = Duration::from_millis(5);
     let row = client
         .query_one(
@@ -188,7 +204,7 @@ async fn is_pooled(client: &Client, began: Instant) -> Result<bool, tokio_postgr
             &[],
         )
         .await?;
-    let age: Option<f64> = row.get(0);
+    let age: Option<f64> = row.get(0)?;
     let own = (began.elapsed() + CLOCKS_DIFFER).as_secs_f64();
     Ok(age.is_some_and(|age| age > own))
 }
@@ -196,21 +212,22 @@ async fn is_pooled(client: &Client, began: Instant) -> Result<bool, tokio_postgr
 /// A row of the server as a row of a record, column for column.
 pub(crate) fn to_row(pg: &PgRow) -> Row {
     let mut row = Row::new();
-    for (place, column) in pg.columns().iter().enumerate() {
-        let raw: Raw<'_> = match pg.try_get(place) {
-            Ok(raw) => raw,
-            Err(_) => continue,
-        };
-        if let Some(value) = scalar(column.type_(), raw.0) {
-            row.set(column.name(), value);
+    for (name, of, bytes) in pg.columns() {
+        if let Some(value) = scalar(of, bytes) {
+            row.set(name, value);
         }
     }
     row
 }
 
+/// The two numbers of each row.
+pub(crate) fn numbers(rows: &[PgRow]) -> Result<Vec<(i64, i64)>, QueryError> {
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+}
+
 /// Whether the server refuses for a reason that another try will not change:
 /// a missing privilege, object or feature.
-pub(crate) fn is_lasting(error: &tokio_postgres::Error) -> bool {
+pub(crate) fn is_lasting(error: &QueryError) -> bool {
     let Some(code) = error.code() else { return false };
     *code == SqlState::INSUFFICIENT_PRIVILEGE
         || *code == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Row as PgRow, Statement};
-use walwright_record::{Row, Source};
+use walwright_record::{Row, Source, redact};
+use walwright_server::{QueryError, Row as PgRow, Statement};
 
 use super::context::Context;
-use super::session::{Session, to_row};
+use super::session::{Session, numbers, to_row};
 use super::sparse::Sparse;
 use super::views::{select_list, time_or_null};
+use crate::extension::statements_schema;
 use crate::observation::emit;
 
 /// More statements than this are not followed; the default of
@@ -19,6 +20,12 @@ const LIMIT: usize = 10_000;
 /// The texts of all statements lie in one file that is read whole for any of
 /// them, so they are fetched at most this often.
 const TEXTS_EVERY: Duration = Duration::from_secs(5);
+
+/// Texts asked for at once: a megabyte or two where all are long.
+const TEXTS_AT_ONCE: usize = 200;
+
+/// Class of the SQLSTATEs of values that cannot be.
+const DATA_EXCEPTION: &str = "22";
 
 /// Longer texts are cut.
 const TEXT_LENGTH: i32 = 10_000;
@@ -59,39 +66,23 @@ pub(crate) struct Statements {
     look: Statement,
     full: Statement,
     texts: Statement,
+    /// The same as they lie there, whatever their encoding.
+    bytes: Statement,
 }
 
 impl Statements {
     /// Prepares the queries; a sentence where the extension cannot be used.
     pub(crate) async fn prepare(session: &mut Session) -> Result<Statements, String> {
-        let refused = |error: tokio_postgres::Error| {
-            format!("pg_stat_statements: {}", crate::error::server_says(&error))
-        };
-        let schema: Option<String> = session
-            .client
-            .query_opt(
-                "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-                 JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                 WHERE e.extname = 'pg_stat_statements'",
-                &[],
-            )
-            .await
-            .map_err(refused)?
-            .map(|row| row.get(0));
-        let Some(schema) = schema else {
-            return Err("pg_stat_statements: the extension is not in this database".to_owned());
-        };
+        let refused = |error: QueryError| format!("pg_stat_statements: {error}");
+        let schema = statements_schema(&session.client).await;
+        let schema = schema.map_err(|why| format!("pg_stat_statements: {why}"))?;
         let call = format!("{schema}.pg_stat_statements(false) v");
         // Fails where the library is not preloaded, but only if a row is asked for.
         let probe =
             session.prepare(&format!("SELECT * FROM {call} LIMIT 1")).await.map_err(refused)?;
-        session.client.query(&probe, &[]).await.map_err(refused)?;
-        let names: Vec<String> = probe
-            .columns()
-            .iter()
-            .map(|column| column.name().to_owned())
-            .filter(|name| name != "query")
-            .collect();
+        session.ask(&probe).await.map_err(refused)?;
+        let names: Vec<String> =
+            probe.columns().map(str::to_owned).filter(|name| name != "query").collect();
         let list = select_list(&names, "v", |column, qualified| {
             if column.ends_with("_plan_time") {
                 Some(time_or_null(column, qualified, "pg_stat_statements.track_planning"))
@@ -113,15 +104,19 @@ impl Statements {
             .prepare(&format!("SELECT {list} FROM {call} WHERE {mine} AND v.queryid = ANY ($1)"))
             .await
             .map_err(refused)?;
-        let texts = session
-            .prepare(&format!(
-                "SELECT v.queryid, v.userid::int8, v.toplevel, left(v.query, {TEXT_LENGTH})
+        let with_text = |text: String| {
+            format!(
+                "SELECT v.queryid, v.userid::int8, v.toplevel, {text}
                  FROM {schema}.pg_stat_statements(true) v
                  WHERE {mine} AND v.queryid = ANY ($1)"
-            ))
-            .await
-            .map_err(refused)?;
-        Ok(Statements { look, full, texts })
+            )
+        };
+        let text = with_text(format!("left(v.query, {TEXT_LENGTH})"));
+        let texts = session.prepare(&text).await.map_err(refused)?;
+        // To SQL_ASCII nothing is converted, and nothing checked.
+        let bytes = format!("substr(convert_to(v.query, 'SQL_ASCII'), 1, {TEXT_LENGTH})");
+        let bytes = session.prepare(&with_text(bytes)).await.map_err(refused)?;
+        Ok(Statements { look, full, texts, bytes })
     }
 
     /// Reads what changed; returns what it cost the server. With `last` the texts
@@ -132,11 +127,11 @@ impl Statements {
         session: &mut Session,
         state: &mut StatementsState,
         last: bool,
-    ) -> Result<Duration, tokio_postgres::Error> {
+    ) -> Result<Duration, QueryError> {
         let first = state.sparse.is_first();
         let look = session.read(&self.look, &[], &ctx.clock, &ctx.cost).await?;
         let mut spent = look.cost;
-        let mut wanted = state.sparse.changed(look.rows.iter().map(|row| (row.get(0), row.get(1))));
+        let mut wanted = state.sparse.changed(numbers(&look.rows)?.into_iter());
         if !first {
             // Statements that only stood there when the run began need no text.
             state.without_text.extend(wanted.iter().filter(|id| !state.with_text.contains(id)));
@@ -156,9 +151,9 @@ impl Statements {
         let mut rows: Vec<Row> = full.rows.iter().map(to_row).collect();
         if texts_due {
             let ids: Vec<i64> = state.without_text.iter().copied().collect();
-            let texts = session.read(&self.texts, &[&ids], &ctx.clock, &ctx.cost).await?;
-            spent += texts.cost;
-            texts.rows.iter().for_each(|text| attach(&mut rows, text));
+            for ids in ids.chunks(TEXTS_AT_ONCE) {
+                spent += self.read_texts(ctx, session, ids, &mut rows).await?;
+            }
             state.with_text.extend(state.without_text.drain());
             state.texts_read = Some(Instant::now());
         }
@@ -166,20 +161,44 @@ impl Statements {
         state.sparse.stored();
         Ok(spent)
     }
+
+    /// Adds the texts of some statements to their rows. Where one has bytes that its encoding
+    /// does not know, the server refuses them all; then they are read as bytes.
+    async fn read_texts(
+        &self,
+        ctx: &Context,
+        session: &mut Session,
+        ids: &[i64],
+        rows: &mut [Row],
+    ) -> Result<Duration, QueryError> {
+        let unreadable = |error: &QueryError| {
+            error.code().is_some_and(|code| code.code().starts_with(DATA_EXCEPTION))
+        };
+        let reading = match session.read(&self.texts, &[&ids], &ctx.clock, &ctx.cost).await {
+            Err(error) if unreadable(&error) => {
+                session.read(&self.bytes, &[&ids], &ctx.clock, &ctx.cost).await?
+            }
+            reading => reading?,
+        };
+        reading.rows.iter().try_for_each(|text| attach(rows, text))?;
+        Ok(reading.cost)
+    }
 }
 
-fn attach(rows: &mut [Row], text: &PgRow) {
-    let queryid: Option<i64> = text.get(0);
-    let userid: Option<i64> = text.get(1);
-    let toplevel: Option<bool> = text.get(2);
-    let query: Option<String> = text.get(3);
-    let (Some(queryid), Some(userid)) = (queryid, userid) else { return };
+fn attach(rows: &mut [Row], text: &PgRow) -> Result<(), QueryError> {
+    let queryid: Option<i64> = text.get(0)?;
+    let userid: Option<i64> = text.get(1)?;
+    let toplevel: Option<bool> = text.get(2)?;
+    let query: Option<String> = text.get(3)?;
+    let (Some(queryid), Some(userid)) = (queryid, userid) else { return Ok(()) };
     for row in rows {
         let same = row.0.get("queryid") == Some(&queryid.into())
             && row.0.get("userid") == Some(&userid.into())
             && row.0.get("toplevel") == Some(&toplevel.into());
         if same {
-            row.set("query", query.clone());
+            // Statements that set passwords are kept by the extension as they were sent.
+            row.set("query", query.as_deref().map(|query| redact::sql(query).into_owned()));
         }
     }
+    Ok(())
 }

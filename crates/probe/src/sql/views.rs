@@ -18,6 +18,7 @@ pub(crate) struct Columns(HashMap<String, Vec<String>>);
 impl Columns {
     /// Reads them from the catalog.
     pub(crate) async fn detect(session: &Session) -> Result<Columns, ProbeError> {
+        let wrong = |source| ProbeError::Query { what: "the columns of its views", source };
         let rows = session
             .client
             .query(
@@ -31,8 +32,10 @@ impl Columns {
                 &[],
             )
             .await
-            .map_err(|source| ProbeError::Query { what: "the columns of its views", source })?;
-        Ok(Columns(rows.iter().map(|row| (row.get(0), row.get(1))).collect()))
+            .map_err(wrong)?;
+        let read = rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?)));
+        let read = read.collect::<Result<_, _>>();
+        Ok(Columns(read.map_err(wrong)?))
     }
 
     /// The columns of `view`; empty where there is no such view.

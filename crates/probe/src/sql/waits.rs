@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Row as PgRow;
 use walwright_record::{Row, Scalar, Source};
+use walwright_server::{QueryError, Row as PgRow};
 
 use super::context::{Context, Lost};
+use super::failures::{Failures, nothing_read};
 use super::session::{Reading, Session, is_lasting};
 use crate::cost::SlowedSource;
 use crate::observation::emit;
@@ -13,10 +14,12 @@ use crate::pace::Pace;
 
 /// One row per distinct state of a session. It asks the function under
 /// `pg_stat_activity`, which spares the view's joins with databases and roles.
-/// A session of another role that this one may not see has no backend type.
+/// A session of another role that this one may not see has no backend type, as have the
+/// server's own processes then; a client's alone has a role and a database.
 const QUERY: &str = "
 SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*),
-    application_name = 'walwright load'
+    application_name = 'walwright load',
+    count(*) FILTER (WHERE backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)
 FROM pg_stat_get_activity(NULL)
 WHERE application_name IS DISTINCT FROM 'walwright probe'
 GROUP BY 1, 2, 3, 4, 5, 7";
@@ -40,18 +43,19 @@ pub(crate) struct WaitsReport {
 pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration) -> WaitsReport {
     let mut pace = Pace::new(every, BUDGET * ctx.budget_processors(), Instant::now());
     let mut report = WaitsReport::default();
-    let mut hidden_most = 0;
+    let (mut hidden_most, mut own_hidden) = (0, false);
+    let mut failed = Failures::default();
     'connection: loop {
-        let Some(prepared) = ctx.unless_stopped(session.prepare(QUERY)).await else { break };
+        let Some(prepared) = ctx.answered(session.prepare(QUERY)).await else { break };
         let statement = match prepared {
             Ok(statement) => statement,
             Err(error) if is_lasting(&error) => {
-                report
-                    .not_observable
-                    .push(format!("wait events: {}", crate::error::server_says(&error)));
+                report.not_observable.push(format!("wait events: {error}"));
                 break;
             }
-            Err(_) => {
+            Err(error) => {
+                failed.take(&error);
+                failed.lost();
                 if !ctx.reopen(&mut session, Lost::Waits).await {
                     break;
                 }
@@ -63,15 +67,28 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration)
                 break 'connection;
             }
             let reading = session.read(&statement, &[], &ctx.clock, &ctx.cost);
-            let Some(result) = ctx.unless_stopped(reading).await else { break 'connection };
+            let Some(result) = ctx.answered(reading).await else {
+                note(ctx, &mut pace, |pace| pace.stopped(Instant::now()));
+                break 'connection;
+            };
             match result {
                 Ok(reading) => {
-                    hidden_most = hidden_most.max(hand_over(ctx, &reading));
+                    match hand_over(ctx, &reading) {
+                        Ok(hidden) => {
+                            hidden_most = hidden_most.max(hidden.clients);
+                            own_hidden |= hidden.own;
+                        }
+                        Err(error) => failed.take(&error),
+                    }
                     note(ctx, &mut pace, |pace| pace.taken(Instant::now(), Some(reading.cost)));
                 }
-                Err(_) => note(ctx, &mut pace, |pace| pace.missed(Instant::now())),
+                Err(error) => {
+                    failed.take(&error);
+                    note(ctx, &mut pace, |pace| pace.failed(Instant::now()));
+                }
             }
             if session.is_lost() {
+                failed.lost();
                 if !ctx.reopen(&mut session, Lost::Waits).await {
                     break 'connection;
                 }
@@ -84,6 +101,16 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration)
             "up to {hidden_most} sessions at a time belong to roles whose activity this role may not see, and are missing from the wait events; grant it pg_monitor"
         ));
     }
+    report.not_observable.extend(failed.sentences("wait events"));
+    if report.not_observable.is_empty() {
+        report.not_observable.extend(nothing_read("wait events", &pace));
+    }
+    if own_hidden {
+        report.not_observable.push(
+            "what the server's own processes (checkpointer, WAL writer, autovacuum) wait for is hidden from this role; grant it pg_monitor"
+                .to_owned(),
+        );
+    }
     report.slowed = SlowedSource::of("wait events", &pace);
     report
 }
@@ -94,37 +121,50 @@ fn note(ctx: &Context, pace: &mut Pace, plan: impl FnOnce(&mut Pace)) {
     ctx.cost.skipped(pace.skipped - before);
 }
 
-/// Stores a tick; returns how many sessions were hidden.
-fn hand_over(ctx: &Context, reading: &Reading) -> i64 {
-    let mut hidden = 0;
+/// What a tick did not show.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hidden {
+    /// Sessions of clients.
+    clients: i64,
+    /// Whether the server's own processes were among it.
+    own: bool,
+}
+
+/// Stores a tick; returns what was hidden in it.
+fn hand_over(ctx: &Context, reading: &Reading) -> Result<Hidden, QueryError> {
+    let mut hidden = Hidden::default();
     let mut rows = Vec::with_capacity(reading.rows.len());
     for pg in &reading.rows {
-        match to_row(pg) {
+        match to_row(pg)? {
             Ok(row) => rows.push(row),
-            Err(sessions) => hidden += sessions,
+            Err(more) => {
+                hidden.clients = hidden.clients.saturating_add(more.clients);
+                hidden.own |= more.own;
+            }
         }
     }
     emit(&ctx.sink, reading.at, Source::Waits, rows);
-    hidden
+    Ok(hidden)
 }
 
-/// A row of a tick, or the number of sessions in it where they are hidden.
-fn to_row(pg: &PgRow) -> Result<Row, i64> {
-    let text = |place| pg.get::<usize, Option<&str>>(place);
-    let sessions: i64 = pg.get(5);
-    let Some(backend_type) = text(0) else { return Err(sessions) };
+/// A row of a tick, or what is hidden in it.
+fn to_row(pg: &PgRow) -> Result<Result<Row, Hidden>, QueryError> {
+    let text = |place| pg.get::<Option<String>>(place);
+    let sessions: i64 = pg.get(5)?;
+    let Some(backend_type) = text(0)? else {
+        let clients = pg.get(7)?;
+        return Ok(Err(Hidden { clients, own: sessions > clients }));
+    };
+    let query_id = pg.get::<Option<i64>>(4)?.filter(|id| *id != 0);
     let mut row = Row::new();
     row.set("backend_type", backend_type)
-        .set("state", text(1))
-        .set("wait_event_type", text(2))
-        .set("wait_event", text(3).map(str::to_ascii_lowercase))
-        .set(
-            "query_id",
-            pg.get::<usize, Option<i64>>(4).filter(|id| *id != 0).map_or(Scalar::Null, Scalar::Int),
-        )
-        .set("ours", pg.get::<usize, Option<bool>>(6) == Some(true))
+        .set("state", text(1)?)
+        .set("wait_event_type", text(2)?)
+        .set("wait_event", text(3)?.map(|event| event.to_ascii_lowercase()))
+        .set("query_id", query_id.map_or(Scalar::Null, Scalar::Int))
+        .set("ours", pg.get::<Option<bool>>(6)? == Some(true))
         .set("sessions", sessions);
-    Ok(row)
+    Ok(Ok(row))
 }
 
 /// A delay for tick `number` that spreads evenly over part of the interval:

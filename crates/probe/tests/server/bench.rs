@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Client;
 use walwright_probe::{
     Clock, Connector, HostScope, Observation, Probe, ProbeSpec, Rates, Sink, TablesOfInterest,
     TargetDescription, target_facts,
 };
 use walwright_record::{Event, Row, Sample, Source, TargetFacts, TargetKind};
+use walwright_server::Client;
 use walwright_server::{Cluster, ClusterSpec, ConnectParams, Installs, Major, RunningCluster};
 
 /// A server of its own with default settings and `extra` ones.
@@ -32,7 +32,7 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 pub async fn connect(params: &ConnectParams) -> Client {
-    walwright_server::connect(params).await.expect("connected")
+    walwright_server::connect_for_workload(params).await.expect("connected")
 }
 
 pub fn description() -> TargetDescription {
@@ -57,7 +57,7 @@ impl Collector {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sink(&self) -> Sink {
+    pub fn sink(&self) -> Sink {
         let collector = self.clone();
         Arc::new(move |observation| match observation {
             Observation::Sample(sample) => collector.lock().0.push(sample),

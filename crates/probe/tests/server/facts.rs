@@ -24,10 +24,10 @@ fn an_embedded_server_is_known_through_and_through() {
             )
             .await
             .expect("tables");
-        let named = TargetDescription {
-            tables: TablesOfInterest::Named(vec!["app.\"Order\"".into(), "not_there".into()]),
-            ..description()
-        };
+        assert_eq!(client.relation("not_there").await.expect("asked"), None);
+        let order = client.relation("app.\"Order\"").await.expect("asked").expect("there");
+        let named =
+            TargetDescription { tables: TablesOfInterest::Known(vec![order]), ..description() };
         let facts = target_facts(&client, &named).await.expect("facts");
         assert_eq!(facts.version_num / 10_000, 18);
         assert_eq!(facts.postmaster_pid, Some(server.postmaster_pid()));
@@ -44,7 +44,8 @@ fn an_embedded_server_is_known_through_and_through() {
         assert!(table.indexes[1].contains("WHERE (id > 5)"), "{:?}", table.indexes);
         assert_eq!(table.options, ["fillfactor=80"]);
 
-        let settings = settings(&client).await.expect("settings");
+        let params = server.connect_params("postgres");
+        let settings = settings(&params).await.expect("settings");
         let work_mem = settings.iter().find(|s| s.name == "work_mem").expect("work_mem");
         assert_eq!((work_mem.value.as_str(), work_mem.shown.as_str()), ("7168", "7MB"));
         assert_eq!(work_mem.unit.as_deref(), Some("kB"));

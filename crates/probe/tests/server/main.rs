@@ -3,6 +3,7 @@
 mod bench;
 mod facts;
 mod interruptions;
+mod many_tables;
 mod privileges;
 mod schema;
 mod versions;

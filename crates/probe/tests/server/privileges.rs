@@ -20,8 +20,8 @@ fn a_plain_role_sees_its_own_and_is_told_the_rest() {
         assert!(known.not_observable.iter().any(|s| s.contains("pg_monitor")), "{known:?}");
         assert!(facts(&admin).await.not_observable.is_empty());
 
-        let all = settings(&admin).await.expect("settings");
-        let some = settings(&plain).await.expect("settings");
+        let all = settings(&params).await.expect("settings");
+        let some = settings(&params.clone().with_user("plain")).await.expect("settings");
         assert!(some.len() < all.len());
         assert!(some.iter().all(|setting| setting.name != "data_directory"));
 

@@ -2,7 +2,7 @@
 
 use walwright_probe::{partition_plans, schema_facts};
 use walwright_record::{ForeignKeyAction, ReplicaIdentity, SchemaFacts, SchemaTable, TableKind};
-use walwright_server::Major;
+use walwright_server::{Client, Major};
 
 use crate::bench::{block_on, connect, server};
 
@@ -130,7 +130,7 @@ fn schema_on(major: Major) {
 }
 
 /// What the plans of statements say, and that looking leaves nothing behind.
-async fn plans(client: &tokio_postgres::Client) {
+async fn plans(client: &Client) {
     client.batch_execute("SELECT pg_stat_statements_reset()").await.expect("reset");
     for statement in [
         "SELECT what FROM event WHERE id = $1::bigint",
@@ -141,13 +141,13 @@ async fn plans(client: &tokio_postgres::Client) {
         client.query(statement, &[&1_i64]).await.unwrap_or_else(|e| panic!("{statement}: {e:?}"));
     }
     let mut facts = schema_facts(client).await;
-    partition_plans(client, &mut facts).await;
+    partition_plans(client, client, true, &mut facts).await;
     let event = table(&facts, "event").oid;
     let ids = |like: &'static str| async move {
         let sql = format!(
             "SELECT queryid::text FROM pg_stat_statements WHERE query LIKE '{like}' AND query NOT LIKE '%pg_stat%'"
         );
-        client.query_one(&sql, &[]).await.expect(like).get::<_, String>(0)
+        client.query_one(&sql, &[]).await.expect(like).get::<String>(0).unwrap()
     };
     let plan =
         |id: String| facts.plans.iter().find(|p| p.query_id == id && p.table == event).cloned();
@@ -161,9 +161,13 @@ async fn plans(client: &tokio_postgres::Client) {
         assert!(found.as_ref().is_none_or(|p| p.key_in_conditions), "{pruned}: {found:?}");
     }
     let left = client.query_one("SELECT count(*) FROM pg_prepared_statements WHERE from_sql", &[]);
-    assert_eq!(left.await.expect("count").get::<_, i64>(0), 0);
+    assert_eq!(left.await.expect("count").get::<i64>(0).unwrap(), 0);
     let setting = client.query_one("SHOW search_path", &[]).await.expect("a setting");
-    assert_eq!(setting.get::<_, String>(0), "\"$user\", public", "nothing stays in the session");
+    assert_eq!(
+        setting.get::<String>(0).unwrap(),
+        "\"$user\", public",
+        "nothing stays in the session"
+    );
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn each_version(major: Major) {
 
         let insert = client.prepare(INSERT).await.expect("prepared");
         for size in 0..200_i32 {
-            client.execute(&insert, &[&size]).await.expect("inserted");
+            client.query_prepared(&[(&insert, &[&size])]).await.expect("inserted");
         }
         client.batch_execute("UPDATE pebbles SET size = size + 1; CHECKPOINT").await.expect("work");
         // The session reports what it did at most once a second (14) or at its end.

@@ -5,28 +5,51 @@ use std::collections::BTreeMap;
 use rusqlite::Row as SqlRow;
 use serde::de::DeserializeOwned;
 
-use super::{RUNS, Store, StoreError};
+use super::{RUNS, Store, StoreError, sound};
 use crate::{
     Event, LatencyHistogram, LoadInterval, Phase, PhaseName, Record, RunHeader, RunId, RunState,
     Sample, Source, SparseHistogram, Timestamp, Warning, Window,
 };
+
+/// Statements of the scripts of a run, all told.
+const MOST_STATEMENTS: usize = 2_000;
+const MOST_SCRIPTS: u16 = 1_000;
 
 const HEADER: &str = "SELECT id, started_us, ended_us, state, walwright_version, command, label, workload, target, error FROM run";
 
 pub(super) fn headers(store: &Store) -> Result<Vec<RunHeader>, StoreError> {
     store.query(|c| {
         let mut statement = c.prepare(&format!("{HEADER} ORDER BY started_us, id"))?;
-        let rows = statement.query_map([], header)?;
+        let rows = statement.query_map([], |row| Ok(header(row).unwrap_or_else(|_| torn(row))))?;
         rows.collect()
     })
+}
+
+/// What can be told of a run whose first page is damaged.
+fn torn(row: &SqlRow<'_>) -> RunHeader {
+    let bytes = |place: usize| row.get_ref(place).ok().and_then(|value| value.as_bytes().ok());
+    let text =
+        |place: usize| String::from_utf8_lossy(bytes(place).unwrap_or_default()).into_owned();
+    RunHeader {
+        id: RunId(text(0)),
+        started: Timestamp::default(),
+        ended: None,
+        state: RunState::Failed,
+        walwright_version: text(4),
+        command: text(5),
+        label: None,
+        workload: text(7),
+        target: text(8),
+        error: Some(RunHeader::DAMAGED.to_owned()),
+    }
 }
 
 fn header(row: &SqlRow<'_>) -> rusqlite::Result<RunHeader> {
     let state: String = row.get(3)?;
     Ok(RunHeader {
         id: RunId(row.get(0)?),
-        started: Timestamp(row.get(1)?),
-        ended: row.get::<_, Option<i64>>(2)?.map(Timestamp),
+        started: moment(1, row.get(1)?)?,
+        ended: row.get::<_, Option<i64>>(2)?.map(|at| moment(2, at)).transpose()?,
         // A state that a later version invents means at least: not complete.
         state: RunState::from_name(&state).unwrap_or(RunState::Interrupted),
         walwright_version: row.get(4)?,
@@ -38,14 +61,26 @@ fn header(row: &SqlRow<'_>) -> rusqlite::Result<RunHeader> {
     })
 }
 
+/// A moment in a column.
+fn moment(column: usize, micros: i64) -> rusqlite::Result<Timestamp> {
+    sound::moment(micros).map_err(|why| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Integer,
+            why.into(),
+        )
+    })
+}
+
 pub(super) fn record(store: &Store, id: &RunId) -> Result<Record, StoreError> {
     let header = store.query(|c| {
         let mut statement = c.prepare(&format!("{HEADER} WHERE id = ?1"))?;
-        let mut rows = statement.query_map([&id.0], header)?;
+        let mut rows = statement.query_map([&id.0], |row| Ok(header(row)))?;
         rows.next().transpose()
     })?;
-    let header = header.ok_or_else(|| RUNS.no_such(&id.0))?;
     let reader = Reader { store, id };
+    let header = header.ok_or_else(|| RUNS.no_such(&id.0))?;
+    let header = header.map_err(|why| reader.damaged("its first page", why))?;
     let mut record = Record::new(header);
     reader.facts(&mut record)?;
     record.phases = reader.phases()?;
@@ -70,10 +105,22 @@ impl Reader<'_> {
         sql: &str,
         read: impl FnMut(&SqlRow<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
-        self.store.query(|c| {
+        let read = self.store.query(|c| {
             let mut statement = c.prepare(sql)?;
             let rows = statement.query_map([&self.id.0], read)?;
             rows.collect()
+        });
+        // What a column holds is of the run, the rest of the file.
+        read.map_err(|error| match error {
+            StoreError::Sqlite {
+                said:
+                    said @ (rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::InvalidColumnType(..)
+                    | rusqlite::Error::IntegralValueOutOfRange(..)
+                    | rusqlite::Error::Utf8Error(..)),
+                ..
+            } => self.damaged("a row", said),
+            other => other,
         })
     }
 
@@ -82,7 +129,7 @@ impl Reader<'_> {
     }
 
     fn json<T: DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
-        serde_json::from_str(body).map_err(|why| self.damaged(what, why))
+        sound::read(body).map_err(|why| self.damaged(what, why))
     }
 
     fn facts(&self, record: &mut Record) -> Result<(), StoreError> {
@@ -102,6 +149,7 @@ impl Reader<'_> {
                 "instrument" => record.instrument = Some(self.json(name, body)?),
                 "storage" => record.storage = Some(self.json(name, body)?),
                 "storage_measured" => record.storage_measured = Some(self.json(name, body)?),
+                "under_way" => record.under_way = Some(self.json(name, body)?),
                 "cpu" => record.cpu = Some(self.json(name, body)?),
                 other => {
                     if let Some(measure) = other.strip_prefix("side:") {
@@ -116,15 +164,14 @@ impl Reader<'_> {
     fn phases(&self) -> Result<Vec<Phase>, StoreError> {
         let stored = self.rows(
             "SELECT name, start_us, end_us FROM phase WHERE run_id = ?1 ORDER BY start_us",
-            |r| {
-                let (start, end) = (Timestamp(r.get(1)?), r.get::<_, Option<i64>>(2)?);
-                Ok((r.get::<_, String>(0)?, start, end.map(Timestamp)))
-            },
+            |r| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get::<_, Option<i64>>(2)?)),
         )?;
         stored
             .into_iter()
             .map(|(name, start, end)| {
                 let name: PhaseName = self.json("a phase", &format!("\"{name}\""))?;
+                let (start, end) =
+                    sound::window(start, end).map_err(|why| self.damaged("a phase", why))?;
                 Ok(Phase { name, start, end })
             })
             .collect()
@@ -132,7 +179,7 @@ impl Reader<'_> {
 
     fn events(&self) -> Result<Vec<Event>, StoreError> {
         self.rows("SELECT at_us, kind, text FROM event WHERE run_id = ?1 ORDER BY at_us", |r| {
-            Ok(Event { at: Timestamp(r.get(0)?), kind: r.get(1)?, text: r.get(2)? })
+            Ok(Event { at: moment(0, r.get(0)?)?, kind: r.get(1)?, text: r.get(2)? })
         })
     }
 
@@ -153,8 +200,10 @@ impl Reader<'_> {
         for (name, at, body) in stored {
             // A source that a later minor version added is passed over.
             let Some(source) = Source::from_name(&name) else { continue };
-            let rows = self.json("a sample", &body)?;
-            samples.entry(source).or_default().push(Sample { at: Timestamp(at), source, rows });
+            // Counters may be any number.
+            let rows = serde_json::from_str(&body).map_err(|why| self.damaged("a sample", why))?;
+            let at = sound::moment(at).map_err(|why| self.damaged("a sample", why))?;
+            samples.entry(source).or_default().push(Sample { at, source, rows });
         }
         Ok(samples)
     }
@@ -167,6 +216,7 @@ impl Reader<'_> {
         let mut intervals: BTreeMap<i64, LoadInterval> = BTreeMap::new();
         for body in &stored {
             let interval: LoadInterval = self.json("an interval", body)?;
+            sound::interval(&interval).map_err(|why| self.damaged("an interval", why))?;
             intervals.insert(interval.start.0, interval);
         }
         let histograms = self.rows(
@@ -205,9 +255,14 @@ impl Reader<'_> {
                 statement.query(rusqlite::params![self.id.0, window.start.0, window.end.0])?;
             while let Some(row) = rows.next()? {
                 let (script, place): (u16, u16) = (row.get(0)?, row.get(1)?);
+                let held = total.iter().map(Vec::len).sum::<usize>();
+                if usize::from(place) + held > MOST_STATEMENTS || script > MOST_SCRIPTS {
+                    damage = Some("it is of a statement that no script has".to_owned());
+                    break;
+                }
                 match LatencyHistogram::from_bytes(row.get_ref(2)?.as_blob()?) {
                     Ok(counts) => slot(&mut total, script.into(), place.into()).merge(&counts),
-                    Err(why) => damage = Some(why),
+                    Err(why) => damage = Some(why.to_string()),
                 }
             }
             Ok(())

@@ -1,5 +1,6 @@
 //! Writing a record as the run goes.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, params};
@@ -9,7 +10,8 @@ use super::{StoreError, connect};
 use crate::{
     ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
     PhaseName, RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram,
-    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, Warning, WorkloadFacts,
+    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, WorkloadFacts,
+    redact,
 };
 
 /// Writes one run; each call is durable against the death of this process.
@@ -100,9 +102,18 @@ impl RunWriter {
         self.fact("host", facts)
     }
 
-    /// Stores the workload.
+    /// Stores the workload, its scripts without secrets.
     pub fn workload(&mut self, facts: &WorkloadFacts) -> Result<(), StoreError> {
-        self.fact("workload", facts)
+        let mut facts = facts.clone();
+        for script in &mut facts.scripts {
+            if let Cow::Owned(text) = redact::sql(&script.text) {
+                script.text = text;
+                for label in &mut script.statements {
+                    *label = redact::sql(label).into_owned();
+                }
+            }
+        }
+        self.fact("workload", &facts)
     }
 
     /// Stores how it is driven.
@@ -110,9 +121,17 @@ impl RunWriter {
         self.fact("load", facts)
     }
 
-    /// Stores what the clients of someone else's load said of it.
+    /// Stores what the clients of someone else's load said of it, without secrets in the
+    /// addresses that they name.
     pub fn client(&mut self, facts: &ClientFacts) -> Result<(), StoreError> {
-        self.fact("client", facts)
+        let mut facts = facts.clone();
+        let told = |text: &mut String| *text = redact::text(text).into_owned();
+        facts.operations.iter_mut().for_each(told);
+        for log in &mut facts.logs {
+            log.totals.iter_mut().for_each(|totals| told(&mut totals.name));
+            log.notes.iter_mut().for_each(told);
+        }
+        self.fact("client", &facts)
     }
 
     /// Stores what the instrument knows of itself.
@@ -133,6 +152,11 @@ impl RunWriter {
     /// Stores the processor speed measured before the run.
     pub fn cpu(&mut self, probe: &CpuProbe) -> Result<(), StoreError> {
         self.fact("cpu", probe)
+    }
+
+    /// Stores what was under way when the measured window ended.
+    pub fn under_way(&mut self, of: &UnderWay) -> Result<(), StoreError> {
+        self.fact("under_way", of)
     }
 
     /// Stores what a list of runs says of this one.
@@ -181,21 +205,26 @@ impl RunWriter {
         })
     }
 
-    /// Stores an event.
+    /// Stores an event, without secrets that its text may quote.
     pub fn event(&mut self, event: &Event) -> Result<(), StoreError> {
         let id = &self.id.0;
         self.execute(|c| {
             c.execute(
                 "INSERT INTO event (run_id, at_us, kind, text) VALUES (?1, ?2, ?3, ?4)",
-                params![id, event.at.0, event.kind, event.text],
+                params![id, event.at.0, event.kind, redact::text(&event.text)],
             )?;
             Ok(())
         })
     }
 
-    /// Stores a doubt.
+    /// Stores a doubt, without secrets that its text may quote.
     pub fn warning(&mut self, warning: &Warning) -> Result<(), StoreError> {
-        let (id, body) = (&self.id.0, json(warning));
+        let told = Warning {
+            code: warning.code,
+            text: redact::text(&warning.text).into_owned(),
+            hint: warning.hint.as_deref().map(|hint| redact::text(hint).into_owned()),
+        };
+        let (id, body) = (&self.id.0, json(&told));
         self.execute(|c| {
             c.execute("INSERT INTO warning (run_id, body) VALUES (?1, ?2)", params![id, body])?;
             Ok(())
@@ -281,7 +310,7 @@ impl RunWriter {
         })
     }
 
-    /// Ends the record.
+    /// Ends the record, with why it failed without secrets.
     pub fn finish(
         &mut self,
         state: RunState,
@@ -296,7 +325,7 @@ impl RunWriter {
             )?;
             c.execute(
                 "UPDATE run SET state = ?2, ended_us = ?3, error = ?4 WHERE id = ?1",
-                params![id, state.name(), ended.0, error],
+                params![id, state.name(), ended.0, error.map(redact::text)],
             )?;
             // Readers may hold the checkpoint up; the next one then does it.
             c.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))

@@ -1,10 +1,11 @@
 //! The frame that all pages share: the template engine, the head of a page, its style.
 
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context, escape_formatter};
 use serde::Serialize;
 
 use super::ReportError;
+use crate::terminal::printable;
 
 /// What templates extend or include, by name.
 const SHARED: [(&str, &str); 2] = [
@@ -22,6 +23,14 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 pub(crate) fn rendered(template: &str, page: &impl Serialize) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    // Letters that nobody sees, or that turn the order of others around, are shown: people
+    // copy statements from a page.
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        Some(text) if !value.is_safe() => {
+            escape_formatter(out, state, &Value::from(printable(text).into_owned()))
+        }
+        _ => escape_formatter(out, state, value),
+    });
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     for (name, source) in SHARED {
         environment.add_template(name, source)?;

@@ -32,7 +32,7 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
         figures.push(Figure {
             name: name.to_owned(),
             unknown: value.is_none(),
-            value: value.map_or_else(|| "too few".to_owned(), format::latency),
+            value: value.unwrap_or_else(|| "too few".to_owned()),
             ink: Some(ink.class()),
             ..Figure::default()
         });

@@ -1,6 +1,6 @@
 //! The distribution of latencies: plots and tables.
 
-use walwright_diagnose::{Latency as Figures, Summary, intervals_inside};
+use walwright_diagnose::{Latency as Figures, Summary, latencies};
 use walwright_record::{LatencyHistogram, Record};
 
 use super::page::{Latency, Table};
@@ -15,10 +15,7 @@ pub(super) const NAMED: [(f64, Ink); 5] =
 pub(super) fn latency(record: &Record, summary: &Summary) -> Latency {
     let mut latency = Latency { missing: words::no_load(record), ..Latency::default() };
     let (Some(load), Some(window)) = (&summary.load, record.window()) else { return latency };
-    let mut total = LatencyHistogram::new();
-    for script in intervals_inside(record, window).flat_map(|i| &i.scripts) {
-        script.latency.add_to(&mut total);
-    }
+    let total = latencies(record, window);
     let buckets: Vec<(f64, u64)> = total.buckets().map(|(d, n)| (d.as_secs_f64(), n)).collect();
     let marks = marks(&total);
     // Bars as fine as the count allows: few transactions in many bars is noise.
@@ -26,8 +23,13 @@ pub(super) fn latency(record: &Record, summary: &Summary) -> Latency {
     latency.histogram = svg::histogram(&buckets, &marks, per_decade);
     latency.curve = svg::percentile_curve(&curve(&total), &marks);
     latency.lede = format!(
-        "{} that ended well in the measured window. Left: the share of them in each bar. Right: the latency at or under which a share of them stayed.",
-        format::counted(total.count(), "transaction")
+        "{} that ended well in the measured window or {} under way when it ended{}. Left: the share of them in each bar. Right: the latency at or under which a share of them stayed.",
+        format::counted(total.count(), "transaction"),
+        if total.count() == 1 { "was" } else { "were" },
+        match load.under_way.map_or(0, |of| of.unended + of.not_begun) {
+            0 => String::new(),
+            n => format!("; {} of them had not ended, and count with their age", format::count(n)),
+        }
     );
     latency.missing = "No transaction ended well in the measured window.".to_owned();
     if load.scripts.len() > 1 {
@@ -55,9 +57,9 @@ fn row(name: &str, of: Option<&Figures>) -> Vec<String> {
         row[1] = "0".to_owned();
         return row;
     };
-    let mut row = vec![name.to_owned(), format::count(of.count), format::latency(of.mean)];
+    let mut row = vec![name.to_owned(), format::count(of.count), words::mean(of)];
     let percentiles = words::percentiles(of).into_iter();
-    row.extend(percentiles.map(|(_, value)| value.map_or_else(dash, format::latency)));
+    row.extend(percentiles.map(|(_, value)| value.unwrap_or_else(dash)));
     row
 }
 

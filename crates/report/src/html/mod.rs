@@ -78,7 +78,7 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
         },
         warnings,
         findings: None,
-        time: summary.time.as_ref().map(time::time),
+        time: summary.time.as_ref().filter(|t| t.unseen().is_none()).map(time::time),
         time_missing: time::missing(summary),
         timeline,
         timeline_missing,

@@ -123,6 +123,9 @@ fn interval(of: &Estimate, write: fn(f64) -> String) -> String {
 
 /// Why there is no split.
 pub(super) fn missing(summary: &Summary) -> String {
+    if let Some(unseen) = summary.time.as_ref().and_then(TimeSplit::unseen) {
+        return words::sentence(&unseen);
+    }
     let why = summary.not_observable.iter().find(|n| n.figure == "time of a transaction");
     match why {
         Some(gap) => format!("Not observable: {}.", gap.why),

@@ -355,7 +355,10 @@ fn missing(record: &Record, plots: &Plots) -> Vec<String> {
         when(ours, "Throughput and latency: the run ended before the driver reported an interval.");
         when(!ours, "Throughput and latency: not observable, the load was not walwright's.");
     }
-    when(plots.waits.is_empty(), "Waits of sessions: not observable, no samples of wait events.");
+    when(
+        plots.waits.is_empty(),
+        "Waits of sessions: not observable, no session was seen in a transaction.",
+    );
     when(plots.wal.is_empty(), "WAL: not observable, its statistics were not sampled.");
     when(plots.flushes.is_empty(), "WAL flushes: not observable, this server does not count them.");
     when(

@@ -5,7 +5,8 @@ use walwright_record::journal::Entry;
 use super::{change, effect, grounds_of_entry, machine, outcome};
 use crate::format;
 use crate::terminal::Style;
-use crate::terminal::style::{Ansi, printable};
+use crate::terminal::printable::one_line;
+use crate::terminal::style::Ansi;
 
 /// Columns of the names at the left of an entry.
 const NAMES: usize = 15;
@@ -20,7 +21,7 @@ pub fn list(entries: &[Entry], style: &Style) -> String {
             "{}  {}  {}",
             style.paint(Ansi::Bold, entry.name()),
             style.paint(Ansi::Faint, &format::moment(entry.at)),
-            style.paint(Ansi::Faint, &printable(&about))
+            style.paint(Ansi::Faint, &one_line(&about))
         ));
         let mut hang = |text: &str, ansi: Option<Ansi>| {
             for line in style.wrap(text, 2) {

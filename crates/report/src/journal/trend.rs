@@ -5,7 +5,8 @@ use walwright_diagnose::Trend;
 use super::{interval_of, signed};
 use crate::format;
 use crate::terminal::Style;
-use crate::terminal::style::{Ansi, printable};
+use crate::terminal::printable::one_line;
+use crate::terminal::style::Ansi;
 
 /// Lines of the plot.
 const HEIGHT: usize = 8;
@@ -14,7 +15,7 @@ const AXIS: usize = 10;
 
 /// The history of one workload.
 pub fn trend(of: &Trend, style: &Style) -> String {
-    let mut lines = vec![style.paint(Ansi::Bold, &printable(&of.workload))];
+    let mut lines = vec![style.paint(Ansi::Bold, &one_line(&of.workload))];
     let (first, last) = (of.points.first(), of.points.last());
     let (Some(first), Some(last)) = (first, last) else { return style.finish(&lines) };
     let about = format!(

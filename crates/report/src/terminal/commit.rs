@@ -3,7 +3,8 @@
 use walwright_diagnose::CommitAnatomy;
 use walwright_record::Record;
 
-use super::style::{Ansi, Style, printable};
+use super::printable::one_line;
+use super::style::{Ansi, Style};
 use crate::{format, words};
 
 /// Columns of the names at the left.
@@ -62,7 +63,7 @@ impl Page<'_> {
     }
 
     fn heading(&mut self, text: &str) {
-        self.lines.push(self.style.paint(Ansi::Bold, &printable(text)));
+        self.lines.push(self.style.paint(Ansi::Bold, &one_line(text)));
     }
 
     fn field(&mut self, name: &str, text: &str) {

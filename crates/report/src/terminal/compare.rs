@@ -2,7 +2,8 @@
 
 use walwright_diagnose::compare::{Comparison, Section, Verdict};
 
-use super::style::{Ansi, Style, printable};
+use super::printable::one_line;
+use super::style::{Ansi, Style};
 use crate::{compared, format};
 
 /// Width of names at the left.
@@ -45,7 +46,7 @@ impl Page<'_> {
 
     fn head(&mut self, text: &str) {
         self.lines.push(String::new());
-        let bold = self.style.paint(Ansi::Bold, &printable(text));
+        let bold = self.style.paint(Ansi::Bold, &one_line(text));
         self.lines.push(bold);
     }
 
@@ -84,7 +85,7 @@ impl Page<'_> {
         let groups = &self.of.groups;
         self.lines.push(String::new());
         let cut = |name: &str| {
-            let letters: Vec<char> = printable(name).chars().collect();
+            let letters: Vec<char> = one_line(name).chars().collect();
             // The end of a run's name tells it from its neighbours.
             match letters.len().checked_sub(VALUE - 1) {
                 None | Some(0) => letters.into_iter().collect::<String>(),
@@ -139,7 +140,7 @@ impl Page<'_> {
         }
         self.head("Statements, matched by text, the largest change of time first");
         for statement in self.of.statements.iter().take(most) {
-            let query: String = printable(&statement.query).chars().take(200).collect();
+            let query: String = one_line(&statement.query).chars().take(200).collect();
             self.text(&query, 2, None);
             for (group, facts) in self.of.groups.iter().enumerate() {
                 let [time, calls, mean, wal] =

@@ -157,8 +157,10 @@ impl Page<'_> {
         self.lines.push(format!(
             "{} {} {}",
             self.style.paint_bold(ansi, &finding.id.to_string()),
-            self.style
-                .paint(Ansi::Bold, &super::style::printable(&format!("{}{about}", finding.title))),
+            self.style.paint(
+                Ansi::Bold,
+                &super::printable::one_line(&format!("{}{about}", finding.title))
+            ),
             self.style.paint(Ansi::Faint, &format!("({}{parent})", say::kind(finding.kind)))
         ));
         self.text(&finding.cause, 2, None);

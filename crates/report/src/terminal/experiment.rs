@@ -4,7 +4,8 @@ use walwright_diagnose::compare::Section;
 use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome};
 use walwright_stats::{Interval, Verdict};
 
-use super::style::{Ansi, Style, printable};
+use super::printable::one_line;
+use super::style::{Ansi, Style};
 use crate::compared::{percent, value};
 use crate::experimented as words;
 
@@ -53,11 +54,11 @@ impl Page<'_> {
 
     fn head(&mut self, text: &str) {
         self.lines.push(String::new());
-        self.lines.push(self.style.paint(Ansi::Bold, &printable(text)));
+        self.lines.push(self.style.paint(Ansi::Bold, &one_line(text)));
     }
 
     fn header(&mut self, of: &Outcome) {
-        self.lines.push(self.style.paint(Ansi::Bold, &printable(&of.name)));
+        self.lines.push(self.style.paint(Ansi::Bold, &one_line(&of.name)));
         self.text(&format!("experiment {}", of.id), 0, Some(Ansi::Faint));
         if let Some(question) = &of.question {
             self.text(question, 0, None);
@@ -78,7 +79,7 @@ impl Page<'_> {
     }
 
     fn name(&self, name: &str) -> String {
-        let letters: Vec<char> = printable(name).chars().collect();
+        let letters: Vec<char> = one_line(name).chars().collect();
         match letters.len() > self.names {
             true => format!("{}…", letters[..self.names - 1].iter().collect::<String>()),
             false => format!("{:width$}", letters.iter().collect::<String>(), width = self.names),
@@ -193,7 +194,7 @@ impl Page<'_> {
             slowest.and_then(|s| Some((s, s.time_change.first().copied().flatten()?)))
             && change != 0.0
         {
-            let query: String = printable(&statement.query).chars().take(70).collect();
+            let query: String = one_line(&statement.query).chars().take(70).collect();
             let sign = if change > 0.0 { "+" } else { "−" };
             let size = crate::format::seconds(change.abs());
             let text = format!("statement that changed most, {sign}{size} a transaction: {query}");

@@ -5,6 +5,7 @@ mod commit;
 mod compare;
 mod diagnosis;
 mod experiment;
+pub(crate) mod printable;
 mod scaling;
 mod server;
 mod storage;
@@ -18,6 +19,7 @@ pub use commit::commit;
 pub use compare::comparison;
 pub use diagnosis::{diagnosis, explanation};
 pub use experiment::experiment;
+pub use printable::{printable, printable_json, printable_painted};
 pub use scaling::{scaling, scaling_styled};
 pub use storage::{storage, storage_list};
 use style::Ansi;
@@ -74,7 +76,10 @@ impl Page<'_> {
     }
 
     fn header(&mut self, record: &Record) {
-        let (title, id) = (style::printable(&words::title(record)), &record.header.id.0);
+        if let Some((word, text)) = words::state(record) {
+            self.text(&format!("{word}. {text}"), 0, Ansi::Red);
+        }
+        let (title, id) = (printable::one_line(&words::title(record)), &record.header.id.0);
         let room = self.style.width.saturating_sub(title.chars().count() + id.chars().count());
         let space = if room >= 2 { " ".repeat(room) } else { "  ".to_owned() };
         self.lines.push(format!(
@@ -83,14 +88,15 @@ impl Page<'_> {
             self.style.paint(Ansi::Faint, id)
         ));
         self.text(&words::deck(record), 0, Ansi::Faint);
-        if let Some((word, text)) = words::state(record) {
-            self.text(&format!("{word}. {text}"), 0, Ansi::Red);
-        }
         self.gap();
     }
 
     fn load(&mut self, load: &LoadSummary) {
         match &load.throughput {
+            Some(_) if load.transactions == 0 => {
+                let note = format!("no {} ended well in the window", load.unit.name());
+                self.field("Throughput", "0/s", Some(&note));
+            }
             Some(throughput) => {
                 let unit = load.unit.name();
                 let note = match throughput.interval {
@@ -118,7 +124,7 @@ impl Page<'_> {
             Some(latency) => {
                 let figures: Vec<String> = words::percentiles(latency)
                     .into_iter()
-                    .filter_map(|(name, value)| Some(format!("{name} {}", format::latency(value?))))
+                    .filter_map(|(name, value)| Some(format!("{name} {}", value?)))
                     .collect();
                 self.wrapped("Latency", &figures, "  ");
             }
@@ -195,6 +201,10 @@ impl Page<'_> {
             );
             return;
         };
+        if let Some(unseen) = split.unseen() {
+            self.text(&format!("Where the time went: {unseen}."), 0, Ansi::Faint);
+            return;
+        }
         let unit = split.unit.name();
         let heading = match split.latency {
             Some(latency) => format!("Where the {} of a {unit} went", format::latency(latency)),

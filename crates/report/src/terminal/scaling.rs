@@ -2,7 +2,8 @@
 
 use walwright_diagnose::scaling::{Scaling, ScalingResource};
 
-use super::style::{Ansi, Style, printable};
+use super::printable::one_line;
+use super::style::{Ansi, Style};
 use crate::{format, scaled};
 
 /// Rows of the plot.
@@ -139,7 +140,7 @@ impl Page<'_> {
     }
 
     fn head(&mut self, text: &str) {
-        let bold = self.style.paint(Ansi::Bold, &printable(text));
+        let bold = self.style.paint(Ansi::Bold, &one_line(text));
         self.lines.push(bold);
     }
 

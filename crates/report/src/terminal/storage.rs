@@ -3,7 +3,8 @@
 use walwright_record::StorageMeasurement;
 
 use super::bars::bar;
-use super::style::{Ansi, Style, printable};
+use super::printable::one_line;
+use super::style::{Ansi, Style};
 use crate::storage::{self as say, Section};
 use crate::{format, words};
 
@@ -66,7 +67,7 @@ fn table(section: &Section, style: &Style) -> Vec<String> {
     let most = section.rows.iter().map(|row| row.weight).fold(0.0, f64::max);
     for row in &section.rows {
         let figures = [&row.rate, &row.p50, &row.p99, &row.p999, &row.extra];
-        let text = cells(&printable(&row.name), figures.map(String::as_str));
+        let text = cells(&one_line(&row.name), figures.map(String::as_str));
         let length = if most > 0.0 { row.weight / most * room as f64 } else { 0.0 };
         let bar = style.paint(Ansi::Blue, &bar(length, style.unicode));
         lines.push(format!("{text} {bar}").trim_end().to_owned());

@@ -1,5 +1,7 @@
 //! Width, colours and letters of a terminal.
 
+use super::printable::one_line;
+
 /// How a terminal is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
@@ -30,7 +32,18 @@ pub(crate) enum Ansi {
 }
 
 impl Ansi {
-    fn code(self) -> &'static str {
+    pub(super) const ALL: [Ansi; 8] = [
+        Ansi::Bold,
+        Ansi::Faint,
+        Ansi::Red,
+        Ansi::Green,
+        Ansi::Yellow,
+        Ansi::Blue,
+        Ansi::Magenta,
+        Ansi::Cyan,
+    ];
+
+    pub(super) fn code(self) -> &'static str {
         match self {
             Ansi::Bold => "1",
             Ansi::Faint => "2",
@@ -77,7 +90,7 @@ impl Style {
     /// Breaks text between words into lines that fit after `indent` columns.
     /// At least one line, also of nothing.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
-        let text = printable(text);
+        let text = one_line(text);
         self.fill(words(&text).into_iter(), " ", indent)
     }
 
@@ -93,7 +106,7 @@ impl Style {
 
     /// Puts pieces in a row, broken only between them.
     pub(super) fn join(&self, pieces: &[String], between: &str, indent: usize) -> Vec<String> {
-        let pieces: Vec<String> = pieces.iter().map(|p| printable(p)).collect();
+        let pieces: Vec<String> = pieces.iter().map(|p| one_line(p)).collect();
         self.fill(pieces.iter().map(String::as_str), between, indent)
     }
 
@@ -157,11 +170,6 @@ fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Text from outside must not move the cursor or colour the screen.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 /// The nearest ASCII for what our own texts use, `?` for anything else.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -203,7 +211,7 @@ mod tests {
 
     #[test]
     fn escapes_from_outside_do_not_reach_the_terminal() {
-        assert_eq!(PLAIN.wrap("a\x1b[31mb\nc", 0), ["a [31mb c"]);
+        assert_eq!(PLAIN.wrap("a\x1b[31mb\nc", 0), [r"a\x1b[31mb c"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod lease;
 mod process;
 mod running;
 mod settings;
+mod shared_memory;
 mod socket;
 mod sweep;
 

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::error::ClusterError;
 use super::lease::{self, Asked, Lease, LeaseNote};
-use super::{process, socket};
+use super::{process, shared_memory, socket};
 use crate::held_file::HeldFile;
 use crate::places::{Places, create_open_dir};
 
@@ -101,24 +101,32 @@ pub(crate) fn stop_leftovers(
     Ok(stopped)
 }
 
-/// Ends every PostgreSQL process at home in the data directory of `dir`:
-/// immediate shutdown first, then SIGKILL. Gives their ids.
+/// Ends every PostgreSQL process at home in the data directory of `dir`, and takes away the
+/// shared memory they leave. Gives their ids.
 pub(crate) fn stop_servers_in(dir: &Path) -> Result<Vec<u32>, ClusterError> {
     let data_dir = dir.join("data");
     let found = process::servers_in(&data_dir);
+    let mapped = shared_memory::mapped_by(&found);
+    let stopped = end_servers(dir, &data_dir, found)?;
+    shared_memory::clear(&data_dir, &mapped);
+    Ok(stopped)
+}
+
+/// Immediate shutdown first, then SIGKILL.
+fn end_servers(dir: &Path, data_dir: &Path, found: Vec<u32>) -> Result<Vec<u32>, ClusterError> {
     if found.is_empty() {
         return Ok(found);
     }
     signal_all(&found, Signal::SIGQUIT);
     // A stopped process takes the signal only when continued.
     signal_all(&found, Signal::SIGCONT);
-    if all_gone(&data_dir, IMMEDIATE_SHUTDOWN).is_empty() {
+    if all_gone(data_dir, IMMEDIATE_SHUTDOWN).is_empty() {
         return Ok(found);
     }
     let deadline = Instant::now() + AFTER_KILL;
     loop {
         // A dying postmaster may have forked once more, so look again each time.
-        let left = process::servers_in(&data_dir);
+        let left = process::servers_in(data_dir);
         if left.is_empty() {
             return Ok(found);
         }
@@ -126,7 +134,7 @@ pub(crate) fn stop_servers_in(dir: &Path) -> Result<Vec<u32>, ClusterError> {
             return Err(ClusterError::Unkillable { dir: dir.to_owned(), pids: left });
         }
         signal_all(&left, Signal::SIGKILL);
-        all_gone(&data_dir, Duration::from_millis(200));
+        all_gone(data_dir, Duration::from_millis(200));
     }
 }
 

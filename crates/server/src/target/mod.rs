@@ -1,17 +1,28 @@
 //! The server under test: how to reach it, and a connection to it.
 
+mod client;
 mod connect;
 mod conninfo;
 mod params;
 mod passfile;
+mod relay;
 mod resolve;
-mod secret;
+mod row;
 mod service;
-mod tls;
+mod text;
+mod wire_options;
 
-pub use connect::{ConnectError, ConnectFailure, connect, connect_versioned};
+pub use client::{Client, QueryError, Statement, all_left, cancelled};
+pub use connect::{
+    ConnectError, ConnectFailure, OWN_ROLE, SessionSettings, connect, connect_for_definitions,
+    connect_for_workload, connect_unchanged, connect_versioned, connect_with,
+    connect_without_limit, setting_option, without_triggers,
+};
 pub use conninfo::{ConninfoError, holds_password};
-pub use params::{ChannelBinding, ConnectParams, Host, RootCert, SslMode};
+pub use params::ConnectParams;
 pub use resolve::TargetError;
-pub use secret::Secret;
-pub use tls::{TlsError, tls_client_config};
+pub use row::{FromColumn, Row};
+pub use text::readable;
+pub use walwright_wire::{
+    ChannelBinding, Host, RequireAuth, RootCert, Secret, SslMode, SslNegotiation,
+};

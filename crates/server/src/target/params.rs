@@ -3,10 +3,11 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
-use super::secret::Secret;
+use walwright_wire::{
+    ChannelBinding, Host, RequireAuth, RootCert, Secret, SslMode, SslNegotiation,
+};
 
 /// What connections call themselves unless told otherwise.
 pub(crate) const APPLICATION_NAME: &str = "walwright";
@@ -27,7 +28,9 @@ pub struct ConnectParams {
     pub(crate) user: String,
     pub(crate) dbname: String,
     pub(crate) password: Option<Secret>,
+    pub(crate) require_auth: RequireAuth,
     pub(crate) ssl_mode: SslMode,
+    pub(crate) ssl_negotiation: SslNegotiation,
     pub(crate) root_cert: RootCert,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
@@ -36,86 +39,6 @@ pub struct ConnectParams {
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) options: Option<String>,
     pub(crate) warnings: Vec<String>,
-}
-
-/// Where the server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
-    /// The directory of its unix socket.
-    Unix(PathBuf),
-    /// A host name or address.
-    Tcp(String),
-}
-
-/// When TLS is used and what is checked; the meanings are libpq's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SslMode {
-    /// Never.
-    Disable,
-    /// Only if the server insists.
-    Allow,
-    /// If the server offers it; the default.
-    #[default]
-    Prefer,
-    /// Always; the certificate is checked only if a root certificate is given.
-    Require,
-    /// Always, and the certificate must be signed by a trusted root.
-    VerifyCa,
-    /// As `verify-ca`, and the certificate must name the host.
-    VerifyFull,
-}
-
-impl FromStr for SslMode {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Ok(match text {
-            "disable" => Self::Disable,
-            "allow" => Self::Allow,
-            "prefer" => Self::Prefer,
-            "require" => Self::Require,
-            "verify-ca" => Self::VerifyCa,
-            "verify-full" => Self::VerifyFull,
-            _ => return Err(()),
-        })
-    }
-}
-
-/// Which certificates are trusted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum RootCert {
-    /// None was named and `~/.postgresql/root.crt` does not exist.
-    #[default]
-    None,
-    /// Those of the operating system (`sslrootcert=system`).
-    System,
-    /// Those in a PEM file.
-    File(PathBuf),
-}
-
-/// Whether SCRAM is tied to the TLS channel (`channel_binding`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ChannelBinding {
-    /// Never.
-    Disable,
-    /// Where possible; the default.
-    #[default]
-    Prefer,
-    /// Always: a server that cannot is refused.
-    Require,
-}
-
-impl FromStr for ChannelBinding {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Ok(match text {
-            "disable" => Self::Disable,
-            "prefer" => Self::Prefer,
-            "require" => Self::Require,
-            _ => return Err(()),
-        })
-    }
 }
 
 impl ConnectParams {
@@ -137,7 +60,9 @@ impl ConnectParams {
             user: user.to_owned(),
             dbname: dbname.to_owned(),
             password: None,
+            require_auth: RequireAuth::default(),
             ssl_mode: SslMode::default(),
+            ssl_negotiation: SslNegotiation::default(),
             root_cert: RootCert::None,
             client_cert: None,
             client_key: None,
@@ -224,9 +149,19 @@ impl ConnectParams {
         self.password.as_ref()
     }
 
+    /// The ways of authentication the server may ask for.
+    pub fn require_auth(&self) -> &RequireAuth {
+        &self.require_auth
+    }
+
     /// When TLS is used; has no effect on a unix socket.
     pub fn ssl_mode(&self) -> SslMode {
         self.ssl_mode
+    }
+
+    /// How TLS begins.
+    pub fn ssl_negotiation(&self) -> SslNegotiation {
+        self.ssl_negotiation
     }
 
     /// Which certificates are trusted.

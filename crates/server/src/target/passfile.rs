@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::secret::Secret;
+use walwright_wire::Secret;
 
 /// What a connection is looked up by.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use nix::unistd::{Uid, User};
 
+use walwright_wire::{Host, RequireAuthError, RootCert, Secret, SslMode, SslNegotiation};
+
 use super::conninfo::{self, ConninfoError, Pairs};
-use super::params::{APPLICATION_NAME, ConnectParams, Host, RootCert};
+use super::params::{APPLICATION_NAME, ConnectParams};
 use super::passfile;
-use super::secret::Secret;
 use super::service;
 
 /// Connection parameters that cannot be used. Never holds a password.
@@ -42,6 +43,26 @@ pub enum TargetError {
         value: String,
         /// What would do.
         expected: &'static str,
+    },
+    /// A list of authentication methods that makes no sense.
+    #[error(
+        "{value:?} is no value for require_auth: {source}; give names out of password, md5, gss, sspi, scram-sha-256, oauth and none with commas between, all or none of them with \"!\" before"
+    )]
+    RequireAuth {
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: RequireAuthError,
+    },
+    /// A mode of TLS that another parameter does not allow; the sentence is libpq's.
+    #[error("weak sslmode {mode:?} may not be used with {with} (use {instead})")]
+    WeakSslMode {
+        /// The mode.
+        mode: String,
+        /// The other parameter.
+        with: &'static str,
+        /// The modes that will do.
+        instead: &'static str,
     },
     /// More than one host.
     #[error(
@@ -121,7 +142,7 @@ fn default_socket_dirs() -> Vec<PathBuf> {
 
 /// Parameters read from the environment: libpq's name of the variable, and the
 /// keyword.
-const VARIABLES: [(&str, &str); 20] = [
+const VARIABLES: [(&str, &str); 27] = [
     ("PGHOST", "host"),
     ("PGHOSTADDR", "hostaddr"),
     ("PGPORT", "port"),
@@ -134,7 +155,14 @@ const VARIABLES: [(&str, &str); 20] = [
     ("PGSSLROOTCERT", "sslrootcert"),
     ("PGSSLCERT", "sslcert"),
     ("PGSSLKEY", "sslkey"),
+    ("PGSSLCERTMODE", "sslcertmode"),
     ("PGSSLCRL", "sslcrl"),
+    ("PGSSLCRLDIR", "sslcrldir"),
+    ("PGSSLMINPROTOCOLVERSION", "ssl_min_protocol_version"),
+    ("PGSSLMAXPROTOCOLVERSION", "ssl_max_protocol_version"),
+    ("PGMINPROTOCOLVERSION", "min_protocol_version"),
+    ("PGMAXPROTOCOLVERSION", "max_protocol_version"),
+    ("PGREQUIREPEER", "requirepeer"),
     ("PGCHANNELBINDING", "channel_binding"),
     ("PGAPPNAME", "application_name"),
     ("PGCONNECT_TIMEOUT", "connect_timeout"),
@@ -146,13 +174,14 @@ const VARIABLES: [(&str, &str); 20] = [
 
 /// Keywords that change how bytes travel and nothing that is measured or
 /// trusted: taken, and left to the system's defaults.
-const WITHOUT_EFFECT: [&str; 12] = [
+const WITHOUT_EFFECT: [&str; 13] = [
     "keepalives",
     "keepalives_idle",
     "keepalives_interval",
     "keepalives_count",
     "tcp_user_timeout",
     "sslcompression",
+    "sslkeylogfile",
     "sslsni",
     "krbsrvname",
     "gsslib",
@@ -162,21 +191,22 @@ const WITHOUT_EFFECT: [&str; 12] = [
 ];
 
 /// Keywords that promise something this program would not keep.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 11] = [
     ("sslcrl", "revocation lists are not read, so leave it out"),
     ("sslcrldir", "revocation lists are not read, so leave it out"),
     ("sslpassword", "encrypted keys are not read, so name an unencrypted key in sslkey"),
     ("requirepeer", "leave it out, or connect by TCP with TLS"),
-    ("require_auth", "leave it out"),
     ("replication", "leave it out, since an ordinary session is needed"),
     ("scram_client_key", "give the password instead"),
     ("scram_server_key", "give the password instead"),
-    ("ssl_min_protocol_version", "leave it out: TLS 1.2 and 1.3 are used"),
-    ("ssl_max_protocol_version", "leave it out: TLS 1.2 and 1.3 are used"),
+    ("oauth_issuer", "OAuth is not built in"),
+    ("oauth_client_id", "OAuth is not built in"),
+    ("oauth_client_secret", "OAuth is not built in"),
+    ("oauth_scope", "OAuth is not built in"),
 ];
 
 /// Keywords with a meaning below.
-const KEYWORDS: [&str; 21] = [
+const KEYWORDS: [&str; 23] = [
     "host",
     "hostaddr",
     "port",
@@ -184,11 +214,13 @@ const KEYWORDS: [&str; 21] = [
     "user",
     "password",
     "passfile",
+    "require_auth",
     "sslmode",
     "sslnegotiation",
     "sslrootcert",
     "sslcert",
     "sslkey",
+    "sslcertmode",
     "channel_binding",
     "application_name",
     "fallback_application_name",
@@ -270,16 +302,29 @@ fn check_names(pairs: &Pairs, warnings: &mut Vec<String>) -> Result<(), TargetEr
         let harmless = match (name.as_str(), value.as_str()) {
             ("gssencmode", "disable" | "prefer") => true,
             ("target_session_attrs", "any") => true,
-            ("sslnegotiation", "postgres") => true,
             ("client_encoding", "auto" | "utf8" | "UTF8" | "UTF-8" | "utf-8") => true,
+            // TLS 1.2 and 1.3 and protocol 3.0 are used.
+            ("ssl_min_protocol_version", "TLSv1" | "TLSv1.1" | "TLSv1.2") => true,
+            ("ssl_max_protocol_version", "TLSv1.3") => true,
+            ("min_protocol_version", "3.0") => true,
+            ("max_protocol_version", "3.0" | "3.2" | "latest") => true,
+            ("sslcertmode", "require") => {
+                return Err(unsupported(
+                    name,
+                    "leave it out: whether the server asked for the certificate is not checked",
+                ));
+            }
+            ("ssl_min_protocol_version" | "ssl_max_protocol_version", _) => {
+                return Err(unsupported(name, "leave it out: TLS 1.2 and 1.3 are used"));
+            }
+            ("min_protocol_version" | "max_protocol_version", _) => {
+                return Err(unsupported(name, "leave it out: protocol 3.0 is used"));
+            }
             ("gssencmode", _) => {
                 return Err(unsupported(name, "connections are encrypted by TLS: use sslmode"));
             }
             ("target_session_attrs", _) => {
                 return Err(unsupported(name, "name the server that is meant"));
-            }
-            ("sslnegotiation", _) => {
-                return Err(unsupported(name, "leave it out: TLS is negotiated the ordinary way"));
             }
             ("client_encoding", _) => return Err(unsupported(name, "leave it out: UTF-8 is used")),
             _ => false,
@@ -359,6 +404,15 @@ fn build(
             value("sslmode", text, "one of disable, allow, prefer, require, verify-ca, verify-full")
         })?;
     }
+    if let Some(text) = get("sslnegotiation") {
+        params.ssl_negotiation =
+            text.parse().map_err(|()| value("sslnegotiation", text, "one of postgres, direct"))?;
+    }
+    if let Some(text) = get("require_auth") {
+        params.require_auth = text
+            .parse()
+            .map_err(|source| TargetError::RequireAuth { value: text.to_owned(), source })?;
+    }
     if let Some(text) = get("channel_binding") {
         params.channel_binding = text
             .parse()
@@ -373,6 +427,15 @@ fn build(
         .to_owned();
     params.options = get("options").map(str::to_owned);
     add_certificates(&mut params, pairs, around)?;
+    if params.ssl_negotiation == SslNegotiation::Direct
+        && matches!(params.ssl_mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer)
+    {
+        return Err(TargetError::WeakSslMode {
+            mode: get("sslmode").unwrap_or("prefer").to_owned(),
+            with: "sslnegotiation=direct",
+            instead: "require, verify-ca or verify-full",
+        });
+    }
     params.password = match get("password") {
         Some(password) => Some(Secret::new(password)),
         None => password_from_file(&params, pairs, around, &mut warnings),
@@ -415,20 +478,26 @@ fn add_certificates(
         Some("system") => {
             // libpq: anybody can get a certificate of a public authority, so
             // the name must be checked as well.
-            if get("sslmode").is_some_and(|mode| mode != "verify-full") {
-                return Err(value(
-                    "sslmode",
-                    get("sslmode").unwrap_or_default(),
-                    "with sslrootcert=system only verify-full is safe",
-                ));
+            if let Some(mode) = get("sslmode").filter(|mode| *mode != "verify-full") {
+                return Err(TargetError::WeakSslMode {
+                    mode: mode.to_owned(),
+                    with: "sslrootcert=system",
+                    instead: "verify-full",
+                });
             }
-            params.ssl_mode = super::params::SslMode::VerifyFull;
+            params.ssl_mode = SslMode::VerifyFull;
             RootCert::System
         }
         Some(path) => RootCert::File(PathBuf::from(path)),
         None => in_home("root.crt").map_or(RootCert::None, RootCert::File),
     };
-    params.client_cert = get("sslcert").map(PathBuf::from).or_else(|| in_home("postgresql.crt"));
+    params.client_cert = match get("sslcertmode") {
+        Some("disable") => None,
+        None | Some("allow") => {
+            get("sslcert").map(PathBuf::from).or_else(|| in_home("postgresql.crt"))
+        }
+        Some(mode) => return Err(value("sslcertmode", mode, "one of disable, allow")),
+    };
     params.client_key = get("sslkey").map(PathBuf::from).or_else(|| in_home("postgresql.key"));
     Ok(())
 }

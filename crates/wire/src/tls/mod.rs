@@ -1,98 +1,62 @@
 //! TLS as libpq does it: when it is asked for, whom it trusts, and a stream that
 //! works non-blocking.
+//!
+//! Differences from libpq: the host is looked for in the certificate's
+//! subjectAltName only, not in its common name; encrypted keys and revocation
+//! lists are not read; a file that is named and cannot be used is an error in
+//! every mode but `disable`.
 
 mod end_point;
+mod error;
 mod stream;
 mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 
-use self::verify::{NoVerification, WithoutHostname};
-use crate::{RootCertificates, TlsMode, TlsOptions, WireError};
+use self::verify::Verifier;
+use crate::TlsOptions;
 
+pub use error::TlsError;
 pub(crate) use stream::TlsStream;
 
-/// Makes what every TLS connection with these options shares; `None` when TLS
-/// is disabled.
-pub(crate) fn client_config(options: &TlsOptions) -> Result<Option<Arc<ClientConfig>>, WireError> {
-    if let (Some(config), true) = (&options.config, options.mode != TlsMode::Disable) {
-        return Ok(Some(config.clone()));
-    }
+/// What PostgreSQL is called in TLS (ALPN); libpq sends it however TLS begins.
+const ALPN: &[u8] = b"postgresql";
+
+/// Makes what every TLS connection with these options shares. Reads certificate files.
+pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match (options.mode, &options.roots) {
-        (TlsMode::Disable, _) => return Ok(None),
-        (TlsMode::Prefer, _) | (TlsMode::Require, RootCertificates::System) => {
-            Arc::new(NoVerification::new(&provider))
-        }
-        // As libpq: a root file turns `require` into `verify-ca`.
-        (TlsMode::Require | TlsMode::VerifyCa, roots) => {
-            Arc::new(WithoutHostname::new(web_pki(roots, &provider)?))
-        }
-        (TlsMode::VerifyFull, roots) => web_pki(roots, &provider)?,
-    };
+    let verifier = Verifier::new(options.mode, &options.roots, &provider)?;
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| WireError::Tls(error.to_string()))?
+        .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(verifier);
-    let config = match (&options.certificate, &options.key) {
-        (Some(certificate), Some(key)) => builder
-            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
-            .map_err(|error| {
-                WireError::Tls(format!(
-                    "the client certificate {} and key {} are of no use: {error}",
-                    certificate.display(),
-                    key.display()
-                ))
-            })?,
-        (None, None) => builder.with_no_client_auth(),
-        _ => {
-            return Err(WireError::Options(
-                "a client certificate needs its key and a key its certificate; give both".into(),
-            ));
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match &options.certificate {
+        Some(certificate) => {
+            let chain = certificates("client certificate", certificate)?;
+            let key = options.key.as_ref().ok_or_else(|| TlsError::NoKey(certificate.clone()))?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| TlsError::unreadable("client key", key, &error))?;
+            builder.with_client_auth_cert(chain, key)?
         }
+        None => builder.with_no_client_auth(),
     };
-    Ok(Some(Arc::new(config)))
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
 }
 
-fn web_pki(
-    roots: &RootCertificates,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, WireError> {
-    let mut store = RootCertStore::empty();
-    let (found, origin) = match roots {
-        RootCertificates::System => {
-            (rustls_native_certs::load_native_certs().certs, "the system's store".to_owned())
-        }
-        RootCertificates::File(path) => (certificates(path)?, path.display().to_string()),
-    };
-    store.add_parsable_certificates(found);
-    if store.is_empty() {
-        return Err(WireError::Tls(format!("{origin} holds no root certificate that can be used")));
-    }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone())
-        .build()
-        .map_err(|error| WireError::Tls(format!("{origin}: {error}")))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, WireError> {
-    CertificateDer::pem_file_iter(path)
+/// The certificates in a PEM file, at least one.
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
-        .map_err(|error| unreadable("certificate", path, &error))
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, WireError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable("private key", path, &error))
-}
-
-fn unreadable(what: &str, path: &Path, error: &rustls::pki_types::pem::Error) -> WireError {
-    WireError::Tls(format!("cannot read the {what} file {}: {error}", path.display()))
+        .map_err(|error| TlsError::unreadable(what, path, &error))?;
+    if found.is_empty() {
+        return Err(TlsError::unreadable(what, path, &"it holds no certificate"));
+    }
+    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! The two ways to trust less than rustls does by itself, as libpq's modes ask.
+//! How much of a server's certificate is checked: libpq's modes on rustls.
 
 use std::sync::Arc;
 
@@ -8,65 +8,89 @@ use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// `prefer` and `require`: any certificate will do. The handshake's signature
-/// is still checked, so the channel is at least one with the certificate's owner.
+use super::{TlsError, certificates};
+use crate::{RootCert, SslMode};
+
+/// Checks the server's certificate. The handshake's signature is always checked, so the
+/// channel is at least one with the certificate's owner.
 #[derive(Debug)]
-pub(super) struct NoVerification(WebPkiSupportedAlgorithms);
-
-impl NoVerification {
-    pub(super) fn new(provider: &CryptoProvider) -> Self {
-        NoVerification(provider.signature_verification_algorithms)
-    }
+pub(super) struct Verifier {
+    /// `None` where any certificate will do.
+    chain: Option<Chain>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for NoVerification {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
-}
-
-/// `verify-ca`: the chain must be trusted, the name does not matter.
+/// Whom a certificate must come from.
 #[derive(Debug)]
-pub(super) struct WithoutHostname(Arc<WebPkiServerVerifier>);
+struct Chain {
+    verifier: Arc<WebPkiServerVerifier>,
+    /// The trusted certificates themselves: OpenSSL, and so libpq, accepts a
+    /// server that presents one of them, which webpki does not when it is a CA.
+    trusted: Vec<CertificateDer<'static>>,
+    /// Whether it must name the host as well.
+    with_name: bool,
+}
 
-impl WithoutHostname {
-    pub(super) fn new(verifier: Arc<WebPkiServerVerifier>) -> Self {
-        WithoutHostname(verifier)
+impl Verifier {
+    pub(super) fn new(
+        mode: SslMode,
+        roots: &RootCert,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, TlsError> {
+        let trusted = match (roots, mode) {
+            (RootCert::None, SslMode::VerifyCa | SslMode::VerifyFull) => {
+                return Err(TlsError::NoRoot);
+            }
+            (RootCert::None, _) => None,
+            (RootCert::File(path), _) => Some(certificates("root certificate", path)?),
+            (RootCert::System, _) => Some(system_roots()?),
+        };
+        let chain = match trusted {
+            None => None,
+            Some(trusted) => Some(Chain {
+                verifier: web_pki(&trusted, roots, provider)?,
+                trusted,
+                with_name: mode == SslMode::VerifyFull,
+            }),
+        };
+        Ok(Self { chain, algorithms: provider.signature_verification_algorithms })
     }
 }
 
-impl ServerCertVerifier for WithoutHostname {
+fn web_pki(
+    trusted: &[CertificateDer<'static>],
+    from: &RootCert,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
+    if added == 0 {
+        return Err(match from {
+            RootCert::File(path) => {
+                let said = "no certificate in it can be used";
+                TlsError::unreadable("root certificate", path, &said)
+            }
+            RootCert::None | RootCert::System => TlsError::NoSystemRoots("none can be used".into()),
+        });
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| TlsError::Setup(Error::General(error.to_string())))
+}
+
+fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let loaded = rustls_native_certs::load_native_certs();
+    if loaded.certs.is_empty() {
+        let said = loaded.errors.first().map_or("there are none".to_owned(), ToString::to_string);
+        return Err(TlsError::NoSystemRoots(said));
+    }
+    Ok(loaded.certs)
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -75,13 +99,36 @@ impl ServerCertVerifier for WithoutHostname {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // The name is checked last, after the chain: an error about the name
-        // means that the chain was good.
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-        {
+        use CertificateError as C;
+        let Some(chain) = &self.chain else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verdict = chain.verifier.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verdict {
+            // The name is looked at last: the chain has been found good.
             Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+                C::NotValidForName | C::NotValidForNameContext { .. },
+            )) if !chain.with_name => Ok(ServerCertVerified::assertion()),
+            // The dates are looked at first: anything else is about the chain.
+            Err(Error::InvalidCertificate(
+                C::Expired
+                | C::ExpiredContext { .. }
+                | C::NotValidYet
+                | C::NotValidYetContext { .. },
+            )) => verdict,
+            Err(Error::InvalidCertificate(_)) if chain.trusted.contains(end_entity) => {
+                if chain.with_name {
+                    let parsed = ParsedCertificate::try_from(end_entity)?;
+                    rustls::client::verify_server_name(&parsed, server_name)?;
+                }
+                Ok(ServerCertVerified::assertion())
+            }
             verdict => verdict,
         }
     }
@@ -92,7 +139,7 @@ impl ServerCertVerifier for WithoutHostname {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -101,10 +148,10 @@ impl ServerCertVerifier for WithoutHostname {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

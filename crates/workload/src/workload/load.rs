@@ -1,5 +1,7 @@
 //! Where workloads come from, and writing one to a directory.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::builtin::BUILTINS;
@@ -13,6 +15,9 @@ use crate::script::{ScriptSource, closest};
 
 /// The file that makes a directory a workload.
 pub const MANIFEST_FILE: &str = "workload.toml";
+
+/// Most bytes of one file of a workload: what is named may be a device that never ends.
+const LARGEST: u64 = 64 << 20;
 
 /// The names of the built-in workloads, the default first.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -234,8 +239,15 @@ fn named_after(scripts: &[(PathBuf, u32)]) -> String {
 }
 
 fn read_file(path: &Path) -> Result<String, WorkloadError> {
-    std::fs::read_to_string(path)
-        .map_err(|source| WorkloadError::Read { path: path.to_owned(), source })
+    let read = || {
+        let mut text = String::new();
+        File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+        match text.len() as u64 > LARGEST {
+            true => Err(io::Error::other("it is longer than 64 MiB")),
+            false => Ok(text),
+        }
+    };
+    read().map_err(|source| WorkloadError::Read { path: path.to_owned(), source })
 }
 
 fn parse_manifest(file: &str, text: &str) -> Result<Manifest, WorkloadError> {

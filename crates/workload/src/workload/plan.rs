@@ -82,6 +82,16 @@ impl Plan {
     }
 }
 
+/// A literal that reads the same whether or not strings keep backslashes
+/// (`standard_conforming_strings`).
+fn literal(value: &str) -> String {
+    let quoted = value.replace('\'', "''");
+    match quoted.contains('\\') {
+        true => format!(" E'{}'", quoted.replace('\\', "\\\\")),
+        false => format!("'{quoted}'"),
+    }
+}
+
 /// One statement to be sent alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlStep {
@@ -119,7 +129,7 @@ impl Check {
             match part {
                 SqlPart::Text(text) => sql.push_str(text),
                 SqlPart::Before => match before {
-                    Some(value) => sql.push_str(&format!("'{}'", value.replace('\'', "''"))),
+                    Some(value) => sql.push_str(&literal(value)),
                     None => sql.push_str("NULL"),
                 },
             }

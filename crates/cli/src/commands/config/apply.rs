@@ -5,27 +5,36 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde_json::json;
-use walwright_lab::ledger::Ledger;
+use walwright_lab::Lab;
+use walwright_lab::ledger::{Change, Ledger};
 use walwright_lab::profile::{
-    ApplyPlan, Consent, Made, NotApplied, PlannedChange, Restart, make_changes,
+    ApplyPlan, Consent, Hold, Made, NotApplied, PlannedChange, Restart, make_changes,
 };
-use walwright_lab::{Lab, Stop};
+use walwright_server::ConnectParams;
 
 use super::{machine, profile, server};
 use crate::args::ApplyArgs;
-use crate::commands::runtime::runtime;
+use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::{Output, print, wrapped};
+
+/// What cannot come back.
+const BY_HAND: &str = "postgresql.auto.conf had been edited by hand: ALTER SYSTEM has written it anew, without comments. A rollback brings back its settings, their values and their order.";
 
 /// Plans, asks for consent, applies.
 pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let wanted = profile(&args.profile)?;
     let runtime = runtime()?;
-    let (params, view) = match &args.dsn {
+    // What is there is read once nobody else can change it.
+    let mut hold = match args.dsn.as_ref().filter(|_| args.yes) {
         Some(dsn) => {
-            let (params, view) = runtime.block_on(server(dsn.expose(), None))?;
-            (Some(params), Some(view))
+            let params = ConnectParams::resolve(Some(dsn.expose()))?;
+            Some(runtime.block_on(Hold::take(&params))?)
         }
-        None => (None, None),
+        None => None,
+    };
+    let view = match &args.dsn {
+        Some(dsn) => Some(runtime.block_on(server(dsn.expose(), None))?.1),
+        None => None,
     };
     let machine = machine(&args.root, view.as_ref(), Some(&wanted)).filter(|_| !args.no_kernel);
     let plan = ApplyPlan::of(&wanted, view.as_ref(), machine.as_ref());
@@ -53,20 +62,15 @@ pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<E
     let ledger = Ledger::of(lab);
     let intent =
         plan.intent(&format!("apply {}", args.profile.display()), view.as_ref(), &args.root);
+    let by_hand =
+        intent.by_hand && intent.changes.iter().any(|c| matches!(c, Change::Setting { .. }));
     let mut restart = match &args.restart_command {
         Some(command) => Restart::Command(command.clone()),
         None => Restart::Never,
     };
-    let stop = Stop::new();
-    let made = runtime.block_on(async {
-        let asked = stop.clone();
-        tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                asked.request();
-            }
-        });
-        make_changes(&ledger, params.as_ref(), intent, &mut restart, &stop).await
-    })?;
+    let made = until_done(Parting::CHANGING, async |stop| {
+        make_changes(&ledger, hold.as_mut(), intent, &mut restart, &stop).await
+    })??;
     let Made { id, waiting } = &made;
     if output.json {
         output.print_json(
@@ -80,6 +84,9 @@ pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<E
                 &format!("Set, and waiting for a restart of the server: {}.", waiting.join(", ")),
                 "",
             ));
+        }
+        if by_hand {
+            said.push_str(&wrapped(BY_HAND, ""));
         }
         let _ = writeln!(said, "To undo them: walwright config rollback {id}{}", dsn_hint(args));
         print(&said)?;

@@ -12,7 +12,7 @@ use super::{profile, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
 use crate::commands::report::write_file;
 use crate::commands::runtime::runtime;
-use crate::output::{Output, print};
+use crate::output::{Output, print, say};
 
 /// Makes a profile of what is there.
 pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -28,7 +28,7 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         }
     };
     for LeftOut { name, why, .. } in &imported.left_out {
-        eprintln!("left out {name}: {why}");
+        say(&format!("left out {name}: {why}"));
     }
     let left_out = imported.left_out.clone();
     let profile = imported.with_comments();
@@ -46,7 +46,7 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
             "output": args.output,
         }))?;
     } else if let Some(path) = &args.output {
-        eprintln!("{} values written to {}", profile.entries.len(), path.display());
+        say(&format!("{} values written to {}", profile.entries.len(), path.display()));
     } else {
         print(&text)?;
     }
@@ -56,7 +56,10 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
 /// Names what can lose data: a file is soon installed where nobody has read it.
 fn warn(profile: &Profile) {
     for loss in losses(profile) {
-        eprintln!("warning: {} = {}: {} (class {})", loss.name, loss.value, loss.loss, loss.class);
+        say(&format!(
+            "warning: {} = {}: {} (class {})",
+            loss.name, loss.value, loss.loss, loss.class
+        ));
     }
 }
 
@@ -88,10 +91,10 @@ pub fn export(args: &ConfigExportArgs, output: &Output) -> anyhow::Result<ExitCo
     warn(&profile);
     let made = written(&profile, args.format, &devices);
     for said in &made.left_out {
-        eprintln!("left out {said}");
+        say(&format!("left out {said}"));
     }
     if made.text.is_empty() {
-        eprintln!("the profile holds nothing that {} could take", args.format.name());
+        say(&format!("the profile holds nothing that {} could take", args.format.name()));
     }
     if let Some(path) = &args.output {
         write_file(path, &made.text)?;

@@ -47,7 +47,10 @@ async fn server(
     let client = walwright_server::connect(&params).await?;
     let view = ServerView::of(&client, &params).await?;
     let view = match profile {
-        Some(profile) => view.with_objects(&client, profile).await,
+        Some(profile) => {
+            let names = walwright_server::connect_unchanged(&params).await?;
+            view.with_objects(&client, &names, profile).await
+        }
         None => view,
     };
     Ok((params, view))

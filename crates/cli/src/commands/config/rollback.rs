@@ -7,12 +7,12 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use walwright_lab::Lab;
 use walwright_lab::ledger::{Change, ChangeSet, Ledger, State};
-use walwright_lab::profile::{Restart, Undone, undo_changes};
+use walwright_lab::profile::{Hold, Restart, Undone, undo_changes};
 use walwright_server::ConnectParams;
 
 use crate::args::RollbackArgs;
 use crate::commands::runtime::runtime;
-use crate::output::{Output, wrapped};
+use crate::output::{Output, exit, wrapped};
 
 /// Undoes a change set, or lists them.
 pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -41,8 +41,9 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
         },
     };
     let settings = set.intent.changes.iter().any(|c| !matches!(c, Change::Kernel { .. }));
-    let params = match (&args.dsn, settings) {
-        (Some(dsn), _) => Some(ConnectParams::resolve(Some(dsn.expose()))?),
+    let runtime = runtime()?;
+    let mut hold = match (&args.dsn, settings) {
+        (Some(dsn), _) => Some(Hold::of(&ConnectParams::resolve(Some(dsn.expose()))?)),
         (None, false) => None,
         (None, true) => {
             let server = set.intent.server.as_ref().map_or("a server", |s| s.address.as_str());
@@ -53,30 +54,39 @@ pub fn execute(lab: &Lab, args: &RollbackArgs, output: &Output) -> anyhow::Resul
         Some(command) => Restart::Command(command.clone()),
         None => Restart::Never,
     };
-    let undone = runtime()?.block_on(undo_changes(&ledger, &set, params.as_ref(), &mut restart))?;
+    let undone = runtime.block_on(undo_changes(&ledger, &set, hold.as_mut(), &mut restart))?;
     let body = json!({
         "id": set.id,
         "restored": undone.restored,
         "restarted": undone.restarted,
         "waiting_for_restart": undone.waiting,
         "notes": undone.notes,
+        "left": undone.left,
+        "file": undone.file,
     });
     output.result(&body, || text(&set, &undone))?;
-    Ok(ExitCode::SUCCESS)
+    match undone.left.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::from(exit::LEFT)),
+    }
 }
 
 fn text(set: &ChangeSet, undone: &Undone) -> String {
+    let but = match undone.left.as_slice() {
+        [] => String::new(),
+        names => format!(", but for {}", names.join(", ")),
+    };
     let mut out = match undone.restored.as_slice() {
         [] if undone.notes.is_empty() && undone.waiting.is_empty() => {
             format!("Change set {}: all is as it was before.\n", set.id)
         }
-        [] => format!("Change set {} is undone.\n", set.id),
+        [] => wrapped(&format!("Change set {} is undone{but}.", set.id), ""),
         names => wrapped(
-            &format!("Change set {} is undone: {} as before.", set.id, names.join(", ")),
+            &format!("Change set {} is undone{but}: {} as before.", set.id, names.join(", ")),
             "",
         ),
     };
-    for note in &undone.notes {
+    for note in undone.notes.iter().chain(&undone.file) {
         out.push_str(&wrapped(note, "  "));
     }
     if !undone.waiting.is_empty() {
@@ -100,6 +110,7 @@ fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
                 "server": set.intent.server,
                 "changes": set.intent.changes,
                 "state": state(set),
+                "left": left(set),
             })
         })
         .collect();
@@ -112,6 +123,10 @@ fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
             let server = set.intent.server.as_ref().map_or("this machine", |s| s.address.as_str());
             let _ =
                 writeln!(out, "{:>4}  {}  {}  {server}", set.id, state(set), set.intent.purpose);
+            if let [_, ..] = left(set) {
+                let names = left(set).join(", ");
+                let _ = writeln!(out, "        left, since others changed it meanwhile: {names}");
+            }
             for change in &set.intent.changes {
                 let _ = writeln!(out, "        {}", shown(change));
             }
@@ -123,10 +138,19 @@ fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
 
 fn state(set: &ChangeSet) -> &'static str {
     match &set.state {
-        State::Undone { .. } => "undone",
+        State::Undone { left, .. } if left.is_empty() => "undone",
+        State::Undone { .. } => "undone in part",
         _ if set.is_in_progress() => "in progress",
         State::Begun => "cut short",
         State::Done => "done",
+    }
+}
+
+/// What was left of a set when it was undone.
+fn left(set: &ChangeSet) -> &[String] {
+    match &set.state {
+        State::Undone { left, .. } => left,
+        _ => &[],
     }
 }
 

@@ -11,15 +11,15 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_diagnose::experiment::{Ending, Outcome};
 use walwright_lab::experiment::{
-    self, Choices, Conducted, EXAMPLE, ExperimentError, Unwatched, Visit, Watcher,
+    self, Choices, Conducted, EXAMPLE, ExperimentError, Remarks, Unwatched, Visit, Watcher,
 };
 use walwright_lab::{Lab, Stop};
 use walwright_report::format;
 
 use crate::args::{ExperimentArgs, ExperimentCommand};
-use crate::commands::runtime::{runtime, until_done};
+use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::commands::{command_line, report};
-use crate::output::{Output, exit, print};
+use crate::output::{Output, exit, say};
 
 /// Does an experiment, or tells of those there are.
 pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -43,7 +43,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
     }
     let visit = Visit::from(args.visit);
     if let Some(id) = &args.resume {
-        return conducted(lab, args.quiet, output, async |stop, watcher| {
+        return conducted(lab, args.quiet, output, &visit.remarks, async |stop, watcher| {
             experiment::resume(lab, id, &visit, &stop, &watcher).await
         });
     }
@@ -82,7 +82,7 @@ pub fn begin(
     quiet: bool,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
-    conducted(lab, quiet, output, async |stop, watcher| {
+    conducted(lab, quiet, output, &choices.visit.remarks, async |stop, watcher| {
         experiment::begin(lab, text, origin, choices, &stop, &watcher).await
     })
 }
@@ -92,11 +92,25 @@ fn conducted(
     lab: &Lab,
     quiet: bool,
     output: &Output,
+    remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
     let watcher: Arc<dyn Watcher> =
         if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let done = until_done(async |stop| work(stop, watcher).await)?;
+    let done = until_done(Parting::WORKING, async |stop| work(stop, watcher).await)?;
+    let ended = shown(lab, quiet, output, done);
+    let code = ended.as_ref().map_or(ExitCode::from(exit::FAILED), |code| *code);
+    let code = output.remarked(remarks, code);
+    ended.map(|_| code)
+}
+
+/// Shows what an experiment came to.
+fn shown(
+    lab: &Lab,
+    quiet: bool,
+    output: &Output,
+    done: Result<Conducted, ExperimentError>,
+) -> anyhow::Result<ExitCode> {
     let Conducted { outcome, stopped } = match done {
         Ok(done) => done,
         Err(error) => return Ok(failed(error, output)),
@@ -104,11 +118,11 @@ fn conducted(
     show(lab, &outcome, None, output)?;
     let kept = walwright_lab::journal::keep_experiment(lab, &outcome)?;
     if let Some(entry) = kept.filter(|_| !quiet) {
-        eprintln!("journal entry {}", entry.name());
+        say(&format!("journal entry {}", entry.name()));
     }
     if stopped {
         let id = &outcome.id;
-        eprintln!("stopped; `walwright experiment --resume {id}` goes on where it was");
+        say(&format!("stopped; `walwright experiment --resume {id}` goes on where it was"));
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     if outcome.ending == Ending::NoArmLeft {
@@ -140,7 +154,7 @@ fn show(
     let path = html.unwrap_or_else(|| experiment::page_path(lab, &outcome.id));
     let written = walwright_report::html::experiment(outcome)
         .map_err(anyhow::Error::from)
-        .and_then(|page| report::write_file(&path, &page));
+        .and_then(|page| report::write_page(lab, &path, &page));
     if output.json {
         output.print_json(outcome)?;
     } else {
@@ -149,14 +163,14 @@ fn show(
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));
         }
-        print(&text)?;
+        output.print_painted(&text)?;
     }
     written
 }
 
 fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
     for error in experiment::unreadable(lab)? {
-        eprintln!("left out: {error}");
+        say(&format!("left out: {error}"));
     }
     let all = experiment::list(lab)?;
     output.result(&all, || {

@@ -1,7 +1,6 @@
 //! An experiment while it goes on: lines on standard error, and on a terminal a line
 //! that is rewritten within a run.
 
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use walwright_lab::Progress;
 use walwright_lab::experiment::{Estimate, Notice, Watcher};
 use walwright_report::format;
 
+use crate::output::say;
 use crate::show::data_on_disk::space_text;
 use crate::show::lines::{ProgressLines, stage};
 
@@ -133,7 +133,7 @@ impl Inner {
                     percent(outlook.then.high)
                 ));
             }
-            let _ = writeln!(std::io::stderr(), "           {text}");
+            say(&format!("           {text}"));
         }
     }
 }

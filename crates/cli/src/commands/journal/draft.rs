@@ -77,9 +77,8 @@ pub(super) fn edited(lab: &Lab) -> anyhow::Result<(Draft, PathBuf)> {
     }
     let path = lab.directory().join(FILE);
     let cannot = || format!("cannot write {}", path.display());
-    std::fs::create_dir_all(lab.directory()).with_context(cannot)?;
     if !path.exists() {
-        std::fs::write(&path, TEMPLATE).with_context(cannot)?;
+        lab.write(&path, TEMPLATE.as_bytes()).with_context(cannot)?;
     }
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned());

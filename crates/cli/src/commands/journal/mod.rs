@@ -13,7 +13,7 @@ use walwright_report::journal as rendered;
 use walwright_report::terminal::Style;
 
 use crate::args::{AddArgs, JournalArgs, JournalCommand};
-use crate::output::{Output, print};
+use crate::output::{Output, print, say};
 
 /// Does what is asked with the journal.
 pub fn execute(lab: &Lab, args: JournalArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -39,13 +39,13 @@ fn style(output: &Output) -> Style {
 fn read(journal: &Journal) -> anyhow::Result<Contents> {
     let contents = journal.read()?;
     for line in &contents.unreadable {
-        eprintln!("journal: {line}");
+        say(&format!("journal: {line}"));
     }
     Ok(contents)
 }
 
 fn list(lab: &Lab, contents: &Contents, output: &Output) -> anyhow::Result<()> {
-    output.result(&contents.entries, || match contents.entries.as_slice() {
+    output.painted_result(&contents.entries, || match contents.entries.as_slice() {
         [] => format!(
             "The journal of {} is empty: experiments write into it, and `walwright journal add`.\n",
             lab.directory().display()
@@ -59,7 +59,7 @@ fn show(contents: &Contents, name: &str, output: &Output) -> anyhow::Result<()> 
     let corrections: Vec<&Entry> =
         entry.id.iter().flat_map(|id| contents.corrections(id)).collect();
     let names: Vec<&str> = corrections.iter().map(|c| c.name()).collect();
-    output.result(&json!({ "entry": entry, "corrected_by": names }), || {
+    output.painted_result(&json!({ "entry": entry, "corrected_by": names }), || {
         rendered::entry(entry, &corrections, &style(output))
     })
 }
@@ -128,5 +128,5 @@ fn trend(
     }
     let style = style(output);
     let parts: Vec<String> = found.iter().map(|trend| rendered::trend(trend, &style)).collect();
-    print(&parts.join("\n"))
+    output.print_painted(&parts.join("\n"))
 }

@@ -8,7 +8,7 @@ use walwright_report::format;
 use walwright_search::Effect;
 
 use super::result::effect_json;
-use crate::output::Output;
+use crate::output::{Output, say};
 
 /// Lists the tunes; those whose state cannot be read are named on standard error.
 pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
@@ -16,7 +16,7 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
     for name in tune::list(lab)? {
         match tune::show(lab, &name) {
             Ok(state) => states.push(state),
-            Err(error) => eprintln!("left out: {error}"),
+            Err(error) => say(&format!("left out: {error}")),
         }
     }
     let all: Vec<Value> = states.iter().map(listed).collect();

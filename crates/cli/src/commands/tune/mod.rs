@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use walwright_lab::experiment::{Length, LoadChange, Postgres, Visit};
+use walwright_lab::experiment::{Length, LoadChange, Postgres, Remarks, Visit};
 use walwright_lab::tune::{self, Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
 use walwright_lab::{Lab, Stop};
 
 use crate::args::{PromoteArgs, TuneArgs};
 use crate::commands::command_line;
-use crate::commands::runtime::{runtime, until_done};
+use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
 
 /// Tunes, goes on, or shows.
@@ -37,10 +37,10 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
     let resume = args.resume.clone();
     let (plan, visit) = plan(args);
     match resume {
-        Some(name) => conducted(quiet, output, async |stop, watcher| {
+        Some(name) => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
             tune::resume(lab, &name, &visit, &stop, &watcher).await
         }),
-        None => conducted(quiet, output, async |stop, watcher| {
+        None => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
             tune::begin(lab, plan, &visit, &stop, &watcher).await
         }),
     }
@@ -65,17 +65,19 @@ pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result
 fn conducted(
     quiet: bool,
     output: &Output,
+    remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
     let watcher: Arc<dyn TuneWatcher> =
         if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    match until_done(async |stop| work(stop, watcher).await)? {
+    let code = match until_done(Parting::WORKING, async |stop| work(stop, watcher).await)? {
         Ok(state) => {
             result::print(&state, output)?;
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
-        Err(error) => Ok(output.ended(error.is_interruption(), error)),
-    }
+        Err(error) => output.ended(error.is_interruption(), error),
+    };
+    Ok(output.remarked(remarks, code))
 }
 
 /// The default warm-up: a quarter of the window.

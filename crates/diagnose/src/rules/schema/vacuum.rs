@@ -147,7 +147,7 @@ fn rows(view: &View, table: &SchemaTable, last: &Row) -> Option<Rows> {
     }
     let threshold = threshold.max(1.0);
     let naptime = view.reading.seconds("autovacuum_naptime").unwrap_or(60.0);
-    let before = Duration::from_secs_f64(2.0 * naptime);
+    let before = Duration::try_from_secs_f64(2.0 * naptime).unwrap_or(Duration::MAX);
     let window = view.reading.window;
     let overdue = window.length() > before && {
         let start = Timestamp(window.end.0.saturating_sub(before.as_micros() as i64));

@@ -1,9 +1,12 @@
 //! Records built to invite the mistakes of the source documents: none is made.
 
-use walwright_record::{RunState, Source};
+use std::time::Duration;
+
+use walwright_record::{RunState, ScriptInterval, Source};
 
 use super::{case, found, problems, stored};
 use crate::DiagnosisId::{D1, D5, D6, D25, D32, D35, D37, D53};
+use crate::build::histogram;
 use crate::{Kind, findings};
 
 /// E1: 942.7 s of fsync over 2,167,991 requests is 0.435 ms of 7.38 ms: not the throttle.
@@ -119,6 +122,24 @@ fn e7_a_run_without_a_checkpoint_is_not_called_free_of_cliffs() {
         "{:?}",
         diagnosis.not_observable
     );
+}
+
+#[test]
+fn there_is_something_to_fix_where_nothing_completes_or_all_queues() {
+    let hung = case(4, 1).waits(&[("active", "Lock", "transactionid", 4.0)]).with(|record| {
+        for interval in &mut record.intervals {
+            interval.scripts[0] = ScriptInterval::default();
+        }
+    });
+    let verdict = hung.diagnose().verdict;
+    assert!(verdict.starts_with("No transaction ended well"), "{verdict}");
+    let queued = case(4, 10).waits(&[("active", "", "", 0.1)]).with(|record| {
+        for interval in &mut record.intervals {
+            interval.lag = histogram(&[Duration::from_millis(300); 10]);
+        }
+    });
+    let verdict = queued.diagnose().verdict;
+    assert!(verdict.starts_with("Transactions came due faster than they were done"), "{verdict}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! A visit to a real server, disturbed.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, Secret};
 
+use super::super::visit::Remarks;
 use super::*;
 
 #[test]
@@ -15,7 +17,13 @@ fn a_run_of_which_somebody_undid_the_changes_does_not_count() {
     let server = Cluster::create(ClusterSpec::new(&places, install)).unwrap().start().unwrap();
     let (socket, port) = (server.socket_dir().display().to_string(), server.port());
     let dsn = Secret::new(format!("host={socket} port={port} user=postgres dbname=postgres"));
-    let maintenance = Maintenance { dsn, restart_command: None, init: false };
+    let maintenance = Maintenance {
+        dsn,
+        restart_command: None,
+        init: false,
+        replace: Vec::new(),
+        remarks: Remarks::default(),
+    };
     let lab = Lab::at(Some(place.path().join("lab")));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let (guest, _) = Guest::visit(&lab, &maintenance, "test").await.unwrap();
@@ -27,10 +35,13 @@ fn a_run_of_which_somebody_undid_the_changes_does_not_count() {
         let set = guest.set(&arm, &Stop::new()).await.unwrap();
         let noted = guest.ledger.set(set.unwrap()).unwrap().unwrap();
         let mut never = Restart::Never;
-        let undone = undo_changes(&guest.ledger, &noted, Some(guest.params()), &mut never);
+        let mut hold = guest.hold.lock().await;
+        let undone = undo_changes(&guest.ledger, &noted, Some(&mut *hold), &mut never);
         undone.await.unwrap();
+        drop(hold);
         let notes = guest.bring_back(set).await.unwrap();
         assert!(notes.len() == 1 && notes[0].contains("somebody has undone"), "{notes:?}");
+        assert_eq!(maintenance.remarks.of_others(), notes);
     });
     server.stop().unwrap();
 }

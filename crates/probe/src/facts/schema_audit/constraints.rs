@@ -1,7 +1,7 @@
 //! Foreign keys.
 
-use tokio_postgres::{Client, Row};
 use walwright_record::{ForeignKey, ForeignKeyAction, SchemaFacts};
+use walwright_server::{Client, QueryError, Row};
 
 use super::{FOREIGN_KEYS, ask, note};
 
@@ -21,29 +21,30 @@ const READ: &str = "SELECT k.oid, k.conname::text, k.conrelid, k.conkey, k.confr
 /// Reads the foreign keys of the tables: all or, where there are too many, none,
 /// because a list with gaps would let an index look unneeded that supports one.
 pub(super) async fn read(client: &Client, oids: &[u32], facts: &mut SchemaFacts) {
-    match ask(client, READ, &[&oids, &(FOREIGN_KEYS as i64 + 1)]).await {
-        Ok(rows) if rows.len() > FOREIGN_KEYS => {
+    let rows = ask(client, READ, &[&oids, &(FOREIGN_KEYS as i64 + 1)]).await;
+    match rows.and_then(|rows| rows.iter().map(foreign_key).collect::<Result<Vec<_>, _>>()) {
+        Ok(keys) if keys.len() > FOREIGN_KEYS => {
             let sentence = format!("foreign keys: more than {FOREIGN_KEYS}; none are described");
             facts.incomplete.push(sentence);
         }
-        Ok(rows) => facts.foreign_keys = Some(rows.iter().map(foreign_key).collect()),
+        Ok(keys) => facts.foreign_keys = Some(keys),
         Err(error) => note(&error, "foreign keys", facts),
     }
 }
 
-fn foreign_key(row: &Row) -> ForeignKey {
-    ForeignKey {
-        oid: row.get(0),
-        name: row.get(1),
-        table: row.get(2),
-        columns: row.get(3),
-        referenced: row.get(4),
-        referenced_name: row.get(5),
-        referenced_columns: row.get(6),
-        on_delete: action(row.get(7)),
-        on_update: action(row.get(8)),
-        inherited: row.get(9),
-    }
+fn foreign_key(row: &Row) -> Result<ForeignKey, QueryError> {
+    Ok(ForeignKey {
+        oid: row.get(0)?,
+        name: row.get(1)?,
+        table: row.get(2)?,
+        columns: row.get(3)?,
+        referenced: row.get(4)?,
+        referenced_name: row.get(5)?,
+        referenced_columns: row.get(6)?,
+        on_delete: action(&row.get::<String>(7)?),
+        on_update: action(&row.get::<String>(8)?),
+        inherited: row.get(9)?,
+    })
 }
 
 /// `confdeltype` and `confupdtype`.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tokio_postgres::{Client, Row};
 use walwright_record::{SchemaFacts, SchemaIndex};
+use walwright_server::{Client, QueryError, Row};
 
 use super::{INDEXES, ask, count, estimate, note};
 
@@ -43,11 +43,12 @@ const READ: &str = "SELECT i.indexrelid, i.indrelid, n.nspname::text, c.relname:
 /// Reads the indexes of the tables. Where there are too many, the table at the cut
 /// and those after it count as incomplete.
 pub(super) async fn read(client: &Client, oids: &[u32], facts: &mut SchemaFacts) {
-    let rows = match ask(client, READ, &[&oids, &(INDEXES as i64 + 1)]).await {
-        Ok(rows) => rows,
+    let rows = ask(client, READ, &[&oids, &(INDEXES as i64 + 1)]).await;
+    let read = rows.and_then(|rows| rows.iter().map(index).collect::<Result<Vec<_>, _>>());
+    let mut indexes: Vec<SchemaIndex> = match read {
+        Ok(indexes) => indexes,
         Err(error) => return note(&error, "indexes", facts),
     };
-    let mut indexes: Vec<SchemaIndex> = rows.iter().map(index).collect();
     let mut beyond: HashSet<u32> = HashSet::new();
     if indexes.len() > INDEXES {
         let cut = indexes[INDEXES].table;
@@ -64,33 +65,33 @@ pub(super) async fn read(client: &Client, oids: &[u32], facts: &mut SchemaFacts)
     facts.indexes = indexes;
 }
 
-fn index(row: &Row) -> SchemaIndex {
-    let mut depends_on: Vec<i16> = row.get(9);
+fn index(row: &Row) -> Result<SchemaIndex, QueryError> {
+    let mut depends_on: Vec<i16> = row.get(9)?;
     depends_on.retain(|number| *number > 0);
     depends_on.sort_unstable();
-    SchemaIndex {
-        oid: row.get(0),
-        table: row.get(1),
-        schema: row.get(2),
-        name: row.get(3),
-        method: row.get(4),
-        keys: row.get(5),
-        key_semantics: row.get(6),
-        key_columns: row.get(7),
-        included: row.get(8),
+    Ok(SchemaIndex {
+        oid: row.get(0)?,
+        table: row.get(1)?,
+        schema: row.get(2)?,
+        name: row.get(3)?,
+        method: row.get(4)?,
+        keys: row.get(5)?,
+        key_semantics: row.get(6)?,
+        key_columns: row.get(7)?,
+        included: row.get(8)?,
         depends_on,
-        predicate: row.get(10),
-        definition: row.get(11),
-        unique: row.get(12),
-        nulls_not_distinct: row.get(13),
-        primary: row.get(14),
-        constraint: row.get(15),
-        referenced: row.get(16),
-        replica_identity: row.get(17),
-        valid: row.get(18),
-        parent: row.get(19),
+        predicate: row.get(10)?,
+        definition: row.get(11)?,
+        unique: row.get(12)?,
+        nulls_not_distinct: row.get(13)?,
+        primary: row.get(14)?,
+        constraint: row.get(15)?,
+        referenced: row.get(16)?,
+        replica_identity: row.get(17)?,
+        valid: row.get(18)?,
+        parent: row.get(19)?,
         bytes: None,
-        rows: estimate(row.get(20)),
-        scans: count(row.get::<_, Option<i64>>(21)),
-    }
+        rows: estimate(row.get(20)?),
+        scans: count(row.get::<Option<i64>>(21)?),
+    })
 }

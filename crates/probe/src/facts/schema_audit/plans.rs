@@ -16,17 +16,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 use walwright_record::{PartitionPlan, SchemaFacts, TableKind};
+use walwright_server::{Client, QueryError, Row};
 
-use super::{ask, note};
+use super::ask;
+use crate::extension::statements_schema;
 
 /// Statements looked at, those with the most time first.
 const STATEMENTS: i64 = 10;
-
-/// The schema of the extension, quoted.
-const EXTENSION: &str = "SELECT quote_ident(n.nspname) FROM pg_extension e
-    JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'";
 
 /// Unlike elsewhere the search path is the application's, as the texts expect.
 const BEGIN: &str = "BEGIN TRANSACTION READ ONLY;
@@ -35,7 +33,17 @@ const BEGIN: &str = "BEGIN TRANSACTION READ ONLY;
 
 /// Adds to `facts` how the plans of the statements with the most time treat
 /// partitioned tables. Does nothing where there are none.
-pub async fn partition_plans(client: &Client, facts: &mut SchemaFacts) {
+///
+/// Planning may call functions that a statement names, with the rights of who plans, and
+/// what a name means may have changed since the statement was run. So on a server that is
+/// not `ours` a superuser plans nothing, and any other role only what it has run itself,
+/// by `workload`, a session for such statements.
+pub async fn partition_plans(
+    client: &Client,
+    workload: &Client,
+    ours: bool,
+    facts: &mut SchemaFacts,
+) {
     let names: Vec<String> = facts
         .tables
         .iter()
@@ -45,13 +53,16 @@ pub async fn partition_plans(client: &Client, facts: &mut SchemaFacts) {
     if names.is_empty() {
         return;
     }
-    let statements = match statements(client, &names).await {
+    let statements = match statements(client, ours, &names).await {
         Ok(statements) => statements,
-        Err(error) => return note(&error, "plans over partitioned tables", facts),
+        Err(why) => {
+            facts.incomplete.push(format!("plans over partitioned tables: {why}"));
+            return;
+        }
     };
     let mut unplanned = 0;
     for (query_id, text) in statements {
-        match explain(client, &text).await {
+        match explain(workload, &text).await {
             Ok(Some(plan)) => {
                 let found = partitions_scanned(&plan, &query_id, facts);
                 facts.plans.extend(found);
@@ -76,26 +87,33 @@ fn like_escaped(name: &str) -> String {
 
 async fn statements(
     client: &Client,
+    ours: bool,
     names: &[String],
-) -> Result<Vec<(String, String)>, tokio_postgres::Error> {
-    let schema = ask(client, EXTENSION, &[]).await?;
-    let Some(schema) = schema.first().map(|row| row.get::<_, String>(0)) else {
-        return Ok(Vec::new());
-    };
+) -> Result<Vec<(String, String)>, String> {
+    let said = |error: QueryError| error.to_string();
+    let superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = session_user";
+    let superuser = ask(client, superuser, &[]).await.map_err(said)?;
+    let superuser = superuser.first().map_or(Ok(true), |row| row.get::<bool>(0)).map_err(said)?;
+    if superuser && !ours {
+        return Err("not made, since planning calls functions, as a superuser; connect as a role that is none".to_owned());
+    }
+    let schema = statements_schema(client).await?;
     let sql = format!(
         "SELECT v.queryid::text, v.query FROM {schema}.pg_stat_statements v
          WHERE v.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+           AND v.userid = (SELECT oid FROM pg_roles WHERE rolname = session_user)
            AND v.queryid IS NOT NULL AND v.toplevel AND v.query ILIKE ANY ($1)
            AND v.query ~* '^\\s*(select|update|delete|with|merge|insert)\\M'
          ORDER BY v.total_exec_time DESC LIMIT {STATEMENTS}"
     );
-    let rows = ask(client, &sql, &[&names]).await?;
-    let text = |row: &tokio_postgres::Row| row.get::<_, Option<String>>(1);
-    Ok(rows.iter().filter_map(|row| Some((row.get(0), text(row)?))).collect())
+    let rows = ask(client, &sql, &[&names]).await.map_err(said)?;
+    let read = |row: &Row| Ok(row.get::<Option<String>>(1)?.map(|text| (row.get(0), text)));
+    let texts = rows.iter().map(read).collect::<Result<Vec<_>, QueryError>>().map_err(said)?;
+    texts.into_iter().flatten().map(|(id, text)| Ok((id.map_err(said)?, text))).collect()
 }
 
 /// The generic plan as JSON; `None` for a text that cannot be sent on safely.
-async fn explain(client: &Client, text: &str) -> Result<Option<Value>, tokio_postgres::Error> {
+async fn explain(client: &Client, text: &str) -> Result<Option<Value>, QueryError> {
     // The texts come with their constants and the final semicolon taken out. One that
     // still has a semicolon could be more than one command.
     if text.contains(';') || text.contains('\0') {
@@ -104,7 +122,7 @@ async fn explain(client: &Client, text: &str) -> Result<Option<Value>, tokio_pos
     let nulls = vec!["NULL"; parameters(text)];
     let arguments =
         if nulls.is_empty() { String::new() } else { format!("({})", nulls.join(", ")) };
-    client.batch_execute(BEGIN).await?;
+    client.begin(BEGIN).await?;
     let planned = async {
         client.batch_execute(&format!("PREPARE walwright_plan AS {text}")).await?;
         // What a session keeps beyond its transaction is taken back before it ends,
@@ -119,11 +137,11 @@ async fn explain(client: &Client, text: &str) -> Result<Option<Value>, tokio_pos
         answer
     }
     .await;
-    client.batch_execute("ROLLBACK").await?;
+    client.end("ROLLBACK").await?;
     let lines: Vec<String> = planned?
         .iter()
         .filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            SimpleQueryMessage::Row(row) => row.try_get(0).ok()?.map(str::to_owned),
             _ => None,
         })
         .collect();

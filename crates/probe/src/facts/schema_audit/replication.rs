@@ -1,7 +1,7 @@
 //! Publications, slots, and what belongs to the database as a whole.
 
-use tokio_postgres::{Client, Row};
 use walwright_record::{Publication, ReplicationSlot, SchemaFacts, Timestamp};
+use walwright_server::{Client, QueryError, Row};
 
 use super::{ask, count, note, or_note};
 
@@ -20,32 +20,55 @@ const DATABASE: &str = "SELECT age(d.datfrozenxid), mxid_age(d.datminmxid),
 
 /// Reads them.
 pub(super) async fn read(client: &Client, facts: &mut SchemaFacts) {
-    match ask(client, PUBLICATIONS, &[]).await {
-        Ok(rows) => facts.publications = Some(rows.iter().map(publication).collect()),
+    match all(ask(client, PUBLICATIONS, &[]).await, publication) {
+        Ok(publications) => facts.publications = Some(publications),
         Err(error) => note(&error, "publications", facts),
     }
-    match ask(client, SLOTS, &[]).await {
-        Ok(rows) => facts.slots = Some(rows.iter().map(slot).collect()),
+    match all(ask(client, SLOTS, &[]).await, slot) {
+        Ok(slots) => facts.slots = Some(slots),
         Err(error) => note(&error, "replication slots", facts),
     }
     let rows = ask(client, DATABASE, &[]).await;
-    if let [row] = or_note(rows, "ages of the database", facts).as_slice() {
-        facts.database_xid_age = count(row.get::<_, Option<i32>>(0));
-        facts.database_multixact_age = count(row.get::<_, Option<i32>>(1));
-        facts.stats_reset = row.get::<_, Option<i64>>(2).map(Timestamp);
-        facts.toast_compressions = row.get(3);
+    let read = |row: &Row| {
+        Ok(Database {
+            xid_age: row.get(0)?,
+            multixact_age: row.get(1)?,
+            stats_reset: row.get(2)?,
+            toast_compressions: row.get(3)?,
+        })
+    };
+    for database in or_note(rows, read, "ages of the database", facts) {
+        facts.database_xid_age = count(database.xid_age);
+        facts.database_multixact_age = count(database.multixact_age);
+        facts.stats_reset = database.stats_reset.map(Timestamp);
+        facts.toast_compressions = database.toast_compressions;
     }
 }
 
-fn publication(row: &Row) -> Publication {
-    Publication { name: row.get(0), all_tables: row.get(1), updates_or_deletes: row.get(2) }
+/// What [`DATABASE`] answers.
+struct Database {
+    xid_age: Option<i32>,
+    multixact_age: Option<i32>,
+    stats_reset: Option<i64>,
+    toast_compressions: Option<Vec<String>>,
 }
 
-fn slot(row: &Row) -> ReplicationSlot {
-    ReplicationSlot {
-        name: row.get(0),
-        logical: row.get(1),
-        active: row.get(2),
-        retained_bytes: count(row.get::<_, Option<i64>>(3)),
-    }
+fn all<T>(
+    rows: Result<Vec<Row>, QueryError>,
+    read: impl Fn(&Row) -> Result<T, QueryError>,
+) -> Result<Vec<T>, QueryError> {
+    rows?.iter().map(read).collect()
+}
+
+fn publication(row: &Row) -> Result<Publication, QueryError> {
+    Ok(Publication { name: row.get(0)?, all_tables: row.get(1)?, updates_or_deletes: row.get(2)? })
+}
+
+fn slot(row: &Row) -> Result<ReplicationSlot, QueryError> {
+    Ok(ReplicationSlot {
+        name: row.get(0)?,
+        logical: row.get(1)?,
+        active: row.get(2)?,
+        retained_bytes: count(row.get::<Option<i64>>(3)?),
+    })
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tokio_postgres::{Client, Row};
 use walwright_record::{
     ColumnStatistics, Partitioning, ReplicaIdentity, SchemaColumn, SchemaFacts, SchemaTable,
     TableGauges, TableKind,
 };
+use walwright_server::{Client, QueryError, Row};
 
 use super::{COLUMNS, TABLES, ask, count, estimate, or_note};
 
@@ -55,7 +55,7 @@ const READ_STATISTICS: &str = "SELECT s.schemaname::text, s.tablename::text, s.a
 /// Reads the tables.
 pub(super) async fn read(client: &Client, facts: &mut SchemaFacts) {
     let rows = ask(client, READ, &[&(TABLES as i64 + 1)]).await;
-    let mut tables: Vec<SchemaTable> = or_note(rows, "tables", facts).iter().map(table).collect();
+    let mut tables: Vec<SchemaTable> = or_note(rows, table, "tables", facts);
     if tables.len() > TABLES {
         tables.truncate(TABLES);
         facts.incomplete.push(format!(
@@ -65,44 +65,48 @@ pub(super) async fn read(client: &Client, facts: &mut SchemaFacts) {
     facts.tables = tables;
 }
 
-fn table(row: &Row) -> SchemaTable {
-    let partition_key: Option<String> = row.get(6);
-    let partitions: i64 = row.get(8);
-    SchemaTable {
-        oid: row.get(0),
-        schema: row.get(1),
-        name: row.get(2),
-        kind: match row.get::<_, &str>(3) {
+fn table(row: &Row) -> Result<SchemaTable, QueryError> {
+    let partition_key: Option<String> = row.get(6)?;
+    let partitions: i64 = row.get(8)?;
+    let partitioning = match partition_key {
+        Some(key) => Some(Partitioning {
+            key,
+            columns: row.get(7)?,
+            partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
+        }),
+        None => None,
+    };
+    Ok(SchemaTable {
+        oid: row.get(0)?,
+        schema: row.get(1)?,
+        name: row.get(2)?,
+        kind: match row.get::<String>(3)?.as_str() {
             "p" => TableKind::Partitioned,
             "m" => TableKind::MaterializedView,
             _ => TableKind::Table,
         },
-        unlogged: row.get(4),
-        parent: row.get(5),
-        partitioning: partition_key.map(|key| Partitioning {
-            key,
-            columns: row.get(7),
-            partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
-        }),
-        replica_identity: match row.get::<_, &str>(9) {
+        unlogged: row.get(4)?,
+        parent: row.get(5)?,
+        partitioning,
+        replica_identity: match row.get::<String>(9)?.as_str() {
             "f" => ReplicaIdentity::Full,
             "n" => ReplicaIdentity::Nothing,
             "i" => ReplicaIdentity::Index,
             _ => ReplicaIdentity::Default,
         },
-        options: options(row.get(10)),
+        options: options(row.get(10)?),
         columns: Vec::new(),
         indexes_complete: false,
         gauges: TableGauges {
-            rows: estimate(row.get(11)),
+            rows: estimate(row.get(11)?),
             bytes: None,
             toast_bytes: None,
-            live_rows: count(row.get::<_, Option<i64>>(12)),
-            dead_rows: count(row.get::<_, Option<i64>>(13)),
-            xid_age: count(row.get::<_, Option<i32>>(14)),
-            multixact_age: count(row.get::<_, Option<i32>>(15)),
+            live_rows: count(row.get::<Option<i64>>(12)?),
+            dead_rows: count(row.get::<Option<i64>>(13)?),
+            xid_age: count(row.get::<Option<i32>>(14)?),
+            multixact_age: count(row.get::<Option<i32>>(15)?),
         },
-    }
+    })
 }
 
 fn options(stored: Vec<String>) -> BTreeMap<String, String> {
@@ -117,29 +121,35 @@ fn options(stored: Vec<String>) -> BTreeMap<String, String> {
 /// Reads the columns of the tables.
 pub(super) async fn columns(client: &Client, oids: &[u32], facts: &mut SchemaFacts) {
     let rows = ask(client, READ_COLUMNS, &[&oids, &(COLUMNS as i64)]).await;
-    let rows = or_note(rows, "columns", facts);
-    if rows.len() == COLUMNS {
+    let columns = or_note(rows, column, "columns", facts);
+    if columns.len() == COLUMNS {
         facts.incomplete.push(format!("columns: only the first {COLUMNS} are described"));
     }
     let places: HashMap<u32, usize> =
         facts.tables.iter().enumerate().map(|(place, table)| (table.oid, place)).collect();
-    for row in &rows {
-        let Some(place) = places.get(&row.get::<_, u32>(0)) else { continue };
-        facts.tables[*place].columns.push(SchemaColumn {
-            number: row.get(1),
-            name: row.get(2),
-            data_type: row.get(3),
-            not_null: row.get(4),
-            default: row.get(5),
-            storage: row.get::<_, &str>(6).chars().next().unwrap_or('p'),
-            compression: match row.get::<_, &str>(7) {
-                "p" => Some("pglz".to_owned()),
-                "l" => Some("lz4".to_owned()),
-                _ => None,
-            },
-            statistics: None,
-        });
+    for (table, column) in columns {
+        let Some(place) = places.get(&table) else { continue };
+        facts.tables[*place].columns.push(column);
     }
+}
+
+/// A column and the table that it is of.
+fn column(row: &Row) -> Result<(u32, SchemaColumn), QueryError> {
+    let column = SchemaColumn {
+        number: row.get(1)?,
+        name: row.get(2)?,
+        data_type: row.get(3)?,
+        not_null: row.get(4)?,
+        default: row.get(5)?,
+        storage: row.get::<String>(6)?.chars().next().unwrap_or('p'),
+        compression: match row.get::<String>(7)?.as_str() {
+            "p" => Some("pglz".to_owned()),
+            "l" => Some("lz4".to_owned()),
+            _ => None,
+        },
+        statistics: None,
+    };
+    Ok((row.get(0)?, column))
 }
 
 /// Adds what `pg_stats` shows this role of the columns.
@@ -147,19 +157,22 @@ pub(super) async fn statistics(client: &Client, facts: &mut SchemaFacts) {
     let schemas: Vec<&str> = facts.tables.iter().map(|table| table.schema.as_str()).collect();
     let names: Vec<&str> = facts.tables.iter().map(|table| table.name.as_str()).collect();
     let rows = ask(client, READ_STATISTICS, &[&schemas, &names]).await;
-    let rows = or_note(rows, "statistics of columns (pg_stats)", facts);
+    let read = |row: &Row| {
+        let width: i32 = row.get(4)?;
+        let statistics = ColumnStatistics {
+            average_width: u32::try_from(width).unwrap_or(0),
+            null_share: row.get(5)?,
+            correlation: row.get(6)?,
+        };
+        let table: (String, String, bool) = (row.get(0)?, row.get(1)?, row.get(3)?);
+        Ok((table, row.get::<String>(2)?, statistics))
+    };
     let mut known: HashMap<(String, String, bool), HashMap<String, ColumnStatistics>> =
         HashMap::new();
-    for row in &rows {
-        let width: i32 = row.get(4);
-        known.entry((row.get(0), row.get(1), row.get(3))).or_default().insert(
-            row.get(2),
-            ColumnStatistics {
-                average_width: u32::try_from(width).unwrap_or(0),
-                null_share: row.get(5),
-                correlation: row.get(6),
-            },
-        );
+    for (table, column, statistics) in
+        or_note(rows, read, "statistics of columns (pg_stats)", facts)
+    {
+        known.entry(table).or_default().insert(column, statistics);
     }
     for table in &mut facts.tables {
         let inherited = table.kind == TableKind::Partitioned;

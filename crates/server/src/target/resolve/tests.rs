@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::target::params::{ChannelBinding, SslMode};
+use walwright_wire::ChannelBinding;
 
 fn around(env: &[(&str, &str)]) -> Surroundings {
     Surroundings {
@@ -83,7 +83,16 @@ fn options_are_appended() {
 fn what_would_not_be_honoured_is_refused() {
     for dsn in [
         "sslcrl=/x",
-        "require_auth=scram-sha-256",
+        "require_auth=scram",
+        "require_auth=md5,!password",
+        "sslnegotiation=direct",
+        "sslnegotiation=direct sslmode=prefer",
+        "sslnegotiation=sometimes",
+        "sslcertmode=require",
+        "sslcertmode=maybe",
+        "ssl_min_protocol_version=TLSv1.3",
+        "min_protocol_version=3.2",
+        "oauth_issuer=x",
         "target_session_attrs=read-write",
         "gssencmode=require",
         "host=a,b",
@@ -101,6 +110,8 @@ fn what_would_not_be_honoured_is_refused() {
         resolve(dsn, &[]).expect_err(dsn);
     }
     assert!(resolve("target_session_attrs=any gssencmode=prefer", &[]).is_ok());
+    assert!(resolve("ssl_min_protocol_version=TLSv1.2 max_protocol_version=latest", &[]).is_ok());
+    resolve("host=/run/pg", &[("PGREQUIREPEER", "postgres")]).expect_err("a promise");
     let params = resolve("keepalives_idle=5", &[]).expect("harmless");
     assert!(params.warnings()[0].contains("keepalives_idle"));
     assert_eq!(resolve("hots=x", &[]), Err(TargetError::Unknown(Some("hots".into()))));
@@ -136,4 +147,43 @@ fn the_files_in_the_home_directory_are_read() {
     let params = ConnectParams::resolve_in(Some(by_socket), &around).expect("valid");
     assert_eq!(params.password().map(Secret::expose), Some("from-socket"));
     assert_eq!(params.socket_path(), Some("/run/pg/.s.PGSQL.5432".into()));
+}
+
+#[test]
+fn how_the_server_may_prove_itself_is_taken_from_string_and_environment() {
+    let params = resolve("require_auth=scram-sha-256,md5", &[]).expect("valid");
+    assert_eq!(params.require_auth().to_string(), "scram-sha-256,md5");
+    let params = resolve("", &[("PGREQUIREAUTH", "!password")]).expect("valid");
+    assert_eq!(params.wire_options().require_auth.to_string(), "!password");
+    let error = resolve("require_auth=scram", &[]).expect_err("no method").to_string();
+    assert!(error.contains("\"scram\" is no authentication method"), "{error}");
+}
+
+#[test]
+fn the_way_tls_begins_and_whom_it_trusts_allow_no_weaker_mode() {
+    let params = resolve("sslnegotiation=direct sslmode=require", &[]).expect("valid");
+    assert_eq!(params.wire_options().tls.negotiation, SslNegotiation::Direct);
+    let params = resolve("sslnegotiation=direct sslrootcert=system", &[]).expect("valid");
+    assert_eq!(params.ssl_mode(), SslMode::VerifyFull);
+    let env = [("PGSSLNEGOTIATION", "direct"), ("PGSSLMODE", "allow")];
+    for (dsn, env, words) in [
+        ("", &env[..], "\"allow\" may not be used with sslnegotiation=direct"),
+        ("sslnegotiation=direct", &[], "\"prefer\" may not be used with sslnegotiation=direct"),
+        (
+            "sslrootcert=system sslmode=verify-ca",
+            &[],
+            "\"verify-ca\" may not be used with sslrootcert=system",
+        ),
+    ] {
+        let error = resolve(dsn, env).expect_err(dsn).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_client_certificate_may_be_kept_back() {
+    let params = resolve("sslcert=/c sslkey=/k sslmode=require", &[]).expect("valid");
+    assert_eq!(params.wire_options().tls.certificate, Some("/c".into()));
+    let params = resolve("sslcert=/c sslkey=/k sslcertmode=disable", &[]).expect("valid");
+    assert_eq!(params.wire_options().tls.certificate, None);
 }
