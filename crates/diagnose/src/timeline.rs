@@ -212,9 +212,7 @@ fn waits(record: &Record) -> Vec<Series> {
             }
         }
     }
-    let (Some(first), Some(last)) = (seconds.keys().next(), seconds.keys().next_back()) else {
-        return Vec::new();
-    };
+    let shown = with_gaps(seconds.keys().copied());
     WaitClass::ALL
         .into_iter()
         .filter(|class| seconds.values().any(|(_, classes)| classes.contains_key(class)))
@@ -222,17 +220,36 @@ fn waits(record: &Record) -> Vec<Series> {
             let name = serde_json::to_value(class).ok();
             let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
             let mut series = Series::new(format!("wait_{name}"), class.label(), Unit::Sessions);
-            series.points = (*first..=*last)
+            series.points = shown
+                .iter()
                 .map(|second| {
                     let mean = seconds
-                        .get(&second)
+                        .get(second)
                         .map(|(ticks, classes)| classes.get(&class).unwrap_or(&0.0) / ticks);
-                    (second as f64 + 0.5, mean)
+                    (*second as f64 + 0.5, mean)
                 })
                 .collect();
             series
         })
         .collect()
+}
+
+/// The seconds, with the first and the last of each stretch that is missing: a gap of any length
+/// costs two points, since a clock that was set may put years between two samples.
+fn with_gaps(seconds: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut shown: Vec<i64> = Vec::new();
+    for second in seconds {
+        if let Some(&last) = shown.last()
+            && second.saturating_sub(last) > 1
+        {
+            shown.push(last + 1);
+            if second - 1 > last + 1 {
+                shown.push(second - 1);
+            }
+        }
+        shown.push(second);
+    }
+    shown
 }
 
 fn first_number(rows: &[Row], column: &str) -> Option<f64> {
@@ -343,6 +360,12 @@ mod tests {
         assert_eq!(plots.waits.len(), 2);
         assert_eq!(plots.waits[1].name, "wait_flush");
         assert_eq!(plots.waits[1].points, [(0.5, Some(2.0)), (1.5, None), (2.5, Some(2.0))]);
+    }
+
+    #[test]
+    fn a_gap_of_years_is_two_points() {
+        assert_eq!(with_gaps([0, 1, 3, 4].into_iter()), [0, 1, 2, 3, 4]);
+        assert_eq!(with_gaps([0, i64::MAX].into_iter()), [0, 1, i64::MAX - 1, i64::MAX]);
     }
 
     #[test]

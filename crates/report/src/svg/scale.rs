@@ -67,7 +67,9 @@ impl Scale {
     }
 
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
-        let (low, high) = (self.from.log10(), self.to.log10());
+        // An infinite end would make a tick of every integer.
+        let decade = |value: f64| value.log10().clamp(-308.0, 308.0);
+        let (low, high) = (decade(self.from), decade(self.to));
         let inside = |steps: &[f64]| -> Vec<f64> {
             (low.floor() as i32..=high.ceil() as i32)
                 .flat_map(|e| steps.iter().map(move |m| m * 10f64.powi(e)))
