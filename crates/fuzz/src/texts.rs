@@ -191,7 +191,7 @@ fn plan(text: &str) {
 /// The beginning of a log: some are long.
 macro_rules! logs {
     ($($name:literal),*) => {
-        [$(include_str!(concat!("../../results/tests/real/", $name))),*]
+        [$(include_str!(concat!("../../results/tests/results/real/", $name))),*]
     };
 }
 

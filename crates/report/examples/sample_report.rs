@@ -1,7 +1,7 @@
 //! Writes the report of a synthetic record and prints its summary:
 //! `cargo run -p walwright-report --example sample_report -- FILE [SECONDS]`.
 
-#[path = "../tests/synthetic/mod.rs"]
+#[path = "../tests/report/synthetic/mod.rs"]
 mod synthetic;
 
 use std::error::Error;

@@ -170,16 +170,16 @@ fn a_long_busy_log_is_counted_as_it_is_read() {
 }
 
 const REAL: [&[u8]; 10] = [
-    include_bytes!("real/autocannon.json"),
-    include_bytes!("real/autocannon_timeouts.json"),
-    include_bytes!("real/k6.csv"),
-    include_bytes!("real/k6_export.json"),
-    include_bytes!("real/k6_micro.csv"),
-    include_bytes!("real/k6_summary_data.json"),
-    include_bytes!("real/locust_failures.csv"),
-    include_bytes!("real/locust_full_history.csv"),
-    include_bytes!("real/locust_stats.csv"),
-    include_bytes!("real/locust_stats_history.csv"),
+    include_bytes!("results/real/autocannon.json"),
+    include_bytes!("results/real/autocannon_timeouts.json"),
+    include_bytes!("results/real/k6.csv"),
+    include_bytes!("results/real/k6_export.json"),
+    include_bytes!("results/real/k6_micro.csv"),
+    include_bytes!("results/real/k6_summary_data.json"),
+    include_bytes!("results/real/locust_failures.csv"),
+    include_bytes!("results/real/locust_full_history.csv"),
+    include_bytes!("results/real/locust_stats.csv"),
+    include_bytes!("results/real/locust_stats_history.csv"),
 ];
 
 /// A change of some bytes: where, how many go, and what comes.

@@ -1,0 +1,106 @@
+//! Comparisons of real runs.
+
+use std::fs;
+
+use crate::common::Place;
+use serde_json::Value;
+
+/// Runs of one size, each with its label and one setting.
+fn runs(place: &Place, label: &str, setting: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|_| {
+            // Long enough for several samples of each source.
+            let run = place.run(&[
+                "run",
+                "--plain",
+                "--warmup=1s",
+                "--duration=4s",
+                "--load-jobs=1",
+                "-c",
+                "2",
+                "--scale=1",
+                "--label",
+                label,
+                "--set",
+                setting,
+                "--json",
+            ]);
+            run.code(0).json()["run"]["id"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+fn figure<'a>(comparison: &'a Value, key: &str) -> &'a Value {
+    let figures = comparison["figures"].as_array().unwrap();
+    figures.iter().find(|figure| figure["key"] == key).unwrap()
+}
+
+#[test]
+fn runs_are_compared_one_by_one_and_in_groups() {
+    let place = Place::new();
+    let slow = runs(&place, "full", "wal_compression=off", 2);
+    let fast = runs(&place, "async", "synchronous_commit=off", 2);
+
+    // One against one: the effect, and that it proves nothing.
+    let one = place.run(&["compare", &slow[0], &fast[0], "--json"]).code(0).json();
+    assert_eq!(one["findings"][0]["verdict"], "unproven");
+    assert_eq!(one["unit"], "transaction");
+    let bytes = figure(&one, "wal_bytes");
+    assert!(bytes["values"][0]["center"].as_f64().unwrap() > 100.0, "{bytes}");
+    // Without waiting for flushes hardly any is left of them.
+    let flushes = figure(&one, "flushes");
+    let change = flushes["effects"][0]["change"]["center"].as_f64().unwrap();
+    assert!(change < -0.2, "{flushes}");
+    let differences = one["differences"].to_string();
+    assert!(differences.contains("synchronous_commit"), "{differences}");
+    assert!(!differences.contains("data_directory"), "{differences}");
+    let statements = one["statements"].as_array().unwrap();
+    let update =
+        statements.iter().find(|s| s["query"].as_str().unwrap().contains("pgbench_accounts"));
+    assert!(update.unwrap()["groups"][1]["calls"].as_f64().unwrap() > 0.5, "{statements:?}");
+
+    let page = place.path("compared.html");
+    let text = place
+        .run(&["compare", &slow[0], &fast[0], "--html", &page.display().to_string()])
+        .code(0)
+        .out();
+    assert!(text.contains("proves nothing") && text.contains("synchronous_commit"), "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("The runs laid over each other"));
+    assert!(page.matches("class=\"line i-main\"").count() >= 2, "both plots have the baseline");
+    assert!(page.contains("class=\"line i-second\""));
+
+    // Groups, by name and by label.
+    let (base, other) = (slow.join(","), fast.join(","));
+    let by_name = place.run(&["compare", &base, &other, "--json"]).code(0).json();
+    let by_label = place.run(&["compare", "label:full", "label:async", "--json"]).code(0).json();
+    assert_eq!(by_name["figures"], by_label["figures"]);
+    assert_eq!(by_label["groups"][0]["name"], "full");
+    let effect = &figure(&by_name, "throughput")["effects"][0];
+    assert_eq!(effect["basis"], "groups");
+    assert_eq!(effect["base"], 2);
+    // Two against two can be divided in six ways, and never prove anything.
+    assert!(effect["smallest_p"].as_f64().unwrap() > 0.3, "{effect}");
+    assert_ne!(by_name["findings"][0]["verdict"], "changed");
+    assert!(by_name["doubts"].to_string().contains("did not take turns"));
+}
+
+#[test]
+fn windows_of_different_length_are_cut_and_said() {
+    let place = Place::new();
+    let common = ["-c", "1", "--scale=1", "--json"];
+    let id =
+        |done: crate::common::Done| done.code(0).json()["run"]["id"].as_str().unwrap().to_owned();
+    let short = id(place.measure(&common));
+    let args = ["run", "--plain", "--warmup=1s", "--duration=5s", "--load-jobs=1"];
+    let long = id(place.run(&[&args[..], &common[..]].concat()));
+    let result = place.run(&["compare", &short, &long, "--json"]).code(0).json();
+    let window = result["window"].as_f64().unwrap();
+    assert!((1.5..3.5).contains(&window), "{window}");
+    assert!(result["doubts"].to_string().contains("are compared"), "{}", result["doubts"]);
+
+    place.run(&["compare", &short, &short]).refuses(&["named twice"]);
+    place.run(&["compare", &short, "label:nobody"]).refuses(&["'nobody'", "walwright runs"]);
+    place.run(&["compare", &short, "20010101-000000-xxx"]).refuses(&["there is no run"]);
+    place.run(&["compare", &short]).code(2);
+}

@@ -1,0 +1,130 @@
+//! How a load is driven, seen from outside: schedules, modes, weights, retries.
+
+use crate::common::{Done, Host, Place};
+use serde_json::Value;
+
+/// The summary of a run of these on a server that has `hot`, a table of one row.
+struct Bench {
+    place: Place,
+    host: Host,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (place, host) = (Place::new(), Host::new());
+        host.execute("postgres", "CREATE TABLE hot (id int PRIMARY KEY, n bigint)");
+        host.execute("postgres", "INSERT INTO hot VALUES (1, 0), (2, 0)");
+        Bench { place, host }
+    }
+
+    fn measure(&self, args: &[&str]) -> Done {
+        let dsn = self.host.superuser("postgres");
+        self.place.measure(&[&["--dsn", &dsn], args].concat())
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        self.measure(&[&["--json"], args].concat()).code(0).json()
+    }
+}
+
+fn warning<'a>(result: &'a Value, code: &str) -> Option<&'a str> {
+    let found = result["warnings"].as_array()?.iter().find(|w| w["code"] == code)?;
+    found["text"].as_str()
+}
+
+#[test]
+fn scripts_are_weighted_and_each_is_counted() {
+    let bench = Bench::new();
+    bench.place.file("a.sql", "SELECT 1;\n");
+    bench.place.file("b.sql", "SELECT 2;\n");
+    let result = bench.json(&["-c", "1", "--file", "a.sql@3", "--file", "b.sql", "--seed", "7"]);
+    assert_eq!(result["run"]["workload"], "a.sql, b.sql");
+    let export = bench.place.run(&["export"]).code(0).json();
+    let mut counts = [0.0_f64; 2];
+    for interval in export["intervals"].as_array().unwrap() {
+        for (count, script) in
+            counts.iter_mut().zip(interval["interval"]["scripts"].as_array().unwrap())
+        {
+            *count += script["transactions"].as_f64().unwrap();
+        }
+    }
+    let share = counts[0] / (counts[0] + counts[1]);
+    // Thousands of draws at the very least: 0.75 within a few standard deviations.
+    assert!(counts[1] > 500.0 && (share - 0.75).abs() < 0.06, "{counts:?}");
+}
+
+#[test]
+fn a_rate_out_of_reach_is_said() {
+    let bench = Bench::new();
+    bench.place.file("slow.sql", "SELECT pg_sleep(0.01);\n");
+    let result = bench.json(&["-c", "2", "--rate=5000", "--gaps=even", "--file", "slow.sql"]);
+    let all = result["warnings"].to_string();
+    assert!(all.contains("5000 a second were offered"), "{all}");
+    // One that a single client could meet comes due as its schedule says, however fast this
+    // machine is, and the warning goes with what is missing.
+    let result = bench.json(&["-c", "4", "--rate=50", "--gaps=even", "--file", "slow.sql"]);
+    let load = &result["summary"]["load"];
+    let open = &load["open_loop"];
+    assert_eq!(open["offered"], 50.0);
+    let due = open["due"].as_f64().unwrap();
+    let window = result["summary"]["window"].as_f64().unwrap();
+    assert!((due - 50.0 * window).abs() <= 2.0, "{due} in {window} s");
+    let missing = due - load["transactions"].as_f64().unwrap();
+    let warned = warning(&result, "rate_not_reached");
+    assert_eq!(warned.is_some(), missing > 0.02 * due + 4.0, "{missing} of {due}: {warned:?}");
+}
+
+#[test]
+fn lean_mode_is_named_wherever_its_figures_are() {
+    let bench = Bench::new();
+    bench.place.file("a.sql", "SELECT n FROM hot WHERE id = 1;\n");
+    let result = bench.json(&["-c", "1", "--lean", "--file", "a.sql"]);
+    assert!(warning(&result, "lean_mode").unwrap().contains("do not compare with pgbench's"));
+    assert!(result["run"]["command"].as_str().unwrap().contains("--lean"));
+    let show = bench.place.run(&["show"]).code(0).out();
+    assert!(show.contains("lean mode"), "{show}");
+    assert_eq!(bench.place.run(&["export"]).json()["load"]["mode"], "lean");
+    let page = std::fs::read_to_string(result["report"].as_str().unwrap()).unwrap();
+    assert!(page.contains("lean mode"));
+    let markdown = bench.place.run(&["report", "--markdown"]).out();
+    assert!(markdown.contains("lean mode"), "{markdown}");
+}
+
+#[test]
+fn thinking_clients_wait_and_ramped_ones_come_one_by_one() {
+    let bench = Bench::new();
+    bench.place.file("a.sql", "SELECT 1;\n");
+    let result = bench.json(&["-c", "4", "--think=100ms", "--ramp=2s", "--file", "a.sql"]);
+    let export = bench.place.run(&["export"]).json();
+    assert_eq!(export["load"]["ramp"], 2.0);
+    let clients: Vec<u64> = export["intervals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["interval"]["clients"].as_u64().unwrap())
+        .collect();
+    assert!(clients[0] < 4 && *clients.iter().max().unwrap() == 4, "{clients:?}");
+    // 4 clients that think for 100 ms each can do about 40 a second, never hundreds.
+    let rate = result["summary"]["load"]["throughput"]["center"].as_f64().unwrap();
+    assert!(rate > 1.0 && rate < 100.0, "{rate}");
+}
+
+#[test]
+fn retries_turn_serialization_failures_into_successes() {
+    let bench = Bench::new();
+    bench.place.file(
+        "hot.sql",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT n FROM hot WHERE id = 1;\n\
+         UPDATE hot SET n = n + 1 WHERE id = 1;\nCOMMIT;\n",
+    );
+    let result = bench.json(&["-c", "4", "--file", "hot.sql"]);
+    assert!(result["summary"]["load"]["failures"]["40001"].as_u64().unwrap() > 0);
+    assert!(warning(&result, "failures").unwrap().contains("they are in no latency"));
+    let result = bench.json(&["-c", "4", "--max-tries=10000", "--file", "hot.sql"]);
+    let load = &result["summary"]["load"];
+    assert_eq!(load["failed"], 0, "{load}");
+    let csv = bench.place.run(&["export", "--series=load"]).out();
+    let retries: u64 =
+        csv.lines().skip(1).map(|l| l.split(',').nth(5).unwrap().parse::<u64>().unwrap()).sum();
+    assert!(retries > 0, "{csv}");
+}

@@ -1,0 +1,6 @@
+//! The load path against real servers, whole and in trouble.
+
+mod common;
+mod faithful;
+mod load;
+mod trouble;

@@ -1,0 +1,9 @@
+//! Renderings of made-up records, whole and damaged.
+
+mod comparison;
+mod experiments;
+mod hostile;
+mod renderings;
+mod scaling;
+mod storage;
+mod synthetic;

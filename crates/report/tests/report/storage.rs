@@ -1,0 +1,161 @@
+//! What renderings say of disks: a measurement itself, and a run told against it.
+
+use std::time::Duration;
+
+use crate::synthetic::record_of;
+use walwright_diagnose::{findings, summary};
+use walwright_record::journal::Machine;
+use walwright_record::{
+    Access, DataLoad, FileState, FileSystemId, FlushMethod, Latencies, LatencyHistogram,
+    StorageCell, StorageMeasurement, StoragePattern, StoragePlace, Timestamp, Warning, WarningCode,
+};
+use walwright_report::terminal::Style;
+use walwright_report::{html, markdown, terminal};
+
+const STYLE: Style = Style { width: 80, colour: false, unicode: true };
+
+fn cell(pattern: StoragePattern, micros: u64) -> StorageCell {
+    let mut histogram = LatencyHistogram::new();
+    for i in 0..2_000 {
+        histogram.record(Duration::from_micros(micros + i / 10));
+    }
+    StorageCell {
+        pattern,
+        per_second: 1e6 / micros as f64,
+        bytes_per_second: 8192e6 / micros as f64,
+        latency: Latencies::of(&histogram).unwrap(),
+        flushes_per_second: matches!(pattern, StoragePattern::GroupCommit { .. })
+            .then_some(5e5 / micros as f64),
+        beside_per_second: matches!(pattern, StoragePattern::FlushUnder { .. }).then_some(900.0),
+        waiting_for_processor: None,
+    }
+}
+
+/// One of each kind; 8 kB flushes at 2,000/s and, disturbed, at 500/s.
+fn measurement() -> StorageMeasurement {
+    let place = StoragePlace {
+        directory: "/wal/<b>tmp</b>".to_owned(),
+        file_system: FileSystemId {
+            host: "h".to_owned(),
+            file_system: "ext4".to_owned(),
+            device: "8:1".to_owned(),
+            id: "1".to_owned(),
+        },
+        disk: None,
+    };
+    let flush = |bytes, files| StoragePattern::Flush {
+        method: FlushMethod::Fdatasync,
+        file: FileState::Written,
+        bytes,
+        files,
+    };
+    let cells = vec![
+        cell(flush(8192, 1), 2_000),
+        cell(flush(8192, 1), 500),
+        cell(flush(1 << 20, 1), 3_000),
+        cell(flush(8192, 4), 250),
+        cell(StoragePattern::GroupCommit { committers: 16, record_bytes: 512 }, 40),
+        cell(StoragePattern::UnflushedWrite { bytes: 8192 }, 60),
+        cell(StoragePattern::Random { access: Access::Read, depth: 4 }, 90),
+        cell(StoragePattern::Random { access: Access::Write, depth: 4 }, 95),
+        cell(StoragePattern::Sequential { access: Access::Write, depth: 1 }, 700),
+        cell(StoragePattern::FlushUnder { load: DataLoad::Checkpoint }, 4_000),
+    ];
+    StorageMeasurement {
+        id: "20261121-000000-abc".to_owned(),
+        measured: Timestamp(0),
+        took: Duration::from_secs(10),
+        each: Duration::from_secs(1),
+        walwright_version: "0".to_owned(),
+        machine: Machine::default(),
+        wal: place.clone(),
+        data: place,
+        data_bytes: 1 << 30,
+        cells,
+        doubts: vec![Warning::new(WarningCode::Storage, "the disk is not steady").hint("again")],
+        complete: true,
+    }
+}
+
+#[test]
+fn every_pattern_has_its_row_and_every_table_fits() {
+    let measured = measurement();
+    for unicode in [true, false] {
+        let text = terminal::storage(&measured, &Style { unicode, ..STYLE });
+        for part in [
+            "2,000/s (500/s to 2,000/s over 2 repeats)",
+            "16 sessions",
+            "1 file, no flush",
+            "reads, 4 at once",
+            "checkpoint bursts",
+            "! The disk is not steady.",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= 80, "{longest}:\n{text}");
+        assert!(unicode || text.is_ascii(), "{text}");
+    }
+    let list = terminal::storage_list(&[measured], &STYLE);
+    assert!(list.contains("2,000/s flushes one at a time"), "{list}");
+    assert!(terminal::storage_list(&[], &STYLE).contains("`walwright storage`"));
+}
+
+#[test]
+fn the_page_has_plots_and_tables_and_escapes_names() {
+    let page = html::storage(&measurement()).unwrap();
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert!(page.contains("Pages of 8 kB at random places"));
+    assert!(!page.contains("<b>tmp") && page.contains("&lt;b&gt;tmp"));
+    for wrong in ["NaN", "inf ", "None", "Some("] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn a_measurement_that_was_cut_short_is_shown_as_far_as_it_got() {
+    let mut cut = measurement();
+    cut.cells.truncate(1);
+    cut.complete = false;
+    let text = terminal::storage(&cut, &STYLE);
+    assert!(text.contains("stopped before its end") && !text.contains("Group commit"), "{text}");
+    cut.cells.clear();
+    let page = html::storage(&cut).unwrap();
+    assert!(!page.contains("<svg"));
+}
+
+#[test]
+fn all_renderings_tell_a_run_against_the_disk_it_knew() {
+    let mut record = record_of(20);
+    let all = |record: &walwright_record::Record| {
+        let (summary, found) = (summary(record), findings(record));
+        let texts = [
+            terminal::styled(record, &summary, &found, &STYLE),
+            terminal::diagnosis(&found, &STYLE),
+            markdown::summary(record, &summary, &found),
+            html::page(record, &summary, &found).unwrap(),
+        ];
+        // Lines of a terminal break anywhere; a page has its characters escaped.
+        texts.map(|text| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").replace("&#x2f;", "/")
+        })
+    };
+    for text in all(&record) {
+        assert!(!text.contains("one at a time"), "no claim without a measurement");
+        assert!(text.contains("walwright diagnose") || text.contains("walwright storage"));
+    }
+    let mut disturbed = measurement();
+    disturbed.doubts.push(Warning::new(WarningCode::NoisyNeighbour, "busy"));
+    record.storage_measured = Some(disturbed);
+    for (place, text) in all(&record).iter().enumerate() {
+        let judged = text.contains("at its ceiling");
+        assert!(!judged, "rendering {place}: a disk that was held up is no ceiling");
+    }
+    record.storage_measured = Some(measurement());
+    let told = summary(&record).storage.unwrap();
+    let share = format!("{:.0} %", told.flushes_per_second / 2_000.0 * 100.0);
+    for (place, text) in all(&record).iter().enumerate() {
+        let told = text.contains(&format!("{share} of the 2,000/s"));
+        assert!(told && text.contains("one at a time"), "rendering {place} of {share}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Results of real tools.
+
+mod real_tools;

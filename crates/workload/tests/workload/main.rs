@@ -1,0 +1,8 @@
+//! Workloads: built in, in directories, as pgbench has them, and on a server.
+
+mod builtin;
+mod directory;
+mod pgbench;
+mod properties;
+mod script;
+mod server;
