@@ -1,12 +1,7 @@
 //! A few of the kills that `bench/src/bin/kills.rs` makes by the hundred.
 
-// The same on both sides, and not all of it is needed here.
-#[allow(dead_code)]
-#[path = "../../../../bench/src/kills.rs"]
-mod kills;
-
 use crate::common::{Place, install};
-use kills::{Kills, Kind};
+use crate::kill_rounds::{Kills, Kind};
 use walwright_server::{Major, Places};
 
 #[test]

@@ -16,6 +16,10 @@ mod hostile_database;
 mod hostile_server;
 mod hostile_words;
 mod journal;
+// The same on both sides, and not all of it is needed here.
+#[allow(dead_code)]
+#[path = "../../../../bench/src/kills.rs"]
+mod kill_rounds;
 mod kills;
 mod load;
 mod maintenance;
