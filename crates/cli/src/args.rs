@@ -28,7 +28,7 @@ pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{PromoteArgs, TuneArgs};
-use values::{duration, memory, percent, some_time};
+use values::{duration, memory, percent, seconds_or_time, some_time};
 pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.
