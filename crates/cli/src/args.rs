@@ -28,7 +28,7 @@ pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{PromoteArgs, TuneArgs};
-use values::{duration, memory, percent, some_time};
+use values::{duration, memory, percent, seconds_or_time, some_time};
 pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.
@@ -39,7 +39,8 @@ Start here:
   walwright show latest                the summary of the last run again
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted, or its server lost
-or restarted, 4 a check failed (of the workload, or config check), 5 done, but on a server
+or restarted, 4 a check failed (of the workload, or config check),
+a pass mark was missed, or a quarter or more of the transactions failed, 5 done, but on a server
 of yours something that others changed meanwhile was left as they made it.";
 
 /// A performance lab for write-heavy PostgreSQL.

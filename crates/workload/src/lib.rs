@@ -11,8 +11,10 @@
 //! * [`generate`]: the rows of the initial data as COPY text, in parallel
 //!   chunks that do not depend on how many there are.
 
+mod duration;
 pub mod generate;
 pub mod script;
 pub mod workload;
 
+pub use duration::parse_duration;
 pub use workload::{Plan, Settings, Workload, WorkloadError};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{VisitArgs, some_time};
+use super::{VisitArgs, seconds_or_time};
 
 /// `walwright prove`.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct ProveArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub blocks: Option<u32>,
     /// Length of the measured windows. The default is that of the run.
-    #[arg(short = 'T', long, value_name = "TIME", value_parser = some_time)]
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = seconds_or_time)]
     pub duration: Option<Duration>,
     /// Allow what may lose committed data (a setting by name, or `unlogged`) or changes the kernel (a
     /// value by name, or `kernel`). May be repeated.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use walwright_server::Secret;
 
-use super::{duration, some_time};
+use super::{duration, seconds_or_time, some_time};
 
 /// `walwright run`.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ Examples:
   walwright run --set shared_buffers=1GB --pg 16     another version and setting
   walwright run --dsn postgres://me@db/app --file my.sql    your server; nothing is created or changed
                                                      there but what the script does
-Durations are written 500us, 20ms, 30s, 2m or 1h.")]
+Durations are written 500us, 20ms, 30s, 2m or 1h; -T 5 is seconds, as pgbench's.")]
 pub struct RunArgs {
     /// A built-in workload (see `walwright workload list`) or a workload directory. The default
     /// is tpcb.
@@ -86,7 +86,7 @@ pub struct RunArgs {
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
     pub threads: Option<u32>,
     /// Length of the measured window.
-    #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = some_time, help_heading = "How it is run")]
+    #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = seconds_or_time, help_heading = "How it is run")]
     pub duration: Duration,
     /// Load before the window: a fixed time, or `auto` to find it on the throughput series.
     #[arg(long, default_value = "auto", value_name = "TIME|auto", value_parser = warm_up, help_heading = "How it is run")]

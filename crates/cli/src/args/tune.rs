@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::run::pair;
-use super::{VisitArgs, percent, some_time};
+use super::{VisitArgs, percent, seconds_or_time, some_time};
 
 /// What a new tune is asked for, which one that goes on has been.
 const OF_A_NEW_TUNE: [&str; 24] = [
@@ -125,7 +125,7 @@ pub struct TuneArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, conflicts_with = "runs", help_heading = "How long")]
     pub time: Option<Duration>,
     /// Length of each measured window.
-    #[arg(short = 'T', long, default_value = "20s", value_name = "TIME", value_parser = some_time, help_heading = "How long")]
+    #[arg(short = 'T', long, default_value = "20s", value_name = "TIME", value_parser = seconds_or_time, help_heading = "How long")]
     pub duration: Duration,
     /// Load before each window. The default is a quarter of it, 1 to 10 s.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "How long")]

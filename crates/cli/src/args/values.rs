@@ -2,29 +2,15 @@
 
 use std::time::Duration;
 
-/// The longest time that can be chosen.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// Parses `500us`, `20ms`, `30s`, `2m`, `1h`; a bare number means seconds.
+/// Reads a duration; it needs its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{text}' is not a time: write 30s, 20ms or 2m"))?;
-    let seconds = match unit {
-        "us" => number / 1e6,
-        "ms" => number / 1e3,
-        "" | "s" => number,
-        "m" | "min" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(format!("'{unit}' is not a unit of time: us, ms, s, m or h")),
-    };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time <= LONGEST => Ok(time),
-        _ => Err(format!("'{text}' is not a time that can be waited for; a year at most")),
-    }
+    walwright_workload::parse_duration(text)
+}
+
+/// Reads a duration that is not zero, a bare number as seconds: `-T 5`, as pgbench's.
+pub(super) fn seconds_or_time(text: &str) -> Result<Duration, String> {
+    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if bare { some_time(&format!("{text}s")) } else { some_time(text) }
 }
 
 /// Parses `64GB`, `512MB`, `1.5TB`, as bytes.
@@ -72,14 +58,13 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("500us"), Ok(Duration::from_micros(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        for wrong in ["", "s", "5 weeks", "-1s", "1e999s", "1e12h", "nan"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+    fn only_where_pgbench_has_it_so_a_bare_number_is_seconds() {
+        assert_eq!(seconds_or_time("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(seconds_or_time("5m"), Ok(Duration::from_secs(300)));
+        for wrong in ["", "0", "0s", "-5", "5.", "five"] {
+            assert!(seconds_or_time(wrong).is_err(), "{wrong}");
         }
+        assert!(duration("5").is_err() && some_time("5").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use walwright_driver::{Mode, Protocol};
 use walwright_lab::{Finished, Lab, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
-use walwright_record::{RunState, Schedule, WarningCode};
+use walwright_record::{Record, RunState, Schedule, WarningCode};
 
 use crate::args::{self, RunArgs, WarmUp};
 use crate::commands::runtime::{Parting, until_done};
@@ -60,10 +60,24 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    if record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed) {
-        return Ok(ExitCode::from(exit::CHECK_FAILED));
+    Ok(verdict(&record))
+}
+
+/// The exit code of a run that came to its end.
+fn verdict(record: &Record) -> ExitCode {
+    let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
+    let load = walwright_diagnose::summary(record).load;
+    let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
+    let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
+    match check_failed || missed || failed {
+        true => ExitCode::from(exit::CHECK_FAILED),
+        false => ExitCode::SUCCESS,
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a quarter or more of the transactions failed.
+fn too_many_failed(succeeded: u64, failed: u64) -> bool {
+    failed > 0 && failed.saturating_mul(3) >= succeeded
 }
 
 /// What the arguments ask for.
@@ -124,5 +138,16 @@ pub fn plan(args: RunArgs) -> RunPlan {
         probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
         label: args.label,
         command: command_line::command_line(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_failed_transactions_is_too_many() {
+        assert!(too_many_failed(75, 25) && too_many_failed(0, 1));
+        assert!(!too_many_failed(76, 25) && !too_many_failed(0, 0));
     }
 }

@@ -121,12 +121,14 @@ fn every_other_built_in_workload_and_a_copy_of_one() {
         // The mark of autocommit is for one client.
         let clients = if name == "autocommit" { "1" } else { "2" };
         let args = ["--dsn", &dsn, "--init", "-w", name, "--scale=1", "-c", clients, "--json"];
-        let result = place.measure(&args).code(0).json();
+        let done = place.measure(&args);
+        let result = done.json();
         assert_measured(&result);
         assert_eq!(result["run"]["workload"], name);
-        if name == "autocommit" {
-            assert!(result["summary"]["load"]["pass_mark"].is_object(), "{result}");
-        }
+        let passed = &result["summary"]["load"]["pass_mark"]["passed"];
+        assert_eq!(passed.is_boolean(), name == "autocommit", "{result}");
+        // A disk may be too slow for the mark; the exit code then says so.
+        done.code(if passed == false { 4 } else { 0 });
     }
     let index = "SELECT count(*)::text FROM pg_indexes WHERE indexdef LIKE '%WHERE%'
                  AND schemaname = 'public'";

@@ -11,9 +11,6 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Length(pub Duration);
 
-/// The longest: with more, the sum over all runs of a plan could be beyond a [`Duration`].
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-
 /// Units, the smallest first, in nanoseconds.
 const UNITS: [(&str, u128); 5] = [
     ("us", 1_000),
@@ -27,16 +24,7 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Length, String> {
-        let wrong = || format!("'{text}' is not a length of time: write 30s, 20ms or 2m");
-        let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-        let (number, unit) = text.split_at(split);
-        let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-        let unit = if unit == "min" { "m" } else { unit };
-        let (_, nanos) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        match Duration::try_from_secs_f64(number * nanos as f64 / 1e9) {
-            Ok(length) if length <= LONGEST => Ok(Length(length)),
-            _ => Err(wrong()),
-        }
+        walwright_workload::parse_duration(text).map(Length)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Timestamps: evenly spaced, or uniform between two.
 
+use crate::duration::parse_nonzero;
 use crate::script::{Rng, write_int};
-use crate::workload::duration::parse_duration;
 use crate::workload::manifest::TimestampEntry;
 
 /// Timestamps in UTC, in microseconds since 1970.
@@ -29,7 +29,7 @@ impl Timestamps {
         let from = micros(&entry.from).map_err(|message| format!("timestamp, from: {message}"))?;
         let kind = match (&entry.every, &entry.to) {
             (Some(every), None) => {
-                let every = parse_duration(every)
+                let every = parse_nonzero(every)
                     .map_err(|message| format!("timestamp, every: {message}"))?;
                 Kind::Every(u64::try_from(every.as_micros()).unwrap_or(u64::MAX))
             }

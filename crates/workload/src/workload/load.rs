@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::builtin::BUILTINS;
-use super::duration::parse_duration;
 use super::manifest::Manifest;
 use super::{
     ClientDefaults, Origin, PassMark, Settings, SideMeasurement, Workload, WorkloadError,
     WorkloadOption,
 };
+use crate::duration::parse_nonzero;
 use crate::script::{ScriptSource, closest};
 
 /// The file that makes a directory a workload.
@@ -313,7 +313,7 @@ fn load(
         None => None,
         Some(entry) => Some(PassMark {
             description: entry.description.clone(),
-            mean_latency: parse_duration(&entry.mean_latency)
+            mean_latency: parse_nonzero(&entry.mean_latency)
                 .map_err(|message| fault("pass_mark, mean_latency".into(), message))?,
             clients: entry.clients,
         }),
@@ -324,7 +324,7 @@ fn load(
             name: entry.name.clone(),
             description: entry.description.clone(),
             sql: entry.sql.clone(),
-            every: parse_duration(&entry.every)
+            every: parse_nonzero(&entry.every)
                 .map_err(|message| fault("side, every".into(), message))?,
         }),
     };

@@ -146,7 +146,6 @@
 //! ```
 
 mod builtin;
-pub(crate) mod duration;
 mod error;
 mod load;
 pub(crate) mod manifest;
