@@ -8,10 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use walwright_bench::{Report, Walwright};
-use walwright_diagnose::compare::{Better, FigureUnit};
-use walwright_diagnose::experiment::{
-    Arm, Judged, Look, Looks, MetricKind, blocks_to_prove, judge,
-};
+use walwright_figures::compare::{Better, FigureUnit};
+use walwright_figures::experiment::{Arm, Judged, Look, Looks, MetricKind, blocks_to_prove, judge};
 use walwright_stats::{Confidence, Verdict};
 
 /// Null experiments: every arm is the baseline once more. Simulated ones go through the same

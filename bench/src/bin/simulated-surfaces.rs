@@ -11,10 +11,10 @@ use serde_json::json;
 use walwright_bench::{
     Family, Kind, Report, SimulatedBench, Surface, mean_and_half, on_all_processors,
 };
-use walwright_lab::tune::{Confirmation, Confirming, Questions};
 use walwright_search::{
     Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start, WORTH,
 };
+use walwright_tune::{Confirmation, Confirming, Questions};
 
 /// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
 /// surfaces: the true regret of what each recommends, and how often it claims a gain where

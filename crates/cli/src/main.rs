@@ -8,7 +8,7 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Parser;
-use walwright_lab::Lab;
+use walwright_store::Lab;
 
 use args::{Cli, Command};
 use output::Output;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
-use walwright_lab::experiment::Remarks;
+use walwright_experiment::Remarks;
 use walwright_report::terminal::{printable, printable_json, printable_painted};
 
 use crate::args::Colour;

@@ -7,7 +7,8 @@ use serde::Serialize;
 use walwright_record::Record;
 use walwright_stats::Estimate;
 
-use crate::{Reading, StorageUse, WaitClass, WorkUnit};
+use crate::Reading;
+use walwright_figures::{StorageUse, WaitClass, WorkUnit};
 
 /// Statements listed.
 const STATEMENTS: usize = 8;
@@ -20,17 +21,17 @@ pub struct CommitAnatomy {
     /// Transactions a second.
     pub rate: Option<f64>,
     /// Mean latency of a transaction.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub latency: Option<Duration>,
     /// Flushes a second.
     pub flushes_per_second: Option<f64>,
     /// Transactions that one flush makes durable.
     pub transactions_per_flush: Option<f64>,
     /// Mean time of a flush by the server's counters.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub mean_flush: Option<Duration>,
     /// Median flush of the storage before the run.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub storage_flush: Option<Duration>,
     /// Flushes against what the disk was measured to do.
     pub storage: Option<StorageUse>,
@@ -84,12 +85,12 @@ pub struct Writer {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayOutlook {
     /// `commit_delay` in force.
-    #[serde(with = "crate::seconds")]
+    #[serde(with = "walwright_figures::seconds")]
     pub now: Duration,
     /// `commit_siblings` in force.
     pub siblings: Option<f64>,
     /// Half a mean flush, where the documentation starts.
-    #[serde(with = "crate::seconds")]
+    #[serde(with = "walwright_figures::seconds")]
     pub half_flush: Duration,
     /// Commits that arrive during that delay at the rate of this run.
     pub joining: f64,
@@ -199,7 +200,7 @@ mod tests {
     use walwright_record::Source;
 
     use super::*;
-    use crate::build::{Build, row, wait};
+    use walwright_testing::{Build, row, wait};
 
     #[test]
     fn the_outlook_is_arithmetic_on_the_run() {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
-use crate::{Books, DataDiskUse, DiagnosisId, Finding, Kind, Reading, StorageUse, rules};
+use crate::{DiagnosisId, Finding, Kind, Reading, rules};
+use walwright_figures::{Books, DataDiskUse, StorageUse};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,7 +14,7 @@ pub struct Diagnosis {
     /// The first page of the record.
     pub run: RunHeader,
     /// Length of the measured window; `None` where the run did not get to it.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub window: Option<Duration>,
     /// The whole in one or two sentences. "Nothing to fix here" and "not bound by
     /// the database" are verdicts.

@@ -207,12 +207,12 @@ impl Per {
     }
 }
 
-impl From<crate::WorkUnit> for Per {
-    fn from(unit: crate::WorkUnit) -> Self {
+impl From<walwright_figures::WorkUnit> for Per {
+    fn from(unit: walwright_figures::WorkUnit) -> Self {
         match unit {
-            crate::WorkUnit::Transaction => Per::Transaction,
-            crate::WorkUnit::Commit => Per::Commit,
-            crate::WorkUnit::Request => Per::Request,
+            walwright_figures::WorkUnit::Transaction => Per::Transaction,
+            walwright_figures::WorkUnit::Commit => Per::Commit,
+            walwright_figures::WorkUnit::Request => Per::Request,
         }
     }
 }

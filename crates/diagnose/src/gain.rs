@@ -15,7 +15,7 @@
 use serde::Serialize;
 use walwright_stats::Estimate;
 
-use crate::WaitClass;
+use walwright_figures::WaitClass;
 
 /// Processors this busy make all that runs on them wait.
 const FULL: f64 = 0.9;

@@ -7,12 +7,14 @@ use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, mean, tick_means};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
-use crate::summary::TIME;
-use crate::window::{driven_between, failures, intervals_inside};
 use crate::{
-    Action, Blind, Books, Change, DiagnosisId, Difference, DurabilityClass, Finding, Gain,
-    GroupCpu, Impact, Kind, Needs, Per, Relief, StatementUses, Summary, WaitClass, Work,
-    difference, statement_uses, summary, work_between,
+    Action, Change, DiagnosisId, DurabilityClass, Finding, Gain, Impact, Kind, Needs, Per, Relief,
+};
+use walwright_figures::TIME;
+use walwright_figures::window::{driven_between, failures, intervals_inside};
+use walwright_figures::{
+    Blind, Books, Difference, GroupCpu, StatementUses, Summary, WaitClass, Work, difference,
+    statement_uses, summary, work_between,
 };
 
 /// Groups that the ticks of a run are merged to before they are resampled.
@@ -351,9 +353,9 @@ impl<'r> Reading<'r> {
     /// Seconds of a transaction that what is in its way waits for a processor: the
     /// backends of clients and the load.
     pub(crate) fn run_delay(&self) -> f64 {
-        let in_the_way = self
-            .working_groups()
-            .filter(|g| g.group == crate::cpu::CLIENT_BACKENDS || !g.group.starts_with("server: "));
+        let in_the_way = self.working_groups().filter(|g| {
+            g.group == walwright_figures::cpu::CLIENT_BACKENDS || !g.group.starts_with("server: ")
+        });
         in_the_way.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum()
     }
 
@@ -363,7 +365,7 @@ impl<'r> Reading<'r> {
         let groups = self.summary.cpu.iter().flat_map(|cpu| &cpu.groups);
         groups.filter(|g| {
             !g.group.starts_with("other: ")
-                && g.group != crate::cpu::PROBE_BACKENDS
+                && g.group != walwright_figures::cpu::PROBE_BACKENDS
                 && g.group != "kernel threads"
         })
     }
@@ -421,7 +423,7 @@ impl<'r> Reading<'r> {
     /// Share of the execution time of all statements.
     fn part_of_execution(&self, seconds: f64) -> f64 {
         let Ok(uses) = &self.statements else { return 0.0 };
-        let all: f64 = uses.toplevel().map(crate::StatementUse::seconds).sum();
+        let all: f64 = uses.toplevel().map(walwright_figures::StatementUse::seconds).sum();
         let each = all / uses.work.count;
         if each > 0.0 { (seconds / each).min(1.0) } else { 0.0 }
     }

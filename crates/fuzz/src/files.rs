@@ -6,9 +6,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use walwright_catalog::Configuration;
-use walwright_lab::ledger::{Change, Intent, Ledger, Outcome, ServerIdentity, Step};
-use walwright_lab::profile::Imported;
-use walwright_lab::{Lab, experiment, journal::Journal, tune};
+use walwright_config::Imported;
+use walwright_store::Lab;
+use walwright_store::journal::Journal;
+use walwright_store::ledger::{Change, Intent, Ledger, Outcome, ServerIdentity, Step};
 use walwright_workload::{Settings, Workload};
 
 use crate::Target;
@@ -207,15 +208,18 @@ fn lab(bytes: &[u8]) {
         black_box(sets.iter().any(|set| set.is_cut_short() && set.is_in_progress()));
     }
     let _ = black_box(Ledger::of(&lab).next_to_undo());
-    let _ = black_box(experiment::list(&lab));
-    let _ = black_box(experiment::unreadable(&lab));
-    let _ = black_box(experiment::outcome(&lab, EXPERIMENT));
-    let _ = black_box(tune::list(&lab));
-    if let Ok(state) = tune::show(&lab, TUNE) {
+    let _ = black_box(walwright_experiment::list(&lab));
+    let _ = black_box(walwright_experiment::unreadable(&lab));
+    let _ = black_box(walwright_experiment::outcome(&lab, EXPERIMENT));
+    let _ = black_box(walwright_tune::list(&lab));
+    if let Ok(state) = walwright_tune::show(&lab, TUNE) {
         if let Ok(objective) = state.plan.objective() {
-            black_box(tune::verdict(&state, &objective));
+            black_box(walwright_tune::verdict(&state, &objective));
         }
-        black_box((tune::crash_in_words(&state), tune::lever_effects(&state).len()));
+        black_box((
+            walwright_tune::crash_in_words(&state),
+            walwright_tune::lever_effects(&state).len(),
+        ));
         black_box((state.schema_changes(), state.is_confirmed(), state.baseline_value()));
     }
 }
@@ -245,9 +249,9 @@ mod tests {
         let (ledger, _held) = lab(1);
         assert_eq!(Ledger::of(&ledger).sets().expect("read").len(), 2);
         let (experiments, _held) = lab(2);
-        assert_eq!(experiment::list(&experiments).expect("read").len(), 1);
-        experiment::outcome(&experiments, EXPERIMENT).expect("an outcome");
+        assert_eq!(walwright_experiment::list(&experiments).expect("read").len(), 1);
+        walwright_experiment::outcome(&experiments, EXPERIMENT).expect("an outcome");
         let (tunes, _held) = lab(3);
-        tune::show(&tunes, TUNE).expect("a tune");
+        walwright_tune::show(&tunes, TUNE).expect("a tune");
     }
 }

@@ -11,8 +11,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use walwright_record::{
     Event, LatencyHistogram, LoadInterval, PhaseName, Row, RunHeader, RunId, RunState, Sample,
-    ScriptInterval, Setting, Source, SparseHistogram, Store, Timestamp, Warning, WarningCode,
+    ScriptInterval, Setting, Source, SparseHistogram, Timestamp, Warning, WarningCode,
 };
+use walwright_store::Store;
 
 use crate::Target;
 

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use walwright_catalog::{Devices, Profile, parameters};
-use walwright_lab::experiment::{Metric, PlanFile};
-use walwright_lab::tune::Objective;
+use walwright_experiment::{Metric, PlanFile};
 use walwright_results::{Format, read};
 use walwright_server::PgVersion;
+use walwright_tune::Objective;
 use walwright_workload::Workload;
 use walwright_workload::script::{
     ClientStart, Command, Program, Rng, ScriptSource, parse_definition, parse_script_argument,
@@ -166,7 +166,7 @@ fn value(bytes: &[u8]) {
 
 fn plans() -> Vec<Vec<u8>> {
     samples(&[
-        include_str!("../../lab/src/experiment/example.toml"),
+        include_str!("../../experiment/src/example.toml"),
         "blocks = 1\n[workload]\nfiles = [\"a.sql@3\"]\n[load]\nclients = 2\nduration = \"1s\"\n\
          rate = 1e3\n[server]\ndsn = \"host=db\"\n[[arm]]\nname = \"a\"\n\
          settings = { work_mem = \"9MB\", jit = false, n = 3.5 }\n\

@@ -43,6 +43,7 @@ mod error;
 mod extension;
 mod facts;
 mod host;
+mod machine;
 mod observation;
 mod pace;
 mod probe;
@@ -59,6 +60,7 @@ pub use facts::{
     schema_facts, server_start, settings, target_facts, wal_directory,
 };
 pub use host::{HostScope, Listening, LoadParts, ProcessName};
+pub use machine::this_machine;
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec, Rates};
 pub use sql::LOST;

@@ -11,12 +11,10 @@
 
 mod client;
 mod facts;
-mod find;
 mod histogram;
 mod interval;
 pub mod journal;
 mod name;
-pub mod private;
 mod record;
 pub mod redact;
 mod run;
@@ -24,7 +22,6 @@ mod sample;
 mod schema;
 pub mod seconds;
 mod storage;
-mod store;
 mod time;
 mod under_way;
 mod warning;
@@ -34,7 +31,6 @@ pub use facts::{
     CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, Probes, Schedule,
     ScriptFacts, Setting, StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
-pub use find::{FindError, Kind};
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
 pub use interval::{LatencySums, LoadInterval, ScriptInterval};
 pub use name::Name;
@@ -50,7 +46,6 @@ pub use storage::{
     Access, DataLoad, FileState, FileSystemId, FlushMethod, Latencies, StorageCell,
     StorageMeasurement, StoragePattern, StoragePlace,
 };
-pub use store::{RunWriter, Store, StoreError};
 pub use time::{Timestamp, Window};
 pub use under_way::{ScriptUnderWay, UnderWay};
 pub use warning::{Warning, WarningCode};

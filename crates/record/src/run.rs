@@ -92,7 +92,7 @@ pub struct RunHeader {
 
 impl RunHeader {
     /// The error of a run whose first page cannot be read back.
-    pub(crate) const DAMAGED: &str = "its first page is damaged and cannot be read back";
+    pub const DAMAGED: &str = "its first page is damaged and cannot be read back";
 
     /// That it is one of those, as a sentence.
     pub fn damage(&self) -> Option<&str> {

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().unwrap_or_else(|| "sample_report.html".to_owned());
     let seconds = arguments.next().map_or(Ok(120), |s| s.parse())?;
     let record = synthetic::record_of(seconds);
-    let summary = walwright_diagnose::summary(&record);
+    let summary = walwright_figures::summary(&record);
     let page = walwright_report::html::page(&record, &summary, &findings(&record))?;
     std::fs::write(&path, page)?;
     print!(

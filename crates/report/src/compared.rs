@@ -1,7 +1,7 @@
 //! How compared figures are written, for every rendering.
 
-use walwright_diagnose::WorkUnit;
-use walwright_diagnose::compare::{
+use walwright_figures::WorkUnit;
+use walwright_figures::compare::{
     Better, ComparedFigure, Comparison, Effect, FigureUnit, Section, StatementSide,
 };
 

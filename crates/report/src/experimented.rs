@@ -1,7 +1,7 @@
 //! The words of experiments: one place for every rendering.
 
-use walwright_diagnose::compare::{Better, Section};
-use walwright_diagnose::experiment::{
+use walwright_figures::compare::{Better, Section};
+use walwright_figures::experiment::{
     Ending, Held, Judged, JudgedArm, NoRatio, Outcome, Outlook, PredictionMet, Prospect, Reason,
 };
 use walwright_stats::{Estimate, Interval, Verdict};
@@ -218,8 +218,8 @@ pub(crate) fn prediction(of: &PredictionMet) -> String {
 
 #[cfg(test)]
 mod tests {
-    use walwright_diagnose::compare::FigureUnit;
-    use walwright_diagnose::experiment::{Arm, MetricKind, judge};
+    use walwright_figures::compare::FigureUnit;
+    use walwright_figures::experiment::{Arm, MetricKind, judge};
     use walwright_stats::Confidence;
 
     use super::*;

@@ -9,7 +9,7 @@
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
 //!   history of experiments and decisions.
 //! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
-//! - [`format`] is how figures are written, for every other rendering too.
+//! - [`mod@format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `diagnose`, facts from `record`; nothing is computed here but
 //! places on paper. Charts are SVG made by pure functions (`svg`), the page is a
@@ -30,6 +30,6 @@ pub mod terminal;
 mod words;
 
 /// The value of a compared figure with its unit, as tables write it.
-pub fn metric_value(unit: walwright_diagnose::compare::FigureUnit, value: f64) -> String {
+pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {
     compared::value(unit, Some(value))
 }

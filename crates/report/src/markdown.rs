@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use walwright_diagnose::{Diagnosis, Kind, NotObservable, Summary};
+use walwright_diagnose::{Diagnosis, Kind};
+use walwright_figures::{NotObservable, Summary};
 use walwright_record::Record;
 
 use crate::{format, settings, words};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::{
+use walwright_figures::{
     DataDiskUse, FlushCeiling, Latency, LoadSummary, PassMark, Requests, ServerLoad, StorageUse,
     WaitClass,
 };

@@ -17,7 +17,7 @@
 //!
 //! What does not live here: reading settings and statistics (`probe`), the
 //! protocol of the data plane (`wire`), and the order in which a run uses all
-//! this (`lab`).
+//! this (`run`).
 
 mod cluster;
 mod held_file;
@@ -25,6 +25,7 @@ mod install;
 mod paths;
 mod places;
 mod snapshot;
+mod stop;
 mod target;
 mod user;
 mod version;
@@ -40,6 +41,7 @@ pub use install::{
 };
 pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
 pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
+pub use stop::Stop;
 pub use target::{
     ChannelBinding, Client, ConnectError, ConnectFailure, ConnectParams, ConninfoError, FromColumn,
     Host, OWN_ROLE, QueryError, RequireAuth, RootCert, Row, Secret, SessionSettings, SslMode,

@@ -1,7 +1,7 @@
 //! Arguments that name a server of a person's own to experiment on.
 
 use clap::Args;
-use walwright_lab::experiment::Visit;
+use walwright_experiment::Visit;
 use walwright_server::Secret;
 
 /// A server of yours, in a maintenance window.

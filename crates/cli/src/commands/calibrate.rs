@@ -6,9 +6,10 @@ use std::sync::Arc;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_driver::{LoadPlan, Mode, Protocol};
-use walwright_lab::{Lab, measure_ceiling};
-use walwright_record::private;
 use walwright_report::format;
+use walwright_run::measure_ceiling;
+use walwright_store::Lab;
+use walwright_store::private;
 use walwright_wire::{ConnectOptions, Host};
 use walwright_workload::{Settings, Workload};
 

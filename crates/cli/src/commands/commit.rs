@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use walwright_diagnose::commit_anatomy;
-use walwright_lab::Lab;
 use walwright_report::terminal::{self, Style};
+use walwright_store::Lab;
 
 use crate::args::RunName;
 use crate::commands::runs;

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use walwright_diagnose::compare::{RunGroup, compare};
-use walwright_lab::Lab;
-use walwright_record::{Record, RunHeader, RunState, Store, StoreError};
+use walwright_figures::compare::{RunGroup, compare};
+use walwright_record::{Record, RunHeader, RunState};
+use walwright_store::Lab;
+use walwright_store::{Store, StoreError};
 
 use crate::args::CompareArgs;
 use crate::commands::report;

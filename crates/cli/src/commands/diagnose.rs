@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use walwright_diagnose::{DiagnosisId, findings};
-use walwright_lab::Lab;
 use walwright_report::terminal::{self, Style};
+use walwright_store::Lab;
 
 use crate::args::{DiagnoseArgs, RunName};
 use crate::commands::runs;

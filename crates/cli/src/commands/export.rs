@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde_json::{Value, json};
-use walwright_lab::Lab;
 use walwright_record::{
     LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram, UnderWay,
 };
+use walwright_store::Lab;
 
 use crate::args::ExportArgs;
 use crate::commands::report::write_told;
@@ -84,7 +84,7 @@ fn whole(record: &Record) -> Value {
         "phases": record.phases,
         "events": record.events,
         "warnings": record.warnings,
-        "summary": walwright_diagnose::summary(record),
+        "summary": walwright_figures::summary(record),
         "intervals": intervals(record),
         "under_way": record.under_way.as_ref().map(under_way),
         "statement_latency": statements,

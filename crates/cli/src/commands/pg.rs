@@ -6,9 +6,9 @@ use std::str::FromStr;
 use anyhow::anyhow;
 use comfy_table::{Table, presets};
 use serde_json::json;
-use walwright_lab::Lab;
 use walwright_report::terminal::printable;
 use walwright_server::{CheckState, FetchEvent, Installs, Major, doctor, system_installs};
+use walwright_store::Lab;
 
 use crate::args::PgCommand;
 use crate::output::{Output, exit, print, say};

@@ -7,9 +7,10 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::json;
 use walwright_diagnose::{Finding, findings};
-use walwright_lab::experiment::{self, Choices, Length, Visit};
-use walwright_lab::{Lab, RunPlan};
+use walwright_experiment::{Choices, Length, Visit};
 use walwright_record::Record;
+use walwright_run::RunPlan;
+use walwright_store::Lab;
 
 use crate::args::{Cli, Command, ProveArgs, RunName};
 use crate::commands::{command_line, experiment as experiments, run, runs};
@@ -23,8 +24,14 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
     let repeated = repeated(&record)?;
     let visit = Visit::from(args.visit);
     let on_server = visit.dsn.is_some();
-    let mut plan =
-        experiment::prove(&record, &repeated, finding, args.action, &args.consent, on_server)?;
+    let mut plan = walwright_experiment::prove(
+        &record,
+        &repeated,
+        finding,
+        args.action,
+        &args.consent,
+        on_server,
+    )?;
     plan.blocks = args.blocks.map(|blocks| blocks as usize);
     if let Some(duration) = args.duration {
         plan.load.duration = Length(duration);

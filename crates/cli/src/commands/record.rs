@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use walwright_lab::{
-    CommandPlan, Lab, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Until,
-};
 use walwright_record::RunState;
+use walwright_run::{
+    CommandPlan, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Until,
+};
+use walwright_store::Lab;
 
 use crate::args::{GuardArgs, RecordArgs};
 use crate::commands::runtime::{Parting, until_done};
@@ -34,7 +35,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
     };
     let recorded = until_done(parting, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
-        walwright_lab::record(lab, plan, stop, observer).await
+        walwright_run::record(lab, plan, stop, observer).await
     })?;
     match recorded {
         Ok(recorded) => conclude(lab, recorded, output),
@@ -69,7 +70,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
         Some(store) => store.find(run)?,
         None => bail!("there are no runs in {}", lab.directory().display()),
     };
-    let warnings = walwright_lab::add_results(lab, &header.id, &logs(args)?)?;
+    let warnings = walwright_run::add_results(lab, &header.id, &logs(args)?)?;
     let record = lab.store()?.load(&header.id)?;
     report::write_html(lab, &record, &lab.report_path(&header.id))?;
     output.result(
@@ -86,9 +87,9 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// The process between walwright and a command: see [`walwright_lab::guard_command`].
+/// The process between walwright and a command: see [`walwright_run::guard_command`].
 pub fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    let code = walwright_lab::guard_command(args.parent, &args.report, &args.command)
+    let code = walwright_run::guard_command(args.parent, &args.report, &args.command)
         .with_context(|| format!("'{}' could not be started", first(&args.command)))?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(exit::FAILED)))
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use walwright_diagnose::{findings, summary};
-use walwright_lab::{Lab, write_whole};
+use walwright_diagnose::findings;
+use walwright_figures::summary;
 use walwright_record::Record;
+use walwright_store::{Lab, write_whole};
 
 use crate::args::ReportArgs;
 use crate::commands::{runs, sweep};

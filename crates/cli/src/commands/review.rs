@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use walwright_catalog::Configuration;
 use walwright_diagnose::{Machine, Review, ReviewInput, ReviewItem, Standing, review};
-use walwright_lab::Lab;
 use walwright_probe::{HostScope, TablesOfInterest, TargetDescription};
 use walwright_record::{Record, TargetKind};
 use walwright_server::ConnectParams;
+use walwright_store::Lab;
 
 use crate::args::{ReviewArgs, RunName};
 use crate::commands::runs;

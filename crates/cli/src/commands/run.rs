@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use walwright_driver::{Mode, Protocol};
-use walwright_lab::{Finished, Lab, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_record::{Record, RunState, Schedule, WarningCode};
+use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
+use walwright_store::Lab;
 
 use crate::args::{self, RunArgs, WarmUp};
 use crate::commands::runtime::{Parting, until_done};
@@ -21,7 +22,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
-        walwright_lab::run(lab, plan, stop, observer).await
+        walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
         Ok(finished) => conclude(lab, finished, output),
@@ -66,7 +67,7 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
 /// The exit code of a run that came to its end.
 fn verdict(record: &Record) -> ExitCode {
     let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
-    let load = walwright_diagnose::summary(record).load;
+    let load = walwright_figures::summary(record).load;
     let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
     match check_failed || missed || failed {

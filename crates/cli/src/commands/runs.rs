@@ -8,10 +8,13 @@ use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
-use walwright_diagnose::{findings, summary};
-use walwright_lab::{Kept, Lab, sweep_of};
-use walwright_record::{Headline, Record, RunHeader, Store, StoreError};
+use walwright_diagnose::findings;
+use walwright_figures::summary;
+use walwright_record::{Headline, Record, RunHeader};
 use walwright_report::format;
+use walwright_run::{Kept, sweep_of};
+use walwright_store::Lab;
+use walwright_store::{Store, StoreError};
 
 use crate::args::{DeleteArgs, RunName};
 use crate::commands::sweep;

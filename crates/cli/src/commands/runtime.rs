@@ -6,7 +6,8 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use walwright_lab::{COMMAND_PATIENCE, Stop};
+use walwright_run::COMMAND_PATIENCE;
+use walwright_server::Stop;
 
 use crate::output::{self, exit};
 use crate::show;
@@ -150,7 +151,7 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: match walwright_lab::ignores_hangup() {
+            hangup: match walwright_run::ignores_hangup() {
                 true => None,
                 false => Some(signal(SignalKind::hangup())?),
             },

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use walwright_lab::{
-    Lab, StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
-};
 use walwright_record::StorageMeasurement;
 use walwright_report::terminal::{self, Style};
 use walwright_report::{format, html};
+use walwright_run::{
+    StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
+};
+use walwright_store::Lab;
 
 use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
 use crate::commands::report;

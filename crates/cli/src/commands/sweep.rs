@@ -10,9 +10,12 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
 use walwright_diagnose::scaling::{Scaling, scaling};
-use walwright_lab::{Finished, Lab, Observer, Stop, SweepObserver, SweepPlan, SweepPoint, Swept};
-use walwright_record::{Kind, Record, RunHeader, RunState, Store, WarningCode};
+use walwright_record::{Record, RunHeader, RunState, WarningCode};
 use walwright_report::format;
+use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
+use walwright_server::Stop;
+use walwright_store::Lab;
+use walwright_store::{Kind, Store};
 
 use crate::args::{Cli, RunArgs};
 use crate::commands::report;
@@ -35,7 +38,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     };
     let swept = until_done(Parting::WORKING, async |stop| {
         let watcher = Watcher::new(lab, style, &stop, output)?;
-        anyhow::Ok(walwright_lab::sweep(lab, sweep, stop.clone(), &watcher).await)
+        anyhow::Ok(walwright_run::sweep(lab, sweep, stop.clone(), &watcher).await)
     })??;
     match swept {
         Ok(swept) => conclude(lab, swept, output),
@@ -100,9 +103,9 @@ pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<Run
         return Ok(None);
     }
     let runs = store.runs()?;
-    let names: BTreeSet<&str> = runs.iter().filter_map(walwright_lab::sweep_of).collect();
+    let names: BTreeSet<&str> = runs.iter().filter_map(walwright_run::sweep_of).collect();
     let sweep = SWEEPS.find(names, |sweep| vec![sweep], name)?.to_owned();
-    let of = |run: &RunHeader| walwright_lab::sweep_of(run) == Some(&sweep);
+    let of = |run: &RunHeader| walwright_run::sweep_of(run) == Some(&sweep);
     let found = runs.iter().filter(|run| of(run)).cloned().collect();
     Ok(Some((sweep, found)))
 }

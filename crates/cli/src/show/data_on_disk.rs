@@ -1,6 +1,6 @@
 //! What the data of an experiment or a tune take on disk, as a line.
 
-use walwright_lab::experiment::DataOnDisk;
+use walwright_experiment::DataOnDisk;
 use walwright_report::format;
 
 /// What data take on disk, and that `what` takes so many copies of the largest more, as a line.

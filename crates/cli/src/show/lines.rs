@@ -4,9 +4,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use walwright_lab::Progress;
 use walwright_report::format;
 use walwright_report::terminal::printable;
+use walwright_run::Progress;
 
 use crate::output::{say, say_text};
 
@@ -109,7 +109,7 @@ pub fn stage(
         }
         Progress::Interval { interval, measured, wanted } => {
             let seconds = interval.length.as_secs_f64().max(1e-3);
-            let rate = walwright_diagnose::transactions(interval) as f64 / seconds;
+            let rate = walwright_figures::transactions(interval) as f64 / seconds;
             Some(format!("{}, {}", load(*measured, *wanted), format::rate(rate)))
         }
         _ => None,

@@ -19,10 +19,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::prelude::{Color, CrosstermBackend, Frame, Line, Modifier, Span, Style, Terminal};
 use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph};
-use walwright_diagnose::WaitClass;
-use walwright_lab::{Observer, Progress, Stop};
+use walwright_figures::WaitClass;
 use walwright_record::PhaseName;
 use walwright_report::format;
+use walwright_run::{Observer, Progress};
+use walwright_server::Stop;
 
 use super::state::{Second, State};
 use crate::output::exit;

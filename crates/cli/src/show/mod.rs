@@ -10,7 +10,8 @@ mod state;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use walwright_lab::{Observer, Silent, Stop};
+use walwright_run::{Observer, Silent};
+use walwright_server::Stop;
 
 use crate::output::Output;
 

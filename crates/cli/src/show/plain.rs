@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use walwright_lab::{Observer, Progress};
 use walwright_report::format;
+use walwright_run::{Observer, Progress};
 
 use super::state::State;
 use crate::output::say;

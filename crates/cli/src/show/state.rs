@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use walwright_diagnose::WaitClass;
-use walwright_lab::Progress;
+use walwright_figures::WaitClass;
 use walwright_record::{LatencyHistogram, LoadInterval, PhaseName, Sample, Source, Timestamp};
 use walwright_report::terminal::printable;
+use walwright_run::Progress;
 
 /// Seconds of history kept for the plots.
 const HISTORY: usize = 600;

@@ -2,7 +2,8 @@
 
 use crate::common::{Host, Place};
 use walwright_diagnose::{DiagnosisId, Finding, Kind, findings};
-use walwright_record::{Record, Store};
+use walwright_record::Record;
+use walwright_store::Store;
 
 const WORKLOAD: &str = r#"
 name = "schema"

@@ -117,8 +117,13 @@ fn retries_turn_serialization_failures_into_successes() {
         "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT n FROM hot WHERE id = 1;\n\
          UPDATE hot SET n = n + 1 WHERE id = 1;\nCOMMIT;\n",
     );
-    let result = bench.json(&["-c", "4", "--file", "hot.sql"]);
-    assert!(result["summary"]["load"]["failures"]["40001"].as_u64().unwrap() > 0);
+    // Most of them fail, which is no success of the run; how many is the machine's affair.
+    let done = bench.measure(&["--json", "-c", "4", "--file", "hot.sql"]);
+    let result = done.json();
+    let load = &result["summary"]["load"];
+    let count = |of: &str| load[of].as_u64().unwrap();
+    assert!(load["failures"]["40001"].as_u64().unwrap() > 0);
+    done.code(if count("failed") * 3 >= count("transactions") { 4 } else { 0 });
     assert!(warning(&result, "failures").unwrap().contains("they are in no latency"));
     let result = bench.json(&["-c", "4", "--max-tries=10000", "--file", "hot.sql"]);
     let load = &result["summary"]["load"];

@@ -53,8 +53,12 @@ fn from_nothing_to_a_summary_and_a_report() {
 fn flushes_of_a_chosen_latency() {
     let place = Place::new();
     let args = ["--flush-latency=4ms", "-w", "autocommit", "-c", "1", "--json"];
-    let result = place.measure(&args).code(0).json();
+    let done = place.measure(&args);
+    let result = done.json();
     assert_measured(&result);
+    // Such flushes may miss the workload's own pass mark.
+    let passed = &result["summary"]["load"]["pass_mark"]["passed"];
+    done.code(if passed == false { 4 } else { 0 });
     assert!(warnings(&result).contains(&"lengthened_flushes"), "{:?}", warnings(&result));
     let seconds = |pointer: &str| result.pointer(pointer).and_then(Value::as_f64).unwrap();
     // One row, one commit, one flush: none can be faster than its flush.

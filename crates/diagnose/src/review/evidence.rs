@@ -2,7 +2,7 @@
 
 use walwright_record::{Record, Source};
 
-use crate::{difference, statement_uses, summary, work_between};
+use walwright_figures::{difference, statement_uses, summary, work_between};
 
 /// Figures of a load; each `None` where the record does not show it.
 #[derive(Debug, Clone, Default, PartialEq)]

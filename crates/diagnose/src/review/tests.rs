@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use walwright_record::{DiskFacts, HostFacts, Source};
 
 use super::*;
-use crate::build::{Build, row};
+use walwright_testing::{Build, row};
 
 const GB: u64 = 1 << 30;
 

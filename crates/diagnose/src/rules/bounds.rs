@@ -4,9 +4,8 @@
 use walwright_stats::{Estimate, Interval, Method};
 
 use super::threshold::{CERTAIN, worth};
-use crate::{
-    Action, DiagnosisId, Evidence, Finding, Kind, ProcessRole, Reading, Relief, Value, WaitClass,
-};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::{ProcessRole, WaitClass};
 
 /// Processors are full from here on; the rest is scheduling.
 pub(super) const FULL: f64 = 0.9;
@@ -70,7 +69,7 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
     let delays = cpu
         .groups
         .iter()
-        .filter(|g| g.group == crate::cpu::CLIENT_BACKENDS || g.group == "walwright");
+        .filter(|g| g.group == walwright_figures::cpu::CLIENT_BACKENDS || g.group == "walwright");
     let delay: f64 =
         delays.filter_map(|g| g.run_delay_per_transaction).map(|d| d.as_secs_f64()).sum();
     // Counted per transaction that ended well; those that failed waited too.

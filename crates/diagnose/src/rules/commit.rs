@@ -8,8 +8,9 @@ use super::holding::with_row_locks;
 use super::threshold::worth;
 use crate::{
     Action, Change, DiagnosisId, DurabilityClass, Evidence, Finding, Kind, Needs, Reading, Relief,
-    Value, WaitClass,
+    Value,
 };
+use walwright_figures::WaitClass;
 
 /// A flush that takes longer is one over a network, or on a disk without a cache
 /// that survives a power loss. Local NVMe with one takes 0.02 to 0.2 ms, good block

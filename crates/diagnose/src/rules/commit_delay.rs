@@ -3,7 +3,8 @@
 use super::commit::mean_flush;
 use super::holding::with_row_locks;
 use super::threshold::worth;
-use crate::{DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
+use crate::{DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::WaitClass;
 
 /// The part of a flush from which a delay is longer than what it can save: the
 /// documentation of `commit_delay` starts at half.

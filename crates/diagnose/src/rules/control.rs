@@ -2,7 +2,8 @@
 
 use walwright_record::Source;
 
-use crate::{Reading, StatementUse, StatementUses};
+use crate::Reading;
+use walwright_figures::{StatementUse, StatementUses};
 
 /// Statements that belong to the conversation, not to the work.
 const CONTROL: [&str; 16] = [

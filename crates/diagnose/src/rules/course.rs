@@ -6,9 +6,10 @@ use walwright_record::{Row, Source, Timestamp, Window};
 use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, line_fits_better, mean};
 
 use super::course_waits::longer_wait;
-use crate::compare::commit_rates;
-use crate::window::{intervals_inside, transactions};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, difference};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::compare::commit_rates;
+use walwright_figures::difference;
+use walwright_figures::window::{intervals_inside, transactions};
 
 /// A change of level that somebody would notice.
 const CLIFF: f64 = 0.15;
@@ -200,7 +201,7 @@ const SUSPECTS: [(Source, &str, Counter, &str); 7] = [
         "CPU of autovacuum",
         |row| {
             let vacuum = row.text("process_group") == Some("server: autovacuum");
-            vacuum.then(|| crate::cpu::cpu_seconds(row)).flatten()
+            vacuum.then(|| walwright_figures::cpu::cpu_seconds(row)).flatten()
         },
         "Autovacuum began: that is its work; see whether it is too aggressive for the machine.",
     ),
@@ -209,7 +210,7 @@ const SUSPECTS: [(Source, &str, Counter, &str); 7] = [
         "CPU of other processes",
         |row| {
             let other = row.text("process_group").is_some_and(|g| g.starts_with("other: "));
-            other.then(|| crate::cpu::cpu_seconds(row)).flatten()
+            other.then(|| walwright_figures::cpu::cpu_seconds(row)).flatten()
         },
         "Another process began to take the machine: stop it and repeat.",
     ),

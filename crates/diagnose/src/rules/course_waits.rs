@@ -2,7 +2,8 @@
 
 use walwright_record::Window;
 
-use crate::{Evidence, Per, Reading, Value, WaitClass, time_split};
+use crate::{Evidence, Per, Reading, Value};
+use walwright_figures::{WaitClass, time_split};
 
 /// Part of the time by which a transaction takes longer that a wait has at least to be
 /// named.
@@ -61,8 +62,9 @@ pub(super) fn longer_wait(reading: &Reading, stretch: Window) -> Option<LongerWa
             *certain && part.per_transaction.center - was >= PART * longer.max(0.0)
         })
         .max_by(|a, b| {
-            let growth =
-                |(part, was, _): &(&crate::TimePart, f64, bool)| part.per_transaction.center - was;
+            let growth = |(part, was, _): &(&walwright_figures::TimePart, f64, bool)| {
+                part.per_transaction.center - was
+            };
             growth(a).total_cmp(&growth(b))
         })
         .map(|(part, was, _)| LongerWait {

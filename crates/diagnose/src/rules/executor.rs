@@ -5,10 +5,8 @@ use walwright_record::Source;
 
 use super::threshold::{FEW, worth};
 use super::writes::calls;
-use crate::{
-    Action, DiagnosisId, Evidence, Finding, Kind, Per, Reading, Relief, StatementUse,
-    StatementUses, Value, WaitClass,
-};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Per, Reading, Relief, Value};
+use walwright_figures::{StatementUse, StatementUses, WaitClass};
 
 /// CPU of one 8 kB block of a temporary file, written to the page cache and read
 /// back: two copies and two system calls at a few GB/s.

@@ -7,7 +7,8 @@ use walwright_stats::Estimate;
 
 use super::commit::COMMIT;
 use super::waiters::waiters;
-use crate::{Evidence, Finding, Reading, Value, WaitClass};
+use crate::{Evidence, Finding, Reading, Value};
+use walwright_figures::WaitClass;
 
 /// The words of the evidence that other findings are related by.
 const BEHIND: &str = "waits for row locks that are held meanwhile";

@@ -4,8 +4,9 @@ use walwright_record::{DiskFacts, Source};
 
 use super::commit::COMMIT;
 use super::threshold::worth;
-use crate::data_disk_use::{SECTOR, rate};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Value, WaitClass};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Value};
+use walwright_figures::WaitClass;
+use walwright_figures::data_disk_use::{SECTOR, rate};
 
 /// Share of the busy time in the kernel that is more than the system calls of a
 /// write path: those take a third to a half for short transactions.

@@ -3,7 +3,8 @@
 use walwright_record::{Row, Source};
 
 use super::threshold::{CERTAIN, worth};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::WaitClass;
 
 const MB: f64 = 1024.0 * 1024.0;
 const GB: f64 = 1024.0 * MB;
@@ -154,7 +155,7 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
 fn killer(reading: &Reading) -> Option<Finding> {
     let memory = reading.difference(Source::Memory).ok();
     let group = reading.difference(Source::Cgroup).ok();
-    let killed = |d: &Option<crate::Difference>| {
+    let killed = |d: &Option<walwright_figures::Difference>| {
         d.as_ref().and_then(|d| d.sum("oom_kill").ok()).unwrap_or(0.0)
     };
     let kills = killed(&memory).max(killed(&group));
@@ -249,7 +250,7 @@ fn autovacuum(reading: &Reading) -> Option<Finding> {
     let cpu = reading.summary.cpu.as_ref()?;
     let group = cpu.group("server: autovacuum")?;
     let processors = reading.processors()?;
-    let backends = cpu.group(crate::cpu::CLIENT_BACKENDS)?;
+    let backends = cpu.group(walwright_figures::cpu::CLIENT_BACKENDS)?;
     // Of the time that backends wait for a processor, theirs is the part that
     // autovacuum keeps them busy.
     let busy: f64 = cpu.groups.iter().map(|g| g.processors).sum();

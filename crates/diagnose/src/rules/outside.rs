@@ -5,10 +5,8 @@ use walwright_record::{Row, Source};
 use walwright_stats::median;
 
 use super::bounds::FULL;
-use crate::{
-    Action, CpuUse, DiagnosisId, Evidence, Finding, Gain, GroupCpu, Impact, Kind, ProcessRole,
-    Reading, Value, WaitClass, WorkUnit,
-};
+use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Value};
+use walwright_figures::{CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit};
 
 /// Share of a client's cycle outside the server from which the server cannot be
 /// what limits: were it free, throughput could not double.

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Reading, StatementUse};
+use crate::Reading;
+use walwright_figures::StatementUse;
 
 /// Words of values that differ from call to call whatever the variables are.
 const CHANGING: [&str; 7] =

@@ -5,7 +5,8 @@ use walwright_stats::{Estimate, Interval};
 
 use super::locks::idle_blockers;
 use super::threshold::{FEW, worth};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::WaitClass;
 
 /// A gap between two messages of a transaction that no network explains: round
 /// trips inside a data centre stay below a millisecond.
@@ -189,7 +190,7 @@ fn timed_by_driver(reading: &Reading) -> Option<f64> {
 fn crowd(reading: &Reading) -> Option<Finding> {
     let processors = reading.processors()?;
     let cpu = reading.summary.cpu.as_ref()?;
-    let backends = cpu.group(crate::cpu::CLIENT_BACKENDS)?;
+    let backends = cpu.group(walwright_figures::cpu::CLIENT_BACKENDS)?;
     let delay = backends.run_delay_per_transaction?.as_secs_f64();
     let rate = backends.processors / backends.per_transaction?.as_secs_f64();
     // Those that run and those that are ready to.

@@ -1,6 +1,7 @@
 //! What could not be looked for, said so and never passed.
 
-use crate::{Blind, Reading};
+use crate::Reading;
+use walwright_figures::Blind;
 
 /// Sentences about what this record cannot show.
 pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {

@@ -6,8 +6,8 @@ use super::sessions::sum;
 use super::threshold::{FEW, worth};
 use crate::{
     Action, DiagnosisId, DurabilityClass, Evidence, Finding, Kind, Reading, Relief, Value,
-    WaitClass,
 };
+use walwright_figures::WaitClass;
 
 /// Share of the WAL in full-page images that is worth a word.
 const MANY_IMAGES: f64 = 0.2;

@@ -4,7 +4,8 @@
 use walwright_record::Source;
 
 use super::threshold::{FEW, worth};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value, WaitClass};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::WaitClass;
 
 /// Share of parallel workers that were wanted and not to be had.
 const REFUSED: f64 = 0.2;

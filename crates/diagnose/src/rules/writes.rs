@@ -2,10 +2,8 @@
 
 use super::control::is_data;
 use super::threshold::{FEW, worth};
-use crate::{
-    Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, StatementUse, StatementUses,
-    Value, WaitClass,
-};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
+use walwright_figures::{StatementUse, StatementUses, WaitClass};
 
 /// Single-row inserts into one table in a transaction from which they are a stream
 /// and not a few facts.

@@ -18,7 +18,7 @@ use walwright_stats::{Doubt, Estimate, Load, Resampling, ScalingFit, fit_scaling
 pub use bend::{Bend, Growth};
 pub use point::{PointFinding, ResourceTime, ScalingLoad, ScalingPoint, ScalingResource};
 
-use crate::WorkUnit;
+use walwright_figures::WorkUnit;
 
 /// Points lie further off the curve than runs of one configuration scatter: the law
 /// describes something else.
@@ -36,7 +36,7 @@ pub struct Scaling {
     /// What throughput counts.
     pub unit: WorkUnit,
     /// Length of the shortest measured window.
-    #[serde(with = "crate::seconds")]
+    #[serde(with = "walwright_figures::seconds")]
     pub window: Duration,
     /// Every run, by clients and then by time.
     pub points: Vec<ScalingPoint>,

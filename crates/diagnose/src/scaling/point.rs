@@ -8,7 +8,8 @@ use serde::Serialize;
 use walwright_record::{Record, RunId, RunState};
 use walwright_stats::{Confidence, Estimate, Interval, Method, mean, t_quantile, variance};
 
-use crate::{DiagnosisId, Reading, TimeSplit, WaitClass, WorkUnit, diagnose};
+use crate::{DiagnosisId, Reading, diagnose};
+use walwright_figures::{TimeSplit, WaitClass, WorkUnit};
 
 /// What a transaction uses or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -110,13 +111,13 @@ pub struct ScalingPoint {
     /// Work a second, with the precision inside the run.
     pub throughput: Estimate,
     /// Length of the measured window.
-    #[serde(with = "crate::seconds")]
+    #[serde(with = "walwright_figures::seconds")]
     pub window: Duration,
     /// Mean latency; `None` where it is not known.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub latency: Option<Duration>,
     /// 99th percentile of latency.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "walwright_figures::seconds::option")]
     pub p99: Option<Duration>,
     /// The latency by resource; empty without samples of wait events.
     pub times: Vec<ResourceTime>,

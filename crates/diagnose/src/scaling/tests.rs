@@ -6,7 +6,7 @@ use walwright_record::{
 use walwright_stats::ScalingLaw;
 
 use super::*;
-use crate::build::{Build, row, wait};
+use walwright_testing::{Build, row, wait};
 
 /// Seconds of each run.
 const LENGTH: u32 = 20;

@@ -1,7 +1,7 @@
 //! A comparison as one HTML page.
 
 use serde::Serialize;
-use walwright_diagnose::compare::{Comparison, Section, Verdict};
+use walwright_figures::compare::{Comparison, Section, Verdict};
 
 use super::ReportError;
 use super::frame::rendered;
@@ -156,7 +156,7 @@ fn page(of: &Comparison) -> Page {
 
 fn curves(
     of: &Comparison,
-    points: impl Fn(&walwright_diagnose::compare::RunCurve) -> Vec<(f64, f64)>,
+    points: impl Fn(&walwright_figures::compare::RunCurve) -> Vec<(f64, f64)>,
 ) -> Vec<Curve> {
     of.curves
         .iter()

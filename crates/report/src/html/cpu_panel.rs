@@ -1,6 +1,6 @@
 //! CPU by process group, stacked under the number of processors.
 
-use walwright_diagnose::Timeline as Plots;
+use walwright_figures::Timeline as Plots;
 use walwright_record::Record;
 
 use super::timeline::Axis;

@@ -1,8 +1,8 @@
 //! An experiment as one HTML page.
 
 use serde::Serialize;
-use walwright_diagnose::WaitClass;
-use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome, TimeBook};
+use walwright_figures::WaitClass;
+use walwright_figures::experiment::{ArmOutcome, Judged, JudgedArm, Outcome, TimeBook};
 use walwright_stats::Verdict;
 
 use super::ReportError;

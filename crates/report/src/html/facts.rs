@@ -1,6 +1,6 @@
 //! What does not change during a run, as rows of names and values.
 
-use walwright_diagnose::Summary;
+use walwright_figures::Summary;
 use walwright_record::{DiskFacts, HostFacts, InstrumentFacts, Record, TargetKind};
 
 use super::page::{Fact, SettingRow, TableRow};

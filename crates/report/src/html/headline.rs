@@ -1,6 +1,6 @@
 //! The figures at the top, and those beside them.
 
-use walwright_diagnose::Summary;
+use walwright_figures::Summary;
 use walwright_record::Record;
 
 use super::latency::NAMED;

@@ -1,6 +1,6 @@
 //! The distribution of latencies: plots and tables.
 
-use walwright_diagnose::{Latency as Figures, Summary, latencies};
+use walwright_figures::{Latency as Figures, Summary, latencies};
 use walwright_record::{LatencyHistogram, Record};
 
 use super::page::{Latency, Table};

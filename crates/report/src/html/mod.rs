@@ -21,7 +21,8 @@ mod timeline;
 mod wal;
 
 use thiserror::Error;
-use walwright_diagnose::{Diagnosis, Summary, Timeline, timeline};
+use walwright_diagnose::Diagnosis;
+use walwright_figures::{Summary, Timeline, timeline};
 use walwright_record::Record;
 
 use crate::{format, words};

@@ -1,6 +1,6 @@
 //! Top statements, by time and by WAL.
 
-use walwright_diagnose::{Statement, Statements, Summary};
+use walwright_figures::{Statement, Statements, Summary};
 
 use super::page::{StatementList, StatementRow};
 use crate::format;

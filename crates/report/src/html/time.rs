@@ -1,6 +1,6 @@
 //! Where the time of a transaction went.
 
-use walwright_diagnose::{Summary, TimePart, TimeSplit, WaitClass};
+use walwright_figures::{Summary, TimePart, TimeSplit, WaitClass};
 use walwright_stats::Estimate;
 
 use super::page::{Time, TimeRow};

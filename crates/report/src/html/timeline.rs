@@ -1,6 +1,6 @@
 //! The timeline: which plots, in which order, from the series of a record.
 
-use walwright_diagnose::{Series, Summary, Timeline as Plots};
+use walwright_figures::{Series, Summary, Timeline as Plots};
 use walwright_record::{PhaseName, Record, Source, Window};
 
 use super::cpu_panel;

@@ -1,6 +1,6 @@
 //! WAL, checkpoints, storage and row changes as rows of names and values.
 
-use walwright_diagnose::Summary;
+use walwright_figures::Summary;
 use walwright_record::Record;
 
 use super::page::Fact;

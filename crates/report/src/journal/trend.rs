@@ -1,6 +1,6 @@
 //! The trend of a workload's runs on a terminal: a small plot, and where it moved.
 
-use walwright_diagnose::Trend;
+use walwright_figures::Trend;
 
 use super::{interval_of, signed};
 use crate::format;
@@ -113,7 +113,7 @@ fn plot(of: &Trend, style: &Style) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use walwright_diagnose::TrendPoint;
+    use walwright_figures::TrendPoint;
     use walwright_record::journal::EntryId;
     use walwright_record::{RunId, Timestamp};
 
@@ -127,7 +127,7 @@ mod tests {
             entry: Some(EntryId(format!("entry-{i}"))),
             question: Some("wider WAL?".to_owned()),
         };
-        walwright_diagnose::trend("tpcb".to_owned(), series.iter().enumerate().map(point).collect())
+        walwright_figures::trend("tpcb".to_owned(), series.iter().enumerate().map(point).collect())
     }
 
     #[test]

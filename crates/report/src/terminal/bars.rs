@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::{TimeSplit, WaitClass};
+use walwright_figures::{TimeSplit, WaitClass};
 
 use super::style::{Ansi, Style};
 use crate::format;

@@ -1,6 +1,6 @@
 //! A comparison on a terminal.
 
-use walwright_diagnose::compare::{Comparison, Section, Verdict};
+use walwright_figures::compare::{Comparison, Section, Verdict};
 
 use super::printable::one_line;
 use super::style::{Ansi, Style};

@@ -1,7 +1,8 @@
 //! Findings on a terminal: the page of `walwright diagnose`, its three first lines
 //! under a summary, and what one diagnosis is.
 
-use walwright_diagnose::{Books, Diagnosis, DiagnosisId, Finding, Kind};
+use walwright_diagnose::{Diagnosis, DiagnosisId, Finding, Kind};
+use walwright_figures::Books;
 
 use super::style::{Ansi, Style};
 use crate::{diagnosis as say, format, words};
@@ -203,7 +204,7 @@ impl Page<'_> {
             }
             None => format!("The books: time of a {} on the server", books.unit.name()),
         });
-        let row = |line: &walwright_diagnose::BookLine| {
+        let row = |line: &walwright_figures::BookLine| {
             format!(
                 "  {:<36}{:>8}  {:>9}",
                 line.name,

@@ -1,7 +1,7 @@
 //! An experiment on a terminal.
 
-use walwright_diagnose::compare::Section;
-use walwright_diagnose::experiment::{ArmOutcome, Judged, JudgedArm, Outcome};
+use walwright_figures::compare::Section;
+use walwright_figures::experiment::{ArmOutcome, Judged, JudgedArm, Outcome};
 use walwright_stats::{Interval, Verdict};
 
 use super::printable::one_line;

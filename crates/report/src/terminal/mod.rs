@@ -11,7 +11,8 @@ mod server;
 mod storage;
 pub(crate) mod style;
 
-use walwright_diagnose::{DataDiskUse, Diagnosis, LoadSummary, Summary};
+use walwright_diagnose::Diagnosis;
+use walwright_figures::{DataDiskUse, LoadSummary, Summary};
 use walwright_record::Record;
 
 use crate::{format, words};

@@ -1,6 +1,6 @@
 //! Figures of the server, each list a line of the summary. Empty where nothing is known.
 
-use walwright_diagnose::{ProcessRole, Summary};
+use walwright_figures::{ProcessRole, Summary};
 use walwright_record::StorageProbe;
 
 use crate::format;

@@ -1,7 +1,7 @@
 //! What the page of a comparison shows.
 
 use crate::synthetic::record_of;
-use walwright_diagnose::compare::{RunGroup, compare};
+use walwright_figures::compare::{RunGroup, compare};
 use walwright_record::{Record, RunId};
 use walwright_report::html;
 

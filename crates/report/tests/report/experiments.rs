@@ -1,7 +1,7 @@
 //! What the renderings of an experiment say.
 
-use walwright_diagnose::compare::{Better, FigureUnit, figure_kinds};
-use walwright_diagnose::experiment::{
+use walwright_figures::compare::{Better, FigureUnit, figure_kinds};
+use walwright_figures::experiment::{
     Arm, ArmOutcome, Ending, Held, Judged, Looks, MetricKind, Outcome, Prediction, PredictionMet,
     Reason, TimeBook, judge, outlook,
 };

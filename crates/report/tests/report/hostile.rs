@@ -5,10 +5,12 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rusqlite::Connection;
-use walwright_diagnose::compare::{RunGroup, compare};
-use walwright_diagnose::{findings, summary};
-use walwright_record::{Record, Store};
+use walwright_diagnose::findings;
+use walwright_figures::compare::{RunGroup, compare};
+use walwright_figures::summary;
+use walwright_record::Record;
 use walwright_report::{html, markdown, terminal};
+use walwright_store::Store;
 
 /// Where a lab keeps its records.
 const FILE: &str = "walwright.db";

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
-use walwright_diagnose::{findings, summary};
+use walwright_diagnose::findings;
+use walwright_figures::summary;
 use walwright_record::{
     LoadInterval, PhaseName, Record, RunHeader, RunId, RunState, Schedule, Source, Timestamp,
     Warning, WarningCode,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::synthetic::record_of;
-use walwright_diagnose::{findings, summary};
+use walwright_diagnose::findings;
+use walwright_figures::summary;
 use walwright_record::journal::Machine;
 use walwright_record::{
     Access, DataLoad, FileState, FileSystemId, FlushMethod, Latencies, LatencyHistogram,

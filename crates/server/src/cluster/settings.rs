@@ -84,7 +84,7 @@ pub(crate) fn include_in(data_dir: &Path) -> io::Result<()> {
 }
 
 /// Checks names and values without writing anything.
-pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SettingError> {
+pub fn check(settings: &[(String, String)]) -> Result<(), SettingError> {
     render(None, settings).map(|_| ())
 }
 

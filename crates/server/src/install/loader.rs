@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoadProblem {
     /// Shared libraries the loader could not find.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// What the loader said, on one line.
     pub(crate) said: String,
 }

@@ -85,7 +85,7 @@ pub(crate) struct Receipt {
 
 impl Receipt {
     /// Lists the files under `root`.
-    pub(crate) fn of(
+    pub fn of(
         root: &Path,
         package: &str,
         version: &str,

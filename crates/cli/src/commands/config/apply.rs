@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde_json::json;
-use walwright_lab::Lab;
-use walwright_lab::ledger::{Change, Ledger};
-use walwright_lab::profile::{
+use walwright_config::{
     ApplyPlan, Consent, Hold, Made, NotApplied, PlannedChange, Restart, make_changes,
 };
 use walwright_server::ConnectParams;
+use walwright_store::Lab;
+use walwright_store::ledger::{Change, Ledger};
 
 use super::{machine, profile, server};
 use crate::args::ApplyArgs;

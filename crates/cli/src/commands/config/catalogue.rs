@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use serde::Serialize;
 use walwright_catalog::{Disk, Parameter, Place, parameter, parameters};
-use walwright_lab::profile::ServerView;
+use walwright_config::ServerView;
 use walwright_workload::script::closest;
 
 use super::{machine, server};

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use walwright_catalog::DurabilityClass;
-use walwright_diagnose::{Machine, Review, ReviewInput, review};
-use walwright_lab::profile::{
+use walwright_config::{
     Check, CheckInput, CheckItem, Loss, ServerView, Standing as Stands, Weight, check,
 };
+use walwright_diagnose::{Machine, Review, ReviewInput, review};
 
 use super::{machine, profile, server};
 use crate::args::CheckArgs;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use walwright_catalog::{Configuration, Devices, Profile, export as written};
-use walwright_lab::profile::{Imported, LeftOut, losses};
+use walwright_config::{Imported, LeftOut, losses};
 use walwright_server::Secret;
 
 use super::{profile, server};

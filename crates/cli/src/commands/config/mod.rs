@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use walwright_catalog::{Disk, Profile, Scope};
-use walwright_lab::Lab;
-use walwright_lab::profile::{MachineView, ServerView};
+use walwright_config::{MachineView, ServerView};
 use walwright_server::ConnectParams;
+use walwright_store::Lab;
 
 use crate::args::ConfigCommand;
 use crate::output::Output;

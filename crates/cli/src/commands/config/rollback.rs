@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use walwright_lab::Lab;
-use walwright_lab::ledger::{Change, ChangeSet, Ledger, State};
-use walwright_lab::profile::{Hold, Restart, Undone, undo_changes};
+use walwright_config::{Hold, Restart, Undone, undo_changes};
 use walwright_server::ConnectParams;
+use walwright_store::Lab;
+use walwright_store::ledger::{Change, ChangeSet, Ledger, State};
 
 use crate::args::RollbackArgs;
 use crate::commands::runtime::runtime;

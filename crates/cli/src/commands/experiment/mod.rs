@@ -9,12 +9,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use comfy_table::{Table, presets};
 use serde_json::json;
-use walwright_diagnose::experiment::{Ending, Outcome};
-use walwright_lab::experiment::{
-    self, Choices, Conducted, EXAMPLE, ExperimentError, Remarks, Unwatched, Visit, Watcher,
+use walwright_experiment::{
+    Choices, Conducted, EXAMPLE, ExperimentError, Remarks, Unwatched, Visit, Watcher,
 };
-use walwright_lab::{Lab, Stop};
+use walwright_figures::experiment::{Ending, Outcome};
 use walwright_report::format;
+use walwright_server::Stop;
+use walwright_store::Lab;
 
 use crate::args::{ExperimentArgs, ExperimentCommand};
 use crate::commands::runtime::{Parting, runtime, until_done};
@@ -26,12 +27,12 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
     match args.command {
         Some(ExperimentCommand::List) => return list(lab, output),
         Some(ExperimentCommand::Show { experiment, html }) => {
-            let outcome = experiment::outcome(lab, &experiment)?;
+            let outcome = walwright_experiment::outcome(lab, &experiment)?;
             show(lab, &outcome, html, output)?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(ExperimentCommand::Delete { experiment }) => {
-            let id = runtime()?.block_on(experiment::delete(lab, &experiment))?;
+            let id = runtime()?.block_on(walwright_experiment::delete(lab, &experiment))?;
             output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -44,7 +45,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
     let visit = Visit::from(args.visit);
     if let Some(id) = &args.resume {
         return conducted(lab, args.quiet, output, &visit.remarks, async |stop, watcher| {
-            experiment::resume(lab, id, &visit, &stop, &watcher).await
+            walwright_experiment::resume(lab, id, &visit, &stop, &watcher).await
         });
     }
     // clap requires a plan where nothing else is asked for.
@@ -62,7 +63,7 @@ pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Resu
         made_on: None,
     };
     if args.estimate {
-        return match experiment::estimate(lab, &text, origin, &choices) {
+        return match walwright_experiment::estimate(lab, &text, origin, &choices) {
             Ok(estimate) => {
                 output.result(&estimate, || watch::estimate_text(&estimate))?;
                 Ok(ExitCode::SUCCESS)
@@ -83,7 +84,7 @@ pub fn begin(
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     conducted(lab, quiet, output, &choices.visit.remarks, async |stop, watcher| {
-        experiment::begin(lab, text, origin, choices, &stop, &watcher).await
+        walwright_experiment::begin(lab, text, origin, choices, &stop, &watcher).await
     })
 }
 
@@ -116,7 +117,7 @@ fn shown(
         Err(error) => return Ok(failed(error, output)),
     };
     show(lab, &outcome, None, output)?;
-    let kept = walwright_lab::journal::keep_experiment(lab, &outcome)?;
+    let kept = walwright_experiment::journal::keep_experiment(lab, &outcome)?;
     if let Some(entry) = kept.filter(|_| !quiet) {
         say(&format!("journal entry {}", entry.name()));
     }
@@ -151,7 +152,7 @@ fn show(
     html: Option<PathBuf>,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let path = html.unwrap_or_else(|| experiment::page_path(lab, &outcome.id));
+    let path = html.unwrap_or_else(|| walwright_experiment::page_path(lab, &outcome.id));
     let written = walwright_report::html::experiment(outcome)
         .map_err(anyhow::Error::from)
         .and_then(|page| report::write_page(lab, &path, &page));
@@ -169,10 +170,10 @@ fn show(
 }
 
 fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
-    for error in experiment::unreadable(lab)? {
+    for error in walwright_experiment::unreadable(lab)? {
         say(&format!("left out: {error}"));
     }
-    let all = experiment::list(lab)?;
+    let all = walwright_experiment::list(lab)?;
     output.result(&all, || {
         if all.is_empty() {
             return format!(

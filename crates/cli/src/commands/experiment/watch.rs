@@ -4,10 +4,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use walwright_diagnose::experiment::{Look, Outlook, Prospect};
-use walwright_lab::Progress;
-use walwright_lab::experiment::{Estimate, Notice, Watcher};
+use walwright_experiment::{Estimate, Notice, Watcher};
+use walwright_figures::experiment::{Look, Outlook, Prospect};
 use walwright_report::format;
+use walwright_run::Progress;
 
 use crate::output::say;
 use crate::show::data_on_disk::space_text;

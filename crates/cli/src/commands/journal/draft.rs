@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 use walwright_catalog::DurabilityClass;
-use walwright_lab::Lab;
-use walwright_lab::journal::{Change, Entry};
+use walwright_store::Lab;
+use walwright_store::journal::{Change, Entry};
 
 use crate::args::AddArgs;
 

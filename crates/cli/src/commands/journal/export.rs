@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::json;
-use walwright_lab::journal::{Contents, Entry};
 use walwright_report::journal as rendered;
+use walwright_store::journal::{Contents, Entry};
 
 use crate::args::ExportJournalArgs;
 use crate::commands::report::{write_file, write_told};

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use walwright_lab::Lab;
-use walwright_lab::journal::{Contents, Entry, EntryId, Journal, Scope, trends};
+use walwright_experiment::journal::{Scope, trends};
 use walwright_report::journal as rendered;
 use walwright_report::terminal::Style;
+use walwright_store::Lab;
+use walwright_store::journal::{Contents, Entry, EntryId, Journal};
 
 use crate::args::{AddArgs, JournalArgs, JournalCommand};
 use crate::output::{Output, print, say};
@@ -91,6 +92,7 @@ fn add(lab: &Lab, journal: &Journal, args: AddArgs, output: &Output) -> anyhow::
 /// The entry with its runs looked up; their workload is the entry's where it names none.
 fn completed(lab: &Lab, draft: draft::Draft) -> anyhow::Result<Entry> {
     let mut entry = draft.entry;
+    entry.machine.get_or_insert_with(walwright_probe::this_machine);
     if draft.runs.is_empty() {
         return Ok(entry);
     }

@@ -2,10 +2,10 @@
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_lab::Lab;
-use walwright_lab::tune::{self, Objective, Phase, TuneState, effect, shown};
 use walwright_report::format;
 use walwright_search::Effect;
+use walwright_store::Lab;
+use walwright_tune::{Objective, Phase, TuneState, effect, shown};
 
 use super::result::effect_json;
 use crate::output::{Output, say};
@@ -13,8 +13,8 @@ use crate::output::{Output, say};
 /// Lists the tunes; those whose state cannot be read are named on standard error.
 pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
     let mut states = Vec::new();
-    for name in tune::list(lab)? {
-        match tune::show(lab, &name) {
+    for name in walwright_tune::list(lab)? {
+        match walwright_tune::show(lab, &name) {
             Ok(state) => states.push(state),
             Err(error) => say(&format!("left out: {error}")),
         }

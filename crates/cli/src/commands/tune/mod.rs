@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use walwright_lab::experiment::{Length, LoadChange, Postgres, Remarks, Visit};
-use walwright_lab::tune::{self, Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
-use walwright_lab::{Lab, Stop};
+use walwright_experiment::{Length, LoadChange, Postgres, Remarks, Visit};
+use walwright_server::Stop;
+use walwright_store::Lab;
+use walwright_tune::{Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
 
 use crate::args::{PromoteArgs, TuneArgs};
 use crate::commands::command_line;
@@ -25,11 +26,11 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &args.show {
-        result::print(&tune::show(lab, name)?, output)?;
+        result::print(&walwright_tune::show(lab, name)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &args.delete {
-        let id = runtime()?.block_on(tune::delete(lab, name))?;
+        let id = runtime()?.block_on(walwright_tune::delete(lab, name))?;
         output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -38,19 +39,19 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
     let (plan, visit) = plan(args);
     match resume {
         Some(name) => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-            tune::resume(lab, &name, &visit, &stop, &watcher).await
+            walwright_tune::resume(lab, &name, &visit, &stop, &watcher).await
         }),
         None => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-            tune::begin(lab, plan, &visit, &stop, &watcher).await
+            walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
         }),
     }
 }
 
 /// Writes the configuration of a tune.
 pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let state = tune::promote(lab, &args.tune, &args.output)?;
+    let state = walwright_tune::promote(lab, &args.tune, &args.output)?;
     let path = args.output.display().to_string();
-    let schema = tune::promoted_schema(&state, &args.output);
+    let schema = walwright_tune::promoted_schema(&state, &args.output);
     let schema = schema.map(|schema| schema.display().to_string());
     output.result(&json!({ "tune": state.id, "written": path, "schema": schema }), || {
         let schema = schema.as_ref().map_or(String::new(), |schema| {

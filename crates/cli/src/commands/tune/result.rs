@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_lab::tune::{
+use walwright_report::format::counted;
+use walwright_search::{Effect, Line, Searcher, Standing};
+use walwright_tune::{
     Layer, Objective, Phase, TuneState, by_what, crash_in_words, effect, lever_effects, shown,
     verdict,
 };
-use walwright_report::format::counted;
-use walwright_search::{Effect, Line, Searcher, Standing};
 
 use super::list::stands;
 use crate::output::Output;

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use walwright_diagnose::compare::FigureUnit;
-use walwright_lab::Progress;
-use walwright_lab::tune::{TuneNotice, TuneWatcher, change};
+use walwright_figures::compare::FigureUnit;
 use walwright_report::{format, metric_value};
+use walwright_run::Progress;
+use walwright_tune::{TuneNotice, TuneWatcher, change};
 
 use crate::show::data_on_disk::space_text;
 use crate::show::lines::{ProgressLines, stage};

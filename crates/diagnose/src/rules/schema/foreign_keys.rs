@@ -17,7 +17,8 @@ use super::super::threshold::worth;
 use super::by_cost;
 use super::statement_text::columns_set;
 use super::view::{View, bounded};
-use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Relief, Value, WaitClass};
+use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Relief, Value};
+use walwright_figures::WaitClass;
 
 /// Seconds that a sequential scan takes a row, at least.
 const ROW: f64 = 10e-9;

@@ -261,7 +261,7 @@ fn concurrently(definition: &str, table: &SchemaTable) -> String {
 mod tests {
     use super::super::testing::{Bed, foreign_key, index, primary, table};
     use super::*;
-    use crate::build::named;
+    use walwright_testing::named;
 
     fn bed(indexes: Vec<SchemaIndex>) -> Bed {
         let mut bed = Bed::new();

@@ -7,8 +7,8 @@ use walwright_record::{
     SchemaTable, Source, TableGauges, TableKind,
 };
 
-use crate::build::{Build, named, row};
 use crate::{Finding, Reading};
+use walwright_testing::{Build, named, row};
 
 /// A table whose columns are all `bigint`.
 pub(super) fn table(oid: u32, name: &str, columns: &[&str]) -> SchemaTable {
@@ -157,7 +157,7 @@ impl Bed {
 
     fn row(&mut self, at: f64, source: Source, row: Row) {
         let samples = self.build.record.samples.entry(source).or_default();
-        let moment = crate::build::second(at);
+        let moment = walwright_testing::second(at);
         match samples.iter_mut().find(|sample| sample.at == moment) {
             Some(sample) => sample.rows.push(row),
             None => {

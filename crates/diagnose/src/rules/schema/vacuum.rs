@@ -368,7 +368,7 @@ mod tests {
         for s in 0..30 {
             let t = f64::from(s);
             let worker = |context: &str| {
-                crate::build::named(
+                walwright_testing::named(
                     [
                         ("backend_type", "autovacuum worker"),
                         ("object", "relation"),

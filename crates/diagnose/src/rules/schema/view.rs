@@ -5,11 +5,9 @@ use std::collections::HashMap;
 use walwright_record::{SchemaFacts, SchemaTable, Source, TableKind};
 use walwright_stats::{Confidence, Estimate, Interval, Method};
 
-use crate::counters::RowDifference;
-use crate::{
-    Evidence, Finding, Impact, Kind, Per, Reading, Relief, StatementUse, Value, WaitClass,
-    work_between,
-};
+use crate::{Evidence, Finding, Impact, Kind, Per, Reading, Relief, Value};
+use walwright_figures::counters::RowDifference;
+use walwright_figures::{StatementUse, WaitClass, work_between};
 
 /// The catalog and the counters of its tables and indexes over the window.
 pub(super) struct View<'a, 'r> {

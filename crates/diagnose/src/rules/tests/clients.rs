@@ -31,7 +31,7 @@ fn rows_behind_an_idle_transaction_are_its_symptom() {
         ("active", "Lock", "transactionid", 8.0),
     ]);
     for s in 0..70 {
-        let mut row = crate::build::row([
+        let mut row = walwright_testing::row([
             ("oldest_idle_in_transaction_seconds", 3.0),
             ("blocking_idle_in_transaction", 1.0),
             ("client_backends", 10.0),
@@ -142,10 +142,11 @@ fn recorded(on_server: f64, busy: f64, groups: &[(&str, f64, f64, f64)]) -> Case
         });
     for s in 0..70 {
         let t = f64::from(s);
-        let commits = crate::build::row([("xact_commit", 1_000.0 * t), ("xact_rollback", 0.0)]);
+        let commits =
+            walwright_testing::row([("xact_commit", 1_000.0 * t), ("xact_rollback", 0.0)]);
         case.build.sample(t, Source::Database, [commits]);
         let rows = groups.iter().map(|(name, processors, thread, connected)| {
-            crate::build::named(
+            walwright_testing::named(
                 [("process_group", *name)],
                 [
                     ("user_seconds", processors * t),

@@ -160,7 +160,7 @@ fn checkpoints(case: Case, completed: f64, requested: f64) -> Case {
             ("write_time", 100.0 * t),
             ("sync_time", t),
         ];
-        case.build.sample(t, Source::Checkpointer, [crate::build::row(columns)]);
+        case.build.sample(t, Source::Checkpointer, [walwright_testing::row(columns)]);
     }
     case
 }
@@ -198,7 +198,7 @@ fn checkpoints_forced_by_volume_are_found_and_given_room() {
 fn checkpoints_that_walwright_requested_are_not_the_volumes_doing() {
     let mut case = checkpoints(with_images(0.5), 12.0, 12.0);
     let request = |at: f64| walwright_record::Event {
-        at: crate::build::second(at),
+        at: walwright_testing::second(at),
         kind: walwright_record::Event::CHECKPOINT_REQUEST.to_owned(),
         text: String::new(),
     };

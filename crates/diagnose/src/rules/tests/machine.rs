@@ -64,7 +64,7 @@ fn swapping_and_kills() {
     for s in 0..70 {
         let kills = f64::from(u32::from(s > 40));
         let columns = [("oom_kill", kills), ("pswpin", 0.0), ("pswpout", 0.0)];
-        case.build.sample(f64::from(s), Source::Memory, [crate::build::row(columns)]);
+        case.build.sample(f64::from(s), Source::Memory, [walwright_testing::row(columns)]);
     }
     assert_eq!(problems(&case.diagnose()), [D47]);
 }
@@ -130,7 +130,7 @@ fn disks_and_write_back() {
         .waits(&[("active", "", "", 3.0), ("active", "IO", "datafileread", 3.0)])
         .with(|r| r.host.as_mut().unwrap().data_disk = Some(disk("")));
     for s in 0..70 {
-        let mut row = crate::build::row([("read_sectors", 200_000.0 * f64::from(s))]);
+        let mut row = walwright_testing::row([("read_sectors", 200_000.0 * f64::from(s))]);
         row.set("device", "vda");
         scanning.build.sample(f64::from(s), Source::Disk, [row]);
     }
@@ -162,7 +162,7 @@ fn time_in_the_kernel_is_a_symptom() {
             ("steal", 0.0),
             ("ctxt", 1e5 * t),
         ];
-        case.build.sample(t, Source::Cpu, [crate::build::row(kinds)]);
+        case.build.sample(t, Source::Cpu, [walwright_testing::row(kinds)]);
     }
     assert_eq!(found(&case.diagnose(), D56).kind, Kind::Symptom);
 }
@@ -213,7 +213,7 @@ fn many_connections_of_an_old_version() {
 fn course(rates: impl Fn(u32) -> usize) -> Case {
     plain().with(|record| {
         record.intervals.clear();
-        let mut build = crate::build::Build::new();
+        let mut build = walwright_testing::Build::new();
         for s in 0..70 {
             build.interval(f64::from(s), &vec![Duration::from_millis(8); rates(s)]);
         }
@@ -230,7 +230,7 @@ fn a_cliff_is_explained_by_what_changed_with_it() {
     for s in 0..70 {
         let t = f64::from(s);
         let read = if s < 30 { 10.0 * t } else { 300.0 + 5_000.0 * (t - 30.0) };
-        case.build.sample(t, Source::Database, [crate::build::row([("blks_read", read)])]);
+        case.build.sample(t, Source::Database, [walwright_testing::row([("blks_read", read)])]);
     }
     let diagnosis = case.diagnose();
     assert_eq!(problems(&diagnosis), [D35]);
@@ -251,12 +251,12 @@ fn a_cliff_of_waits_names_them_and_what_happened_then() {
     for tick in 0..700_u32 {
         let sway = if tick % 2 == 0 { 0.9 } else { 1.1 };
         let waiting = if tick < 300 { 0.1 } else { 6.0 };
-        let row = |kind, event, n: f64| crate::build::wait("active", kind, event, n * sway);
+        let row = |kind, event, n: f64| walwright_testing::wait("active", kind, event, n * sway);
         let rows = [row("", "", 1.0), row("Lock", "relation", waiting)];
         case.build.sample(f64::from(tick) / 10.0, Source::Waits, rows);
     }
     case.build.record.events.push(walwright_record::Event {
-        at: crate::build::second(29.0),
+        at: walwright_testing::second(29.0),
         kind: "log".to_owned(),
         text: "ALTER TABLE began".to_owned(),
     });
@@ -291,11 +291,11 @@ fn a_cliff_shows_in_commits_where_the_clients_are_not_in_the_record() {
     let mut commits = 0.0;
     for s in 0..70 {
         commits += if s < 30 { 1_000.0 } else { 500.0 } + f64::from(s % 3) * 10.0;
-        let row = crate::build::row([("xact_commit", commits), ("xact_rollback", 0.0)]);
+        let row = walwright_testing::row([("xact_commit", commits), ("xact_rollback", 0.0)]);
         case.build.sample(f64::from(s), Source::Database, [row]);
     }
     for tick in 0..700_u32 {
-        let rows = [crate::build::wait("active", "", "", 2.0 + f64::from(tick % 2))];
+        let rows = [walwright_testing::wait("active", "", "", 2.0 + f64::from(tick % 2))];
         case.build.sample(f64::from(tick) / 10.0, Source::Waits, rows);
     }
     let diagnosis = case.diagnose();

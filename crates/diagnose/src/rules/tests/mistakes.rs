@@ -6,8 +6,8 @@ use walwright_record::{RunState, ScriptInterval, Source};
 
 use super::{case, found, problems, stored};
 use crate::DiagnosisId::{D1, D5, D6, D25, D32, D35, D37, D53};
-use crate::build::histogram;
 use crate::{Kind, findings};
+use walwright_testing::histogram;
 
 /// E1: 942.7 s of fsync over 2,167,991 requests is 0.435 ms of 7.38 ms: not the throttle.
 #[test]
@@ -45,7 +45,7 @@ fn e2_the_length_of_the_window_changes_no_figure() {
             .storage(0.1)
             .build
             .record;
-        record.phases[0].start = crate::build::second(from);
+        record.phases[0].start = walwright_testing::second(from);
         findings(&record)
     };
     let (long, short) = (of(10.0), of(40.0));
@@ -90,7 +90,7 @@ fn e4_page_images_are_not_blamed_on_replica_identity() {
         [("wal_bytes", 9_000.0), ("wal_records", 5.0), ("wal_fpi", 1.0), ("wal_sync", 0.3)],
     );
     for s in 0..70 {
-        let mut row = crate::build::named(
+        let mut row = walwright_testing::named(
             [("schemaname", "public"), ("relname", "t"), ("relreplident", "d")],
             [("n_tup_upd", 2_000.0 * f64::from(s)), ("n_tup_hot_upd", 2_000.0 * f64::from(s))],
         );
@@ -98,7 +98,7 @@ fn e4_page_images_are_not_blamed_on_replica_identity() {
         case.build.sample(f64::from(s), Source::Tables, [row]);
         let done = f64::from(u32::from(s > 30));
         let columns = [("num_timed", done), ("num_requested", 0.0), ("num_done", done)];
-        case.build.sample(f64::from(s), Source::Checkpointer, [crate::build::row(columns)]);
+        case.build.sample(f64::from(s), Source::Checkpointer, [walwright_testing::row(columns)]);
     }
     let diagnosis = case.diagnose();
     let finding = found(&diagnosis, D32);
@@ -152,7 +152,7 @@ fn what_cannot_be_seen_is_named_and_never_passed() {
     assert!(diagnosis.not_observable.iter().any(|s| s.contains("D45")));
     assert!(diagnosis.not_observable.iter().any(|s| s.contains("D43")));
     assert!(diagnosis.verdict.contains("most could not be looked for"), "{}", diagnosis.verdict);
-    let mut build = crate::build::Build::new();
+    let mut build = walwright_testing::Build::new();
     build.record.header.state = RunState::Failed;
     let nothing = findings(&build.record);
     assert!(nothing.findings.is_empty() && nothing.verdict.contains("no measured window"));

@@ -12,8 +12,8 @@ use walwright_record::{
     HostFacts, InstrumentFacts, LoadFacts, Record, Row, Schedule, Setting, Source, StorageProbe,
 };
 
-use crate::build::{Build, embedded, named, row, wait};
 use crate::{Diagnosis, DiagnosisId, Finding, Kind, findings};
+use walwright_testing::{Build, embedded, named, row, wait};
 
 /// Seconds of a case; ten before the window, and the window to its end.
 const SECONDS: u32 = 70;

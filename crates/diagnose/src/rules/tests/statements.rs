@@ -92,7 +92,7 @@ fn upserting(mut case: Case, script: Option<&str>) -> crate::Diagnosis {
         pass_mark: None,
     });
     for s in 0..70 {
-        let mut row = crate::build::named(
+        let mut row = walwright_testing::named(
             [("schemaname", "public"), ("relname", "t")],
             [("n_tup_upd", 1_000.0 * f64::from(s)), ("n_tup_ins", 0.0)],
         );

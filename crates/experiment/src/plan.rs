@@ -1,0 +1,445 @@
+//! A plan file: read, checked, written.
+
+use std::iter;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use walwright_figures::experiment::blocks_to_prove;
+use walwright_server::holds_password;
+use walwright_stats::Confidence;
+use walwright_workload::workload::builtin_names;
+
+use super::plan_tables::{
+    ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
+};
+use super::profile::{FromFile, Profiles};
+use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError, Postgres};
+use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
+
+/// A plan that can be edited and run, as `walwright experiment --example` prints it.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Changes up to this do not matter unless the plan says otherwise.
+const NEGLIGIBLE: f64 = 0.02;
+/// Ticks of wait events a second.
+const WAITS_HZ: u32 = 10;
+/// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
+pub(super) const MOST_BLOCKS: usize = 200;
+/// What is somebody's server's own, by the key of a plan, and what to do about it.
+const A_GUESTS_OWN: [(&str, &str); 4] = [
+    ("postgres", "its version is the server's own: leave it out"),
+    ("pg_bin", "its binaries are the server's own: leave it out"),
+    ("flush_latency", "only flushes of a cluster of our own can be lengthened"),
+    ("tcp", "the connection string says how it is reached: leave it out"),
+];
+
+/// What a person writes to have an experiment done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// A few words, for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// How arms are combined.
+    #[serde(default)]
+    pub design: Design,
+    /// Blocks; where not given, the fewest that can prove every arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
+    /// Seed of the order of runs and of the load.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// What is measured; the first is judged.
+    #[serde(default)]
+    pub metric: Metrics,
+    /// The expression of the metric `cost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// Relative changes up to this do not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_effect: Option<f64>,
+    /// Settings that may lower durability, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consent: Vec<String>,
+    /// What is run.
+    #[serde(default)]
+    pub workload: WorkloadTable,
+    /// How it is driven.
+    #[serde(default)]
+    pub load: LoadTable,
+    /// What the baseline runs on.
+    #[serde(default)]
+    pub server: ServerTable,
+    /// What was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionTable>,
+    /// What is compared with the baseline.
+    #[serde(rename = "arm")]
+    pub arms: Vec<ArmTable>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One metric or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Metrics {
+    /// One.
+    One(String),
+    /// Several; the first is judged.
+    Several(Vec<String>),
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::One("throughput".to_owned())
+    }
+}
+
+impl PlanFile {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// When it is no TOML, a key is unknown or of the wrong type (with line and column),
+    /// or what no key shows alone is wrong.
+    pub fn parse(text: &str) -> Result<PlanFile, PlanError> {
+        let plan: PlanFile =
+            toml::from_str(text).map_err(|error| PlanError::Toml(error.to_string()))?;
+        plan.check().map_err(|error| error.with_line(text))?;
+        Ok(plan)
+    }
+
+    /// The plan as a file.
+    ///
+    /// # Errors
+    /// When it cannot be written as TOML, which no plan that was read can't.
+    pub fn to_toml(&self) -> Result<String, PlanError> {
+        toml::to_string(self).map_err(|error| PlanError::Toml(error.to_string()))
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        if self.server.dsn.as_deref().is_some_and(holds_password) {
+            let what = "the plan is kept in the lab, so it may hold no password: take it from ~/.pgpass or PGPASSWORD, or give the whole with --dsn";
+            return Err(PlanError::value("", "dsn", what));
+        }
+        if self.arms.is_empty() {
+            return Err(PlanError::value("", "arm", "there is no arm; add one with [[arm]]"));
+        }
+        for (place, arm) in self.arms.iter().enumerate() {
+            if arm.name.trim().is_empty() || ["baseline", "A/A"].contains(&arm.name.as_str()) {
+                let what = "an arm needs a name of its own; baseline and A/A are taken";
+                return Err(PlanError::value(&arm.name, "name", what));
+            }
+            if self.arms[..place].iter().any(|other| other.name == arm.name) {
+                return Err(PlanError::value(&arm.name, "name", "two arms have this name"));
+            }
+        }
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.load.problem()));
+        for (arm, problem) in iter::once(("", self.load.options().problem())).chain(of_arms) {
+            if let Some((key, what)) = problem {
+                return Err(PlanError::value(arm, key, what));
+            }
+        }
+        let nothing = LoadChange::default();
+        if let Some((key, what)) = self.load.options().without_effect(&nothing) {
+            return Err(PlanError::value("", key, what));
+        }
+        let blocks = self.blocks.unwrap_or(1);
+        if blocks == 0 || blocks > MOST_BLOCKS {
+            let what = format!("{blocks} blocks cannot be run; write 1 to {MOST_BLOCKS}");
+            return Err(PlanError::value("", "blocks", what));
+        }
+        if !self.negligible().is_finite() || !(0.0..1.0).contains(&self.negligible()) {
+            let what = "a relative change from 0 to 1: 0.02 is 2 %";
+            return Err(PlanError::value("", "smallest_effect", what));
+        }
+        if self.load.duration.0.is_zero() {
+            return Err(PlanError::value("", "duration", "nothing can be measured in no time"));
+        }
+        self.metrics().map(drop)
+    }
+
+    /// Refuses what somebody's server cannot have.
+    ///
+    /// # Errors
+    /// When the plan names a version, binaries, a flush latency or a way to reach it.
+    pub(super) fn fits_a_guest(&self) -> Result<(), PlanError> {
+        let of = &self.server;
+        let baseline = (
+            "",
+            [
+                of.postgres.is_some(),
+                of.pg_bin.is_some(),
+                of.flush_latency.is_some(),
+                of.tcp.is_some(),
+            ],
+        );
+        let arms = self.arms.iter().map(|of| {
+            (
+                &*of.name,
+                [
+                    of.postgres.is_some(),
+                    of.pg_bin.is_some(),
+                    of.flush_latency.is_some(),
+                    of.tcp.is_some(),
+                ],
+            )
+        });
+        for (arm, named) in iter::once(baseline).chain(arms) {
+            if let Some((_, (key, what))) =
+                named.iter().zip(A_GUESTS_OWN).find(|(named, _)| **named)
+            {
+                return Err(PlanError::value(arm, key, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is measured; the first is judged.
+    ///
+    /// # Errors
+    /// When a metric is not known or the cost expression is wrong.
+    pub fn metrics(&self) -> Result<Vec<Metric>, PlanError> {
+        let names = match &self.metric {
+            Metrics::One(name) => std::slice::from_ref(name),
+            Metrics::Several(names) => names,
+        };
+        if names.is_empty() {
+            return Err(PlanError::value("", "metric", "at least one metric is needed"));
+        }
+        let named = |name: &String| Metric::named(name, self.cost.as_deref());
+        let metrics = names.iter().map(named).collect::<Result<Vec<_>, _>>();
+        metrics.map_err(|error| PlanError::value("", "metric", error.to_string()))
+    }
+
+    /// Relative changes up to this do not matter.
+    pub fn negligible(&self) -> f64 {
+        self.smallest_effect.unwrap_or(NEGLIGIBLE)
+    }
+
+    /// Blocks for `arms` arms.
+    pub fn blocks(&self, arms: usize) -> usize {
+        self.blocks.unwrap_or_else(|| blocks_to_prove(arms, Confidence::P95))
+    }
+
+    /// What lists call it.
+    pub fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+            arms.join(", ")
+        })
+    }
+
+    /// What all runs have in common. Relative paths are seen from `origin`, the
+    /// plan's own directory.
+    ///
+    /// # Errors
+    /// When the baseline's profile is not among `profiles`.
+    pub fn bench(
+        &self,
+        origin: &Path,
+        profiles: &Profiles,
+        command: &str,
+    ) -> Result<BenchPlan, PlanError> {
+        let workload = &self.workload;
+        let no_files = workload.files.is_empty();
+        let named = workload.name.clone().or_else(|| no_files.then(|| "tpcb".to_owned()));
+        let text = |values: &super::plan_tables::Values| {
+            values.iter().map(|(name, value)| (name.clone(), value.text())).collect()
+        };
+        let mut load = LoadChoice {
+            clients: None,
+            threads: None,
+            protocol: None,
+            mode: walwright_driver::Mode::Faithful,
+            schedule: walwright_record::Schedule::Closed { think: None },
+            ramp: std::time::Duration::ZERO,
+            max_tries: 1,
+            seed: None,
+            duration: self.load.duration.0,
+            warm_up: match self.load.warmup {
+                WarmUp::Auto => None,
+                WarmUp::Fixed(length) => Some(length.0),
+            },
+            checkpoints: 0,
+        };
+        self.load.options().apply(&mut load);
+        Ok(BenchPlan {
+            workload: WorkloadPlan {
+                name: named.map(|name| found_from(origin, name)),
+                files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
+                scale: workload.scale,
+                options: text(&workload.options),
+                define: text(&workload.define),
+            },
+            load,
+            base: self.baseline(origin, profiles)?,
+            probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
+            load_jobs: None,
+            percentiles: self.metrics()?.iter().flat_map(Metric::percentiles).collect(),
+            command: command.to_owned(),
+            server: None,
+        })
+    }
+
+    /// The baseline's own settings and schema.
+    fn baseline(&self, origin: &Path, profiles: &Profiles) -> Result<Configuration, PlanError> {
+        let server = &self.server;
+        let (ddl, undo) = super::plan_tables::statements(&server.ddl);
+        let own = Configuration {
+            settings: super::plan_tables::settings(&server.settings),
+            ddl,
+            undo,
+            postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
+            flush_latency: server.flush_latency,
+            tcp: server.tcp,
+            ..Configuration::default()
+        };
+        match &server.profile {
+            Some(profile) => Ok(profiles.of("", profile)?.configuration.with(&own)),
+            None => Ok(own),
+        }
+    }
+
+    /// The profiles that baseline and arms name, each with the arm's name; the baseline has none.
+    pub(super) fn profiles(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.profile.as_deref()));
+        let all = iter::once(("", self.server.profile.as_deref())).chain(of_arms);
+        all.filter_map(|(arm, path)| Some((arm, path?)))
+    }
+
+    /// What the profiles of the plan hold that no run has, a sentence each.
+    ///
+    /// # Errors
+    /// When one is not among `profiles`.
+    pub fn left_out(&self, profiles: &Profiles) -> Result<Vec<String>, PlanError> {
+        let mut sentences = Vec::new();
+        for (arm, profile) in self.profiles() {
+            let FromFile { left_out, without_consent, .. } = profiles.of(arm, profile)?;
+            if !left_out.is_empty() {
+                sentences.push(format!(
+                    "{} of {} cannot be applied to an embedded cluster and are in no figure: {}",
+                    left_out.len(),
+                    profile.display(),
+                    left_out.join(", ")
+                ));
+            }
+            if !without_consent.is_empty() {
+                sentences.push(format!(
+                    "{} of {} are values of the kernel and are in no figure, for lack of consent (consent = [\"kernel\"] in the plan, or --consent kernel): {}",
+                    without_consent.len(),
+                    profile.display(),
+                    without_consent.join(", ")
+                ));
+            }
+        }
+        Ok(sentences)
+    }
+}
+
+/// The binaries that a plan or arm names.
+pub(super) fn postgres(
+    origin: &Path,
+    major: Option<&SettingValue>,
+    pg_bin: Option<&PathBuf>,
+) -> Option<Postgres> {
+    match (pg_bin, major) {
+        (Some(directory), _) => Some(Postgres::BinDir(origin.join(directory))),
+        (None, Some(major)) => Some(Postgres::Major(major.text())),
+        (None, None) => None,
+    }
+}
+
+/// A path as seen from `origin`, where there is something by this name; else as it stands: a
+/// path to be complained about. The name of a built-in workload stands in any case.
+pub fn found_from(origin: &Path, name: String) -> String {
+    if builtin_names().any(|builtin| builtin == name) {
+        return name;
+    }
+    let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
+    let exists = origin.join(path).exists() || origin.join(&name).exists();
+    if exists { origin.join(&name).display().to_string() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "[[arm]]\nname = \"small\"\nsettings = { max_wal_size = \"64MB\" }\n";
+
+    fn error(text: &str) -> String {
+        PlanFile::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn little_needs_to_be_said() {
+        let plan = PlanFile::parse(LEAST).unwrap();
+        assert_eq!(plan.blocks(1), 6);
+        assert_eq!(plan.title(), "small");
+        let bench = plan.bench(Path::new("/nowhere"), &Profiles::default(), "").unwrap();
+        assert_eq!(bench.workload.name.as_deref(), Some("tpcb"));
+        assert_eq!(bench.load.duration.as_secs(), 60);
+        assert!(bench.base.is_empty());
+    }
+
+    #[test]
+    fn the_example_is_a_plan_and_what_is_written_reads_as_the_same() {
+        let plan = PlanFile::parse(EXAMPLE).unwrap();
+        assert!(plan.arms.len() >= 3);
+        let again = PlanFile::parse(&plan.to_toml().unwrap()).unwrap();
+        assert_eq!(again, plan);
+    }
+
+    #[test]
+    fn errors_name_line_and_remedy() {
+        let unknown = error("blocks = 3\nblokcs = 4\n[[arm]]\nname = \"a\"\n");
+        assert!(unknown.contains("line 2") && unknown.contains("blokcs"), "{unknown}");
+        let twice = error(&format!("{LEAST}\n{LEAST}"));
+        assert!(twice.contains("line 2") && twice.contains("two arms"), "{twice}");
+        let metric = error(&format!("seed = 3\nmetric = \"p99\"\n{LEAST}"));
+        assert!(metric.contains("line 2") && metric.contains("latency_p99"), "{metric}");
+        assert!(error("arm = []").contains("[[arm]]"));
+        let clients = error(&format!("[load]\nclients = 0\n{LEAST}"));
+        assert!(clients.contains("line 2") && clients.contains("at least one"), "{clients}");
+        let think = error(&format!("[load]\nrate = 100\nthink = \"1ms\"\n{LEAST}"));
+        assert!(think.contains("line 3") && think.contains("think"), "{think}");
+        let rate = error(&format!("{LEAST}load = {{ rate = -1.5 }}\n"));
+        assert!(rate.contains("rate") && rate.contains("-1.5 is not"), "{rate}");
+        let blocks = error(&format!("\n\nblocks = 0\n{LEAST}"));
+        assert!(blocks.contains("line 3"), "{blocks}");
+        for secret in ["host=db password=x", "postgres://me:x@db/app", "postgres://db?password=x"] {
+            let told = error(&format!("[server]\ndsn = \"{secret}\"\n{LEAST}"));
+            assert!(told.contains("line 2") && told.contains(".pgpass"), "{told}");
+        }
+        let time = error(&format!("[load]\nduration = \"5\"\n{LEAST}"));
+        assert!(time.contains("line 2") && time.contains("30s"), "{time}");
+    }
+
+    #[test]
+    fn somebody_elses_server_has_its_own_version() {
+        let plan = |text: &str| PlanFile::parse(text).unwrap().fits_a_guest();
+        assert!(plan(&format!("[server]\ndsn = \"postgres://me@db:5433/app\"\n{LEAST}")).is_ok());
+        assert!(plan(&format!("[server]\npostgres = \"17\"\n{LEAST}")).is_err());
+        let arm = plan(&format!("{LEAST}flush_latency = \"1ms\"\n")).unwrap_err().to_string();
+        assert!(arm.contains("arm 'small'") && arm.contains("flush_latency"), "{arm}");
+        assert!(plan(&format!("{LEAST}tcp = false\n")).is_err());
+        let tcp = plan(&format!("[server]\ntcp = true\n{LEAST}")).unwrap_err().to_string();
+        assert!(tcp.contains("tcp") && tcp.contains("connection string"), "{tcp}");
+    }
+
+    #[test]
+    fn paths_are_seen_from_the_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.sql"), "SELECT 1;").unwrap();
+        let text = format!("[workload]\nfiles = [\"a.sql@3\"]\n{LEAST}");
+        let plan = PlanFile::parse(&text).unwrap();
+        let bench = plan.bench(dir.path(), &Profiles::default(), "").unwrap();
+        assert_eq!(bench.workload.files, [dir.path().join("a.sql@3").display().to_string()]);
+        assert_eq!(bench.workload.name, None);
+    }
+}

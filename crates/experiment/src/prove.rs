@@ -1,0 +1,362 @@
+//! From a finding to the experiment that proves or disproves it.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use walwright_catalog::Entry;
+use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
+use walwright_driver::Mode;
+use walwright_record::{LoadFacts, Record, Schedule};
+
+use super::durability::KERNEL;
+use super::plan_tables::{
+    ArmTable, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values, WarmUp,
+    WorkloadTable,
+};
+use super::{Consent, Design, Gaps, Length, LoadChange, Metrics, PlanFile, Protocol};
+use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
+
+/// A finding that cannot be proven by an experiment.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProveError {
+    /// The run was on someone's server.
+    #[error(
+        "run {0} was made on an attached server, and how that is reached is not kept: name it with --dsn, and agree with --maintenance that its settings are changed for each run and brought back after it"
+    )]
+    Attached(String),
+    /// The run was on a cluster of its own.
+    #[error(
+        "run {0} was made on a cluster of its own, and its finding is proven on such: leave --dsn out"
+    )]
+    Embedded(String),
+    /// The scripts are not those of the run.
+    #[error(
+        "the workload of run {0} has changed since, or is seen from another directory: what is proven would not be what was found"
+    )]
+    WorkloadChanged(String),
+    /// The workload cannot be read.
+    #[error(transparent)]
+    Workload(#[from] RunError),
+    /// Nothing to execute.
+    #[error("{finding} has no action that an experiment can execute here:{actions}")]
+    NoAction {
+        /// The finding.
+        finding: String,
+        /// What it advises, a line each, with why it cannot be executed.
+        actions: String,
+    },
+}
+
+/// The plan of an experiment that tries the first action of a finding that can be executed
+/// by an experiment, or the one numbered `wanted`, from 1. The baseline is the run as `plan`,
+/// which repeats it, says. `on_server` tells that somebody's server is named for a run
+/// that was made on one.
+///
+/// # Errors
+/// When the run cannot be repeated or nothing can be executed.
+pub fn prove(
+    record: &Record,
+    plan: &RunPlan,
+    finding: &Finding,
+    wanted: Option<usize>,
+    consent: &[String],
+    on_server: bool,
+) -> Result<PlanFile, ProveError> {
+    let id = record.header.id.0.clone();
+    let server = server(&plan.target, on_server, &id)?;
+    let workload = plan.workload()?;
+    let then = record.workload.iter().flat_map(|facts| &facts.scripts).map(|script| &script.text);
+    if !then.eq(workload.scripts.iter().map(|script| &script.text)) {
+        return Err(ProveError::WorkloadChanged(id));
+    }
+    let (action, arm) = action(finding, wanted, &consent.iter().collect())?;
+    let open = matches!(plan.load.schedule, Schedule::Open { .. });
+    let metric = if open { "latency_mean" } else { "throughput" };
+    let beside = ["throughput", "latency_mean", "latency_p99", "wal_bytes"];
+    let metrics = [metric].into_iter().chain(beside.into_iter().filter(|name| *name != metric));
+    Ok(PlanFile {
+        name: Some(format!("{} of {id}", finding.id)),
+        question: Some(format!("{} {}", finding.cause.trim_end(), action.text.trim_end())),
+        design: Design::OneAtATime,
+        blocks: None,
+        seed: plan.load.seed.unwrap_or(1),
+        metric: Metrics::Several(metrics.map(str::to_owned).collect()),
+        cost: None,
+        smallest_effect: None,
+        consent: consent.to_vec(),
+        workload: WorkloadTable {
+            name: plan.workload.name.clone(),
+            scale: plan.workload.scale,
+            files: plan.workload.files.clone(),
+            options: text(&plan.workload.options),
+            define: text(&plan.workload.define),
+        },
+        load: load(&plan.load, record.load.as_ref()),
+        server,
+        prediction: prediction(finding, action, &id, open),
+        arms: vec![arm],
+    })
+}
+
+/// What the run of this name was made on, as a plan writes it.
+fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable, ProveError> {
+    let run = run.to_owned();
+    match (target, on_server) {
+        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, tcp, .. }, false) => {
+            Ok(ServerTable {
+                postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
+                pg_bin: pg_bin.clone(),
+                flush_latency: flush_latency.map(Length),
+                tcp: tcp.then_some(true),
+                settings: text(settings),
+                ..ServerTable::default()
+            })
+        }
+        (TargetPlan::Attached { .. }, true) => Ok(ServerTable::default()),
+        (TargetPlan::Attached { .. }, false) => Err(ProveError::Attached(run)),
+        (TargetPlan::Embedded { .. }, true) => Err(ProveError::Embedded(run)),
+    }
+}
+
+fn text(pairs: &[(String, String)]) -> Values {
+    let value =
+        |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
+    pairs.iter().map(value).collect()
+}
+
+/// The bound on the gain as a relative change of the metric.
+fn prediction(
+    finding: &Finding,
+    action: &Action,
+    run: &str,
+    open: bool,
+) -> Option<PredictionTable> {
+    let gain = finding.gain.as_ref()?;
+    let (low, high) = match &gain.throughput {
+        Some(bound) if !open => (bound.least, bound.high()),
+        // The mean latency falls.
+        _ => (-gain.latency.high(), -gain.latency.least),
+    };
+    (low.is_finite() && high.is_finite()).then(|| PredictionTable {
+        run: run.to_owned(),
+        finding: finding.id.to_string(),
+        action: action.command().unwrap_or_else(|| action.text.clone()),
+        low,
+        high,
+    })
+}
+
+/// The action to try and the arm that executes it.
+fn action<'a>(
+    finding: &'a Finding,
+    wanted: Option<usize>,
+    consent: &Consent,
+) -> Result<(&'a Action, ArmTable), ProveError> {
+    let mut refused = String::new();
+    for (place, action) in finding.actions.iter().enumerate() {
+        if wanted.is_some_and(|wanted| wanted != place + 1) {
+            continue;
+        }
+        match executed(action, consent) {
+            Ok(arm) => return Ok((action, arm)),
+            Err(why) => {
+                refused.push_str(&format!("\n  {}. {} ({why})", place + 1, action.text.trim()));
+            }
+        }
+    }
+    if refused.is_empty() {
+        refused = " it advises nothing, or nothing by that number".to_owned();
+    }
+    Err(ProveError::NoAction { finding: finding.id.to_string(), actions: refused })
+}
+
+/// The arm that executes an action, or why there is none.
+fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
+    if action.class == DurabilityClass::X {
+        return Err("it can corrupt the cluster".to_owned());
+    }
+    let ddl = |sql: &str| Ddl::Undoable {
+        sql: sql.to_owned(),
+        undo: action.rollback.clone().unwrap_or_default(),
+    };
+    let mut arm = ArmTable::default();
+    match &action.change {
+        Change::Setting { name, value } => {
+            if action.class == DurabilityClass::D && !consent.covers(name) {
+                return Err(format!("it may lose committed data: --consent {name} allows it"));
+            }
+            arm.name = format!("{name} = {value}");
+            arm.settings = BTreeMap::from([(name.clone(), SettingValue::Text(value.clone()))]);
+        }
+        Change::Sql { sql } | Change::Ddl { sql } => {
+            arm.name = sql.trim().trim_end_matches(';').to_owned();
+            arm.ddl = vec![ddl(sql)];
+        }
+        Change::ClientOption { option } => {
+            arm.load = client(option).ok_or("it is an option of another client")?;
+            arm.name = arm.load.words().join(", ");
+        }
+        Change::Kernel { name, value } => {
+            // What the catalogue does not have, such as a file of one device, no run writes.
+            Entry::new(name, value, None).map_err(|error| error.to_string())?;
+            if !consent.covers(name) && !consent.covers(KERNEL) {
+                return Err(format!(
+                    "it changes this machine, and is brought back after each run: --consent {name} allows it"
+                ));
+            }
+            arm.name = format!("{name} = {value}");
+            arm.kernel = BTreeMap::from([(name.clone(), SettingValue::Text(value.clone()))]);
+        }
+        Change::Advice => return Err("only a person can do it".to_owned()),
+    }
+    Ok(arm)
+}
+
+/// An option of the load driver in the words of a finding: `--threads 4`, `pool size 8`.
+fn client(option: &str) -> Option<LoadChange> {
+    let words: Vec<&str> = option.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let after = |name: &str| {
+        let place = words.iter().position(|word| *word == name)?;
+        words.get(place + 1).copied()
+    };
+    let number = |name: &str| after(name).and_then(|text| text.parse::<u32>().ok());
+    // A pool before the server lets through as many as it has connections.
+    let pool = option.strip_prefix("pool size ").and_then(|size| size.parse().ok());
+    let change = LoadChange {
+        clients: number("--clients").or(pool),
+        threads: number("--threads"),
+        protocol: after("--protocol")
+            .and_then(|name| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)),
+        lean: words.contains(&"--lean").then_some(true),
+        ..LoadChange::default()
+    };
+    (change != LoadChange::default()).then_some(change)
+}
+
+/// A load as a plan writes it. `then` is what the run had of it: the command line of a sweep
+/// names the clients of all its points, and not which of them this run was.
+fn load(of: &LoadChoice, then: Option<&LoadFacts>) -> LoadTable {
+    let open = match of.schedule {
+        Schedule::Open { rate, poisson, latency_limit } => Some((rate, poisson, latency_limit)),
+        Schedule::Closed { .. } => None,
+    };
+    let think = match of.schedule {
+        Schedule::Closed { think } => think,
+        Schedule::Open { .. } => None,
+    };
+    LoadTable {
+        clients: then.map(|then| then.clients).or(of.clients),
+        threads: of.threads,
+        protocol: of.protocol,
+        lean: (of.mode == Mode::Lean).then_some(true),
+        rate: open.map(|(rate, ..)| rate),
+        gaps: open.map(|(_, poisson, _)| if poisson { Gaps::Poisson } else { Gaps::Even }),
+        latency_limit: open.and_then(|(.., limit)| limit).map(Length),
+        think: think.map(Length),
+        ramp: (!of.ramp.is_zero()).then_some(Length(of.ramp)),
+        max_tries: (of.max_tries != 1).then_some(of.max_tries),
+        duration: Length(of.duration),
+        warmup: of.warm_up.map_or(WarmUp::Auto, |warm_up| WarmUp::Fixed(Length(warm_up))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn options_of_the_driver_are_understood_and_others_are_not() {
+        assert_eq!(client("--threads 4").unwrap().threads, Some(4));
+        assert_eq!(client("pool size 8").unwrap().clients, Some(8));
+        let both = client("prepareThreshold=0 (JDBC), --protocol extended (walwright)").unwrap();
+        assert_eq!(both.protocol, Some(Protocol::Extended));
+        assert_eq!(client("max_prepared_statements=200 (PgBouncer 1.21 or newer)"), None);
+        assert_eq!(client("--waits 5 (walwright run)"), None);
+    }
+
+    #[test]
+    fn a_point_of_a_sweep_keeps_its_own_clients() {
+        let schedule = Schedule::Closed { think: None };
+        // The first of those that the sweep's command line names.
+        let typed = LoadChoice {
+            clients: Some(1),
+            threads: None,
+            protocol: None,
+            mode: Mode::Faithful,
+            schedule,
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: None,
+            duration: Duration::from_secs(60),
+            warm_up: None,
+            checkpoints: 0,
+        };
+        let had = LoadFacts {
+            clients: 16,
+            threads: 1,
+            protocol: "prepared".to_owned(),
+            mode: "faithful".to_owned(),
+            schedule,
+            ramp: Duration::ZERO,
+            max_tries: 1,
+            seed: 7,
+        };
+        assert_eq!(load(&typed, Some(&had)).clients, Some(16));
+        assert_eq!(load(&typed, None).clients, Some(1));
+    }
+
+    #[test]
+    fn a_plan_says_of_a_server_what_the_run_had() {
+        let embedded = |tcp| TargetPlan::Embedded {
+            major: "17".to_owned(),
+            pg_bin: None,
+            settings: vec![("jit".to_owned(), "off".to_owned())],
+            keep: false,
+            tcp,
+            flush_latency: None,
+            restored: None,
+        };
+        let table = server(&embedded(false), false, "r").unwrap();
+        assert_eq!(table.postgres, Some(SettingValue::Text("17".to_owned())));
+        assert_eq!((table.settings.len(), table.tcp), (1, None));
+        assert_eq!(server(&embedded(true), false, "r").unwrap().tcp, Some(true));
+        assert!(matches!(server(&embedded(false), true, "r"), Err(ProveError::Embedded(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_executed_says_why() {
+        let none = Consent::default();
+        let why = |action: &Action| executed(action, &none).unwrap_err();
+        assert!(why(&Action::advice("think")).contains("person"));
+        let kernel = Action::kernel("", "vm.dirty_ratio", "10", None);
+        assert!(why(&kernel).contains("--consent vm.dirty_ratio"));
+        for name in ["vm.dirty_ratio", "kernel"] {
+            let arm = executed(&kernel, &[name].iter().collect()).unwrap();
+            assert_eq!(arm.name, "vm.dirty_ratio = 10");
+            assert_eq!(arm.kernel["vm.dirty_ratio"], SettingValue::Text("10".to_owned()));
+        }
+        let device = Action::kernel("", "/sys/block/vda/queue/read_ahead_kb", "4096", None);
+        let consent: Consent = ["kernel"].iter().collect();
+        assert!(executed(&device, &consent).unwrap_err().contains("catalogue"));
+        let setting = |class| Action {
+            change: Change::Setting {
+                name: "synchronous_commit".to_owned(),
+                value: "off".to_owned(),
+            },
+            ..Action::advice("").class(class)
+        };
+        assert!(why(&setting(DurabilityClass::D)).contains("--consent synchronous_commit"));
+        assert!(why(&setting(DurabilityClass::X)).contains("corrupt"));
+        let consent: Consent = ["synchronous_commit"].iter().collect();
+        assert_eq!(
+            executed(&setting(DurabilityClass::D), &consent).unwrap().name,
+            "synchronous_commit = off"
+        );
+        let ddl = Action::ddl("", "DROP INDEX a;", "CREATE INDEX a ON t (b);");
+        let arm = executed(&ddl, &none).unwrap();
+        assert_eq!((arm.name.as_str(), arm.ddl.len()), ("DROP INDEX a", 1));
+    }
+}

@@ -1,0 +1,71 @@
+//! From a record to figures and series.
+//!
+//! Pure functions over [`walwright_record::Record`]: no server, no clock, no
+//! files. The same record gives the same answer on any machine and at any time.
+//!
+//! - [`summary`] is what a run says on one screen ([`Summary`]).
+//! - [`timeline`] is what its plots show ([`Timeline`]).
+//! - [`compare::compare`] lays runs beside each other.
+//! - [`experiment`] judges arms of an experiment against its baseline.
+//! - [`warnings`] are doubts that only the finished record shows.
+//! - The parts can be asked for alone: [`load_summary`], [`time_split`],
+//!   [`checkpoints`], [`statements`], [`row_changes`], [`server_load`].
+//!
+//! Three rules hold everywhere. Counters are differenced between samples inside
+//! the window and divided by the work done between the same two moments
+//! ([`difference`], [`work_between`]). A view whose statistics were reset inside
+//! the window is void. What cannot be seen is absent, with the reason
+//! ([`Blind`]), and never zero.
+
+mod books;
+mod checkpoints;
+pub mod compare;
+pub mod counters;
+pub mod cpu;
+pub mod data_disk_use;
+pub mod experiment;
+mod host_series;
+mod latency;
+mod not_observable;
+mod process_role;
+pub mod seconds;
+mod series;
+mod server_load;
+pub mod sight;
+mod statement_use;
+mod statements;
+mod storage_use;
+mod summary;
+mod tables;
+mod time_split;
+mod timeline;
+mod trend;
+mod wait_class;
+mod wal;
+pub mod warnings;
+pub mod window;
+
+pub use books::{BookLine, Books, CrossCheck};
+pub use checkpoints::{Checkpoints, checkpoints};
+pub use counters::{Difference, RowDifference, difference};
+pub use cpu::{CpuUse, GroupCpu};
+pub use data_disk_use::{DataDiskUse, Requests};
+pub use latency::{
+    Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
+    UnderWaySummary, latencies, load_summary,
+};
+pub use not_observable::{Blind, NotObservable};
+pub use process_role::ProcessRole;
+pub use series::{Series, Unit};
+pub use server_load::{ServerLoad, server_load};
+pub use statement_use::{StatementUse, StatementUses, statement_uses};
+pub use statements::{Statement, Statements, statements};
+pub use storage_use::{FlushCeiling, StorageUse};
+pub use summary::{Summary, TIME, summary};
+pub use tables::{RowChanges, TableUpdates, row_changes};
+pub use time_split::{EventTime, TimePart, TimeSplit, time_split};
+pub use timeline::{Mark, Stretch, Timeline, timeline};
+pub use trend::{Shift, Trend, TrendPoint, trend};
+pub use wait_class::WaitClass;
+pub use wal::WalSummary;
+pub use window::{Work, WorkUnit, failures, intervals_inside, transactions, work_between};

@@ -1,0 +1,207 @@
+//! What a run says on one screen.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use walwright_record::{ClientFacts, Record, RunHeader, Schedule, Warning};
+
+use crate::data_disk_use::data_disk_use;
+use crate::not_observable::Gaps;
+use crate::storage_use::storage_use;
+use crate::{
+    Blind, Checkpoints, CpuUse, DataDiskUse, LoadSummary, NotObservable, RowChanges, ServerLoad,
+    Statements, StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes,
+    server_load, statements, time_split, wal,
+};
+
+/// What the figure is called that says where the time went.
+pub const TIME: &str = "time of a transaction";
+/// Statements listed by time and by WAL.
+const STATEMENTS: usize = 10;
+
+/// What a run says. In JSON times are seconds and sizes bytes; what is not known
+/// is null, and [`Summary::not_observable`] says why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The first page of the record.
+    pub run: RunHeader,
+    /// `server_version` of the target.
+    pub server_version: Option<String>,
+    /// Closed or open loop: they answer different questions.
+    pub schedule: Option<Schedule>,
+    /// `faithful` or `lean`.
+    pub mode: Option<String>,
+    /// Protocol of the clients.
+    pub protocol: Option<String>,
+    /// Client connections.
+    pub clients: Option<u32>,
+    /// Length of the measured window; `None` when the run did not get to it.
+    #[serde(with = "crate::seconds::option")]
+    pub window: Option<Duration>,
+    /// The load as the clients saw it.
+    pub load: Option<LoadSummary>,
+    /// The load as the server counts it, by whomever it was made.
+    pub server_load: Option<ServerLoad>,
+    /// What the clients of someone else's load said of it.
+    pub client: Option<ClientFacts>,
+    /// Where the time of a transaction went.
+    pub time: Option<TimeSplit>,
+    /// WAL and flushes.
+    pub wal: Option<WalSummary>,
+    /// Flushes against what the disk was measured to do.
+    pub storage: Option<StorageUse>,
+    /// The same of the disk under the data.
+    pub data_disk: Option<DataDiskUse>,
+    /// Checkpoints inside the window.
+    pub checkpoints: Option<Checkpoints>,
+    /// Row changes and the HOT ratio.
+    pub rows: Option<RowChanges>,
+    /// CPU of server, driver and machine.
+    pub cpu: Option<CpuUse>,
+    /// Largest statements.
+    pub statements: Option<Statements>,
+    /// Figures that are not there, and why.
+    pub not_observable: Vec<NotObservable>,
+    /// Doubts of the record that go with every figure above.
+    pub warnings: Vec<Warning>,
+}
+
+/// The summary of a record, whole or cut short. Needs nothing but the record.
+pub fn summary(record: &Record) -> Summary {
+    let mut gaps = Gaps::default();
+    let load = record.load.as_ref();
+    let mut summary = Summary {
+        run: record.header.clone(),
+        server_version: record.target.as_ref().map(|t| t.version.clone()),
+        schedule: load.map(|l| l.schedule),
+        mode: load.map(|l| l.mode.clone()),
+        protocol: load.map(|l| l.protocol.clone()),
+        clients: load.map(|l| l.clients),
+        window: None,
+        load: None,
+        server_load: None,
+        client: record.client.clone(),
+        time: None,
+        wal: None,
+        storage: None,
+        data_disk: None,
+        checkpoints: None,
+        rows: None,
+        cpu: None,
+        statements: None,
+        not_observable: Vec::new(),
+        warnings: record.warnings.clone(),
+    };
+    if let Some(window) = gaps.note("all figures", record.window().ok_or(Blind::NoWindow)) {
+        summary.window = Some(window.length());
+        summary.load = load_summary(record, window);
+        summary.server_load = gaps.note("commits a second", server_load(record, window));
+        summary.wal = wal::wal_summary(record, window, &mut gaps);
+        summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
+        summary.data_disk = data_disk_use(record, window);
+        let cpu = cpu::cpu_use(record, window, &mut gaps);
+        summary.time = gaps.note(TIME, time_split(record, window));
+        if let Some(time) = &mut summary.time {
+            let backends = cpu.group(cpu::CLIENT_BACKENDS);
+            time.counted_cpu = backends.and_then(|g| g.per_transaction);
+            time.counted_run_delay = backends.and_then(|g| g.run_delay_per_transaction);
+            time.counted_flush = summary.wal.as_ref().and_then(|w| w.flush_time_per_transaction);
+        }
+        summary.cpu = Some(cpu);
+        summary.checkpoints = gaps.note("checkpoints", checkpoints(record, window));
+        summary.rows = gaps.note("row changes", row_changes(record, window));
+        summary.statements = gaps.note("statements", statements(record, window, STATEMENTS));
+    }
+    summary.not_observable = gaps.0;
+    summary
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_record::{RunState, Source, WarningCode};
+
+    use super::*;
+    use walwright_testing::{Build, named, row, wait};
+
+    #[test]
+    fn a_record_with_only_a_header_says_why_there_are_no_figures() {
+        let build = Build::new();
+        let summary = summary(&build.record);
+        assert_eq!(summary.window, None);
+        assert_eq!(summary.not_observable[0].why, Blind::NoWindow);
+        assert!(serde_json::to_string(&summary).is_ok());
+    }
+
+    #[test]
+    fn a_load_without_server_statistics_still_has_its_latency() {
+        let mut build = Build::new();
+        build.load(0, 30, 500).measure(0.0, 30.0);
+        let summary = summary(&build.record);
+        assert_eq!(summary.load.unwrap().transactions, 15_000);
+        assert_eq!((summary.wal, summary.time, summary.statements), (None, None, None));
+        for figure in ["WAL a transaction", "time of a transaction", "checkpoints"] {
+            assert!(summary.not_observable.iter().any(|n| n.figure == figure), "{figure}");
+        }
+    }
+
+    #[test]
+    fn a_killed_run_is_summed_up_to_its_last_second() {
+        let mut build = Build::new();
+        build.load(0, 25, 500).measure(5.0, 60.0);
+        build.record.phases[0].end = None;
+        build.record.header.state = RunState::Interrupted;
+        let summary = summary(&build.record);
+        assert_eq!(summary.window, Some(Duration::from_secs(20)));
+        assert_eq!(summary.load.unwrap().transactions, 10_000);
+    }
+
+    #[test]
+    fn sampled_times_stand_beside_counted_ones() {
+        let mut build = Build::new();
+        build.load(0, 30, 500).measure(0.0, 30.0);
+        for tick in 0..300_u32 {
+            build.sample(f64::from(tick) / 10.0, Source::Waits, [wait("active", "", "", 1.0)]);
+        }
+        for s in 0..30 {
+            let t = f64::from(s);
+            let wal =
+                row([("wal_bytes", t), ("wal_sync", 500.0 * t), ("wal_sync_time", 150.0 * t)]);
+            build.sample(t, Source::Wal, [wal]);
+            let backends = named(
+                [("process_group", "server: client backends")],
+                [
+                    ("user_seconds", 0.6 * t),
+                    ("system_seconds", 0.2 * t),
+                    ("run_delay_seconds", 0.1 * t),
+                ],
+            );
+            build.sample(t, Source::Processes, [backends]);
+        }
+        let time = summary(&build.record).time.unwrap();
+        assert_eq!(time.counted_flush, Some(Duration::from_micros(300)));
+        assert_eq!(time.counted_cpu, Some(Duration::from_micros(1_600)));
+        assert_eq!(time.counted_run_delay, Some(Duration::from_micros(200)));
+    }
+
+    #[test]
+    fn warnings_travel_along_and_json_is_in_seconds() {
+        let mut build = Build::new();
+        build.load(0, 30, 500).measure(0.0, 30.0);
+        build.record.warnings.push(Warning::new(WarningCode::Steal, "5 % stolen"));
+        for tick in 0..300_u32 {
+            build.sample(f64::from(tick) / 10.0, Source::Waits, [wait("active", "", "", 1.0)]);
+        }
+        for s in 0..30 {
+            let t = f64::from(s);
+            build.sample(t, Source::Wal, [row([("wal_bytes", 1e6 * t), ("wal_sync", 10.0 * t)])]);
+        }
+        let json = serde_json::to_value(summary(&build.record)).unwrap();
+        assert_eq!(json["warnings"][0]["code"], "steal");
+        assert_eq!(json["load"]["throughput"]["center"], 500.0);
+        let p50 = json["load"]["latency"]["p50"].as_f64().unwrap();
+        assert!((p50 - 0.002).abs() < 1e-5);
+        assert_eq!(json["time"]["parts"][0]["class"], "cpu");
+        assert_eq!(json["wal"]["bytes_per_transaction"], 2_000.0);
+        assert!(json["wal"]["mean_flush"].is_null());
+    }
+}

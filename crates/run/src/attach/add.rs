@@ -1,0 +1,51 @@
+//! Client-side results that join a record afterwards.
+
+use walwright_record::{PhaseName, RunId, Window};
+
+use super::plan::LogChoice;
+use super::{RecordError, logs};
+use crate::run::headline;
+use walwright_store::Lab;
+
+/// Adds files of client-side results to the record of a load that was not ours. Its
+/// window becomes the stretch that the files cover, as it does when they join at the end of
+/// recording; a warm-up keeps its length. Returns what is doubtful about the files.
+///
+/// # Errors
+/// When a file cannot be read, the files do not go together or with the record, or it
+/// has the clients' side already.
+pub fn add_results(
+    lab: &Lab,
+    run: &RunId,
+    choices: &[LogChoice],
+) -> Result<Vec<walwright_record::Warning>, RecordError> {
+    let store = lab.store()?;
+    let record = store.load(run)?;
+    let has = |what: String| RecordError::HasResults { run: run.to_string(), what };
+    if let Some(client) = &record.client {
+        let files: Vec<&str> = client.logs.iter().map(|log| log.file.as_str()).collect();
+        return Err(has(format!("the results of {}", files.join(", "))));
+    }
+    if record.load.is_some() {
+        return Err(has("the latencies of walwright's own clients".to_owned()));
+    }
+    let window = record.window().ok_or(RecordError::NoWindow { run: run.to_string() })?;
+    let warm_up = record.phase(PhaseName::WarmUp);
+    let recorded = Window { start: warm_up.map_or(window.start, |w| w.start), end: window.end };
+    let joined = logs::read(choices, None, recorded)?;
+    let mut writer = store.amend(run)?;
+    logs::write(&joined, &mut writer)?;
+    if let Some(covered) = joined.covered {
+        let length = warm_up.map(|w| w.length()).unwrap_or_default();
+        let start = covered.start.plus(length).min(covered.end);
+        if warm_up.is_some() {
+            writer.set_phase(PhaseName::WarmUp, covered.start, start)?;
+        }
+        writer.set_phase(PhaseName::Measure, start, covered.end)?;
+    }
+    let summary = walwright_figures::summary(&store.load(run)?);
+    if let Some(headline) = headline(&summary) {
+        writer.headline(&headline)?;
+    }
+    Ok(logs::warnings(&joined))
+}

@@ -1,0 +1,38 @@
+//! What happens in a run, in which order.
+//!
+//! [`run`] is the main job: prepare a target, load data, warm up, measure, collect. It ties
+//! server, workload, driver and probe together and shows nothing itself: whoever calls it
+//! passes an [`Observer`].
+//! [`record`] samples a load that others make, and lets what their clients measured
+//! join the record. [`sweep`] does a run at each of several client counts, from the same data.
+//! [`measure_storage`] finds what the disks can do.
+
+mod attach;
+mod ceiling;
+mod lifetime;
+mod notes;
+mod progress;
+mod recorder;
+mod run;
+mod storage;
+mod sweep;
+
+pub use attach::{
+    COMMAND_PATIENCE, CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until,
+    add_results, guard_command, ignores_hangup, record,
+};
+pub use ceiling::measure as measure_ceiling;
+pub use progress::{Observer, Progress, Silent};
+pub use run::{
+    Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
+    WorkloadPlan, fill, filled, install, run, snapshot, with_connections,
+};
+pub use storage::{
+    StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
+};
+pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
+
+/// Named in a [`RecordPlan`].
+pub use walwright_probe::{LoadParts, ProcessName};
+/// What [`measure_storage`] is told and tells.
+pub use walwright_probe::{StoragePlan, StorageStep};

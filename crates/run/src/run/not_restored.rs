@@ -1,0 +1,41 @@
+//! The warning that a run did not begin where the one before began.
+
+use walwright_record::{Warning, WarningCode};
+
+use super::{RunError, Window};
+
+/// A run on somebody's server that does not begin where the one before began: on data as
+/// that left them, or without a `checkpoint`, which was refused.
+pub(super) fn not_restored(window: Window, checkpoint: Option<RunError>) -> Option<Warning> {
+    let data = (!window.filled).then(|| {
+        "the data are as the run before left them: those of somebody's server are not restored"
+            .to_owned()
+    });
+    let refused = checkpoint
+        .map(|error| format!("it did not begin with a checkpoint, which was refused ({error})"));
+    let hint = match &refused {
+        Some(_) => "GRANT pg_checkpoint lets this role ask for one (PostgreSQL 15 and later)",
+        None => {
+            "random order and the A/A arm show what drift does; --init fills the workload's tables before every run"
+        }
+    };
+    let said: Vec<String> = [data, refused].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| Warning::new(WarningCode::NotRestored, said.join("; ")).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_does_not_begin_where_others_do_says_in_what() {
+        let text = |filled, refused: Option<RunError>| {
+            not_restored(Window { filled }, refused).map(|doubt| doubt.text)
+        };
+        assert_eq!(text(true, None), None);
+        assert!(text(false, None).unwrap().contains("as the run before left them"));
+        let both = text(false, Some(RunError::Stopped)).unwrap();
+        assert!(both.contains("left them") && both.contains("checkpoint, which was refused"));
+        assert!(!text(true, Some(RunError::Stopped)).unwrap().contains("left them"));
+    }
+}

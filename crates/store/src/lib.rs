@@ -1,0 +1,18 @@
+//! The lab: the directory where everything is kept that outlives a command.
+//!
+//! [`Lab`] is the directory. [`Store`] holds the records of runs in one SQLite file.
+//! [`journal`] is the history of experiments and decisions; [`ledger`] notes what is changed
+//! outside clusters of our own, so that it can be undone.
+
+mod find;
+pub mod journal;
+mod lab;
+pub mod ledger;
+pub mod private;
+mod store;
+mod whole_file;
+
+pub use find::{FindError, Kind};
+pub use lab::Lab;
+pub use store::{RunWriter, Store, StoreError};
+pub use whole_file::{OPEN, flush_directory, replace, write_private, write_whole};

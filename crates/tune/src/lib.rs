@@ -1,0 +1,62 @@
+//! Tuning: from a server and a load to a configuration with a proof of each line, or to
+//! the statement that configuration is not what limits.
+//!
+//! The mathematics lives in `walwright_search`; one configuration is measured by the
+//! bench of [`walwright_experiment`]. Here is what lies between and around them:
+//!
+//! - [`TunePlan`] is what a person asks for; [`Objective`] what is to become better;
+//! - `space` names the settings to search, `kernel` the machine's values and `schema`
+//!   what may change of tables and indexes, by consent ([`Layer`]); `probe` writes each
+//!   and reads it back, `starts` takes first guesses from rules and from the diagnosis;
+//! - `on_server` says what of it somebody's server allows, in a maintenance window;
+//! - `conduct` asks the search, measures and tells, from a state on disk that a killed
+//!   tune goes on from ([`begin`], [`resume`]);
+//! - `levers` measures what lies outside the configuration, where that is consented to;
+//!   `batch` makes scripts that do several transactions in one commit;
+//! - `confirm` measures the winner against the baseline again on fresh data, `crash`
+//!   kills its server and audits what it had acknowledged;
+//! - `promote` writes `config.env`, `schema_file` the statements beside it, `entry` the
+//!   journal's account.
+
+mod batch;
+mod closing;
+mod conduct;
+mod confirm;
+mod crash;
+mod embedded;
+mod entry;
+mod error;
+mod folder;
+mod kernel;
+mod layer;
+mod levers;
+mod measure;
+mod notice;
+mod objective;
+mod on_server;
+mod plan;
+mod plot;
+mod probe;
+mod promote;
+mod schema;
+mod schema_file;
+mod space;
+mod starts;
+mod state;
+mod words;
+
+pub use conduct::{begin, delete, resume, show};
+pub use confirm::{Confirmation, Confirming, Kept, Open, Questions};
+pub use crash::CrashAudit;
+pub use error::TuneError;
+pub use folder::list;
+pub use layer::Layer;
+pub use levers::{Lever, LeverEffect, effects_of as lever_effects};
+pub use notice::{TuneNotice, TuneWatcher, Unwatched};
+pub use objective::Objective;
+pub use plan::{Budget, TunePlan};
+pub use probe::Dropped;
+pub use promote::{promote, promoted_schema};
+pub use schema::{SchemaChange, SchemaKind, SchemaPart};
+pub use state::{Phase, TuneState};
+pub use words::{by_what, change, crash as crash_in_words, effect, of_figure as shown, verdict};
