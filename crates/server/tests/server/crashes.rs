@@ -47,7 +47,7 @@ impl Owner {
     fn start(base: &Path, dir: Option<&Path>) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
-            .args(["--exact", "owner_process", "--nocapture"])
+            .args(["--exact", "crashes::owner_process", "--nocapture"])
             .env(OWNER, base.join("cache"))
             .stdout(Stdio::piped());
         if let Some(dir) = dir {
@@ -320,7 +320,7 @@ fn an_ordinary_user_can_do_it_all() {
     user.own(&cache).expect("chown");
     let meta = fs::metadata(&cache).expect("stat");
     let mut process = Command::new(&program)
-        .args(["--exact", "ordinary_user_process", "--nocapture"])
+        .args(["--exact", "crashes::ordinary_user_process", "--nocapture"])
         .env(ORDINARY, &cache)
         .env("WALWRIGHT_TEST_BIN", install(Major::V18).bin_dir())
         .env("HOME", "/nonexistent")

@@ -37,7 +37,7 @@ fn ensure_process() {
 /// gives what that process printed.
 fn ensure_elsewhere(cache: &Path, major: Major, environment: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "ensure_process", "--nocapture"])
+        .args(["--exact", "installs::ensure_process", "--nocapture"])
         .env(CACHE, cache)
         .env(MAJOR, major.to_string())
         .envs(environment.iter().copied())
