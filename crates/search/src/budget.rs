@@ -59,7 +59,7 @@ impl Budget {
     pub fn of(runs: u32, dimensions: usize, starts: usize, at_odds: usize) -> Budget {
         let runs = runs.max(Budget::LEAST);
         // On simulated surfaces three of sixty led to less regret than two or five
-        // (docs/tuning.md).
+        // (docs/reference/search.md).
         let baseline = (2 + runs / 40).min(5);
         // Baseline, winner, and the unproven lines together, besides those values.
         let arms = (3 + at_odds as u32).min(MOST_ARMS);
