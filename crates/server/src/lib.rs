@@ -43,11 +43,12 @@ pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
 pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
 pub use stop::Stop;
 pub use target::{
-    ChannelBinding, Client, ConnectError, ConnectFailure, ConnectParams, ConninfoError, FromColumn,
-    Host, OWN_ROLE, QueryError, RequireAuth, RootCert, Row, Secret, SessionSettings, SslMode,
-    SslNegotiation, Statement, TargetError, all_left, cancelled, connect, connect_for_definitions,
-    connect_for_workload, connect_unchanged, connect_versioned, connect_with,
-    connect_without_limit, holds_password, readable, setting_option, without_triggers,
+    ChannelBinding, Client, ConnectError, ConnectFailure, ConnectParams, ConninfoError,
+    FOR_WORKLOAD, FromColumn, Host, OWN_ROLE, QueryError, RequireAuth, RootCert, Row, Secret,
+    SessionSettings, SslMode, SslNegotiation, Statement, TargetError, all_left, cancelled, connect,
+    connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
+    connect_with, connect_without_limit, holds_password, readable, setting_option,
+    without_triggers,
 };
 pub use user::{ServerUser, USER_VARIABLE, UserError};
 pub use version::{Major, PgVersion, UnknownMajor};

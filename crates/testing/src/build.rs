@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use walwright_record::{
-    LatencyHistogram, LoadFacts, LoadInterval, Phase, PhaseName, Record, Row, RunHeader, RunId,
-    RunState, Sample, Scalar, Schedule, ScriptInterval, Setting, Source, SparseHistogram,
-    TargetFacts, TargetKind, Timestamp,
+    LatencyHistogram, LoadFacts, LoadInterval, Phase, PhaseName, Record, Row, RunHeader, Sample,
+    Scalar, Schedule, ScriptInterval, Setting, Source, SparseHistogram, TargetFacts, TargetKind,
+    Timestamp,
 };
+
+use crate::header;
 
 /// 2026-11-20 00:00:00 UTC, when all test runs begin.
 const ORIGIN: i64 = 1_795_132_800_000_000;
@@ -70,16 +72,12 @@ impl Build {
     /// A record of no samples.
     pub fn new() -> Self {
         let record = Record::new(RunHeader {
-            id: RunId("20261120-000000-abc".to_owned()),
             started: second(0.0),
-            ended: None,
-            state: RunState::Complete,
             walwright_version: "0.1.0".to_owned(),
             command: "run".to_owned(),
-            label: None,
             workload: "tpcb".to_owned(),
             target: "embedded".to_owned(),
-            error: None,
+            ..header()
         });
         Build { record }
     }

@@ -28,9 +28,8 @@ pub(super) fn append(
     if let Some(entry) = these.next_back() {
         return Ok(entry.name().to_owned());
     }
-    let mut entry = entry(state, objective);
-    entry.machine.get_or_insert_with(walwright_probe::this_machine);
-    Ok(journal.append(entry)?.name().to_owned())
+    let entry = journal.append(entry(state, objective), walwright_probe::this_machine())?;
+    Ok(entry.name().to_owned())
 }
 
 fn entry(state: &TuneState, objective: &Objective) -> Entry {

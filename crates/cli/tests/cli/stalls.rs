@@ -45,17 +45,24 @@ fn warnings(result: &Value) -> Vec<&str> {
     result["warnings"].as_array().unwrap().iter().map(|w| w["code"].as_str().unwrap()).collect()
 }
 
+/// A run whose server stands still from the first second of its window: its load, the file of
+/// what it says, and what was stopped.
+fn frozen(place: &Place) -> (Child, std::path::PathBuf, Vec<u32>) {
+    let (child, log) = start(place, &FROZEN);
+    until_said(&log, "measure ...");
+    until_recorded(place, 1);
+    let processes = children(place);
+    processes.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+    (child, log, processes)
+}
+
 const FROZEN: [&str; 8] =
     ["run", "--plain", "--json", "--scale=1", "-c", "3", "--warmup=0s", "--duration=4s"];
 
 #[test]
 fn a_stall_across_the_end_of_the_window_is_in_the_latency() {
     let place = Place::new();
-    let (child, log) = start(&place, &FROZEN);
-    until_said(&log, "measure ...");
-    until_recorded(&place, 1);
-    let processes = children(&place);
-    processes.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+    let (child, _, processes) = frozen(&place);
     let frozen = Instant::now();
     // Longer than what is left of the window, and shorter than what is waited for.
     std::thread::sleep(Duration::from_secs(6));
@@ -81,11 +88,7 @@ fn a_stall_across_the_end_of_the_window_is_in_the_latency() {
 #[test]
 fn a_stall_that_does_not_end_is_a_lower_bound_and_said() {
     let place = Place::new();
-    let (child, log) = start(&place, &FROZEN);
-    until_said(&log, "measure ...");
-    until_recorded(&place, 1);
-    let processes = children(&place);
-    processes.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+    let (child, log, processes) = frozen(&place);
     until_said(&log, "had not ended 10 s later and were cut off");
     processes.iter().for_each(|pid| signal(*pid, libc::SIGCONT));
     let result = finish(child).code(0).json();

@@ -40,8 +40,7 @@ pub fn keep_experiment(lab: &Lab, of: &Outcome) -> Result<Option<Entry>, Journal
         entry.workload =
             runs.into_iter().find(|run| entry.runs.contains(&run.id)).map(|run| run.workload);
     }
-    entry.machine.get_or_insert_with(walwright_probe::this_machine);
-    journal.append(entry).map(Some)
+    journal.append(entry, walwright_probe::this_machine()).map(Some)
 }
 
 fn entry(of: &Outcome) -> Entry {

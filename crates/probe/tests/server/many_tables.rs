@@ -36,8 +36,9 @@ fn thousands_of_tables_cost_little_from_the_first_reading_on() {
             clock: Clock::start(),
         };
         let probe = Probe::start(spec, seen.sink()).await.expect("a probe");
-        // All of them are written between any two readings.
-        for _ in 0..10 {
+        // All of them are written between any two readings. The full readings at both ends cost
+        // the same in a run of any length: half a minute is a short one.
+        for _ in 0..30 {
             client.batch_execute(&each_table("UPDATE t%s SET v = v + 1")).await.expect("written");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -46,9 +47,7 @@ fn thousands_of_tables_cost_little_from_the_first_reading_on() {
         let spent = report.backend_cpu.expect("the server runs here").as_secs_f64();
         let processors = f64::from(report.processors.expect("this machine's"));
         let share = spent / (report.duration.as_secs_f64() * processors);
-        // The promise is 1 % on a machine that does nothing else (`probe-cost`); here other
-        // tests run beside it.
-        assert!(share <= 0.03, "{:.2} % of the machine: {report:?}", share * 100.0);
+        assert!(share <= 0.01, "{:.2} % of the machine: {report:?}", share * 100.0);
         assert!(report.slowed.iter().any(|slowed| slowed.what == "tables and indexes"));
         assert!(report.not_observable.iter().any(|text| text.contains("most active")));
         let followed = seen.samples(Source::Tables);

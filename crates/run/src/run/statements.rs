@@ -1,14 +1,13 @@
 //! Sessions for the statements of a workload.
 
-use walwright_server::{Client, ConnectParams, OWN_ROLE, QueryError, SessionSettings};
+use walwright_server::{
+    Client, ConnectParams, FOR_WORKLOAD, OWN_ROLE, QueryError, SessionSettings,
+};
 use walwright_workload::Plan;
 use walwright_workload::workload::Origin;
 
 use super::RunError;
 use super::load_data::failed;
-
-/// A server that has lost its client ends what it runs for it.
-const ENDS_WITH_US: &str = "-c client_connection_check_interval=2s";
 
 /// How the statements of a workload reach the server.
 ///
@@ -41,7 +40,7 @@ impl Statements {
             // What stands between takes no settings.
             return Ok(Statements::as_they_are(params));
         }
-        let params = &params.clone().with_options(ENDS_WITH_US);
+        let params = &params.clone().with_options(FOR_WORKLOAD);
         if *origin != Origin::Builtin {
             return Ok(Statements::as_they_are(params));
         }

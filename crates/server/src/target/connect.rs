@@ -114,8 +114,8 @@ const ANY_LENGTH: &str = "-c transaction_timeout=0";
 const SUPERUSER: &str = "postgres";
 
 /// Settings of sessions for the statements of a workload, which keep what role and
-/// database set.
-const FOR_WORKLOAD: &str = "-c client_connection_check_interval=2s";
+/// database set: a server that has lost its client ends what it runs for it.
+pub const FOR_WORKLOAD: &str = "-c client_connection_check_interval=2s";
 
 /// Further settings of a session, as options of the connection.
 #[derive(Debug, Clone, Copy, Default)]

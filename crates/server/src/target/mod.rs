@@ -14,9 +14,9 @@ mod wire_options;
 
 pub use client::{Client, QueryError, Statement, all_left, cancelled};
 pub use connect::{
-    ConnectError, ConnectFailure, OWN_ROLE, SessionSettings, connect, connect_for_definitions,
-    connect_for_workload, connect_unchanged, connect_versioned, connect_with,
-    connect_without_limit, setting_option, without_triggers,
+    ConnectError, ConnectFailure, FOR_WORKLOAD, OWN_ROLE, SessionSettings, connect,
+    connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
+    connect_with, connect_without_limit, setting_option, without_triggers,
 };
 pub use conninfo::{ConninfoError, holds_password};
 pub use params::ConnectParams;

@@ -102,11 +102,11 @@ impl Journal {
     }
 
     /// Appends an entry and gives it back as it was kept, with its name and moment.
-    /// When this returns, it is on disk.
+    /// When this returns, it is on disk. An entry that names no machine gets `machine`.
     ///
     /// # Errors
     /// When it has no question, corrects an entry that is not there, or cannot be written.
-    pub fn append(&self, mut entry: Entry) -> Result<Entry, JournalError> {
+    pub fn append(&self, mut entry: Entry, machine: Machine) -> Result<Entry, JournalError> {
         if entry.question.trim().is_empty() {
             return Err(JournalError::NoQuestion);
         }
@@ -121,6 +121,7 @@ impl Journal {
             let (arm, metric) = (wrong.arm.clone(), wrong.metric.clone());
             return Err(JournalError::NoNumber { arm, metric });
         }
+        entry.machine.get_or_insert(machine);
         let mut file = file::Locked::open(&self.directory.join(FILE))
             .and_then(|mut file| file.set_torn_aside(&self.directory.join(TORN)).map(|()| file))
             .map_err(|source| self.cannot(source))?;
@@ -170,6 +171,10 @@ mod tests {
         (lab, journal)
     }
 
+    fn machine() -> Machine {
+        Machine { processors: Some(2), ..Machine::default() }
+    }
+
     fn questions(journal: &Journal) -> Vec<String> {
         journal.read().unwrap().entries.into_iter().map(|entry| entry.question).collect()
     }
@@ -178,9 +183,10 @@ mod tests {
     fn what_is_appended_is_read_in_order_and_found_by_name() {
         let (_lab, journal) = journal();
         assert_eq!(journal.read().unwrap(), Contents::default());
-        let first = journal.append(Entry::asking("Does huge_pages help?")).unwrap();
-        let second = journal.append(Entry::asking("Line\nbreak?")).unwrap();
+        let first = journal.append(Entry::asking("Does huge_pages help?"), machine()).unwrap();
+        let second = journal.append(Entry::asking("Line\nbreak?"), machine()).unwrap();
         assert_ne!(first.id, second.id);
+        assert!(first.machine.clone().unwrap().processors.unwrap() > 0);
         let kept = journal.read().unwrap();
         assert_eq!(kept.entries, [first.clone(), second.clone()]);
         assert_eq!(kept.find("latest").unwrap(), &second);
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn a_torn_last_line_is_passed_over_and_set_aside_by_the_next_writer() {
         let (lab, journal) = journal();
-        journal.append(Entry::asking("one")).unwrap();
+        journal.append(Entry::asking("one"), machine()).unwrap();
         let path = lab.path().join(FILE);
         let whole = std::fs::read(&path).unwrap();
         // Killed after any number of bytes of the second line.
@@ -202,7 +208,7 @@ mod tests {
             std::fs::write(&path, &torn).unwrap();
             assert_eq!(questions(&journal), ["one"], "{cut}");
         }
-        journal.append(Entry::asking("two")).unwrap();
+        journal.append(Entry::asking("two"), machine()).unwrap();
         assert_eq!(questions(&journal), ["one", "two"]);
         let kept = journal.read().unwrap();
         assert_eq!(kept.unreadable, Vec::<String>::new());
@@ -213,23 +219,23 @@ mod tests {
     #[test]
     fn a_last_line_that_lacks_only_its_end_is_an_entry() {
         let (lab, journal) = journal();
-        journal.append(Entry::asking("one")).unwrap();
+        journal.append(Entry::asking("one"), machine()).unwrap();
         let path = lab.path().join(FILE);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, whole.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!(questions(&journal), ["one"]);
-        journal.append(Entry::asking("two")).unwrap();
+        journal.append(Entry::asking("two"), machine()).unwrap();
         assert_eq!(questions(&journal), ["one", "two"]);
     }
 
     #[test]
     fn a_damaged_line_in_the_middle_is_named_and_the_rest_is_read() {
         let (lab, journal) = journal();
-        journal.append(Entry::asking("one")).unwrap();
+        journal.append(Entry::asking("one"), machine()).unwrap();
         let path = lab.path().join(FILE);
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"\xff\xfe not json\n").unwrap();
-        journal.append(Entry::asking("two")).unwrap();
+        journal.append(Entry::asking("two"), machine()).unwrap();
         assert_eq!(questions(&journal), ["one", "two"]);
         let unreadable = journal.read().unwrap().unreadable;
         assert_eq!(unreadable.len(), 1);
@@ -239,16 +245,19 @@ mod tests {
     #[test]
     fn corrections_point_to_what_is_there() {
         let (_lab, journal) = journal();
-        let wrong = journal.append(Entry::asking("wrong")).unwrap();
+        let wrong = journal.append(Entry::asking("wrong"), machine()).unwrap();
         let correcting =
             |of: &str| Entry { corrects: Some(EntryId(of.to_owned())), ..Entry::asking("right") };
-        assert!(journal.append(correcting("19990101-000000-aaa")).is_err());
-        let right = journal.append(correcting("latest")).unwrap();
+        assert!(journal.append(correcting("19990101-000000-aaa"), machine()).is_err());
+        let right = journal.append(correcting("latest"), machine()).unwrap();
         assert_eq!(right.corrects, wrong.id);
         let kept = journal.read().unwrap();
         let corrections: Vec<&Entry> = kept.corrections(wrong.id.as_ref().unwrap()).collect();
         assert_eq!(corrections, [&right]);
-        assert!(matches!(journal.append(Entry::asking(" ")), Err(JournalError::NoQuestion)));
+        assert!(matches!(
+            journal.append(Entry::asking(" "), machine()),
+            Err(JournalError::NoQuestion)
+        ));
     }
 
     #[test]
@@ -256,10 +265,10 @@ mod tests {
         let (_lab, journal) = journal();
         let endless = Effect { interval: Some([0.1, f64::INFINITY]), ..Effect::default() };
         let entry = Entry { effects: vec![endless], ..Entry::asking("one block?") };
-        assert!(matches!(journal.append(entry), Err(JournalError::NoNumber { .. })));
+        assert!(matches!(journal.append(entry, machine()), Err(JournalError::NoNumber { .. })));
         let finite = Effect { interval: Some([-0.1, 0.3]), change: 0.1, ..Effect::default() };
         let entry = Entry { effects: vec![finite], ..Entry::asking("two blocks?") };
-        let kept = journal.append(entry).unwrap();
+        let kept = journal.append(entry, machine()).unwrap();
         assert_eq!(journal.read().unwrap().entries, [kept]);
     }
 
@@ -271,7 +280,7 @@ mod tests {
                 let journal = &journal;
                 scope.spawn(move || {
                     for i in 0..10 {
-                        journal.append(Entry::asking(format!("{writer} {i}"))).unwrap();
+                        journal.append(Entry::asking(format!("{writer} {i}")), machine()).unwrap();
                     }
                 });
             }

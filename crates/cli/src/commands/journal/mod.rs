@@ -76,12 +76,11 @@ fn add(lab: &Lab, journal: &Journal, args: AddArgs, output: &Output) -> anyhow::
     if let Some(corrects) = corrects {
         draft.entry.corrects = Some(corrects);
     }
-    let entry =
-        completed(lab, draft).and_then(|entry| Ok(journal.append(entry)?)).map_err(|error| {
-            match &written {
-                Some(path) => error.context(format!("your draft is kept in {}", path.display())),
-                None => error,
-            }
+    let entry = completed(lab, draft)
+        .and_then(|entry| Ok(journal.append(entry, walwright_probe::this_machine())?))
+        .map_err(|error| match &written {
+            Some(path) => error.context(format!("your draft is kept in {}", path.display())),
+            None => error,
         })?;
     if let Some(path) = written {
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -92,7 +91,6 @@ fn add(lab: &Lab, journal: &Journal, args: AddArgs, output: &Output) -> anyhow::
 /// The entry with its runs looked up; their workload is the entry's where it names none.
 fn completed(lab: &Lab, draft: draft::Draft) -> anyhow::Result<Entry> {
     let mut entry = draft.entry;
-    entry.machine.get_or_insert_with(walwright_probe::this_machine);
     if draft.runs.is_empty() {
         return Ok(entry);
     }

@@ -1,8 +1,5 @@
 //! What tests of changes to a server share: a server, a lab, and a machine made of files.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

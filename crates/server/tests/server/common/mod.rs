@@ -1,8 +1,5 @@
 //! What the integration tests share.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
