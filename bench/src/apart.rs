@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::Bed;
+use crate::Testbed;
 
 /// Moves the server, this process and whatever it starts from now on to one processor.
 ///
@@ -14,10 +14,10 @@ use crate::Bed;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn together(bed: &Bed) -> anyhow::Result<()> {
+pub fn together(testbed: &Testbed) -> anyhow::Result<()> {
     let all = sched_getaffinity(None).context("reading the processors of this process")?;
     let last = (0..CpuSet::MAX_CPU).rfind(|cpu| all.is_set(*cpu)).context("no processor")?;
-    let postmaster = bed.server().postmaster_pid();
+    let postmaster = testbed.server().postmaster_pid();
     for pid in std::iter::once(postmaster).chain(children(postmaster)?) {
         pin(pid, &[last])?;
     }
@@ -34,14 +34,14 @@ pub fn together(bed: &Bed) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Where there is one processor only, or the system refuses.
-pub fn apart(bed: &Bed) -> anyhow::Result<()> {
+pub fn apart(testbed: &Testbed) -> anyhow::Result<()> {
     let all = sched_getaffinity(None).context("reading the processors of this process")?;
     let mut usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
     let last = usable.pop().context("no processor")?;
     if usable.is_empty() {
         bail!("server and load generator need a processor each, and there is one only");
     }
-    let postmaster = bed.server().postmaster_pid();
+    let postmaster = testbed.server().postmaster_pid();
     for pid in std::iter::once(postmaster).chain(children(postmaster)?) {
         pin(pid, &usable)?;
     }

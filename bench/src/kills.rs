@@ -1,4 +1,4 @@
-//! walwright killed at random moments while it changes somebody's server, and what is left
+//! walwright killed at random moments while it changes an attached server, and what is left
 //! there after `walwright config rollback`.
 //!
 //! A test of the command is made of this file too, so it needs nothing of its neighbours.
@@ -174,7 +174,7 @@ impl Taken {
     }
 }
 
-/// Somebody's server, restarted by its owner when a file asks for it.
+/// An attached server, restarted by its owner when a file asks for it.
 struct Owned {
     running: Arc<Mutex<Option<RunningCluster>>>,
     done: Arc<AtomicBool>,

@@ -11,7 +11,6 @@
 //! `cargo run --release -p walwright-bench --bin client-cpu`.
 
 mod apart;
-mod bed;
 mod blocks;
 mod fault;
 mod hostile;
@@ -22,10 +21,10 @@ mod pgbench;
 mod process;
 mod simulated;
 mod surfaces;
+mod testbed;
 mod walwright;
 
 pub use apart::{apart, together};
-pub use bed::Bed;
 pub use blocks::{Blocks, Contender, Ratio};
 pub use fault::{Fault, Side};
 pub use hostile::{Draw, Hostile, MISDEEDS, Misdeed, Moment, Strike, Which};
@@ -36,6 +35,7 @@ pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, run_measured};
 pub use simulated::{mean_and_half, on_all_processors};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
+pub use testbed::Testbed;
 pub use walwright::Walwright;
 
 /// What one contender showed in one block.

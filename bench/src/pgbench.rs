@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::{Bed, Measured, run_measured};
+use crate::{Measured, Testbed, run_measured};
 
 /// pgbench's TPC-B-like script with its statements in one pipeline: one round trip a
 /// transaction, the fastest pgbench itself can do it.
@@ -50,15 +50,15 @@ impl Pgbench {
     ///
     /// # Errors
     /// When it fails, or prints what is not understood.
-    pub fn run(&self, bed: &Bed, length: Duration) -> anyhow::Result<Measured> {
-        let mut command = bed.program("pgbench");
+    pub fn run(&self, testbed: &Testbed, length: Duration) -> anyhow::Result<Measured> {
+        let mut command = testbed.program("pgbench");
         command.args(["-n", "-M", "prepared", "-j", "1", "-c", &self.clients.to_string()]);
         match self.transactions {
             Some(count) => command.args(["-t", &count.to_string()]),
             None => command.args(["-T", &length.as_secs().to_string()]),
         };
         if let Some(script) = &self.script {
-            command.arg("-f").arg(script).arg(format!("-Dscale={}", bed.scale()));
+            command.arg("-f").arg(script).arg(format!("-Dscale={}", testbed.scale()));
         }
         let (printed, usage) = run_measured(&mut command)?;
         let throughput = figure(&printed, "tps = ")?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::{Bed, Measured, Usage, run_measured};
+use crate::{Measured, Testbed, Usage, run_measured};
 
 /// The `walwright` command with a lab of its own.
 pub struct Walwright {
@@ -90,7 +90,7 @@ impl Walwright {
         Ok(found.into_iter().collect())
     }
 
-    /// Runs `tpcb` on the server of `bed` on one driver thread, all of `length` measured.
+    /// Runs `tpcb` on the server of `testbed` on one driver thread, all of `length` measured.
     ///
     /// CPU is that of the driver's threads: the load generator. What the rest of the
     /// tool uses (reading and writing the record) is not the load path; `probe-cost`
@@ -100,12 +100,13 @@ impl Walwright {
     /// When it fails.
     pub fn tpcb(
         &self,
-        bed: &Bed,
+        testbed: &Testbed,
         clients: u32,
         length: Duration,
         extra: &[&str],
     ) -> anyhow::Result<Measured> {
-        let (dsn, scale, clients) = (bed.dsn(), bed.scale().to_string(), clients.to_string());
+        let (dsn, scale, clients) =
+            (testbed.dsn(), testbed.scale().to_string(), clients.to_string());
         let length = format!("{}s", length.as_secs());
         let mut arguments = vec![
             "--dsn",

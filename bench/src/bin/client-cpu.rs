@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Bed, Blocks, Measured, Options, PIPELINED, Pgbench, Report, Walwright};
+use walwright_bench::{Blocks, Measured, Options, PIPELINED, Pgbench, Report, Testbed, Walwright};
 
 /// CPU of the load generator a tpcb transaction on a unix socket, against pgbench
 /// with prepared statements and against pgbench with its script in a pipeline.
@@ -19,7 +19,7 @@ struct Cli {
 
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { clients, options } = Cli::parse();
-    let bed = Bed::start(options.scale, &[])?;
+    let testbed = Testbed::start(options.scale, &[])?;
     let walwright = Walwright::find()?;
     let directory = tempfile::tempdir()?;
     let script = directory.path().join("pipelined.sql");
@@ -27,20 +27,20 @@ fn main() -> anyhow::Result<ExitCode> {
 
     let length = options.length();
     let settled = |run: &dyn Fn() -> anyhow::Result<Measured>| {
-        bed.settle()?;
+        testbed.settle()?;
         run()
     };
     let mut blocks = Blocks::new();
-    let prepared =
-        blocks.add("pgbench prepared", || settled(&|| Pgbench::tpcb(clients).run(&bed, length)));
+    let prepared = blocks
+        .add("pgbench prepared", || settled(&|| Pgbench::tpcb(clients).run(&testbed, length)));
     let pipelined = blocks.add("pgbench pipelined", || {
-        settled(&|| Pgbench::pipelined(clients, &script).run(&bed, length))
+        settled(&|| Pgbench::pipelined(clients, &script).run(&testbed, length))
     });
     let faithful = blocks.add("walwright faithful", || {
-        settled(&|| walwright.tpcb(&bed, clients, length, &["--no-probe"]))
+        settled(&|| walwright.tpcb(&testbed, clients, length, &["--no-probe"]))
     });
     let lean = blocks.add("walwright lean", || {
-        settled(&|| walwright.tpcb(&bed, clients, length, &["--no-probe", "--lean"]))
+        settled(&|| walwright.tpcb(&testbed, clients, length, &["--no-probe", "--lean"]))
     });
     blocks.run(options.blocks)?;
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
-    Bed, Blocks, Measured, Options, Pgbench, Ratio, Report, Walwright, apart, together,
+    Blocks, Measured, Options, Pgbench, Ratio, Report, Testbed, Walwright, apart, together,
 };
 
 /// Faithful tpcb against pgbench -M prepared on one server: throughput at 1 and 16
@@ -46,22 +46,22 @@ const STATEMENTS: [&str; 5] = [
 
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { options } = Cli::parse();
-    let bed = Bed::start(options.scale, &[])?;
+    let testbed = Testbed::start(options.scale, &[])?;
     let walwright = Walwright::find()?;
     let mut report = Report::new(&format!(
         "tpcb, scale {}, prepared, unix socket, one driver thread, {} blocks of {} s",
         options.scale, options.blocks, options.seconds
     ));
     let shared =
-        [16, 1].map(|clients| Ok((clients, throughput(&bed, &walwright, clients, &options)?)));
+        [16, 1].map(|clients| Ok((clients, throughput(&testbed, &walwright, clients, &options)?)));
     let shared = shared.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    same_work(&bed, &walwright, options.length(), &mut report)?;
+    same_work(&testbed, &walwright, options.length(), &mut report)?;
     for (clients, place, name) in [
-        (16, apart as fn(&Bed) -> anyhow::Result<()>, "processors of their own"),
+        (16, apart as fn(&Testbed) -> anyhow::Result<()>, "processors of their own"),
         (1, together, "one processor"),
     ] {
-        place(&bed)?;
-        let found = throughput(&bed, &walwright, clients, &options)?;
+        place(&testbed)?;
+        let found = throughput(&testbed, &walwright, clients, &options)?;
         report.figure(
             &format!("{clients} clients, {name}: pgbench / pgbench"),
             format!("{}, median {:.0}/s", found.noise, found.theirs),
@@ -109,7 +109,7 @@ struct Throughput {
 }
 
 fn throughput(
-    bed: &Bed,
+    testbed: &Testbed,
     walwright: &Walwright,
     clients: u32,
     options: &Options,
@@ -117,14 +117,14 @@ fn throughput(
     let length = options.length();
     let mut blocks = Blocks::new();
     let pgbench = || {
-        bed.settle()?;
-        Pgbench::tpcb(clients).run(bed, length)
+        testbed.settle()?;
+        Pgbench::tpcb(clients).run(testbed, length)
     };
     let first = blocks.add("pgbench", pgbench);
     let again = blocks.add("pgbench again", pgbench);
     let ours = blocks.add("walwright", || {
-        bed.settle()?;
-        walwright.tpcb(bed, clients, length, &["--no-probe"])
+        testbed.settle()?;
+        walwright.tpcb(testbed, clients, length, &["--no-probe"])
     });
     blocks.run(options.blocks)?;
     let rate = |m: &Measured| m.throughput;
@@ -146,19 +146,19 @@ fn equal_within_noise(ratio: Ratio, noise: Ratio) -> bool {
 }
 
 fn same_work(
-    bed: &Bed,
+    testbed: &Testbed,
     walwright: &Walwright,
     length: Duration,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let ours = work(bed, || walwright.tpcb(bed, 16, length, &["--no-probe"]).map(drop))?;
+    let ours = work(testbed, || walwright.tpcb(testbed, 16, length, &["--no-probe"]).map(drop))?;
     // As many transactions again: pages fill as they come, and how full they are decides
     // whether an update can be HOT.
     let pgbench = Pgbench {
         transactions: Some((ours.transactions / 16.0).ceil() as u32),
         ..Pgbench::tpcb(16)
     };
-    let theirs = work(bed, || pgbench.run(bed, length).map(drop))?;
+    let theirs = work(testbed, || pgbench.run(testbed, length).map(drop))?;
     let pair = |name: &str, ours: f64, theirs: f64, tolerance: f64, report: &mut Report| {
         let ratio = ours / theirs;
         report.bar(
@@ -184,7 +184,7 @@ fn same_work(
         "SELECT sum(delta) FROM pgbench_history",
     ]
     .iter()
-    .map(|sql| bed.number(sql))
+    .map(|sql| testbed.number(sql))
     .collect::<Result<_, _>>()?;
     let equal = sums.iter().all(|sum| *sum == sums[0]);
     report.bar("sums of balances and deltas", format!("{sums:?}"), json!(sums), "all equal", equal);
@@ -195,29 +195,29 @@ fn same_work(
 ///
 /// Without full-page images: how many there are follows from the number of transactions
 /// since the checkpoint, and not from what one of them does.
-fn work(bed: &Bed, load: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Work> {
-    bed.reload()?;
-    bed.execute("SELECT pg_stat_statements_reset(); SELECT pg_stat_reset()")?;
-    bed.full_page_writes(false)?;
+fn work(testbed: &Testbed, load: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Work> {
+    testbed.reload()?;
+    testbed.execute("SELECT pg_stat_statements_reset(); SELECT pg_stat_reset()")?;
+    testbed.full_page_writes(false)?;
     let lsn = "SELECT pg_current_wal_lsn() - '0/0'";
-    let wal = bed.number(lsn)?;
+    let wal = testbed.number(lsn)?;
     load()?;
-    let wal = bed.number(lsn)? - wal;
-    let transactions = bed.number("SELECT count(*) FROM pgbench_history")?;
-    bed.full_page_writes(true)?;
-    bed.execute("SELECT pg_stat_force_next_flush()")?;
+    let wal = testbed.number(lsn)? - wal;
+    let transactions = testbed.number("SELECT count(*) FROM pgbench_history")?;
+    testbed.full_page_writes(true)?;
+    testbed.execute("SELECT pg_stat_force_next_flush()")?;
     let commits = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-    let commits = bed.number(commits)? / transactions;
+    let commits = testbed.number(commits)? / transactions;
     let mut statements = [0.0; 5];
     for (calls, like) in statements.iter_mut().zip(STATEMENTS) {
-        *calls = bed
+        *calls = testbed
             .number(&format!(
                 "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query ILIKE '{like}'"
             ))
             .context("counting calls")?
             / transactions;
     }
-    let hot_ratio = bed.number(
+    let hot_ratio = testbed.number(
         "SELECT sum(n_tup_hot_upd)::float8 / sum(n_tup_upd) FROM pg_stat_user_tables
          WHERE relname LIKE 'pgbench%'",
     )?;

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
-    Bed, Draw, Hostile, MISDEEDS, Misdeed, Moment, Report, Strike, Walwright, Which,
+    Draw, Hostile, MISDEEDS, Misdeed, Moment, Report, Strike, Testbed, Walwright, Which,
 };
 
 /// Commands that talk to a server, through something in between that misbehaves on one of
@@ -147,7 +147,7 @@ struct Ended {
 
 /// Where commands find what they need.
 struct Scene {
-    bed: Mutex<Bed>,
+    testbed: Mutex<Testbed>,
     socket: PathBuf,
     walwright: Walwright,
     directory: tempfile::TempDir,
@@ -158,14 +158,20 @@ impl Scene {
     fn new() -> anyhow::Result<Scene> {
         let settings =
             [("max_connections", "200"), ("shared_preload_libraries", "pg_stat_statements")];
-        let bed = Bed::start(1, &settings)?;
-        let socket = bed.params().socket_path().context("the server has a socket")?;
+        let testbed = Testbed::start(1, &settings)?;
+        let socket = testbed.params().socket_path().context("the server has a socket")?;
         let directory = tempfile::tempdir_in("/var/tmp")?;
         for (name, text) in [("script.sql", SCRIPT), ("wanted.env", PROFILE), ("plan.toml", PLAN)] {
             std::fs::write(directory.path().join(name), text)?;
         }
         let walwright = Walwright::find()?;
-        Ok(Scene { bed: Mutex::new(bed), socket, walwright, directory, next: AtomicUsize::new(0) })
+        Ok(Scene {
+            testbed: Mutex::new(testbed),
+            socket,
+            walwright,
+            directory,
+            next: AtomicUsize::new(0),
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -205,7 +211,7 @@ impl Scene {
         let lab = directory.join("lab");
         copy(&self.path("lab"), &lab)?;
         let alone =
-            subject.changes.then(|| self.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            subject.changes.then(|| self.testbed.lock().unwrap_or_else(PoisonError::into_inner));
         if subject.applied {
             let straight = Hostile::before(&self.socket, None)?;
             let apply =
@@ -218,9 +224,9 @@ impl Scene {
         let hostile = Hostile::before(&self.socket, strike)?;
         let ended = watched(self.command(subject, &lab, hostile.port()), &directory, &hostile);
         drop(hostile);
-        if let Some(bed) = alone {
-            bed.execute("ALTER SYSTEM RESET ALL")?;
-            bed.execute("SELECT pg_reload_conf()")?;
+        if let Some(testbed) = alone {
+            testbed.execute("ALTER SYSTEM RESET ALL")?;
+            testbed.execute("SELECT pg_reload_conf()")?;
         }
         std::fs::remove_dir_all(&directory)?;
         ended

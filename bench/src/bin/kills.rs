@@ -1,4 +1,4 @@
-//! Whether somebody's server is as it was after walwright was killed at random moments.
+//! Whether an attached server is as it was after walwright was killed at random moments.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use walwright_bench::{Kill, Kills, Report};
 use walwright_server::{Installs, Major, Places};
 
 /// walwright is killed (SIGKILL) while it applies a profile, rolls one back, does an
-/// experiment or a tune on somebody's server, alone, from two labs at once, or while the
+/// experiment or a tune on an attached server, alone, from two labs at once, or while the
 /// server's owner restarts it. Then `walwright config rollback` undoes what is left, in each
 /// lab until nothing is, and the server is compared with what it was: postgresql.auto.conf byte
 /// for byte, settings with their source and line, roles, relations, indexes, statistics resets,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::{Value, json};
-use walwright_bench::{Bed, Options, Report, Walwright};
+use walwright_bench::{Options, Report, Testbed, Walwright};
 
 /// An open loop at a fixed rate: how late transactions begin, and whether a server
 /// frozen for one second shows in every request that was due in that second.
@@ -21,14 +21,14 @@ struct Cli {
 
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { rate, options } = Cli::parse();
-    let bed = Bed::start(options.scale, &[])?;
+    let testbed = Testbed::start(options.scale, &[])?;
     let walwright = Walwright::find()?;
     let mut report = Report::new(&format!(
         "open loop at {rate}/s, Poisson arrivals, select-only, 16 clients, {} s",
         options.seconds
     ));
-    lag(&bed, &walwright, rate, &options, &mut report)?;
-    freeze(&bed, &walwright, rate, &options, &mut report)?;
+    lag(&testbed, &walwright, rate, &options, &mut report)?;
+    freeze(&testbed, &walwright, rate, &options, &mut report)?;
     Ok(report.print(options.json))
 }
 
@@ -59,13 +59,13 @@ fn number(value: &Value, pointer: &str) -> anyhow::Result<f64> {
 }
 
 fn lag(
-    bed: &Bed,
+    testbed: &Testbed,
     walwright: &Walwright,
     rate: u32,
     options: &Options,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let (dsn, scale, rate) = (bed.dsn(), bed.scale().to_string(), rate.to_string());
+    let (dsn, scale, rate) = (testbed.dsn(), testbed.scale().to_string(), rate.to_string());
     let length = format!("{}s", options.seconds);
     let mut worst = Vec::new();
     for _ in 0..options.blocks {
@@ -93,13 +93,13 @@ fn lag(
 /// due while they stood still must show its wait: of R requests due in that second,
 /// evenly spread, a fraction 1 - w shows a latency above w seconds.
 fn freeze(
-    bed: &Bed,
+    testbed: &Testbed,
     walwright: &Walwright,
     rate: u32,
     options: &Options,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let (dsn, scale, rate_text) = (bed.dsn(), bed.scale().to_string(), rate.to_string());
+    let (dsn, scale, rate_text) = (testbed.dsn(), testbed.scale().to_string(), rate.to_string());
     let length = format!("{}s", options.seconds.max(6));
     let mut command = walwright.command();
     let mut child = command
@@ -107,8 +107,8 @@ fn freeze(
         .args(arguments(&dsn, &scale, &rate_text, &length))
         .stdout(std::process::Stdio::null())
         .spawn()?;
-    wait_for_load(bed)?;
-    let frozen = Frozen::stop(bed.server().postmaster_pid())?;
+    wait_for_load(testbed)?;
+    let frozen = Frozen::stop(testbed.server().postmaster_pid())?;
     std::thread::sleep(Duration::from_secs(1));
     let stood_still = frozen.resume();
     if !child.wait()?.success() {
@@ -140,11 +140,11 @@ fn freeze(
     Ok(())
 }
 
-fn wait_for_load(bed: &Bed) -> anyhow::Result<()> {
+fn wait_for_load(testbed: &Testbed) -> anyhow::Result<()> {
     let begun = std::time::Instant::now();
     let sessions =
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walwright load'";
-    while bed.number(sessions)? < 16.0 {
+    while testbed.number(sessions)? < 16.0 {
         if begun.elapsed() > Duration::from_secs(60) {
             bail!("the load did not begin within a minute");
         }

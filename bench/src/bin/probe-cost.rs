@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Bed, Blocks, Measured, Options, Report, Walwright};
+use walwright_bench::{Blocks, Measured, Options, Report, Testbed, Walwright};
 
 /// Throughput of tpcb with the probe at its default rates against throughput without
 /// it, on a saturated machine.
@@ -19,12 +19,12 @@ struct Cli {
 
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { clients, options } = Cli::parse();
-    let bed = Bed::start(options.scale, &[])?;
+    let testbed = Testbed::start(options.scale, &[])?;
     let walwright = Walwright::find()?;
     let length = options.length();
     let run = |extra: &[&str]| {
-        bed.settle()?;
-        walwright.tpcb(&bed, clients, length, extra)
+        testbed.settle()?;
+        walwright.tpcb(&testbed, clients, length, extra)
     };
     let mut blocks = Blocks::new();
     let without = blocks.add("without the probe", || run(&["--no-probe"]));

@@ -297,7 +297,7 @@ fn proof(line: &str) -> Option<Proof> {
             _ => return None,
         }
     }
-    // What would not be written as it stands is somebody's own comment.
+    // What would not be written as it stands is someone's own comment.
     (written(&proof) == line).then_some(proof)
 }
 

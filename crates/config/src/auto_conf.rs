@@ -51,7 +51,7 @@ impl AutoConf {
         HEAD.chars().chain(lines.collect::<String>().chars()).collect()
     }
 
-    /// Whether somebody has edited it: the next `ALTER SYSTEM` takes comments and layout
+    /// Whether someone has edited it: the next `ALTER SYSTEM` takes comments and layout
     /// away.
     pub(crate) fn is_by_hand(&self) -> bool {
         let mut names = BTreeSet::new();
@@ -233,7 +233,7 @@ mod tests {
             // Cut short after the first.
             ("a c d b", "A b c d", "", "a b c d"),
             ("a d b c", "a b c d", "", "a b c d"),
-            // What somebody else has set or taken out since is not touched.
+            // What someone else has set or taken out since is not touched.
             ("a c new b", "a b c", "", "a new b c"),
             ("c b", "a b c", "", "b c"),
             ("a c b", "a b c", "b", "a c b"),

@@ -26,7 +26,7 @@ pub struct Imported {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Sources of `pg_settings` whose values somebody has chosen for the server as a whole.
+/// Sources of `pg_settings` whose values someone has chosen for the server as a whole.
 const CHOSEN: [&str; 3] = ["configuration file", "command line", "environment variable"];
 
 /// What comes after the files, for some sessions alone: its value hides theirs.

@@ -62,7 +62,7 @@ pub struct ApplyPlan {
     pub refused: Vec<NotApplied>,
 }
 
-/// What somebody has agreed to.
+/// What someone has agreed to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Consent {
     /// Changes that lose nothing.

@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(held(&tree, "scheduler"), "mq-deadline");
             assert_eq!(held(&tree, "nr_requests"), "256");
         }
-        // A scheduler that somebody else has chosen since stays, and with it its requests.
+        // A scheduler that someone else has chosen since stays, and with it its requests.
         let made = applied(&tree, &ledger, "DATA_SCHEDULER=none\n");
         tree.file("sys/block/sda/queue/scheduler", "kyber\n");
         fs::write(&requests, "512\n").unwrap();

@@ -1,4 +1,4 @@
-//! Restarting a server that is somebody else's: by their command, or by whoever owns it.
+//! Restarting a server that is someone else's: by their command, or by whoever owns it.
 
 use std::fmt;
 use std::process::Stdio;

@@ -49,9 +49,9 @@ const KNOWN: [&str; 3] = ["pg_stat_statements", "auto_explain", "pg_prewarm"];
 pub struct Undone {
     /// Names whose old value is there again.
     pub restored: Vec<String>,
-    /// What to know: values somebody else has changed since, and the like.
+    /// What to know: values someone else has changed since, and the like.
     pub notes: Vec<String>,
-    /// Names of what somebody else has changed since, and of statements of which nobody
+    /// Names of what someone else has changed since, and of statements of which nobody
     /// knows: they are left as they are.
     pub left: Vec<String>,
     /// What is not as before in `postgresql.auto.conf` though its settings are: the order
@@ -111,7 +111,7 @@ pub enum UndoError {
 }
 
 /// Undoes a set of the ledger: one that was done, or one that was cut short at any point.
-/// A value that is neither the old nor the new one is somebody else's and stays.
+/// A value that is neither the old nor the new one is someone else's and stays.
 ///
 /// # Errors
 /// When it may not or cannot be undone.
@@ -150,7 +150,7 @@ pub async fn undo_changes(
 }
 
 /// Refuses to undo what a later set was built on: what that has set would be taken for
-/// somebody else's.
+/// someone else's.
 fn built_on(ledger: &Ledger, set: &ChangeSet) -> Result<(), UndoError> {
     let stands = |other: &ChangeSet| !matches!(other.state, State::Undone { .. });
     for later in ledger.sets()?.iter().rev().filter(|other| other.id > set.id && stands(other)) {
@@ -296,7 +296,7 @@ async fn settings(
             alter_system(hold.session()?, as_it_stood(name, intent), before.as_deref()).await?;
             undone.restored.push(name.clone());
         } else if !auto.holds(name, before.as_deref()) {
-            // Somebody else's, and so is its restart.
+            // Someone else's, and so is its restart.
             continue;
         }
         // Also where the file was right: whoever wrote it may not have come to the restart.
@@ -359,7 +359,7 @@ fn is_to_go_back(change: &Change, auto: &AutoConf, undone: &mut Undone) -> bool 
     if !auto.holds(name, after.as_deref()) {
         let of_before = shown(name, before.as_deref());
         undone.notes.push(format!(
-            "{name} {} postgresql.auto.conf, neither what it was before ({of_before}) nor what was set ({}): somebody has changed it since, and it is left as it is",
+            "{name} {} postgresql.auto.conf, neither what it was before ({of_before}) nor what was set ({}): someone has changed it since, and it is left as it is",
             match auto.get(name) {
                 Some(_) => format!("is {} in", shown(name, auto.get(name))),
                 None => "is no longer in".to_owned(),

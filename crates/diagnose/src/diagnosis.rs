@@ -1,4 +1,4 @@
-//! All findings of a record, ranked, with the books they rest on and a verdict.
+//! All findings of a record, ranked, with the latency breakdown they rest on and a verdict.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
 use crate::{DiagnosisId, Finding, Kind, Reading, rules};
-use walwright_figures::{Books, DataDiskUse, StorageUse};
+use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Diagnosis {
     /// What the disk under the data did; `None` where that cannot be seen.
     pub data_disk: Option<DataDiskUse>,
     /// The client's latency line by line; `None` without samples of wait events.
-    pub books: Option<Books>,
+    pub latency_breakdown: Option<LatencyBreakdown>,
     /// What could not be looked for and why, each a sentence. None of it is passed.
     pub not_observable: Vec<String>,
 }
@@ -48,7 +48,7 @@ pub fn findings(record: &Record) -> Diagnosis {
             findings: Vec::new(),
             storage: None,
             data_disk: None,
-            books: None,
+            latency_breakdown: None,
             not_observable: Vec::new(),
         };
     };
@@ -68,7 +68,7 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
         findings,
         storage: reading.summary.storage.clone(),
         data_disk: reading.summary.data_disk.clone(),
-        books: reading.books.clone(),
+        latency_breakdown: reading.latency_breakdown.clone(),
         not_observable: rules::not_observable(reading),
     }
 }

@@ -1,10 +1,12 @@
-//! A record read once for all rules: figures, books, statements, and the
+//! A record read once for all rules: figures, latency breakdown, statements, and the
 //! arithmetic from seconds to impact and gain.
 
 use std::time::Duration;
 
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
-use walwright_stats::{Confidence, Doubt, Estimate, Method, Resampling, mean, tick_means};
+use walwright_stats::{
+    Confidence, Estimate, EstimateWarning, Method, Resampling, mean, tick_means,
+};
 
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::{
@@ -13,8 +15,8 @@ use crate::{
 use walwright_figures::TIME;
 use walwright_figures::window::{driven_between, failures, intervals_inside};
 use walwright_figures::{
-    Blind, Books, Difference, GroupCpu, StatementUses, Summary, WaitClass, Work, difference,
-    statement_uses, summary, work_between,
+    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, WaitClass, Work,
+    difference, statement_uses, summary, work_between,
 };
 
 /// Groups that the ticks of a run are merged to before they are resampled.
@@ -43,7 +45,7 @@ pub struct Reading<'r> {
     /// The figures of the window.
     pub summary: Summary,
     /// The client's latency, line by line; `None` without samples of wait events.
-    pub books: Option<Books>,
+    pub latency_breakdown: Option<LatencyBreakdown>,
     /// The statements that ran, or why they are not known.
     pub statements: Result<StatementUses, Blind>,
     model: Option<Model>,
@@ -57,7 +59,7 @@ impl<'r> Reading<'r> {
         let mut reading = Reading {
             record,
             window,
-            books: Books::close(record, window, &summary),
+            latency_breakdown: LatencyBreakdown::close(record, window, &summary),
             statements: statement_uses(record, window),
             model: None,
             summary,
@@ -194,7 +196,7 @@ impl<'r> Reading<'r> {
             // Most events are never seen; resampling nothing gives nothing.
             let method = Method::BlockBootstrap;
             let never = Estimate::symmetric(0.0, 0.0, Confidence::P95, method);
-            return Some(never.doubting(Doubt::NoSpread));
+            return Some(never.with_warning(EstimateWarning::NoSpread));
         }
         // Neighbouring ticks go together: blocks are resampled anyway, and a long run has
         // more ticks than an interval needs.

@@ -20,10 +20,10 @@ use crate::client::{Client, Failure, State, Transaction};
 use crate::clock::{Clock, Moment};
 use crate::compile::WireScripts;
 use crate::courtesy::Courtesy;
-use crate::outbox::Outbox;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
 use crate::schedule::{Schedule, think};
+use crate::send_queue::SendQueue;
 use crate::shared::{Report, Shared};
 use crate::system::{Poller, thread_cpu};
 use crate::tail::{Straddler, Tail};
@@ -66,7 +66,7 @@ pub(crate) struct Engine {
     pub(crate) job: Rc<Job>,
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
-    pub(crate) outbox: Outbox,
+    pub(crate) send_queue: SendQueue,
     /// Bytes being read.
     pub(crate) input: Vec<u8>,
     pub(crate) columns: ColumnCache,
@@ -155,7 +155,7 @@ impl Engine {
             job: Rc::new(Job::clone(&job)),
             clock: Clock::start(),
             poller,
-            outbox: Outbox::default(),
+            send_queue: SendQueue::default(),
             input: vec![0; INPUT],
             columns: ColumnCache::default(),
             timers: BinaryHeap::new(),

@@ -46,7 +46,7 @@ impl Engine {
     /// the server already has is answered first.
     fn break_off(&mut self, client: &mut Client, message: String, now: Moment) -> Next {
         let failure = Failure { kind: SCRIPT.into(), message };
-        self.outbox.discard();
+        self.send_queue.discard();
         client.owed = client.owed.saturating_sub(client.burst.unsent_syncs);
         let unsent_parses = client.burst.unsent_parses.min(client.parsing.len());
         client.parsing.drain(..unsent_parses);
@@ -66,7 +66,7 @@ impl Engine {
             return self.fail(client, &failure, now);
         }
         client.failure = Some(failure);
-        Query { sql: "ROLLBACK" }.write(self.outbox.open());
+        Query { sql: "ROLLBACK" }.write(self.send_queue.open());
         client.owed += 1;
         self.send(client, Waiting::RollingBack);
         Next::Rest
@@ -77,7 +77,7 @@ impl Engine {
         let place = client.transaction.script;
         let script = &job.plan.program.scripts[place];
         let wire = &job.wire[place];
-        if self.outbox.is_closed() && !client.in_pipeline {
+        if self.send_queue.is_closed() && !client.in_pipeline {
             client.burst.parts = 0;
             client.burst.in_block = client.status != TransactionStatus::Idle;
         }
@@ -112,13 +112,13 @@ impl Engine {
                     }
                 }
                 Command::Sleep(sleep) => {
-                    if !self.outbox.is_closed() && !client.in_pipeline {
+                    if !self.send_queue.is_closed() && !client.in_pipeline {
                         return self.sync_and_send(client, now);
                     }
                     match sleep.duration(&client.variables) {
                         Ok(pause) => {
                             client.transaction.pc += 1;
-                            client.burst.unsynced |= !self.outbox.is_closed();
+                            client.burst.unsynced |= !self.send_queue.is_closed();
                             self.send(client, Waiting::Executing);
                             client.state = State::Sleeping;
                             self.set_timer(client, now + pause);
@@ -148,7 +148,7 @@ impl Engine {
                     return Progress::Failed(at(script, pc, "no pipeline is open"));
                 }
                 Command::SyncPipeline => {
-                    self.outbox.open().extend_from_slice(&SYNC);
+                    self.send_queue.open().extend_from_slice(&SYNC);
                     client.owed += 1;
                     client.burst.unsent_syncs += 1;
                     Ok(())
@@ -184,7 +184,7 @@ impl Engine {
             }
             // Once in a burst is enough; the ParseComplete confirms it.
             if !client.parsing.contains(&wire.number) {
-                self.outbox.open().extend_from_slice(&wire.parse);
+                self.send_queue.open().extend_from_slice(&wire.parse);
                 client.parsing.insert(0, wire.number);
                 client.burst.unsent_parses += 1;
                 client.burst.parts += 1;
@@ -197,10 +197,10 @@ impl Engine {
         }
         let values = Bound::new(&client.variables, &statement.params);
         let binary =
-            wire.binary.as_ref().is_some_and(|t| t.render(&values, self.outbox.open()).is_ok());
+            wire.binary.as_ref().is_some_and(|t| t.render(&values, self.send_queue.open()).is_ok());
         if !binary {
             // Text fits every place, so this cannot fail.
-            let _ = wire.text.render(&values, self.outbox.open());
+            let _ = wire.text.render(&values, self.send_queue.open());
         }
         if let Some(slot) = values.undefined() {
             return Err(EvalError::Undefined(slot));
@@ -220,12 +220,12 @@ impl Engine {
             || lean
                 && statement.gset.is_none()
                 && client.burst.in_block
-                && self.outbox.open_length() < LONGEST_BURST;
+                && self.send_queue.open_length() < LONGEST_BURST;
         if goes_on {
             return Ok(None);
         }
         if job.plan.protocol != Protocol::Simple {
-            self.outbox.open().extend_from_slice(&SYNC);
+            self.send_queue.open().extend_from_slice(&SYNC);
         }
         client.owed += 1;
         client.burst.sent = now;
@@ -238,7 +238,7 @@ impl Engine {
         if client.in_pipeline {
             return Progress::Failed("the script ended with a pipeline open".into());
         }
-        if !self.outbox.is_closed() {
+        if !self.send_queue.is_closed() {
             return self.sync_and_send(client, now);
         }
         if client.status != TransactionStatus::Idle {
@@ -271,8 +271,8 @@ impl Engine {
 
     /// Has a statement parsed; the script stands still meanwhile.
     fn prepare(&mut self, client: &mut Client, statement: &WireStatement) -> Progress {
-        self.outbox.open().extend_from_slice(&statement.parse);
-        self.outbox.open().extend_from_slice(&SYNC);
+        self.send_queue.open().extend_from_slice(&statement.parse);
+        self.send_queue.open().extend_from_slice(&SYNC);
         client.parsing.insert(0, statement.number);
         client.owed += 1;
         self.send(client, Waiting::Preparing);
@@ -281,7 +281,7 @@ impl Engine {
 
     /// Ends what was put together with a Sync and sends it.
     fn sync_and_send(&mut self, client: &mut Client, now: Moment) -> Progress {
-        self.outbox.open().extend_from_slice(&SYNC);
+        self.send_queue.open().extend_from_slice(&SYNC);
         client.owed += 1;
         client.burst.sent = now;
         client.burst.unsynced = false;
@@ -295,7 +295,7 @@ impl Engine {
         client.transaction.waited = true;
         client.burst.unsent_syncs = 0;
         client.burst.unsent_parses = 0;
-        self.outbox.close(client.index);
+        self.send_queue.close(client.index);
     }
 }
 

@@ -128,7 +128,7 @@ impl Engine {
 
     /// There is no data to copy; the statement is to fail, not to wait.
     fn decline_copy(&mut self, client: &mut Client) {
-        let out = self.outbox.open();
+        let out = self.send_queue.open();
         CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(out);
         if self.job.plan.protocol != Protocol::Simple {
             // The server has ignored the Sync that came while it expected data.

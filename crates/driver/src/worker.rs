@@ -186,15 +186,15 @@ impl Worker {
     /// server process, which may take this processor at once, and answers that
     /// had already arrived would be stamped late.
     fn post(&mut self) {
-        let mut outbox = std::mem::take(&mut self.engine.outbox);
-        outbox.empty(|client, bytes| {
+        let mut send_queue = std::mem::take(&mut self.engine.send_queue);
+        send_queue.empty(|client, bytes| {
             let Some(client) = self.clients.get_mut(client as usize) else { return };
             if let Err(error) = self.engine.post(client, bytes) {
                 let now = self.engine.clock.now();
                 self.engine.lose(client, &error, now);
             }
         });
-        self.engine.outbox = outbox;
+        self.engine.send_queue = send_queue;
     }
 
     /// Runs what is due by `now`, each timer that is set at this moment at most

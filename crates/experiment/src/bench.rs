@@ -1,4 +1,4 @@
-//! The bench: one configuration at a time, each from the same data; on somebody's server
+//! The bench: one configuration at a time, each from the same data; on an attached server
 //! each on the data that are there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use walwright_server::Snapshot;
 use walwright_workload::Workload;
 
 use super::at_rest::{AtRest, DataOnDisk};
-use super::guest::{Guest, left_by};
+use super::attached_server::{AttachedServer, left_by};
 use super::kernel::Kernel;
 use super::units::per_unit;
 use super::{Configuration, ExperimentError, Postgres};
@@ -41,12 +41,12 @@ pub struct BenchPlan {
     pub percentiles: Vec<String>,
     /// The command line that records keep.
     pub command: String,
-    /// The server of somebody's that it runs on, for people.
+    /// The attached server that it runs on, for people.
     pub server: Option<String>,
 }
 
 /// Runs configurations on embedded clusters, each restored from the same snapshot; or all
-/// on one server of somebody's ([`Bench::on`]).
+/// on one attached server ([`Bench::on`]).
 ///
 /// Data are loaded once for each PostgreSQL version and each choice of workload options
 /// that is measured, and kept until [`Bench::discard`].
@@ -56,7 +56,7 @@ pub struct Bench {
     plan: BenchPlan,
     at_rest: AtRest,
     kernel: Kernel,
-    guest: Option<Arc<Guest>>,
+    attached: Option<Arc<AttachedServer>>,
     taken: Mutex<BTreeMap<String, Snapshot>>,
 }
 
@@ -68,8 +68,8 @@ pub struct Measured {
     /// Its figures by key (see [`walwright_figures::compare::figure_kinds`]), what is
     /// not known being absent. [`super::Metric::value`] reads a metric from them.
     pub figures: BTreeMap<String, f64>,
-    /// The doubts of its record.
-    pub doubts: Vec<Warning>,
+    /// The warnings of its record.
+    pub warnings: Vec<Warning>,
     /// How long it took, restoring and all.
     pub elapsed: Duration,
 }
@@ -84,13 +84,13 @@ impl Bench {
         let at_rest = AtRest::of(lab, name)?;
         let kernel = Kernel::of(lab, name);
         let (lab, taken) = (lab.clone(), Mutex::default());
-        Ok(Bench { lab, plan, at_rest, kernel, guest: None, taken })
+        Ok(Bench { lab, plan, at_rest, kernel, attached: None, taken })
     }
 
-    /// Has every run made on somebody's server.
+    /// Has every run made on an attached server.
     #[must_use]
-    pub fn on(self, guest: Option<Arc<Guest>>) -> Bench {
-        Bench { guest, ..self }
+    pub fn on(self, attached: Option<Arc<AttachedServer>>) -> Bench {
+        Bench { attached, ..self }
     }
 
     /// What all runs have in common.
@@ -99,12 +99,12 @@ impl Bench {
     }
 
     /// Checks that a configuration can be run as far as that shows without a server of our
-    /// own, and loads its data unless they are there. On somebody's server nothing is
+    /// own, and loads its data unless they are there. On an attached server nothing is
     /// loaded or changed. Gives whether each run of it restarts that server for its changes.
     ///
     /// # Errors
     /// When its workload, options or load are wrong, its data cannot be loaded, or
-    /// somebody's server does not take it.
+    /// an attached server does not take it.
     pub async fn prepare(
         &self,
         configuration: &Configuration,
@@ -115,13 +115,13 @@ impl Bench {
         plan.check()?;
         let whole = self.plan.base.with(configuration);
         self.kernel.intent(&whole.kernel)?;
-        match &self.guest {
-            Some(guest) => guest.check(&whole).await,
+        match &self.attached {
+            Some(attached) => attached.check(&whole).await,
             None => self.snapshot(&plan, stop, observer).await.map(|_| false),
         }
     }
 
-    /// How many sets of data runs of these configurations begin with: none on somebody's server.
+    /// How many sets of data runs of these configurations begin with: none on an attached server.
     ///
     /// # Errors
     /// When a workload or its options are wrong.
@@ -129,7 +129,7 @@ impl Bench {
         &self,
         configurations: impl Iterator<Item = &'a Configuration>,
     ) -> Result<usize, ExperimentError> {
-        if self.guest.is_some() {
+        if self.attached.is_some() {
             return Ok(0);
         }
         let named = configurations.map(|of| data_name(&self.run_plan(of, 0, None)));
@@ -160,8 +160,8 @@ impl Bench {
         let whole = self.plan.base.with(configuration);
         let units = whole.units.unwrap_or(1);
         let mut plan = self.run_plan(configuration, seed, label);
-        let finished = match &self.guest {
-            Some(guest) => self.visit(guest, &whole, plan, stop, observer).await?,
+        let finished = match &self.attached {
+            Some(attached) => self.visit(attached, &whole, plan, stop, observer).await?,
             None => {
                 let snapshot = self.snapshot(&plan, stop, observer).await?;
                 if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
@@ -190,37 +190,37 @@ impl Bench {
         Ok(finished?)
     }
 
-    /// A run on somebody's server, which is afterwards as it was before, however it ended.
+    /// A run on an attached server, which is afterwards as it was before, however it ended.
     async fn visit(
         &self,
-        guest: &Guest,
+        attached: &AttachedServer,
         whole: &Configuration,
         plan: RunPlan,
         stop: &Stop,
         observer: &Arc<dyn Observer>,
     ) -> Result<Finished, ExperimentError> {
         let made = async {
-            guest.fill(&plan, stop, observer).await?;
-            guest.set(whole, stop).await
+            attached.fill(&plan, stop, observer).await?;
+            attached.set(whole, stop).await
         };
         let set = match made.await {
             Ok(set) => set,
             Err(error @ ExperimentError::ServerLeft { .. }) => return Err(error),
             Err(_) if stop.is_requested() => return Err(ExperimentError::Stopped),
-            Err(error) => return guest.wait().await.and(Err(error)),
+            Err(error) => return attached.wait().await.and(Err(error)),
         };
-        let started = guest.started().await;
+        let started = attached.started().await;
         let finished = self.run(&whole.kernel, plan, stop, observer).await;
-        let ours = guest.is_ours().await;
+        let ours = attached.is_ours().await;
         // Clients come back to a server that was away for a while; that is no measurement.
-        let stayed = started.is_some() && guest.started().await == started;
-        let notes = guest.bring_back(set).await?;
+        let stayed = started.is_some() && attached.started().await == started;
+        let notes = attached.bring_back(set).await?;
         if let (Some(note), false) = (notes.first(), stop.is_requested()) {
             return Err(ExperimentError::Server(format!("not measured as it was to be: {note}")));
         }
         let failed = !matches!(&finished, Ok(finished) if finished.state == RunState::Complete);
         if failed && !stop.is_requested() {
-            guest.wait().await?;
+            attached.wait().await?;
         }
         let restarted =
             |finished: &Finished| matches!(finished.error, Some(RunError::ServerRestarted { .. }));
@@ -266,18 +266,23 @@ impl Bench {
                 figures.insert(key.clone(), value);
             }
         }
-        Ok(Measured { run: finished.id, figures, doubts: record.warnings, elapsed: Duration::ZERO })
+        Ok(Measured {
+            run: finished.id,
+            figures,
+            warnings: record.warnings,
+            elapsed: Duration::ZERO,
+        })
     }
 
     /// Brings back what a killed process of this bench left changed: values of the kernel,
-    /// and somebody's server.
+    /// and an attached server.
     ///
     /// # Errors
     /// When that fails; `walwright config rollback` tries again.
     pub async fn recover(&self) -> Result<(), ExperimentError> {
         self.kernel.recover().await?;
-        match &self.guest {
-            Some(guest) => guest.recover().await,
+        match &self.attached {
+            Some(attached) => attached.recover().await,
             None => Ok(()),
         }
     }
@@ -313,8 +318,8 @@ impl Bench {
         whole.load.apply(&mut load);
         load.seed = Some(seed);
         let (major, pg_bin) = Postgres::parts(whole.postgres);
-        let target = match &self.guest {
-            Some(guest) => guest.target(),
+        let target = match &self.attached {
+            Some(attached) => attached.target(),
             None => TargetPlan::Embedded {
                 major,
                 pg_bin,
@@ -414,7 +419,7 @@ impl Fnv {
 /// Removes what a bench of this name left, for an experiment that is deleted.
 ///
 /// # Errors
-/// When it cannot be removed, or somebody's server is not as it was.
+/// When it cannot be removed, or an attached server is not as it was.
 pub fn discard_named(lab: &Lab, name: &str) -> Result<(), ExperimentError> {
     if let Some(id) = left_by(lab, name)? {
         return Err(ExperimentError::StillChanged { name: name.to_owned(), id });

@@ -29,7 +29,7 @@ pub enum PlanError {
         /// What is wrong and what to do.
         what: String,
     },
-    /// A server of somebody's, without consent.
+    /// An attached server, without consent.
     #[error(
         "settings of this server would be changed for each run and brought back after it; agree with --maintenance, in a window in which nobody else uses the server"
     )]
@@ -151,17 +151,17 @@ pub enum ExperimentError {
         "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
     )]
     KernelLeft(String),
-    /// Somebody's server is being changed by another process, or cannot be held.
+    /// The attached server is being changed by another process, or cannot be held.
     #[error("{0}")]
     Held(String),
-    /// What somebody else or a run that was killed has changed stands, and no run is to be
+    /// What someone else or a run that was killed has changed stands, and no run is to be
     /// built on it. The sentence says what to do.
     #[error("{0}")]
     ChangesStand(String),
-    /// Somebody's server does not take what a configuration changes; what was there is there.
+    /// The attached server does not take what a configuration changes; what was there is there.
     #[error("{0}")]
     Server(String),
-    /// An arm that somebody's server does not take, found before the first run.
+    /// An arm that an attached server does not take, found before the first run.
     #[error("{arm} cannot be run on {server}: {why}")]
     ArmRefused {
         /// The arm, or the baseline.
@@ -171,7 +171,7 @@ pub enum ExperimentError {
         /// Why not.
         why: String,
     },
-    /// What was changed on somebody's server could not be brought back.
+    /// What was changed on an attached server could not be brought back.
     #[error(
         "what was changed on the server could not be brought back: {why}; mend that, then `walwright config rollback {id} --dsn …` or going on with --resume tries again"
     )]
@@ -181,9 +181,9 @@ pub enum ExperimentError {
         /// Why not.
         why: String,
     },
-    /// What a killed run changed on somebody's server stands.
+    /// What a killed run changed on an attached server stands.
     #[error(
-        "a run of {name} that was killed has left changes on somebody's server: bring them back with `walwright config rollback {id} --dsn …`, then delete it"
+        "a run of {name} that was killed has left changes on an attached server: bring them back with `walwright config rollback {id} --dsn …`, then delete it"
     )]
     StillChanged {
         /// The experiment or tune.
@@ -191,7 +191,7 @@ pub enum ExperimentError {
         /// The set in the ledger of changes.
         id: u64,
     },
-    /// Somebody's server is away, and not because of a configuration.
+    /// The attached server is away, and not because of a configuration.
     #[error("the server does not accept connections: {why}; start it, then go on with --resume")]
     ServerGone {
         /// What was tried last.

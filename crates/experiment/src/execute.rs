@@ -9,14 +9,15 @@ use walwright_record::TargetFacts;
 use walwright_stats::Confidence;
 
 use super::bench::Fnv;
+use super::event::Passed;
 use super::folder::{self, Cell, Folder, Header};
-use super::notice::Passed;
 use super::order::{self, AGAIN, BASELINE, FIRST_ARM};
 use super::outcome::{Whole, going_on, is_given_up};
 use super::profile::Profiles;
 use super::visit::is_where;
 use super::{
-    Bench, Configuration, Estimate, ExperimentError, Guest, Notice, PlanFile, Visit, Watcher, arms,
+    AttachedServer, Bench, Configuration, Estimate, ExperimentError, ExperimentEvent, PlanFile,
+    Visit, Watcher, arms,
 };
 use walwright_run::Observer;
 use walwright_server::Stop;
@@ -43,9 +44,9 @@ pub struct Choices {
     pub consent: Vec<String>,
     /// The command line, without secrets.
     pub command: String,
-    /// What is agreed to for a server of somebody's.
+    /// What is agreed to for an attached server.
     pub visit: Visit,
-    /// What the run of the finding that is to be proven was made on; a server of somebody's must
+    /// What the run of the finding that is to be proven was made on; an attached server must
     /// be that one.
     pub made_on: Option<TargetFacts>,
 }
@@ -73,7 +74,7 @@ pub fn estimate(
     let whole = Whole::new(lab, header, text, &profiles)?;
     let is_visit = choices.visit.dsn.is_some() || whole.plan.server.dsn.is_some();
     if is_visit {
-        whole.plan.fits_a_guest().map_err(|error| error.with_line(text))?;
+        whole.plan.fits_an_attached_server().map_err(|error| error.with_line(text))?;
     }
     let mut estimate = estimated(&whole, &[])?;
     estimate.id.clear();
@@ -86,7 +87,7 @@ pub fn estimate(
 /// Begins the experiment of a plan. Relative paths in it are seen from `origin`.
 ///
 /// # Errors
-/// When the plan is not right, the same plan has an unfinished experiment, somebody's
+/// When the plan is not right, the same plan has an unfinished experiment, someone's
 /// server does not take an arm, the baseline cannot be run, or files cannot be written.
 pub async fn begin(
     lab: &Lab,
@@ -101,17 +102,17 @@ pub async fn begin(
     }
     let (mut header, profiles) = new_header(text, origin, choices)?;
     let plan = PlanFile::parse(text)?;
-    let guest = match choices.visit.agreed(plan.server.dsn.as_deref())? {
+    let attached = match choices.visit.agreed(plan.server.dsn.as_deref())? {
         Some(agreed) => {
-            plan.fits_a_guest().map_err(|error| error.with_line(text))?;
-            let (guest, _) = Guest::visit(lab, &agreed, &header.id).await?;
-            choices.made_on.iter().try_for_each(|made_on| is_where(made_on, &guest))?;
-            Some(guest)
+            plan.fits_an_attached_server().map_err(|error| error.with_line(text))?;
+            let (attached, _) = AttachedServer::visit(lab, &agreed, &header.id).await?;
+            choices.made_on.iter().try_for_each(|made_on| is_where(made_on, &attached))?;
+            Some(attached)
         }
         None => None,
     };
-    header.server = guest.as_ref().map(Guest::kept);
-    let mut whole = Whole::new(lab, header, text, &profiles)?.on(guest.map(Arc::new));
+    header.server = attached.as_ref().map(AttachedServer::kept);
+    let mut whole = Whole::new(lab, header, text, &profiles)?.on(attached.map(Arc::new));
     whole.header.workload = workload_hash(&whole)?;
     if whole.header.server.is_some() {
         // What the server does not take is found before there is an experiment.
@@ -140,11 +141,11 @@ pub async fn resume(
     let text = folder::plan(lab, &header.id)?;
     let planned = PlanFile::parse(&text)?.server.dsn;
     let began = header.server.as_ref();
-    let guest = match header.ending {
+    let attached = match header.ending {
         Ending::Unfinished => visit.again(lab, &header.id, began, planned.as_deref()).await?,
         _ => None,
     };
-    let whole = Whole::kept(lab, header, &text)?.on(guest);
+    let whole = Whole::kept(lab, header, &text)?.on(attached);
     if workload_hash(&whole)? != whole.header.workload {
         return Err(ExperimentError::WorkloadChanged(whole.header.id));
     }
@@ -290,7 +291,7 @@ fn passed(watcher: &Arc<dyn Watcher>) -> Arc<dyn Observer> {
 }
 
 /// Loads all data before the first run, so that a mistake in an arm's workload shows before
-/// hours are spent; and asks somebody's server what it would not take. Gives the places whose
+/// hours are spent; and asks an attached server what it would not take. Gives the places whose
 /// runs restart that server.
 async fn prepare(
     whole: &Whole,
@@ -301,7 +302,7 @@ async fn prepare(
     let mut restarting = Vec::new();
     let names = std::iter::once("baseline").chain(whole.header.arms.iter().map(|arm| &**arm));
     for (index, (arm, configuration)) in names.zip(configurations(whole)).enumerate() {
-        watcher.notice(Notice::Loading { arm });
+        watcher.event(ExperimentEvent::Loading { arm });
         let prepared = whole.bench.prepare(configuration, stop, &passed).await;
         let restarts = prepared.map_err(|error| match (error, &whole.header.server) {
             (ExperimentError::Server(why), Some(on)) => ExperimentError::ArmRefused {
@@ -318,7 +319,7 @@ async fn prepare(
         }
     }
     if let Some(space) = whole.bench.space().await {
-        watcher.notice(Notice::Loaded(&space));
+        watcher.event(ExperimentEvent::Loaded(&space));
     }
     Ok(restarting)
 }
@@ -335,7 +336,7 @@ struct Session<'a> {
 impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
-        self.watcher.notice(Notice::Estimate(&estimated(whole, cells)?));
+        self.watcher.event(ExperimentEvent::Estimate(&estimated(whole, cells)?));
         // It may have been killed just after the last arm was given up.
         if self.is_without_arms(cells) {
             return Ok(Ending::NoArmLeft);
@@ -371,7 +372,7 @@ impl Session<'_> {
                 let arms: Vec<_> = names.zip(whole.outlooks(&judged, &so_far)).collect();
                 let (done, of) = (block + 1, whole.header.blocks);
                 let negligible = whole.plan.negligible();
-                self.watcher.notice(Notice::Block { done, of, negligible, arms: &arms });
+                self.watcher.event(ExperimentEvent::Block { done, of, negligible, arms: &arms });
             }
             if block + 1 == whole.header.blocks {
                 break;
@@ -379,7 +380,7 @@ impl Session<'_> {
             let judged = going_on(&judged, &so_far);
             let look = whole.looks.look(block + 1, &judged, whole.plan.negligible());
             if let Some(look) = look {
-                self.watcher.notice(Notice::Look(look));
+                self.watcher.event(ExperimentEvent::Look(look));
                 match look {
                     Look::Clear => return Ok(Ending::Clear),
                     Look::Hopeless => return Ok(Ending::Hopeless),
@@ -394,7 +395,7 @@ impl Session<'_> {
     fn is_without_arms(&self, cells: &[Cell]) -> bool {
         let without = !self.whole.is_an_arm_left(cells);
         if without {
-            self.watcher.notice(Notice::NoArmLeft);
+            self.watcher.event(ExperimentEvent::NoArmLeft);
         }
         without
     }
@@ -413,7 +414,7 @@ impl Session<'_> {
 
     fn announce(&self, cells: &[Cell], block: usize, place: usize) {
         let of = self.whole.header.planned();
-        self.watcher.notice(Notice::Begins {
+        self.watcher.event(ExperimentEvent::Begins {
             run: of - left(self.whole, cells) + 1,
             of,
             block: block + 1,
@@ -427,11 +428,11 @@ impl Session<'_> {
         let Some(cell) = cells.last() else { return };
         let arm = self.name(cell.place);
         if let Some(why) = &cell.failed {
-            self.watcher.notice(Notice::GivenUp { arm, why });
+            self.watcher.event(ExperimentEvent::GivenUp { arm, why });
             return;
         }
         let metric = &self.whole.metrics[0];
-        self.watcher.notice(Notice::Done {
+        self.watcher.event(ExperimentEvent::Done {
             arm,
             metric: &metric.kind(),
             value: metric.value(&cell.figures),
@@ -462,7 +463,7 @@ impl Session<'_> {
                         place,
                         run: Some(measured.run),
                         figures: measured.figures,
-                        doubts: measured.doubts,
+                        warnings: measured.warnings,
                         failed: None,
                         seconds: measured.elapsed.as_secs_f64(),
                     });
@@ -474,7 +475,7 @@ impl Session<'_> {
                 Err(error) => error.to_string(),
             };
             if attempt < TRIES {
-                self.watcher.notice(Notice::Again { arm: name, why: &why });
+                self.watcher.event(ExperimentEvent::Again { arm: name, why: &why });
             }
             failed = why;
         }
@@ -486,7 +487,7 @@ impl Session<'_> {
             place,
             run: None,
             figures: Default::default(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             failed: Some(failed),
             seconds: 0.0,
         })

@@ -72,7 +72,7 @@ pub struct Header {
     pub stop_when_clear: bool,
     /// What its workloads are made of, as a hash.
     pub workload: String,
-    /// The server of somebody's that it runs on.
+    /// The attached server that it runs on.
     #[serde(default)]
     pub server: Option<OnServer>,
 }
@@ -88,8 +88,9 @@ pub struct Cell {
     pub run: Option<RunId>,
     /// Its figures by key.
     pub figures: BTreeMap<String, f64>,
-    /// The doubts of its record.
-    pub doubts: Vec<Warning>,
+    /// The warnings of its record.
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<Warning>,
     /// Why it failed, if it did.
     pub failed: Option<String>,
     /// How long it took, in seconds.
@@ -389,7 +390,7 @@ mod tests {
             place,
             run: None,
             figures: BTreeMap::from([("throughput".to_owned(), 0.1 + 0.2)]),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             failed: None,
             seconds: 1.0,
         }
@@ -496,7 +497,7 @@ mod tests {
         assert!(damaged(cells(&lab, &found.id).unwrap_err()));
         // Neither may ask for more memory than there is.
         let far = "{\"block\":2147483648,\"place\":0,\"run\":null,\"figures\":{},\
-            \"doubts\":[],\"failed\":null,\"seconds\":1.0}\n";
+            \"warnings\":[],\"failed\":null,\"seconds\":1.0}\n";
         fs::write(path(&lab, &two.id).join(CELLS), far).unwrap();
         let said = cells(&lab, &two.id).unwrap_err().to_string();
         assert!(said.contains("line 1: there is no block 2147483648"), "{said}");

@@ -113,7 +113,7 @@ impl Kernel {
         let Some(set) = set else { return Ok(()) };
         if matches!(set.state, State::Undone { .. }) {
             return Err(ExperimentError::ChangesStand(format!(
-                "somebody has undone change set {}, values of the kernel, which a run still needed: that run does not count; go on with --resume",
+                "someone has undone change set {}, values of the kernel, which a run still needed: that run does not count; go on with --resume",
                 set.id
             )));
         }
@@ -188,7 +188,7 @@ mod tests {
         kernel.bring_back(set).await.unwrap();
         assert_eq!(now(), "60");
         let undone = kernel.bring_back(set).await.unwrap_err();
-        assert!(undone.to_string().contains("somebody has undone change set 1"), "{undone}");
+        assert!(undone.to_string().contains("someone has undone change set 1"), "{undone}");
         // What is as wanted is not written, and nothing is to be brought back.
         let same = kernel.set(&values(&[("vm.swappiness", "60")]), &Stop::new()).await.unwrap();
         assert_eq!(same, None);

@@ -1,7 +1,7 @@
 //! Experiments: arms against a baseline, block by block, each run from the same data.
 //!
 //! - A [`PlanFile`] is what a person writes; [`arms()`] makes of it the configurations to run.
-//! - A [`Bench`] runs one [`Configuration`] from a restored snapshot, or on somebody's
+//! - A [`Bench`] runs one [`Configuration`] from a restored snapshot, or on someone's
 //!   server that a [`Visit`] names, and gives its record and figures. Experiments and searches for a configuration use it alike.
 //! - [`begin`] and [`resume`] do an experiment; its state is a directory of the lab
 //!   from which a killed experiment goes on (see `folder`).
@@ -10,18 +10,18 @@
 
 mod arms;
 mod at_rest;
+mod attached_server;
 mod bench;
 mod configuration;
 mod durability;
 mod error;
+mod event;
 mod execute;
 mod folder;
-mod guest;
 pub mod journal;
 mod kernel;
 mod load_change;
 mod metric;
-mod notice;
 mod order;
 mod outcome;
 mod permission;
@@ -37,20 +37,20 @@ mod words;
 pub use arms::{ArmPlan, Arms, Design, arms};
 pub use at_rest::DataOnDisk;
 pub use at_rest::free_bytes;
+pub use attached_server::{AttachedServer, left_by};
 pub use bench::discard_named;
 pub use bench::{Bench, BenchPlan, Measured};
 pub use configuration::{Configuration, Postgres};
 pub use durability::Consent;
 pub use durability::grave_words;
 pub use error::{ExperimentError, PlanError};
+pub use event::{Estimate, ExperimentEvent, Unwatched, Watcher};
 pub use execute::OVERHEAD;
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};
-pub use guest::{Guest, left_by};
 pub use kernel::Kernel;
 pub use load_change::{Gaps, LoadChange, Protocol};
 pub use metric::{Metric, MetricError, metric_names};
-pub use notice::{Estimate, Notice, Unwatched, Watcher};
 pub use outcome::{delete, outcome, page_path};
 pub use permission::Permission;
 pub use plan::found_from;

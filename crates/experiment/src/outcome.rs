@@ -8,7 +8,7 @@ use walwright_catalog::{DurabilityClass, parameter};
 use walwright_figures::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
 use walwright_figures::experiment::{
     Arm, ArmOutcome, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet, contrasts, judge,
-    outlook, reasons, time_books,
+    latency_breakdowns, outlook, reasons,
 };
 use walwright_record::{Record, RunId, WarningCode};
 use walwright_stats::{Confidence, Interval};
@@ -18,7 +18,8 @@ use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
 use super::profile::Profiles;
 use super::{
-    Arms, Bench, Consent, ExperimentError, Guest, Kernel, Metric, PlanError, PlanFile, arms, words,
+    Arms, AttachedServer, Bench, Consent, ExperimentError, Kernel, Metric, PlanError, PlanFile,
+    arms, words,
 };
 use walwright_store::Lab;
 
@@ -90,9 +91,9 @@ impl Whole {
         Ok(Whole { header, plan, arms, metrics, looks, bench, left_out })
     }
 
-    /// Has its runs made on somebody's server.
-    pub fn on(self, guest: Option<Arc<Guest>>) -> Whole {
-        Whole { bench: self.bench.on(guest), ..self }
+    /// Has its runs made on an attached server.
+    pub fn on(self, attached: Option<Arc<AttachedServer>>) -> Whole {
+        Whole { bench: self.bench.on(attached), ..self }
     }
 
     /// The value of a metric at one place in every block up to the last one begun.
@@ -209,7 +210,7 @@ impl Whole {
                     changes: arm.changes.clone(),
                     runs: (0..blocks).map(|block| run_of(block, place)).collect(),
                     failed: failed.and_then(|cell| cell.failed.clone()),
-                    time: time_books(&kinds, &base, &figures(cells, blocks, place)),
+                    time: latency_breakdowns(&kinds, &base, &figures(cells, blocks, place)),
                     reasons: reasons(&kinds, &base, &figures(cells, blocks, place)),
                     statements,
                 }
@@ -247,7 +248,7 @@ impl Whole {
                 .map(|block| [run_of(block, BASELINE), run_of(block, AGAIN)])
                 .collect(),
             prediction,
-            doubts: self.doubts(cells),
+            warnings: self.warnings(cells),
         })
     }
 
@@ -281,23 +282,23 @@ impl Whole {
         Ok(all)
     }
 
-    /// Reasons to trust the figures less: what the records doubt, each kind once, and
+    /// Reasons to trust the figures less: what the records warning, each kind once, and
     /// what only the whole shows.
-    fn doubts(&self, cells: &[Cell]) -> Vec<String> {
+    fn warnings(&self, cells: &[Cell]) -> Vec<String> {
         let mut kinds: BTreeMap<WarningCode, (usize, String)> = BTreeMap::new();
         for cell in cells {
             let mut seen = Vec::new();
-            for doubt in &cell.doubts {
+            for warning in &cell.warnings {
                 // What cannot be seen is the same in all runs, and told by each record.
-                if doubt.code == WarningCode::NotObservable || seen.contains(&doubt.code) {
+                if warning.code == WarningCode::NotObservable || seen.contains(&warning.code) {
                     continue;
                 }
-                seen.push(doubt.code);
-                let kind = kinds.entry(doubt.code).or_insert_with(|| (0, doubt.text.clone()));
+                seen.push(warning.code);
+                let kind = kinds.entry(warning.code).or_insert_with(|| (0, warning.text.clone()));
                 kind.0 += 1;
             }
         }
-        let mut doubts: Vec<String> = kinds
+        let mut warnings: Vec<String> = kinds
             .into_values()
             .map(|(count, text)| match count {
                 all if all == cells.len() => format!("in every run: {text}"),
@@ -305,9 +306,9 @@ impl Whole {
                 some => format!("in {some} of {} runs, for example: {text}", cells.len()),
             })
             .collect();
-        doubts.extend(self.moved_cost(cells));
-        doubts.extend(self.left_out.iter().cloned());
-        doubts
+        warnings.extend(self.moved_cost(cells));
+        warnings.extend(self.left_out.iter().cloned());
+        warnings
     }
 
     /// An arm that moves cost in time, judged over windows in which that cost need not
@@ -416,7 +417,7 @@ mod tests {
             place,
             run: None,
             figures: BTreeMap::new(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             failed: Some("it does not start".to_owned()),
             seconds: 0.0,
         }

@@ -25,8 +25,8 @@ const NEGLIGIBLE: f64 = 0.02;
 const WAITS_HZ: u32 = 10;
 /// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
 pub(super) const MOST_BLOCKS: usize = 200;
-/// What is somebody's server's own, by the key of a plan, and what to do about it.
-const A_GUESTS_OWN: [(&str, &str); 4] = [
+/// What is an attached server's own, by the key of a plan, and what to do about it.
+const AN_ATTACHED_SERVERS_OWN: [(&str, &str); 4] = [
     ("postgres", "its version is the server's own: leave it out"),
     ("pg_bin", "its binaries are the server's own: leave it out"),
     ("flush_latency", "only flushes of a cluster of our own can be lengthened"),
@@ -164,11 +164,11 @@ impl PlanFile {
         self.metrics().map(drop)
     }
 
-    /// Refuses what somebody's server cannot have.
+    /// Refuses what an attached server cannot have.
     ///
     /// # Errors
     /// When the plan names a version, binaries, a flush latency or a way to reach it.
-    pub(super) fn fits_a_guest(&self) -> Result<(), PlanError> {
+    pub(super) fn fits_an_attached_server(&self) -> Result<(), PlanError> {
         let of = &self.server;
         let baseline = (
             "",
@@ -192,7 +192,7 @@ impl PlanFile {
         });
         for (arm, named) in iter::once(baseline).chain(arms) {
             if let Some((_, (key, what))) =
-                named.iter().zip(A_GUESTS_OWN).find(|(named, _)| **named)
+                named.iter().zip(AN_ATTACHED_SERVERS_OWN).find(|(named, _)| **named)
             {
                 return Err(PlanError::value(arm, key, what));
             }
@@ -421,8 +421,8 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_server_has_its_own_version() {
-        let plan = |text: &str| PlanFile::parse(text).unwrap().fits_a_guest();
+    fn an_attached_server_has_its_own_version() {
+        let plan = |text: &str| PlanFile::parse(text).unwrap().fits_an_attached_server();
         assert!(plan(&format!("[server]\ndsn = \"postgres://me@db:5433/app\"\n{LEAST}")).is_ok());
         assert!(plan(&format!("[server]\npostgres = \"17\"\n{LEAST}")).is_err());
         let arm = plan(&format!("{LEAST}flush_latency = \"1ms\"\n")).unwrap_err().to_string();

@@ -20,7 +20,7 @@ use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProveError {
-    /// The run was on someone's server.
+    /// The run was on an attached server.
     #[error(
         "run {0} was made on an attached server, and how that is reached is not kept: name it with --dsn, and agree with --maintenance that its settings are changed for each run and brought back after it"
     )]
@@ -50,7 +50,7 @@ pub enum ProveError {
 
 /// The plan of an experiment that tries the first action of a finding that can be executed
 /// by an experiment, or the one numbered `wanted`, from 1. The baseline is the run as `plan`,
-/// which repeats it, says. `on_server` tells that somebody's server is named for a run
+/// which repeats it, says. `on_server` tells that an attached server is named for a run
 /// that was made on one.
 ///
 /// # Errors

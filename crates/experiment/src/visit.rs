@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use walwright_record::TargetFacts;
 use walwright_server::Secret;
 
-use super::{ExperimentError, Guest, PlanError};
+use super::{AttachedServer, ExperimentError, PlanError};
 use walwright_config::is_same_server;
 use walwright_store::Lab;
 use walwright_store::ledger::ServerIdentity;
 
-/// The server of somebody's to work on, as the command line tells. Nothing of it is kept:
+/// The attached server to work on, as the command line tells. Nothing of it is kept:
 /// it may hold passwords.
 #[derive(Debug, Clone, Default)]
 pub struct Visit {
@@ -68,7 +68,7 @@ fn noted(notes: &mut Vec<String>, note: &str) {
     }
 }
 
-/// A server of somebody's that runs are made on, as a state on disk keeps it.
+/// An attached server that runs are made on, as a state on disk keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OnServer {
     /// Which.
@@ -116,7 +116,7 @@ impl Visit {
     /// Reaches the server for the work called `name`: the one it `began` on.
     ///
     /// # Errors
-    /// As [`Visit::agreed`] and [`Guest::visit`], and when it is another server, or its
+    /// As [`Visit::agreed`] and [`AttachedServer::visit`], and when it is another server, or its
     /// tables were filled and now are not to be, or the other way round.
     pub async fn again(
         &self,
@@ -124,7 +124,7 @@ impl Visit {
         name: &str,
         began: Option<&OnServer>,
         planned: Option<&str>,
-    ) -> Result<Option<Arc<Guest>>, ExperimentError> {
+    ) -> Result<Option<Arc<AttachedServer>>, ExperimentError> {
         let agreed = self.agreed(planned)?;
         let (began, agreed) = match (began, agreed) {
             (None, None) => return Ok(None),
@@ -137,12 +137,13 @@ impl Visit {
         if began.filled != agreed.init {
             return Err(ExperimentError::FilledOrNot { filled: began.filled });
         }
-        let (guest, _) = Guest::visit(lab, &agreed, name).await?;
-        if !is_same_server(&began.identity, guest.identity()) {
-            let (began, given) = (began.identity.address.clone(), guest.identity().address.clone());
+        let (attached, _) = AttachedServer::visit(lab, &agreed, name).await?;
+        if !is_same_server(&began.identity, attached.identity()) {
+            let (began, given) =
+                (began.identity.address.clone(), attached.identity().address.clone());
             return Err(ExperimentError::AnotherServer { began, given });
         }
-        Ok(Some(Arc::new(guest)))
+        Ok(Some(Arc::new(attached)))
     }
 }
 
@@ -178,12 +179,15 @@ impl Where {
 ///
 /// # Errors
 /// When it is another server or another database.
-pub(super) fn is_where(made_on: &TargetFacts, guest: &Guest) -> Result<(), ExperimentError> {
+pub(super) fn is_where(
+    made_on: &TargetFacts,
+    attached: &AttachedServer,
+) -> Result<(), ExperimentError> {
     let began = made_on.data_directory.as_ref().filter(|_| made_on.local).map(PathBuf::from);
     let began = Where::new(&made_on.address, &made_on.database, began);
-    let identity = guest.identity();
+    let identity = attached.identity();
     let directory = identity.data_directory.clone();
-    let given = Where::new(&identity.address, guest.params().dbname(), directory);
+    let given = Where::new(&identity.address, attached.params().dbname(), directory);
     if began.is(&given) {
         return Ok(());
     }

@@ -7,7 +7,7 @@
 //! - [`timeline`] is what its plots show ([`Timeline`]).
 //! - [`compare::compare`] lays runs beside each other.
 //! - [`experiment`] judges arms of an experiment against its baseline.
-//! - [`warnings`] are doubts that only the finished record shows.
+//! - [`warnings`] are warnings that only the finished record shows.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
 //!   [`checkpoints`], [`statements`], [`row_changes`], [`server_load`].
 //!
@@ -17,7 +17,6 @@
 //! the window is void. What cannot be seen is absent, with the reason
 //! ([`Blind`]), and never zero.
 
-mod books;
 mod checkpoints;
 pub mod compare;
 pub mod counters;
@@ -26,6 +25,7 @@ pub mod data_disk_use;
 pub mod experiment;
 mod host_series;
 mod latency;
+mod latency_breakdown;
 mod not_observable;
 mod process_role;
 pub mod seconds;
@@ -45,7 +45,6 @@ mod wal;
 pub mod warnings;
 pub mod window;
 
-pub use books::{BookLine, Books, CrossCheck};
 pub use checkpoints::{Checkpoints, checkpoints};
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu};
@@ -54,6 +53,7 @@ pub use latency::{
     Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
     UnderWaySummary, latencies, load_summary,
 };
+pub use latency_breakdown::{BookLine, CrossCheck, LatencyBreakdown};
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;
 pub use series::{Series, Unit};

@@ -58,7 +58,7 @@ pub struct FlushCeiling {
     /// be said of how full it was.
     pub disturbed: bool,
     /// What makes it less certain.
-    pub doubts: Vec<Warning>,
+    pub warnings: Vec<Warning>,
 }
 
 /// Flushes against the ceiling; `None` where flushes were not counted or there were none.
@@ -121,7 +121,7 @@ fn ceiling(
         measured: measured.measured,
         directory: measured.wal.directory.clone(),
         disturbed: measured.is_disturbed(),
-        doubts: measured.doubts.clone(),
+        warnings: measured.warnings.clone(),
     })
 }
 
@@ -266,7 +266,7 @@ pub mod tests {
             data: place,
             data_bytes: 0,
             cells,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             complete: true,
         }
     }

@@ -62,7 +62,7 @@ pub struct Summary {
     pub statements: Option<Statements>,
     /// Figures that are not there, and why.
     pub not_observable: Vec<NotObservable>,
-    /// Doubts of the record that go with every figure above.
+    /// Warnings of the record that go with every figure above.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the client's time goes: the books of one transaction's latency.
+//! Where the client's time goes: the latency breakdown of one transaction's latency.
 //!
 //! A tick of wait events counts the sessions that are in each class at one
 //! moment. By Little's law the time a transaction spends in a class is the mean
@@ -19,13 +19,13 @@ use crate::{Blind, WaitClass, WorkUnit, latency, work_between};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
 const FEWEST_TICKS: usize = 15;
-/// Share of the latency by which the parts may exceed it before the books are
+/// Share of the latency by which the parts may exceed it before the latency breakdown are
 /// said not to close; sampling itself errs by a few points.
 const OVERDRAWN: f64 = 0.1;
 /// Events listed for a class.
 const EVENTS: usize = 5;
 
-/// The books of one transaction's latency, in seconds.
+/// The latency breakdown of one transaction's latency, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimeSplit {
     /// What the seconds are per.
@@ -59,7 +59,7 @@ pub struct TimeSplit {
     #[serde(with = "crate::seconds::option")]
     pub counted_run_delay: Option<Duration>,
     /// Reasons to trust the split less, each a sentence.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// One class of the split.
@@ -161,21 +161,21 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         })
         .collect();
     let residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(hidden) = hidden {
-        doubts.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
+        warnings.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
     }
     if let (Some(latency), Some(residual)) = (latency, &residual)
         && residual.interval.is_some_and(|i| i.high < -OVERDRAWN * latency.as_secs_f64())
     {
-        doubts.push(
+        warnings.push(
             "sessions were seen in transactions for longer than clients waited: other clients \
              use this server, or the sampling is biased"
                 .to_owned(),
         );
     }
     if failed > 0.01 * work.count {
-        doubts.push(
+        warnings.push(
             "more than 1 % of the transactions failed; their time on the server is in the split, \
              their latency is not"
                 .to_owned(),
@@ -192,7 +192,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         counted_flush: None,
         counted_cpu: None,
         counted_run_delay: None,
-        doubts,
+        warnings,
         latency,
     })
 }
@@ -260,7 +260,7 @@ mod tests {
     /// Ten clients, 1,000 transactions a second of 8 ms: 8 sessions in
     /// transactions, of which 2 on CPU, 4 flushing, 1 queued for the flush, 1 idle
     /// in transaction; 2 idle.
-    fn books() -> Build {
+    fn latency_breakdown() -> Build {
         let mut build = Build::new();
         for s in 0..30 {
             build.interval(f64::from(s), &vec![Duration::from_millis(10); 1_000]);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_books_close_with_a_stated_residual() {
-        let split = split(&books()).unwrap();
+        let split = split(&latency_breakdown()).unwrap();
         assert_eq!(split.ticks, 300);
         let seconds = |class| split.part(class).unwrap().per_transaction.center;
         assert!((seconds(WaitClass::Cpu) - 0.002).abs() < 1e-5);
@@ -301,12 +301,12 @@ mod tests {
         assert!((residual.center - 0.002).abs() < 2e-5, "{residual:?}");
         assert!((split.residual_share.unwrap() - 0.2).abs() < 2e-3);
         assert!(split.part(WaitClass::Io).is_none());
-        assert!(split.doubts.is_empty());
+        assert!(split.warnings.is_empty());
     }
 
     #[test]
     fn parts_and_residual_make_up_the_latency() {
-        let split = split(&books()).unwrap();
+        let split = split(&latency_breakdown()).unwrap();
         let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
         assert!((shares + split.residual_share.unwrap() - 1.0).abs() < 1e-9);
         let interval = split.part(WaitClass::Cpu).unwrap().share.interval.unwrap();
@@ -337,31 +337,31 @@ mod tests {
     }
 
     #[test]
-    fn other_peoples_sessions_overdraw_the_books() {
-        let mut build = books();
+    fn other_peoples_sessions_overdraw_the_latency_breakdown() {
+        let mut build = latency_breakdown();
         for sample in build.record.samples.get_mut(&Source::Waits).unwrap() {
             sample.rows.push(wait("active", "Lock", "relation", 5.0));
         }
         let split = split(&build).unwrap();
         assert!(split.residual.unwrap().center < 0.0);
-        assert_eq!(split.doubts.len(), 1);
+        assert_eq!(split.warnings.len(), 1);
     }
 
     #[test]
     fn transactions_that_fail_hold_sessions_too() {
-        let mut build = books();
+        let mut build = latency_breakdown();
         for interval in &mut build.record.intervals {
             interval.scripts[0].failures.insert("40001".to_owned(), 1_000);
         }
         // As many fail as succeed: each holds half of the sessions' time.
         let split = split(&build).unwrap();
         assert!((split.on_server.center - 0.004).abs() < 1e-6);
-        assert_eq!(split.doubts.len(), 1);
+        assert_eq!(split.warnings.len(), 1);
     }
 
     #[test]
     fn queueing_before_the_start_is_its_own_entry() {
-        let mut build = books();
+        let mut build = latency_breakdown();
         let lag = walwright_testing::histogram(&[Duration::from_millis(1)]);
         build.record.intervals.iter_mut().for_each(|i| i.lag = lag.clone());
         let split = split(&build).unwrap();
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn events_are_named_within_their_class() {
-        let split = split(&books()).unwrap();
+        let split = split(&latency_breakdown()).unwrap();
         let flush = split.part(WaitClass::Flush).unwrap();
         assert_eq!(flush.events[0].event, "IO:walsync");
         assert!((flush.events[0].per_transaction - flush.per_transaction.center).abs() < 1e-9);
@@ -381,7 +381,7 @@ mod tests {
     fn unseen(hidden: f64, seen: f64) -> Build {
         let mut build = Build::new();
         build.record.target = Some(TargetFacts {
-            role: "Guest".to_owned(),
+            role: "AttachedServer".to_owned(),
             superuser: false,
             monitor: false,
             ..embedded()
@@ -403,12 +403,12 @@ mod tests {
     fn sessions_that_cannot_be_seen_make_no_split() {
         let blind = split(&unseen(8.0, 0.0)).unwrap_err();
         assert!(matches!(blind, Blind::HiddenSessions { sessions: 8, .. }), "{blind:?}");
-        assert!(blind.to_string().contains("GRANT pg_monitor TO \"Guest\""), "{blind}");
+        assert!(blind.to_string().contains("GRANT pg_monitor TO \"AttachedServer\""), "{blind}");
         // Nor do those of the one session that can, for all the others.
         assert!(split(&unseen(8.0, 1.0)).is_err());
         let mostly = split(&unseen(1.0, 20.0)).unwrap();
-        assert!(mostly.doubts[0].contains("GRANT pg_monitor"), "{:?}", mostly.doubts);
-        assert!(split(&unseen(0.0, 1.0)).unwrap().doubts.is_empty());
+        assert!(mostly.warnings[0].contains("GRANT pg_monitor"), "{:?}", mostly.warnings);
+        assert!(split(&unseen(0.0, 1.0)).unwrap().warnings.is_empty());
         let idle = split(&unseen(0.0, 0.0)).unwrap();
         assert!(idle.unseen().unwrap().contains("none of 300 looks"), "{:?}", idle.unseen());
     }

@@ -1,4 +1,4 @@
-//! Doubts that only the finished record shows, each with the figures that raise it.
+//! Warnings that only the finished record shows, each with the figures that raise it.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub fn instrument(record: &Record) -> Option<InstrumentFacts> {
     })
 }
 
-/// The doubts.
+/// The warnings.
 pub fn warnings(record: &Record, summary: &Summary, earlier: &[Probes]) -> Vec<Warning> {
     [
         ended_early(record),
@@ -233,7 +233,7 @@ fn swapping(record: &Record) -> Option<Warning> {
 fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
     let hint = "a noisy day of the machine: compare only with runs interleaved with this one";
     let usual = |values: Vec<f64>| (values.len() >= FEWEST_BEFORE).then(|| median(&values))?;
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(now) = &record.storage {
         let alike = earlier.iter().filter_map(|probes| probes.storage.as_ref());
         let alike = alike.filter(|p| p.method == now.method && p.path == now.path);
@@ -241,7 +241,7 @@ fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
         let p50 = now.p50.as_secs_f64();
         if let Some(before) = before.filter(|b| p50 > UNUSUAL_FLUSH * b || p50 * UNUSUAL_FLUSH < *b)
         {
-            doubts.push(
+            warnings.push(
                 Warning::new(
                     WarningCode::ProbeOff,
                     format!(
@@ -261,7 +261,7 @@ fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
         if let Some(before) =
             before.filter(|b| (now.rounds_per_second / b - 1.0).abs() > UNUSUAL_SPEED)
         {
-            doubts.push(
+            warnings.push(
                 Warning::new(
                     WarningCode::ProbeOff,
                     format!(
@@ -274,7 +274,7 @@ fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
             );
         }
     }
-    doubts
+    warnings
 }
 
 fn neighbours(summary: &Summary) -> Vec<Warning> {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_unlike_its_earlier_self_is_doubted() {
+    fn a_machine_unlike_its_earlier_self_has_a_warning() {
         let speed = |rounds_per_second| CpuProbe {
             method: "a".to_owned(),
             rounds_per_second,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_record_raises_no_doubt_about_figures_it_does_not_have() {
+    fn an_empty_record_raises_no_warning_about_figures_it_does_not_have() {
         let record = record();
         let summary = crate::summary(&record);
         assert_eq!(warnings(&record, &summary, &[]), []);

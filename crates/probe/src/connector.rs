@@ -17,7 +17,7 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Client, BoxedError>> + Send
 
 /// What the probe's sessions set for themselves beside the settings of every session of
 /// walwright's own ([`walwright_server::connect`]). Generic plans and no JIT because the
-/// same few cheap queries run again and again; read-only because a guest changes nothing;
+/// same few cheap queries run again and again; read-only because walwright changes nothing unasked;
 /// the timeouts so that neither a lock nor a stall holds up sampling for long.
 /// A superuser's sessions stay out of statistics and logs.
 const SETTINGS: SessionSettings<'static> = SessionSettings {

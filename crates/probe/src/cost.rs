@@ -182,7 +182,7 @@ impl SlowedSource {
     }
 }
 
-/// The share of a machine above which the probe's cost is a doubt about the run.
+/// The share of a machine above which the probe's cost is a warning about the run.
 const ACCEPTABLE_SHARE: f64 = 0.01;
 
 impl ProbeReport {
@@ -194,7 +194,7 @@ impl ProbeReport {
         (capacity > 0.0).then(|| used / capacity)
     }
 
-    /// A doubt to put on the record, where the probe took more than 1 % of the machine.
+    /// A warning to put on the record, where the probe took more than 1 % of the machine.
     pub fn warning(&self) -> Option<Warning> {
         let share = self.machine_share().filter(|share| *share > ACCEPTABLE_SHARE)?;
         Some(

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum TargetKind {
     /// A cluster that walwright made and started.
     Embedded,
-    /// Someone's server, reached by connection string. A guest there.
+    /// An attached server: one that walwright reached by connection string and did not start.
     Attached,
 }
 

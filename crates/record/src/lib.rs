@@ -2,7 +2,7 @@
 //!
 //! A record is everything one run captured: what was run against what, when
 //! each phase began and ended, one-second intervals of the load with their
-//! latency histograms, timed samples of server and host, events, and the doubts
+//! latency histograms, timed samples of server and host, events, and the warnings
 //! ([`Warning`]) that travel with every figure made from it.
 //!
 //! Reports, diagnoses and comparisons read records and nothing else, so they can

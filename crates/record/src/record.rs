@@ -46,7 +46,7 @@ pub struct Record {
     pub phases: Vec<Phase>,
     /// Events in time order.
     pub events: Vec<Event>,
-    /// Doubts.
+    /// Warnings.
     pub warnings: Vec<Warning>,
     /// The load, second by second; empty for a record of someone else's load that
     /// no log of its clients joined.

@@ -297,7 +297,8 @@ pub struct StorageMeasurement {
     /// how far the repeats lie apart is how steady the disk is.
     pub cells: Vec<StorageCell>,
     /// What makes the figures less certain.
-    pub doubts: Vec<Warning>,
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<Warning>,
     /// Whether all patterns were measured.
     pub complete: bool,
 }
@@ -316,7 +317,7 @@ impl StorageMeasurement {
 
     /// Whether other work held the measurement up, so that the disk can do more.
     pub fn is_disturbed(&self) -> bool {
-        self.doubts.iter().any(|doubt| doubt.code == WarningCode::NoisyNeighbour)
+        self.warnings.iter().any(|warning| warning.code == WarningCode::NoisyNeighbour)
     }
 
     /// The same without the bars of its distributions: what a record takes along.

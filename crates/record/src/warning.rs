@@ -1,10 +1,10 @@
-//! Doubts that travel with a result.
+//! Warnings that travel with a result.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a doubt is about. Stored as text, so that scripts can match on it.
+/// What a warning is about. Stored as text, so that scripts can match on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningCode {
@@ -63,24 +63,24 @@ pub enum WarningCode {
     /// The run went on with data as they were, or did not begin with a checkpoint: it does
     /// not begin where those it is compared with began.
     NotRestored,
-    /// A doubt that a newer walwright wrote and this one does not know.
+    /// A warning that a newer walwright wrote and this one does not know.
     #[serde(other)]
     Other,
 }
 
-/// A doubt about a result: what, and what to do about it.
+/// A warning about a result: what, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// What it is about.
     pub code: WarningCode,
-    /// One sentence with the figures that raise the doubt.
+    /// One sentence with the figures behind it.
     pub text: String,
     /// What a person can do about it.
     pub hint: Option<String>,
 }
 
 impl Warning {
-    /// A doubt without advice.
+    /// A warning without advice.
     pub fn new(code: WarningCode, text: impl Into<String>) -> Self {
         Warning { code, text: text.into(), hint: None }
     }

@@ -187,7 +187,7 @@ fn warnings(summary: &Summary) -> String {
     if summary.warnings.is_empty() {
         return String::new();
     }
-    let mut out = "\n### Doubts that go with every figure\n\n".to_owned();
+    let mut out = "\n### Warnings that go with every figure\n\n".to_owned();
     for warning in &summary.warnings {
         let hint = warning.hint.as_deref().map(|h| format!(" {}", words::sentence(h)));
         let text = format!("{}{}", words::sentence(&warning.text), hint.unwrap_or_default());

@@ -136,11 +136,11 @@ pub(crate) fn storage_use(of: &StorageUse, window: Option<Duration>) -> String {
 }
 
 fn at_ceiling(of: &FlushCeiling) -> String {
-    let doubt = match of.doubts.len() {
+    let warning = match of.warnings.len() {
         0 => String::new(),
         n => format!(
             " That measurement has {}: `walwright storage show`.",
-            format::counted(n as u64, "doubt")
+            format::counted(n as u64, "warning")
         ),
     };
     let grouped = match (of.commits_per_second, of.committers) {
@@ -162,7 +162,7 @@ fn at_ceiling(of: &FlushCeiling) -> String {
         }
         _ => "The disk was not at its ceiling.",
     };
-    format!("{place}{grouped}{doubt}")
+    format!("{place}{grouped}{warning}")
 }
 
 /// The least share of what a disk can do, where it comes to a percent.

@@ -71,7 +71,7 @@ pub struct Joined {
     /// The stretch that the intervals cover.
     pub covered: Option<Window>,
     /// Reasons to trust the figures less, each a sentence.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Puts the files of one test together and keeps what lies wholly in `recorded`.
@@ -90,7 +90,7 @@ pub fn join(files: Vec<Results>, recorded: Window) -> Result<Joined, JoinError> 
             operations.push(name.clone());
         }
     }
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let intervals = match telling.first() {
         Some(first) => {
             let merged = merge(&telling, &operations);
@@ -102,7 +102,7 @@ pub fn join(files: Vec<Results>, recorded: Window) -> Result<Joined, JoinError> 
             }
             let lost = all - counted(kept.iter());
             if lost as f64 > OUTSIDE * all as f64 {
-                doubts.push(format!(
+                warnings.push(format!(
                     "{lost} of the {all} operations in the clients' logs lie outside the recorded stretch and are left out"
                 ));
             }
@@ -118,7 +118,7 @@ pub fn join(files: Vec<Results>, recorded: Window) -> Result<Joined, JoinError> 
         .zip(intervals.last())
         .map(|(first, last)| Window { start: first.start, end: last.start.plus(last.length) });
     let logs = files.into_iter().map(|file| file.log).collect();
-    Ok(Joined { facts: ClientFacts { unit, operations, logs }, intervals, covered, doubts })
+    Ok(Joined { facts: ClientFacts { unit, operations, logs }, intervals, covered, warnings })
 }
 
 /// The one unit of all files.
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(joined.intervals[1].clients, 2);
         assert_eq!(joined.facts.operations, ["script 1"]);
         assert_eq!(joined.facts.logs.len(), 2);
-        assert!(joined.doubts.is_empty());
+        assert!(joined.warnings.is_empty());
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
         let joined = join(vec![log("a", 0..10)], window(3, 8)).unwrap();
         assert_eq!(joined.intervals.len(), 5);
         assert_eq!(joined.covered, Some(window(3, 8)));
-        assert!(joined.doubts[0].contains("10 of the 20 operations"), "{:?}", joined.doubts);
+        assert!(joined.warnings[0].contains("10 of the 20 operations"), "{:?}", joined.warnings);
         let error = join(vec![log("a", 0..10)], window(100, 200)).unwrap_err().to_string();
         assert!(error.contains("nothing of a lies in the record"), "{error}");
         assert!(error.contains("2026-11-20 00:00:0"), "{error}");

@@ -1,4 +1,4 @@
-//! Files that somebody made to break what reads them, and real ones that got damaged.
+//! Files that someone made to break what reads them, and real ones that got damaged.
 //!
 //! The memory that a file takes is counted by the allocator of this test.
 

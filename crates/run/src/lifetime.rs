@@ -33,7 +33,7 @@ impl Interruption {
     /// All connections of ours were lost, and why cannot be seen.
     pub(crate) fn all_lost(at: Timestamp) -> Interruption {
         Interruption {
-            what: "the server ended all of walwright's sessions at once: it recovered from a crash, or somebody ended them",
+            what: "the server ended all of walwright's sessions at once: it recovered from a crash, or someone ended them",
             at,
         }
     }

@@ -30,12 +30,12 @@ impl Notes {
     /// A stage began.
     pub(crate) fn phase_at(&self, name: PhaseName, at: Timestamp) {
         self.recorder.write(move |writer| writer.phase(name, at));
-        self.observer.notice(Progress::Phase(name));
+        self.observer.event(Progress::Phase(name));
     }
 
-    /// A doubt.
+    /// A warning.
     pub(crate) fn warn(&self, warning: Warning) {
-        self.observer.notice(Progress::Warning(&warning));
+        self.observer.event(Progress::Warning(&warning));
         self.recorder.write(move |writer| writer.warning(&warning));
     }
 
@@ -46,7 +46,7 @@ impl Notes {
 
     /// Something that happened.
     pub(crate) fn happened(&self, event: Event) {
-        self.observer.notice(Progress::Event(&event));
+        self.observer.event(Progress::Event(&event));
         self.recorder.write(move |writer| writer.event(&event));
     }
 
@@ -54,14 +54,14 @@ impl Notes {
     pub(crate) fn seen(&self, seeing: Observation) {
         match seeing {
             Observation::Sample(sample) => {
-                self.observer.notice(Progress::Sample(&sample));
+                self.observer.event(Progress::Sample(&sample));
                 self.recorder.sample(sample);
             }
             Observation::Event(event) => self.happened(event),
         }
     }
 
-    /// What the probe knows of itself at its end. Its cost is a doubt where there was a
+    /// What the probe knows of itself at its end. Its cost is a warning where there was a
     /// load to compare it with.
     pub(crate) fn probe_ended(&self, report: Result<ProbeReport, ProbeError>, loaded: bool) {
         let report = match report {
@@ -82,7 +82,7 @@ impl Notes {
         }
     }
 
-    /// Keeps the headline of a whole record, and the doubts that only the whole shows.
+    /// Keeps the headline of a whole record, and the warnings that only the whole shows.
     ///
     /// # Errors
     /// When earlier runs cannot be read.

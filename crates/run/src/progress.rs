@@ -34,7 +34,7 @@ pub enum Progress<'a> {
         /// Length that is wanted.
         wanted: Duration,
     },
-    /// Commits of a server under someone else's load, since the last such notice.
+    /// Commits of a server under someone else's load, since the last such event.
     Commits {
         /// Commits a second.
         per_second: f64,
@@ -50,14 +50,14 @@ pub enum Progress<'a> {
     Sample(&'a Sample),
     /// Something happened.
     Event(&'a Event),
-    /// A doubt.
+    /// A warning.
     Warning(&'a Warning),
 }
 
 /// Shows progress. Called from several threads.
 pub trait Observer: Send + Sync {
-    /// Takes one notice. Must return quickly: the run waits.
-    fn notice(&self, progress: Progress<'_>);
+    /// Takes one event. Must return quickly: the run waits.
+    fn event(&self, progress: Progress<'_>);
 }
 
 /// Shows nothing.
@@ -65,5 +65,5 @@ pub trait Observer: Send + Sync {
 pub struct Silent;
 
 impl Observer for Silent {
-    fn notice(&self, _: Progress<'_>) {}
+    fn event(&self, _: Progress<'_>) {}
 }

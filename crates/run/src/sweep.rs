@@ -99,7 +99,7 @@ pub async fn sweep(
             let watcher = observer.preparing();
             template.check()?;
             let cluster = filled(&template, &stop, &watcher).await?;
-            watcher.notice(Progress::Step("keeping a copy of the data that every run starts from"));
+            watcher.event(Progress::Step("keeping a copy of the data that every run starts from"));
             let kept = cluster.clone();
             let taken = blocking(move || Snapshot::take(&kept, &kept.dir().join(DATA)));
             let (snapshot, _) = taken.await??;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
-use walwright_stats::{Confidence, Doubt, Estimate, Method, mean, t_quantile, variance};
+use walwright_stats::{Confidence, Estimate, EstimateWarning, Method, mean, t_quantile, variance};
 
 /// Chance at which one of several arms of the same noise is taken for a wider one.
 const UNUSUAL: f64 = 0.01;
@@ -208,8 +208,8 @@ impl Ablation {
         let estimate = match half {
             Some(half) => Estimate::symmetric(center, half, confidence, method),
             None => {
-                let doubt = Doubt::TooFewSamples { have: blocks, need: 2 };
-                Estimate::without_interval(center, confidence, method, doubt)
+                let warning = EstimateWarning::TooFewSamples { have: blocks, need: 2 };
+                Estimate::without_interval(center, confidence, method, warning)
             }
         };
         Effect::Measured(estimate.map(f64::exp_m1))

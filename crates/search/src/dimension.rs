@@ -163,7 +163,7 @@ impl Dimension {
                 let read = parameter(&self.name)
                     .and_then(|p| p.read(text).ok())
                     .map(|value| value.to_string());
-                // A word outside those searched is still the value that somebody set.
+                // A word outside those searched is still the value that someone set.
                 known(text)
                     .cloned()
                     .or(read)
@@ -172,7 +172,7 @@ impl Dimension {
         }
     }
 
-    /// The value, or the end of the range that is nearest to it: what somebody advises may lie
+    /// The value, or the end of the range that is nearest to it: what someone advises may lie
     /// where this search must not go.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// The mean in standard deviations of what is not known of it.
-    pub fn doubts(&self) -> f64 {
+    pub fn warnings(&self) -> f64 {
         self.mean / self.deviation.max(f64::MIN_POSITIVE)
     }
 }
@@ -227,7 +227,7 @@ impl Process {
     }
 
     /// By how much `a` is expected to score above `b`. What is not known of both alike
-    /// is no doubt about the difference.
+    /// is no uncertainty about the difference.
     pub fn difference(&self, a: &[f64], b: &[f64]) -> Prediction {
         let of = |row: &[f64], at: &[f64]| self.kernel.covariance(row, at);
         let covariance = DVector::from_iterator(
@@ -245,7 +245,7 @@ impl Process {
     }
 
     /// The same by several processes that are equally likely: what they do not agree on is
-    /// doubt too. `None` without any.
+    /// uncertainty too. `None` without any.
     pub fn difference_by_all(all: &[Process], a: &[f64], b: &[f64]) -> Option<Prediction> {
         let each: Vec<Prediction> = all.iter().map(|process| process.difference(a, b)).collect();
         let mean = each.iter().map(|one| one.mean).sum::<f64>() / each.len() as f64;

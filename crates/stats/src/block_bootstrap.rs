@@ -4,7 +4,7 @@
 use rand::RngExt;
 
 use crate::resampling::{bca_cut, generator, percentile_cut};
-use crate::{Doubt, Estimate, IntervalKind, Method, Resampling};
+use crate::{Estimate, EstimateWarning, IntervalKind, Method, Resampling};
 
 /// Fewest blocks a resample should be made of for its spread to mean something.
 const FEW_BLOCKS: usize = 8;
@@ -30,7 +30,7 @@ pub fn block_length(series: &[f64]) -> usize {
 /// `block` neighbours.
 ///
 /// `statistic` may refuse a resample (`None`); refused ones are counted in a
-/// doubt. `None` when the statistic of all items is `None`.
+/// warning. `None` when the statistic of all items is `None`.
 pub fn block_bootstrap<T>(
     items: &[T],
     block: usize,
@@ -47,8 +47,8 @@ pub fn block_bootstrap<T>(
         IntervalKind::Bca => Method::BlockBootstrapBca,
     };
     if blocks < 2 {
-        let doubt = Doubt::TooFewSamples { have: blocks, need: 2 };
-        return Some(Estimate::without_interval(center, how.confidence, method, doubt));
+        let warning = EstimateWarning::TooFewSamples { have: blocks, need: 2 };
+        return Some(Estimate::without_interval(center, how.confidence, method, warning));
     }
     let mut rng = generator(how.seed);
     let mut resample: Vec<&T> = Vec::with_capacity(n + block);
@@ -82,16 +82,16 @@ pub fn block_bootstrap<T>(
             bca_cut(values, center, &jackknife, how.confidence)
         }
     };
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if lost > 0 {
-        doubts.push(Doubt::ResamplesLost { lost, of: how.resamples });
+        warnings.push(EstimateWarning::ResamplesLost { lost, of: how.resamples });
     }
     if flat {
-        doubts.push(Doubt::NoSpread);
+        warnings.push(EstimateWarning::NoSpread);
     } else if blocks < FEW_BLOCKS {
-        doubts.push(Doubt::TooFewSamples { have: blocks, need: FEW_BLOCKS });
+        warnings.push(EstimateWarning::TooFewSamples { have: blocks, need: FEW_BLOCKS });
     }
-    Some(Estimate { center, interval, confidence: how.confidence, method, doubts })
+    Some(Estimate { center, interval, confidence: how.confidence, method, warnings })
 }
 
 #[cfg(test)]
@@ -161,9 +161,9 @@ mod tests {
         assert!(block_bootstrap(&[], 1, mean_of, &how).is_none());
         assert_eq!(block_bootstrap(&[1.0], 1, mean_of, &how).unwrap().interval, None);
         let few = block_bootstrap(&[1.0, 2.0, 3.0], 1, mean_of, &how).unwrap();
-        assert_eq!(few.doubts, [Doubt::TooFewSamples { have: 3, need: 8 }]);
+        assert_eq!(few.warnings, [EstimateWarning::TooFewSamples { have: 3, need: 8 }]);
         let flat = block_bootstrap(&[2.0; 30], 1, mean_of, &how).unwrap();
-        assert_eq!(flat.doubts, [Doubt::NoSpread]);
+        assert_eq!(flat.warnings, [EstimateWarning::NoSpread]);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let items: Vec<f64> = (0..20).map(|i| f64::from(i % 5)).collect();
         let estimate = block_bootstrap(&items, 1, statistic, &Resampling::default()).unwrap();
         assert!(
-            matches!(estimate.doubts[..], [Doubt::ResamplesLost { lost, of: 2_000 }] if lost > 0)
+            matches!(estimate.warnings[..], [EstimateWarning::ResamplesLost { lost, of: 2_000 }] if lost > 0)
         );
     }
 }

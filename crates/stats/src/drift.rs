@@ -1,7 +1,7 @@
 //! A slow trend through a series that should be level.
 
 use crate::long_run::residual_tau;
-use crate::{Confidence, Doubt, Estimate, Method, t_quantile};
+use crate::{Confidence, Estimate, EstimateWarning, Method, t_quantile};
 
 /// Fewest observations a trend is fitted to.
 const NEED: usize = 10;
@@ -28,8 +28,9 @@ pub fn drift(series: &[f64], confidence: Confidence) -> Option<Estimate> {
     let tau = residual_tau(&residuals, 2);
     let center = slope * span;
     let Some(t) = t_quantile(confidence, n / tau - 2.0) else {
-        let doubt = Doubt::FewEffectiveSamples { effective: n / tau, observed: series.len() };
-        return Some(Estimate::without_interval(center, confidence, Method::BatchMeans, doubt));
+        let warning =
+            EstimateWarning::FewEffectiveSamples { effective: n / tau, observed: series.len() };
+        return Some(Estimate::without_interval(center, confidence, Method::BatchMeans, warning));
     };
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     let variance = squares / (n - 2.0) * tau / spread;

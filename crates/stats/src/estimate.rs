@@ -1,8 +1,10 @@
-//! What a result looks like: centre, interval, assumption and doubts together.
+//! What a result looks like: centre, interval, assumption and warnings together.
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 /// How often an interval made this way covers the truth, between 0 and 1 exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -110,8 +112,8 @@ pub enum Method {
 
 /// A reason to trust an estimate less, with the figures a person needs to judge it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "doubt", rename_all = "snake_case")]
-pub enum Doubt {
+#[serde(remote = "Self", tag = "code", rename_all = "snake_case")]
+pub enum EstimateWarning {
     /// Not enough observations for an interval.
     TooFewSamples {
         /// How many there were.
@@ -151,31 +153,48 @@ pub enum Doubt {
     },
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for EstimateWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doubt::TooFewSamples { have, need } => {
+            EstimateWarning::TooFewSamples { have, need } => {
                 write!(f, "only {have} observations; an interval needs {need}")
             }
-            Doubt::FewEffectiveSamples { effective, observed } => write!(
+            EstimateWarning::FewEffectiveSamples { effective, observed } => write!(
                 f,
                 "{observed} autocorrelated observations are worth only {effective:.1} independent ones"
             ),
-            Doubt::ScreeningOnly { blocks, smallest_p } => write!(
+            EstimateWarning::ScreeningOnly { blocks, smallest_p } => write!(
                 f,
                 "screening only: {blocks} blocks cannot give a p-value below {smallest_p:.3}"
             ),
-            Doubt::NoSpread => f.write_str("all observations are equal"),
-            Doubt::SingleRun => {
+            EstimateWarning::NoSpread => f.write_str("all observations are equal"),
+            EstimateWarning::SingleRun => {
                 f.write_str("one run only: the interval does not hold the spread between runs")
             }
-            Doubt::BeyondData { measured_to } => {
+            EstimateWarning::BeyondData { measured_to } => {
                 write!(f, "extrapolated: measured only up to {measured_to}")
             }
-            Doubt::ResamplesLost { lost, of } => {
+            EstimateWarning::ResamplesLost { lost, of } => {
                 write!(f, "{lost} of {of} resamples gave no value")
             }
         }
+    }
+}
+
+impl Serialize for EstimateWarning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        EstimateWarning::serialize(self, serializer)
+    }
+}
+
+/// Results written before version 0.1 call the tag `doubt`.
+impl<'de> Deserialize<'de> for EstimateWarning {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        if let Some(code) = fields.remove("doubt") {
+            fields.insert("code".to_owned(), code);
+        }
+        EstimateWarning::deserialize(Value::Object(fields)).map_err(D::Error::custom)
     }
 }
 
@@ -191,7 +210,8 @@ pub struct Estimate {
     /// How the interval was made.
     pub method: Method,
     /// Reasons to trust it less.
-    pub doubts: Vec<Doubt>,
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<EstimateWarning>,
 }
 
 impl Estimate {
@@ -199,7 +219,7 @@ impl Estimate {
     pub fn symmetric(center: f64, half_width: f64, confidence: Confidence, method: Method) -> Self {
         let interval = (half_width.is_finite())
             .then(|| Interval::between(center - half_width, center + half_width));
-        Estimate { center, interval, confidence, method, doubts: Vec::new() }
+        Estimate { center, interval, confidence, method, warnings: Vec::new() }
     }
 
     /// An estimate without an interval, and why.
@@ -207,9 +227,9 @@ impl Estimate {
         center: f64,
         confidence: Confidence,
         method: Method,
-        doubt: Doubt,
+        warning: EstimateWarning,
     ) -> Self {
-        Estimate { center, interval: None, confidence, method, doubts: vec![doubt] }
+        Estimate { center, interval: None, confidence, method, warnings: vec![warning] }
     }
 
     /// Lower end of the interval, if there is one.
@@ -241,10 +261,10 @@ impl Estimate {
         self
     }
 
-    /// The same estimate with one more doubt.
+    /// The same estimate with one more warning.
     #[must_use]
-    pub fn doubting(mut self, doubt: Doubt) -> Self {
-        self.doubts.push(doubt);
+    pub fn with_warning(mut self, warning: EstimateWarning) -> Self {
+        self.warnings.push(warning);
         self
     }
 }
@@ -262,6 +282,16 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_of_an_earlier_version_is_read() {
+        let warning = EstimateWarning::TooFewSamples { have: 1, need: 2 };
+        let written = serde_json::to_string(&warning).unwrap();
+        assert_eq!(serde_json::from_str::<EstimateWarning>(&written).unwrap(), warning);
+        let earlier = written.replace("\"code\"", "\"doubt\"");
+        assert_ne!(earlier, written);
+        assert_eq!(serde_json::from_str::<EstimateWarning>(&earlier).unwrap(), warning);
+    }
+
+    #[test]
     fn a_decreasing_map_keeps_the_ends_in_order() {
         let estimate = Estimate::symmetric(4.0, 1.0, Confidence::P95, Method::Student);
         let inverse = estimate.map(|x| 1.0 / x);
@@ -274,7 +304,7 @@ mod tests {
             3.0,
             Confidence::P95,
             Method::Student,
-            Doubt::TooFewSamples { have: 1, need: 2 },
+            EstimateWarning::TooFewSamples { have: 1, need: 2 },
         );
         assert!(!unknown.excludes(0.0));
         assert_eq!(unknown.low(), None);

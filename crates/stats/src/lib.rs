@@ -2,7 +2,7 @@
 //!
 //! Pure functions over numbers: no I/O, no clock, no knowledge of PostgreSQL or
 //! of records. A result carries its centre, its interval, the assumption behind
-//! the interval and any doubt together ([`Estimate`]), so that no caller prints
+//! the interval and any warning together ([`Estimate`]), so that no caller prints
 //! a bare number by accident.
 //!
 //! Where to look:
@@ -46,7 +46,7 @@ pub use cliff::{Cliff, cliffs};
 pub use descriptive::{Moments, coefficient_of_variation, mean, median, quantile, variance};
 pub use drift::{drift, line_fits_better};
 pub use e_divisive::{ChangePoint, ChangePointSearch, change_points};
-pub use estimate::{Confidence, Doubt, Estimate, Interval, Method};
+pub use estimate::{Confidence, Estimate, EstimateWarning, Interval, Method};
 pub use holm::holm;
 pub use judge::{Verdict, judge};
 pub use mser::{Truncation, mser5};

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Confidence, Doubt, Estimate, Method, Moments, SignFlip, sign_flip_test, t_quantile};
+use crate::{
+    Confidence, Estimate, EstimateWarning, Method, Moments, SignFlip, sign_flip_test, t_quantile,
+};
 
 /// An effect measured in blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,7 +48,7 @@ pub enum EffectError {
 /// an exact sign-flip test (drawn patterns beyond 20 blocks, from `seed`).
 ///
 /// `baseline[i]` and `arm[i]` come from block `i`. With so few blocks that the
-/// test cannot reach `confidence`, the change is marked [`Doubt::ScreeningOnly`].
+/// test cannot reach `confidence`, the change is marked [`EstimateWarning::ScreeningOnly`].
 ///
 /// # Errors
 /// When blocks are missing or a figure is not above zero.
@@ -84,13 +86,14 @@ pub fn paired_effect(
             Estimate::symmetric(mean, t * deviation / (blocks as f64).sqrt(), confidence, method)
         }
         None => {
-            let doubt = Doubt::TooFewSamples { have: blocks, need: 2 };
-            Estimate::without_interval(mean, confidence, method, doubt)
+            let warning = EstimateWarning::TooFewSamples { have: blocks, need: 2 };
+            Estimate::without_interval(mean, confidence, method, warning)
         }
     }
     .map(f64::exp_m1);
     if test.smallest_p > confidence.alpha() {
-        change = change.doubting(Doubt::ScreeningOnly { blocks, smallest_p: test.smallest_p });
+        change = change
+            .with_warning(EstimateWarning::ScreeningOnly { blocks, smallest_p: test.smallest_p });
     }
     Ok(PairedEffect { change, log_ratios, test })
 }
@@ -129,9 +132,12 @@ mod tests {
                 baseline.iter().enumerate().map(|(i, b)| b * (1.05 + 1e-3 * i as f64)).collect();
             paired_effect(&baseline, &arm, Confidence::P95, 0).unwrap()
         };
-        assert_eq!(effect(3).change.doubts, [Doubt::ScreeningOnly { blocks: 3, smallest_p: 0.25 }]);
-        assert_eq!(effect(5).change.doubts.len(), 1);
-        assert!(effect(6).change.doubts.is_empty());
+        assert_eq!(
+            effect(3).change.warnings,
+            [EstimateWarning::ScreeningOnly { blocks: 3, smallest_p: 0.25 }]
+        );
+        assert_eq!(effect(5).change.warnings.len(), 1);
+        assert!(effect(6).change.warnings.is_empty());
         assert_eq!(effect(6).test.p_value, 0.03125);
     }
 

@@ -3,7 +3,7 @@
 use rand::RngExt;
 
 use crate::resampling::{generator, percentile_cut};
-use crate::{Doubt, Estimate, Method, Resampling};
+use crate::{Estimate, EstimateWarning, Method, Resampling};
 
 /// How often each value was counted: a histogram of one block of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,7 +34,7 @@ struct Cumulative {
 ///
 /// The percentile is the smallest value that at least `q` of all observations do
 /// not exceed. Blocks should be long enough to be nearly independent. With one
-/// run only its blocks are drawn, and the estimate says so ([`Doubt::SingleRun`]).
+/// run only its blocks are drawn, and the estimate says so ([`EstimateWarning::SingleRun`]).
 /// `None` when nothing was counted or `q` is outside 0 to 1. Percentile intervals.
 pub fn percentile_interval(
     runs: &[Vec<ValueCounts>],
@@ -56,7 +56,7 @@ pub fn percentile_interval(
     let center = percentile_of(&everything, &grid, q)?;
 
     let blocks = cumulated.iter().map(Vec::len).min().unwrap_or(0);
-    let few = Doubt::TooFewSamples { have: blocks, need: 2 };
+    let few = EstimateWarning::TooFewSamples { have: blocks, need: 2 };
     if cumulated.len() == 1 && blocks < 2 {
         let method = Method::HierarchicalBootstrap;
         return Some(Estimate::without_interval(center, how.confidence, method, few));
@@ -74,19 +74,19 @@ pub fn percentile_interval(
         })
         .collect();
     let flat = values.windows(2).all(|w| w[0] == w[1]);
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if cumulated.len() == 1 {
-        doubts.push(Doubt::SingleRun);
+        warnings.push(EstimateWarning::SingleRun);
     }
     if flat {
-        doubts.push(Doubt::NoSpread);
+        warnings.push(EstimateWarning::NoSpread);
     }
     Some(Estimate {
         center,
         interval: percentile_cut(values, how.confidence),
         confidence: how.confidence,
         method: Method::HierarchicalBootstrap,
-        doubts,
+        warnings,
     })
 }
 
@@ -142,7 +142,7 @@ mod tests {
             let estimate =
                 percentile_interval(std::slice::from_ref(&run), q, &Resampling::default()).unwrap();
             assert_eq!(estimate.center, expected, "q {q}");
-            assert_eq!(estimate.doubts[0], Doubt::SingleRun);
+            assert_eq!(estimate.warnings[0], EstimateWarning::SingleRun);
         }
     }
 

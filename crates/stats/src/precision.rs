@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Confidence, Doubt, Estimate, Method, Moments, t_quantile};
+use crate::{Confidence, Estimate, EstimateWarning, Method, Moments, t_quantile};
 
 /// Fewest batches whose means still give a usable variance. With fewer, the
 /// largest of the noisy ratios would inflate tau of a series that has none.
@@ -58,25 +58,27 @@ pub fn precision_of_mean(series: &[f64], confidence: Confidence) -> Option<Estim
     let moments: Moments = series.iter().copied().collect();
     let center = moments.mean()?;
     let too_few = |have| {
-        let doubt = Doubt::TooFewSamples { have, need: 2 };
-        Estimate::without_interval(center, confidence, Method::BatchMeans, doubt)
+        let warning = EstimateWarning::TooFewSamples { have, need: 2 };
+        Estimate::without_interval(center, confidence, Method::BatchMeans, warning)
     };
     let (Some(deviation), Some(samples)) =
         (moments.standard_deviation(), effective_samples(series))
     else {
         return Some(too_few(series.len()));
     };
-    let doubt =
-        Doubt::FewEffectiveSamples { effective: samples.effective, observed: samples.observed };
+    let warning = EstimateWarning::FewEffectiveSamples {
+        effective: samples.effective,
+        observed: samples.observed,
+    };
     let Some(t) = t_quantile(confidence, samples.effective - 1.0) else {
-        return Some(Estimate::without_interval(center, confidence, Method::BatchMeans, doubt));
+        return Some(Estimate::without_interval(center, confidence, Method::BatchMeans, warning));
     };
     let half_width = t * deviation / samples.effective.sqrt();
     let estimate = Estimate::symmetric(center, half_width, confidence, Method::BatchMeans);
     Some(if deviation == 0.0 {
-        estimate.doubting(Doubt::NoSpread)
+        estimate.with_warning(EstimateWarning::NoSpread)
     } else if samples.effective < FEW_EFFECTIVE {
-        estimate.doubting(doubt)
+        estimate.with_warning(warning)
     } else {
         estimate
     })
@@ -144,15 +146,15 @@ mod tests {
         assert_eq!(precision_of_mean(&[1.0, f64::NAN], Confidence::P95), None);
         let one = precision_of_mean(&[5.0], Confidence::P95).unwrap();
         assert_eq!((one.center, one.interval), (5.0, None));
-        assert_eq!(one.doubts, [Doubt::TooFewSamples { have: 1, need: 2 }]);
+        assert_eq!(one.warnings, [EstimateWarning::TooFewSamples { have: 1, need: 2 }]);
         let flat = precision_of_mean(&[3.0; 20], Confidence::P95).unwrap();
-        assert_eq!(flat.doubts, [Doubt::NoSpread]);
+        assert_eq!(flat.warnings, [EstimateWarning::NoSpread]);
     }
 
     #[test]
-    fn a_slow_wander_is_doubted() {
+    fn a_slow_wander_has_a_warning() {
         let series: Vec<f64> = (0..60).map(f64::from).collect();
         let estimate = precision_of_mean(&series, Confidence::P95).unwrap();
-        assert!(matches!(estimate.doubts[..], [Doubt::FewEffectiveSamples { .. }]));
+        assert!(matches!(estimate.warnings[..], [EstimateWarning::FewEffectiveSamples { .. }]));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::resampling::{generator, percentile_cut};
-use crate::{Doubt, Estimate, Interval, Method, Resampling};
+use crate::{Estimate, EstimateWarning, Interval, Method, Resampling};
 
 /// Fewest different loads: three parameters and something left to judge the fit by.
 const FEWEST_LOADS: usize = 4;
@@ -167,22 +167,25 @@ pub fn fit_scaling(loads: &[Load], how: &Resampling) -> Result<ScalingFit, Scali
         let center = of(&law)?;
         let values: Vec<f64> = laws.iter().filter_map(of).filter(|v| v.is_finite()).collect();
         let lost = laws.len() - values.len();
-        let doubts = (lost > 0).then_some(Doubt::ResamplesLost { lost, of: laws.len() });
+        let warnings =
+            (lost > 0).then_some(EstimateWarning::ResamplesLost { lost, of: laws.len() });
         Some(Estimate {
             center,
             interval: percentile_cut(values, how.confidence),
             confidence: how.confidence,
             method: Method::ResidualBootstrap,
-            doubts: doubts.into_iter().collect(),
+            warnings: warnings.into_iter().collect(),
         })
     };
     let bounded = |estimate: Option<Estimate>, beyond: bool| {
-        estimate.map(|e| if beyond { e.doubting(Doubt::BeyondData { measured_to }) } else { e })
+        estimate.map(|e| {
+            if beyond { e.with_warning(EstimateWarning::BeyondData { measured_to }) } else { e }
+        })
     };
     let parameter = |of: &dyn Fn(&ScalingLaw) -> f64| {
         estimate(&|law| Some(of(law))).unwrap_or_else(|| {
-            let doubt = Doubt::TooFewSamples { have: loads.len(), need: FEWEST_LOADS };
-            Estimate::without_interval(of(&law), how.confidence, Method::ResidualBootstrap, doubt)
+            let warning = EstimateWarning::TooFewSamples { have: loads.len(), need: FEWEST_LOADS };
+            Estimate::without_interval(of(&law), how.confidence, Method::ResidualBootstrap, warning)
         })
     };
     let peak_beyond = law.peak_clients().is_none_or(|peak| peak > measured_to);
@@ -393,10 +396,15 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_that_was_not_reached_is_doubted() {
+    fn a_peak_that_was_not_reached_has_a_warning() {
         let law = ScalingLaw { single: 800.0, contention: 0.01, coherency: 1e-6 };
         let fit = fit_scaling(&measure(law, 1, 0.0), &how(1)).unwrap();
-        assert!(fit.ceiling.unwrap().doubts.contains(&Doubt::BeyondData { measured_to: 256.0 }));
+        assert!(
+            fit.ceiling
+                .unwrap()
+                .warnings
+                .contains(&EstimateWarning::BeyondData { measured_to: 256.0 })
+        );
     }
 
     #[test]

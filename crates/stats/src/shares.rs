@@ -3,7 +3,7 @@
 use rand::RngExt;
 
 use crate::resampling::{generator, percentile_cut};
-use crate::{Doubt, Estimate, Method, Resampling, block_length};
+use crate::{Estimate, EstimateWarning, Method, Resampling, block_length};
 
 /// Fewest blocks of ticks an interval should rest on.
 const FEW_BLOCKS: usize = 8;
@@ -16,7 +16,7 @@ const FEW_BLOCKS: usize = 8;
 /// length of the first, longer or shorter ones are cut or filled with zero. The
 /// same resamples serve all categories, so their shares add up in each. Always
 /// percentile intervals. `None` without ticks or when all counts are zero. A
-/// category never seen has the interval 0 to 0 and the doubt [`Doubt::NoSpread`].
+/// category never seen has the interval 0 to 0 and the warning [`EstimateWarning::NoSpread`].
 pub fn shares(ticks: &[Vec<f64>], how: &Resampling) -> Option<Vec<Estimate>> {
     resampled_ratios(ticks, how, |counts, _| counts.iter().sum())
 }
@@ -85,19 +85,19 @@ fn resampled_ratios(
     }
     let blocks = n.div_ceil(block);
     let estimate = |(center, values): (f64, Vec<f64>)| {
-        let mut doubts = Vec::new();
+        let mut warnings = Vec::new();
         if lost > 0 {
-            doubts.push(Doubt::ResamplesLost { lost, of: how.resamples });
+            warnings.push(EstimateWarning::ResamplesLost { lost, of: how.resamples });
         }
         if values.windows(2).all(|w| w[0] == w[1]) {
-            doubts.push(Doubt::NoSpread);
+            warnings.push(EstimateWarning::NoSpread);
         }
         let interval = if blocks < 2 { None } else { percentile_cut(values, how.confidence) };
         if blocks < FEW_BLOCKS {
-            doubts.push(Doubt::TooFewSamples { have: blocks, need: FEW_BLOCKS });
+            warnings.push(EstimateWarning::TooFewSamples { have: blocks, need: FEW_BLOCKS });
         }
         let method = Method::BlockBootstrap;
-        Estimate { center, interval, confidence: how.confidence, method, doubts }
+        Estimate { center, interval, confidence: how.confidence, method, warnings }
     };
     Some(centers.into_iter().zip(resampled).map(estimate).collect())
 }
@@ -151,11 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_and_the_unseen_is_doubted() {
+    fn shares_add_up_and_the_unseen_has_a_warning() {
         let shares = shares(&ticks(1, 50, 0.0), &Resampling::default()).unwrap();
         let sum: f64 = shares.iter().map(|s| s.center).sum();
         assert!((sum - 1.0).abs() < 1e-12);
-        assert!(shares[2].doubts.contains(&Doubt::NoSpread));
+        assert!(shares[2].warnings.contains(&EstimateWarning::NoSpread));
     }
 
     #[test]

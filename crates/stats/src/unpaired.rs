@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use crate::resampling::generator;
-use crate::{Confidence, Doubt, EffectError, Estimate, Method, Moments, t_quantile};
+use crate::{Confidence, EffectError, Estimate, EstimateWarning, Method, Moments, t_quantile};
 
 /// Up to this many ways to divide the runs all are tried.
 const EXACT_UP_TO: u64 = 200_000;
@@ -38,7 +38,7 @@ pub struct Permutation {
 /// Both take the runs for independent. Groups that were measured one after the other hold
 /// in their difference whatever else changed in between: blocks are better
 /// ([`crate::paired_effect`]). With so few runs that the test cannot reach `confidence`
-/// the change is marked [`Doubt::ScreeningOnly`].
+/// the change is marked [`EstimateWarning::ScreeningOnly`].
 ///
 /// # Errors
 /// When a group is empty or a figure is not above zero.
@@ -68,15 +68,15 @@ pub fn unpaired_effect(
     let change = match interval {
         Some(half) => Estimate::symmetric(difference, half, confidence, method),
         None => {
-            let doubt = Doubt::TooFewSamples { have: runs, need: 2 };
-            Estimate::without_interval(difference, confidence, method, doubt)
+            let warning = EstimateWarning::TooFewSamples { have: runs, need: 2 };
+            Estimate::without_interval(difference, confidence, method, warning)
         }
     };
     let test = permutation(&base, &other, seed);
     let mut change = change.map(f64::exp_m1);
     if test.smallest_p > confidence.alpha() {
-        let doubt = Doubt::ScreeningOnly { blocks: runs, smallest_p: test.smallest_p };
-        change = change.doubting(doubt);
+        let warning = EstimateWarning::ScreeningOnly { blocks: runs, smallest_p: test.smallest_p };
+        change = change.with_warning(warning);
     }
     Ok(UnpairedEffect { change, test })
 }
@@ -200,8 +200,8 @@ mod tests {
             let arm: Vec<f64> = base.iter().map(|x| x * 1.3).collect();
             unpaired_effect(&base, &arm, Confidence::P95, 0).unwrap()
         };
-        assert!(matches!(effect(3).change.doubts[..], [Doubt::ScreeningOnly { .. }]));
-        assert!(effect(4).change.doubts.is_empty());
+        assert!(matches!(effect(3).change.warnings[..], [EstimateWarning::ScreeningOnly { .. }]));
+        assert!(effect(4).change.warnings.is_empty());
         assert!((effect(4).change.center - 0.3).abs() < 1e-9);
     }
 

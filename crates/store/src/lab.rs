@@ -66,7 +66,7 @@ impl Lab {
     }
 
     /// Takes from others what an earlier version let them read. The directory itself is only
-    /// closed where it holds nothing but the lab: it may be somebody's working directory.
+    /// closed where it holds nothing but the lab: it may be someone's working directory.
     fn tighten(&self) {
         let Ok(entries) = self.directory.read_dir() else { return };
         let mut alone = true;

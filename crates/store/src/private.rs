@@ -28,7 +28,7 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
 /// links, which files are written and read in it.
 ///
 /// # Errors
-/// When it is somebody else's.
+/// When it is someone else's.
 pub fn is_ours(directory: &Path) -> io::Result<()> {
     let owner = directory.metadata()?.uid();
     if owner == 0 || owner == Path::new("/proc/self").metadata()?.uid() {

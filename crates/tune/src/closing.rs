@@ -1,11 +1,11 @@
-//! What follows the search: levers outside, confirmation, crash, promotion.
+//! What follows the search: client options outside, confirmation, crash, promotion.
 
 use std::path::{Path, PathBuf};
 
 use super::conduct::{Conductor, confirming_name};
 use super::confirm::{CHECKPOINTS, Confirming};
 use super::state::{Cause, Phase};
-use super::{TuneError, crash, entry, levers, promote, schema_file, starts, words};
+use super::{TuneError, client_options, crash, entry, promote, schema_file, starts, words};
 use walwright_experiment::{Bench, Configuration};
 
 /// The promoted configuration, in the tune's directory.
@@ -14,9 +14,9 @@ const CONFIGURATION: &str = "config.env";
 impl Conductor {
     /// Measures what lies outside the configuration, with the one found where blocks prove it a
     /// gain, and the baseline else: what was proposed to be looked at more closely may not stay.
-    pub(super) async fn levers(&mut self) -> Result<(), TuneError> {
+    pub(super) async fn client_options(&mut self) -> Result<(), TuneError> {
         if self.state.plan.client {
-            self.choose_levers()?;
+            self.choose_client_options()?;
             self.stage("options of the client");
             let proven = self.conclusion().is_some_and(|end| end.gain.is_gain());
             let beside = if proven {
@@ -24,18 +24,18 @@ impl Conductor {
             } else {
                 self.baseline_configuration()
             };
-            while let Some((index, block)) = levers::next(&self.state.levers) {
-                let lever = self.state.levers[index].clone();
+            while let Some((index, block)) = client_options::next(&self.state.client_options) {
+                let client_option = self.state.client_options[index].clone();
                 let mut configuration = beside.clone();
-                configuration.load = lever.load.clone();
-                configuration.files = lever.files.clone();
-                configuration.units = Some(lever.units);
-                self.measuring(&format!("{}, block {}", lever.name, block + 1), &[]);
+                configuration.load = client_option.load.clone();
+                configuration.files = client_option.files.clone();
+                configuration.units = Some(client_option.units);
+                self.measuring(&format!("{}, block {}", client_option.name, block + 1), &[]);
                 let seed = self.state.plan.seed.wrapping_add(10_000 + u64::from(block));
-                let tried = self.measure(&configuration, seed, &lever.name).await?;
+                let tried = self.measure(&configuration, seed, &client_option.name).await?;
                 let value = tried.as_ref().ok().and_then(|m| self.objective.value(&m.figures));
                 let score = value.map(|value| self.objective.score(value));
-                self.state.levers[index].scores.push(score);
+                self.state.client_options[index].scores.push(score);
                 self.folder.save(&self.state)?;
                 self.measured(value, tried.as_ref().err());
             }
@@ -44,16 +44,20 @@ impl Conductor {
         self.enter(if gain { Phase::Confirm } else { Phase::Promote })
     }
 
-    /// The levers of this load, found once; what they need on disk is there again after it.
-    fn choose_levers(&mut self) -> Result<(), TuneError> {
+    /// The client options of this load, found once; what they need on disk is there again after it.
+    fn choose_client_options(&mut self) -> Result<(), TuneError> {
         let record = self.diagnosed();
-        let (found, left_out) =
-            levers::levers(&self.state.plan, &self.objective, record.as_ref(), self.folder.path())?;
-        if self.state.levers.is_empty() {
+        let (found, left_out) = client_options::client_options(
+            &self.state.plan,
+            &self.objective,
+            record.as_ref(),
+            self.folder.path(),
+        )?;
+        if self.state.client_options.is_empty() {
             for one in &left_out {
                 self.say(&format!("{} is not measured: {}", one.name, one.why));
             }
-            (self.state.levers, self.state.levers_left_out) = (found, left_out);
+            (self.state.client_options, self.state.client_options_left_out) = (found, left_out);
         }
         Ok(())
     }
@@ -63,7 +67,7 @@ impl Conductor {
         let mut plan = self.state.plan.bench(&self.objective, self.state.plan.confirm_window);
         plan.load.checkpoints = CHECKPOINTS;
         let bench = Bench::new(&self.lab, plan, &confirming_name(&self.state.id))?;
-        let bench = bench.on(self.guest.clone());
+        let bench = bench.on(self.attached.clone());
         self.stage(&format!("confirmation {}", words::again_on(&self.state)));
         bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         let mut pairs = self.state.confirming_pairs();
@@ -117,7 +121,7 @@ impl Conductor {
 
     /// Kills the winner's server and audits it.
     pub(super) async fn crash(&mut self) -> Result<(), TuneError> {
-        self.stage(match &self.guest {
+        self.stage(match &self.attached {
             Some(_) => "killing a server of our own with these settings under load",
             None => "killing the server under load",
         });
@@ -136,7 +140,7 @@ impl Conductor {
         self.state.crash = match audit {
             Err(TuneError::Stopped) => return Err(TuneError::Stopped),
             // Its settings may be of another machine than this one.
-            Err(error) if self.guest.is_some() => {
+            Err(error) if self.attached.is_some() => {
                 self.say(&format!("not audited: {error}"));
                 None
             }

@@ -7,17 +7,17 @@ use walwright_diagnose::Machine;
 use walwright_search::ablation::Noise;
 use walwright_search::{Ask, LEAST_SIGMA, Options, Outcome, Purpose, Searcher, Space};
 
+use super::event::Passed;
 use super::folder::{self, Folder};
 use super::measure::Tried;
-use super::notice::Passed;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneNotice, TunePlan, TuneState, TuneWatcher, embedded, kernel,
-    on_server, probe, schema, starts, words,
+    Objective, TuneError, TuneEvent, TunePlan, TuneState, TuneWatcher, embedded, kernel, on_server,
+    probe, schema, starts, words,
 };
 use walwright_experiment::{
-    Bench, Configuration, ExperimentError, Guest, Kernel, Visit, free_bytes,
+    AttachedServer, Bench, Configuration, ExperimentError, Kernel, Visit, free_bytes,
 };
 use walwright_run::Observer;
 use walwright_server::Stop;
@@ -45,10 +45,10 @@ pub async fn begin(
     let any = Surroundings { major, memory: Some(1e12), free_disk: None };
     space::dimensions(&state.plan, &any, &state.hints)?;
     let name = bench_name(&state.id);
-    let guest = on_server::meet(lab, &name, &mut state.plan, visit).await?;
+    let attached = on_server::meet(lab, &name, &mut state.plan, visit).await?;
     let folder = Folder::create(lab, &state.id)?;
     folder.save(&state)?;
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(guest).go().await
+    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(attached).go().await
 }
 
 /// Goes on with a tune that was stopped or killed: the one called `name`, or the latest.
@@ -67,11 +67,11 @@ pub async fn resume(
     let folder = Folder::open(lab, &id)?;
     let state = folder::read(lab, &id)?;
     let objective = state.plan.objective()?;
-    let guest = match state.phase {
+    let attached = match state.phase {
         Phase::Done => None,
         _ => on_server::again(lab, &bench_name(&id), &state, visit).await?,
     };
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(guest).go().await
+    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(attached).go().await
 }
 
 /// The state of a tune as it was kept last.
@@ -120,8 +120,8 @@ pub(super) struct Conductor {
     pub(super) state: TuneState,
     pub(super) objective: Objective,
     pub(super) bench: Bench,
-    /// The server of somebody's that is tuned.
-    pub(super) guest: Option<Arc<Guest>>,
+    /// The attached server that is tuned.
+    pub(super) attached: Option<Arc<AttachedServer>>,
     pub(super) stop: Stop,
     pub(super) watcher: Arc<dyn TuneWatcher>,
     pub(super) observer: Arc<dyn Observer>,
@@ -144,23 +144,23 @@ impl Conductor {
             state,
             objective,
             bench,
-            guest: None,
+            attached: None,
             stop: stop.clone(),
             watcher: Arc::clone(watcher),
             observer: Arc::new(Passed(Arc::clone(watcher))),
         })
     }
 
-    /// Has all measurements made on somebody's server.
-    fn on(self, guest: Option<Arc<Guest>>) -> Conductor {
-        Conductor { bench: self.bench.on(guest.clone()), guest, ..self }
+    /// Has all measurements made on an attached server.
+    fn on(self, attached: Option<Arc<AttachedServer>>) -> Conductor {
+        Conductor { bench: self.bench.on(attached.clone()), attached, ..self }
     }
 
     async fn go(mut self) -> Result<TuneState, TuneError> {
         // What a killed process left changed.
         self.bench.recover().await?;
         Kernel::of(&self.lab, &confirming_name(&self.state.id)).recover().await?;
-        self.watcher.notice(TuneNotice::Begins {
+        self.watcher.event(TuneEvent::Begins {
             id: &self.state.id,
             runs: self.state.plan.runs(),
             confirming: self.confirming(),
@@ -176,7 +176,7 @@ impl Conductor {
                 Phase::Baseline => self.baseline().await?,
                 Phase::Probe => self.probe().await?,
                 Phase::Search => self.search().await?,
-                Phase::Levers => self.levers().await?,
+                Phase::ClientOptions => self.client_options().await?,
                 Phase::Confirm => self.confirm().await?,
                 Phase::Crash => self.crash().await?,
                 Phase::Promote => self.promote()?,
@@ -213,19 +213,19 @@ impl Conductor {
     }
 
     pub(super) fn stage(&self, text: &str) {
-        self.watcher.notice(TuneNotice::Stage(text));
+        self.watcher.event(TuneEvent::Stage(text));
     }
 
     pub(super) fn say(&self, text: &str) {
-        self.watcher.notice(TuneNotice::Said(text));
+        self.watcher.event(TuneEvent::Said(text));
     }
 
     /// Runs the baseline and diagnoses it.
     async fn baseline(&mut self) -> Result<(), TuneError> {
-        self.stage(if self.guest.is_some() { "asking the server" } else { "loading the data" });
+        self.stage(if self.attached.is_some() { "asking the server" } else { "loading the data" });
         self.bench.prepare(&Configuration::default(), &self.stop, &self.observer).await?;
         if let Some(space) = self.bench.space().await {
-            self.watcher.notice(TuneNotice::Loaded(&space));
+            self.watcher.event(TuneEvent::Loaded(&space));
         }
         self.stage("the baseline, to be diagnosed");
         self.measuring("baseline", &[]);
@@ -253,7 +253,7 @@ impl Conductor {
             self.state.machine = words::machine(host);
         }
         self.state.made = vec![made];
-        self.watcher.notice(TuneNotice::Measured {
+        self.watcher.event(TuneEvent::Measured {
             value: Some(value),
             change: None,
             crashed: None,
@@ -277,15 +277,15 @@ impl Conductor {
     /// Finds the space and makes the search.
     async fn probe(&mut self) -> Result<(), TuneError> {
         self.stage("writing each value and reading it back");
-        let surroundings = match &self.guest {
-            Some(guest) => on_server::surroundings(&guest.view().await?),
+        let surroundings = match &self.attached {
+            Some(attached) => on_server::surroundings(&attached.view().await?),
             None => self.surroundings().await?,
         };
         let (dimensions, mut dropped) =
             space::dimensions(&self.state.plan, &surroundings, &self.state.hints)?;
-        let (mut dimensions, mut without_effect) = match &self.guest {
-            Some(guest) => {
-                on_server::probe(guest, &self.state.plan, dimensions, &self.stop).await?
+        let (mut dimensions, mut without_effect) = match &self.attached {
+            Some(attached) => {
+                on_server::probe(attached, &self.state.plan, dimensions, &self.stop).await?
             }
             None => probe::probe(&self.state.plan, dimensions).await?,
         };
@@ -370,7 +370,7 @@ impl Conductor {
             let tried = self.measure(&configuration, seed, &label).await?;
             self.tell(&ask, &tried)?;
         }
-        self.enter(Phase::Levers)
+        self.enter(Phase::ClientOptions)
     }
 
     fn tell(&mut self, ask: &Ask, tried: &Tried) -> Result<(), TuneError> {
@@ -386,7 +386,7 @@ impl Conductor {
         self.state.made.push(made);
         self.folder.save(&self.state)?;
         let change = self.state.baseline_value().zip(value).map(|(then, now)| now / then - 1.0);
-        self.watcher.notice(TuneNotice::Measured {
+        self.watcher.event(TuneEvent::Measured {
             value,
             change: change.filter(|_| ask.purpose != Purpose::Baseline),
             crashed: crashed.as_deref(),

@@ -4,9 +4,9 @@ use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect, Line};
 
+use super::client_options::{self, ClientOptionEffect};
 use super::confirm::{Kept, Open};
 use super::layer::Layer;
-use super::levers::{self, LeverEffect};
 use super::{Objective, TuneError, TuneState, plot, schema, words};
 use walwright_store::Lab;
 use walwright_store::journal::{Change, Effect as Told, Entry, Journal, Origin};
@@ -110,10 +110,12 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             let arm = format!("the winner {}", words::again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
-        for LeverEffect { lever, effect, blocks } in levers::effects_of(state) {
+        for ClientOptionEffect { client_option, effect, blocks } in
+            client_options::effects_of(state)
+        {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "open" };
-            tell(lever.name.clone(), &effect, blocks, verdict);
+            tell(client_option.name.clone(), &effect, blocks, verdict);
         }
         if pairs > 0 && objective.allowed_loss.is_some() {
             entry.effects.extend(throughput(state, pairs));
@@ -188,12 +190,13 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for together in state.levers.chunk_by(|a, b| a.note == b.note) {
-        let names: Vec<&str> = together.iter().map(|lever| lever.name.as_str()).collect();
-        let note = together.first().and_then(|lever| lever.note.as_ref());
+    for together in state.client_options.chunk_by(|a, b| a.note == b.note) {
+        let names: Vec<&str> =
+            together.iter().map(|client_option| client_option.name.as_str()).collect();
+        let note = together.first().and_then(|client_option| client_option.note.as_ref());
         notes.extend(note.map(|note| format!("{}: {note}.", names.join(", "))));
     }
-    for left in &state.levers_left_out {
+    for left in &state.client_options_left_out {
         notes.push(format!("{} was not measured: {}.", left.name, left.why));
     }
     notes
@@ -242,15 +245,17 @@ fn told(
 }
 
 fn next_question(state: &TuneState, objective: &Objective) -> String {
-    let best =
-        levers::effects_of(state).into_iter().filter(|of| of.effect.is_gain()).max_by(|a, b| {
-            let center = |of: &LeverEffect| of.effect.estimate().map_or(0.0, |e| e.center);
+    let best = client_options::effects_of(state)
+        .into_iter()
+        .filter(|of| of.effect.is_gain())
+        .max_by(|a, b| {
+            let center = |of: &ClientOptionEffect| of.effect.estimate().map_or(0.0, |e| e.center);
             center(a).total_cmp(&center(b))
         });
     match (best, state.promoted.is_some()) {
-        (Some(LeverEffect { lever, effect, .. }), _) => format!(
+        (Some(ClientOptionEffect { client_option, effect, .. }), _) => format!(
             "Can the application use {}? It changes {} by {}.",
-            lever.name,
+            client_option.name,
             objective.name(),
             words::effect(&words::of_figure(&effect, objective))
         ),
@@ -365,9 +370,9 @@ mod tests {
         state.promoted = Some("config.env".to_owned());
         let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
                        "note":"lost together","scores":[1.0]}"#;
-        state.levers = vec![serde_json::from_str(text).unwrap()];
+        state.client_options = vec![serde_json::from_str(text).unwrap()];
         let why = "there is only one";
-        state.levers_left_out = vec![crate::Dropped::of("fewer", why)];
+        state.client_options_left_out = vec![crate::Dropped::of("fewer", why)];
         let objective = state.plan.objective().unwrap();
         let entry = super::entry(&state, &objective);
         let to = |name: &str| {

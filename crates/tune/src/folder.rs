@@ -152,7 +152,7 @@ mod tests {
 
         let mut earlier = serde_json::to_value(&state).unwrap();
         let fields = earlier.as_object_mut().unwrap();
-        for added in ["diagnosed_run", "schema", "levers_left_out", "promoted_schema"] {
+        for added in ["diagnosed_run", "schema", "client_options_left_out", "promoted_schema"] {
             assert!(fields.remove(added).is_some(), "{added}");
         }
         let of_plan = fields["plan"].as_object_mut().unwrap();

@@ -8,10 +8,10 @@
 //! - `space` names the settings to search, `kernel` the machine's values and `schema`
 //!   what may change of tables and indexes, by consent ([`Layer`]); `probe` writes each
 //!   and reads it back, `starts` takes first guesses from rules and from the diagnosis;
-//! - `on_server` says what of it somebody's server allows, in a maintenance window;
+//! - `on_server` says what of it an attached server allows, in a maintenance window;
 //! - `conduct` asks the search, measures and tells, from a state on disk that a killed
 //!   tune goes on from ([`begin`], [`resume`]);
-//! - `levers` measures what lies outside the configuration, where that is consented to;
+//! - `client options` measures what lies outside the configuration, where that is consented to;
 //!   `batch` makes scripts that do several transactions in one commit;
 //! - `confirm` measures the winner against the baseline again on fresh data, `crash`
 //!   kills its server and audits what it had acknowledged;
@@ -19,6 +19,7 @@
 //!   journal's account.
 
 mod batch;
+mod client_options;
 mod closing;
 mod conduct;
 mod confirm;
@@ -26,12 +27,11 @@ mod crash;
 mod embedded;
 mod entry;
 mod error;
+mod event;
 mod folder;
 mod kernel;
 mod layer;
-mod levers;
 mod measure;
-mod notice;
 mod objective;
 mod on_server;
 mod plan;
@@ -45,14 +45,14 @@ mod starts;
 mod state;
 mod words;
 
+pub use client_options::{ClientOption, ClientOptionEffect, effects_of as client_option_effects};
 pub use conduct::{begin, delete, resume, show};
 pub use confirm::{Confirmation, Confirming, Kept, Open, Questions};
 pub use crash::CrashAudit;
 pub use error::TuneError;
+pub use event::{TuneEvent, TuneWatcher, Unwatched};
 pub use folder::list;
 pub use layer::Layer;
-pub use levers::{Lever, LeverEffect, effects_of as lever_effects};
-pub use notice::{TuneNotice, TuneWatcher, Unwatched};
 pub use objective::Objective;
 pub use plan::{Budget, TunePlan};
 pub use probe::Dropped;

@@ -8,7 +8,7 @@ use walwright_search::{Configuration as Point, Searcher};
 use super::conduct::Conductor;
 use super::layer::Layer;
 use super::state::{Made, Phase};
-use super::{TuneError, TuneNotice, levers, schema, words};
+use super::{TuneError, TuneEvent, client_options, schema, words};
 use walwright_experiment::{Bench, Configuration, ExperimentError, Measured};
 
 /// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
@@ -140,7 +140,7 @@ impl Conductor {
     }
 
     pub(super) fn measuring(&self, why: &str, changes: &[String]) {
-        self.watcher.notice(TuneNotice::Measuring {
+        self.watcher.event(TuneEvent::Measuring {
             run: (self.state.phase <= Phase::Search)
                 .then(|| (self.state.made.len() as u32 + 1, self.state.plan.runs())),
             why,
@@ -149,7 +149,7 @@ impl Conductor {
     }
 
     pub(super) fn measured(&self, value: Option<f64>, crashed: Option<&String>) {
-        self.watcher.notice(TuneNotice::Measured {
+        self.watcher.event(TuneEvent::Measured {
             value,
             change: None,
             crashed: crashed.map(String::as_str),
@@ -169,14 +169,15 @@ impl Conductor {
         let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
         let (confirming, _) = self.confirming();
         let searching = if self.conclusion().is_some() { 0 } else { searching };
-        let levers = match &self.state.levers[..] {
-            _ if self.state.phase > Phase::Levers => 0,
-            [] => plan.lever_runs(),
-            levers => {
-                let made: usize = levers.iter().map(|lever| lever.scores.len()).sum();
-                (levers.len() as u32 * levers::BLOCKS).saturating_sub(made as u32)
+        let client_options = match &self.state.client_options[..] {
+            _ if self.state.phase > Phase::ClientOptions => 0,
+            [] => plan.client_option_runs(),
+            client_options => {
+                let made: usize =
+                    client_options.iter().map(|client_option| client_option.scores.len()).sum();
+                (client_options.len() as u32 * client_options::BLOCKS).saturating_sub(made as u32)
             }
         };
-        per_run * (searching + levers) + (per_run + beyond) * confirming
+        per_run * (searching + client_options) + (per_run + beyond) * confirming
     }
 }

@@ -1,4 +1,4 @@
-//! A tune of somebody's server: the settings it has are the baseline, and what cannot be
+//! A tune of an attached server: the settings it has are the baseline, and what cannot be
 //! changed there, or could not be taken back, is not searched.
 //!
 //! How settings get there and back is told by the bench; here is what a search needs to
@@ -16,7 +16,8 @@ use super::space::{self, Surroundings};
 use super::{Dropped, TuneError, TunePlan, TuneState};
 use walwright_config::{ApplyPlan, Imported, ServerView};
 use walwright_experiment::{
-    Configuration, ExperimentError, Guest, Permission, Postgres, Visit, free_bytes, left_by,
+    AttachedServer, Configuration, ExperimentError, Permission, Postgres, Visit, free_bytes,
+    left_by,
 };
 use walwright_run::RunError;
 use walwright_server::Stop;
@@ -35,7 +36,7 @@ pub(super) async fn meet(
     name: &str,
     plan: &mut TunePlan,
     visit: &Visit,
-) -> Result<Option<Arc<Guest>>, TuneError> {
+) -> Result<Option<Arc<AttachedServer>>, TuneError> {
     let Some(agreed) = visit.agreed(None).map_err(ExperimentError::from)? else {
         return Ok(None);
     };
@@ -44,19 +45,19 @@ pub(super) async fn meet(
             "a server of yours is tuned from the settings that it has: leave --set out".to_owned(),
         ));
     }
-    let (guest, view) = Guest::visit(lab, &agreed, name).await?;
+    let (attached, view) = AttachedServer::visit(lab, &agreed, name).await?;
     settings_alone(plan, view.scope.local)?;
     plan.postgres = Some(Postgres::Major(view.major.to_string()));
     plan.settings = chosen(&view);
-    plan.server = Some(guest.kept());
-    guest.check(&Configuration::default()).await?;
+    plan.server = Some(attached.kept());
+    attached.check(&Configuration::default()).await?;
     let (dimensions, _) = space::dimensions(plan, &surroundings(&view), &BTreeMap::new())?;
     if view.auto.is_none() {
         return Err(TuneError::Asked(
             "this role may not read postgresql.auto.conf, so no change could be undone: it takes a superuser or EXECUTE on pg_read_file(text)".to_owned(),
         ));
     }
-    let permission = permission(&guest, &dimensions).await?;
+    let permission = permission(&attached, &dimensions).await?;
     let missing: Vec<String> =
         dimensions.iter().filter_map(|dimension| permission.missing(&dimension.name)).collect();
     match missing.into_iter().next() {
@@ -65,8 +66,8 @@ pub(super) async fn meet(
         }
         _ => {}
     }
-    restart_first(&guest, possible(dimensions, &guest, &permission, &view));
-    Ok(Some(Arc::new(guest)))
+    restart_first(&attached, possible(dimensions, &attached, &permission, &view));
+    Ok(Some(Arc::new(attached)))
 }
 
 /// Reaches the server of a tune that goes on, if it has one.
@@ -79,41 +80,41 @@ pub(super) async fn again(
     name: &str,
     state: &TuneState,
     visit: &Visit,
-) -> Result<Option<Arc<Guest>>, TuneError> {
-    let guest = visit.again(lab, name, state.plan.server.as_ref(), None).await;
-    let guest = guest.map_err(|error| match left_by(lab, name) {
+) -> Result<Option<Arc<AttachedServer>>, TuneError> {
+    let attached = visit.again(lab, name, state.plan.server.as_ref(), None).await;
+    let attached = attached.map_err(|error| match left_by(lab, name) {
         // It may be down because of what the killed run left.
         Ok(Some(set)) if matches!(error, ExperimentError::Run(_)) => TuneError::Asked(format!(
             "{error}; a run that was killed left change set {set} on this server: `walwright config rollback {set} --dsn … --restart-command …` brings back what was, also while it is down"
         )),
         _ => error.into(),
     })?;
-    let Some(guest) = guest else { return Ok(None) };
+    let Some(attached) = attached else { return Ok(None) };
     match &state.searcher {
         Some(searcher) => {
             let searched = &searcher.space().dimensions;
             if let Some(one) = searched.iter().find(|of| of.restart)
-                && !can_restart(&guest)
+                && !can_restart(&attached)
             {
                 return Err(TuneError::Asked(format!(
                     "this tune searches {}, which takes a restart of the server: give --restart-command again",
                     one.name
                 )));
             }
-            restart_first(&guest, searched.iter().cloned());
+            restart_first(&attached, searched.iter().cloned());
         }
         None => {
-            let view = guest.view().await?;
+            let view = attached.view().await?;
             let around = surroundings(&view);
             let (dimensions, _) = space::dimensions(&state.plan, &around, &BTreeMap::new())?;
-            let permission = permission(&guest, &dimensions).await?;
-            restart_first(&guest, possible(dimensions, &guest, &permission, &view));
+            let permission = permission(&attached, &dimensions).await?;
+            restart_first(&attached, possible(dimensions, &attached, &permission, &view));
         }
     }
-    Ok(Some(guest))
+    Ok(Some(attached))
 }
 
-/// Refuses what a search may change of clusters of our own, but not of somebody's server.
+/// Refuses what a search may change of clusters of our own, but not of an attached server.
 fn settings_alone(plan: &TunePlan, local: bool) -> Result<(), TuneError> {
     let named = |name: &str| {
         plan.consent.iter().chain(&plan.only).any(|one| one.eq_ignore_ascii_case(name))
@@ -134,30 +135,30 @@ fn settings_alone(plan: &TunePlan, local: bool) -> Result<(), TuneError> {
 /// The dimensions that may be changed there, as far as asking shows.
 fn possible(
     dimensions: Vec<Dimension>,
-    guest: &Guest,
+    attached: &AttachedServer,
     permission: &Permission,
     view: &ServerView,
 ) -> impl Iterator<Item = Dimension> {
     dimensions.into_iter().filter(move |dimension| {
         permission.missing(&dimension.name).is_none()
-            && in_the_way(guest, dimension, view).is_none()
+            && in_the_way(attached, dimension, view).is_none()
     })
 }
 
 /// Where settings that take a restart are searched, every measurement has one, the
 /// baseline's too; where none is, no measurement has.
-fn restart_first(guest: &Guest, mut searched: impl Iterator<Item = Dimension>) {
-    if searched.any(|dimension| dimension.restart) && can_restart(guest) {
-        guest.restart_before_runs();
+fn restart_first(attached: &AttachedServer, mut searched: impl Iterator<Item = Dimension>) {
+    if searched.any(|dimension| dimension.restart) && can_restart(attached) {
+        attached.restart_before_runs();
     }
 }
 
 /// Whether it can be restarted, and what it does not start with taken out of its files.
-fn can_restart(guest: &Guest) -> bool {
-    guest.can_restart() && guest.is_within_reach()
+fn can_restart(attached: &AttachedServer) -> bool {
+    attached.can_restart() && attached.is_within_reach()
 }
 
-/// What somebody has chosen for the server, as far as it may be searched or decides what a
+/// What someone has chosen for the server, as far as it may be searched or decides what a
 /// crash loses.
 fn chosen(view: &ServerView) -> BTreeMap<String, String> {
     let bears = |of: &Parameter| {
@@ -181,22 +182,22 @@ pub(super) fn surroundings(view: &ServerView) -> Surroundings {
     }
 }
 
-async fn permission(guest: &Guest, of: &[Dimension]) -> Result<Permission, TuneError> {
+async fn permission(attached: &AttachedServer, of: &[Dimension]) -> Result<Permission, TuneError> {
     let names: Vec<&str> = of.iter().map(|dimension| dimension.name.as_str()).collect();
-    Ok(Permission::of(guest.params(), &names).await?)
+    Ok(Permission::of(attached.params(), &names).await?)
 }
 
 /// Leaves out what this server cannot be given or could not be rid of, and writes the rest
 /// and reads it back; what takes a restart is not tried before it is measured.
 pub(super) async fn probe(
-    guest: &Guest,
+    attached: &AttachedServer,
     plan: &TunePlan,
     dimensions: Vec<Dimension>,
     stop: &Stop,
 ) -> Result<(Vec<Dimension>, Vec<Dropped>), TuneError> {
-    let view = guest.view().await?;
-    let permission = permission(guest, &dimensions).await?;
-    let known = known_words(guest).await?;
+    let view = attached.view().await?;
+    let permission = permission(attached, &dimensions).await?;
+    let known = known_words(attached).await?;
     let free_disk = surroundings(&view).free_disk;
     let (mut left, mut dropped) = (Vec::new(), Vec::new());
     for mut dimension in dimensions {
@@ -214,7 +215,7 @@ pub(super) async fn probe(
             None if unbounded => Some(
                 "the free space of the disk under the WAL cannot be seen from here; --only max_wal_size searches it all the same".to_owned(),
             ),
-            None => in_the_way(guest, &dimension, &view),
+            None => in_the_way(attached, &dimension, &view),
         };
         match why {
             Some(why) => dropped.push(Dropped::held_back(dimension.name, why)),
@@ -224,14 +225,14 @@ pub(super) async fn probe(
     for position in POSITIONS {
         let reloaded = || left.iter().filter(|dimension| !dimension.restart);
         let all = at(reloaded(), position);
-        if all.settings.is_empty() || guest.takes(&all, stop).await?.is_ok() {
+        if all.settings.is_empty() || attached.takes(&all, stop).await?.is_ok() {
             continue;
         }
         // One of them is not taken: each alone tells which.
         let mut refused = BTreeMap::new();
         for dimension in reloaded() {
             let alone = at(std::iter::once(dimension), position);
-            if let Err(why) = guest.takes(&alone, stop).await? {
+            if let Err(why) = attached.takes(&alone, stop).await? {
                 refused.insert(dimension.name.clone(), why);
             }
         }
@@ -246,11 +247,15 @@ fn at<'a>(dimensions: impl Iterator<Item = &'a Dimension>, position: f64) -> Con
 }
 
 /// Why a dimension cannot be searched there, as far as asking shows.
-fn in_the_way(guest: &Guest, dimension: &Dimension, view: &ServerView) -> Option<String> {
-    if dimension.restart && !guest.can_restart() {
+fn in_the_way(
+    attached: &AttachedServer,
+    dimension: &Dimension,
+    view: &ServerView,
+) -> Option<String> {
+    if dimension.restart && !attached.can_restart() {
         return Some("it takes a restart: --restart-command says how".to_owned());
     }
-    if dimension.restart && !guest.is_within_reach() {
+    if dimension.restart && !attached.is_within_reach() {
         return Some(
             "it takes a restart, and a value that the server does not start with could not be taken out of its files from here".to_owned(),
         );
@@ -268,8 +273,10 @@ fn in_the_way(guest: &Guest, dimension: &Dimension, view: &ServerView) -> Option
 }
 
 /// The words that this build knows, of settings whose values are words.
-async fn known_words(guest: &Guest) -> Result<BTreeMap<String, Vec<String>>, TuneError> {
-    let client = walwright_server::connect(guest.params()).await.map_err(RunError::from)?;
+async fn known_words(
+    attached: &AttachedServer,
+) -> Result<BTreeMap<String, Vec<String>>, TuneError> {
+    let client = walwright_server::connect(attached.params()).await.map_err(RunError::from)?;
     let query = "SELECT name, enumvals FROM pg_catalog.pg_settings WHERE enumvals IS NOT NULL";
     let rows = client.query(query, &[]).await;
     let read = rows.and_then(|rows| {

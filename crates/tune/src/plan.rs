@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
 use walwright_search::WORTH;
 
-use super::{Objective, TuneError, levers};
+use super::{Objective, TuneError, client_options};
 use walwright_experiment::{
     BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres, found_from,
 };
@@ -89,7 +89,7 @@ pub struct TunePlan {
     pub seed: u64,
     /// The command line, without secrets.
     pub command: String,
-    /// The server of somebody's that is tuned, with `settings` and `postgres` as it has them;
+    /// The attached server that is tuned, with `settings` and `postgres` as it has them;
     /// `None` tunes clusters of our own.
     #[serde(default)]
     pub server: Option<OnServer>,
@@ -132,7 +132,7 @@ impl TunePlan {
             Budget::Runs(runs) => runs.max(walwright_search::Budget::LEAST),
             Budget::Time(length) => {
                 let confirming = self.confirm_window.0 + self.warm_up.0 + OVERHEAD;
-                let outside = self.per_run() * self.lever_runs();
+                let outside = self.per_run() * self.client_option_runs();
                 let left = length.0.saturating_sub(confirming * CONFIRMING.1 + outside);
                 let runs = left.as_secs_f64() / self.per_run().as_secs_f64();
                 (runs as u32).max(walwright_search::Budget::LEAST)
@@ -146,8 +146,8 @@ impl TunePlan {
     }
 
     /// Measurements of options of the client, at most.
-    pub fn lever_runs(&self) -> u32 {
-        if self.client { levers::MOST * levers::BLOCKS } else { 0 }
+    pub fn client_option_runs(&self) -> u32 {
+        if self.client { client_options::MOST * client_options::BLOCKS } else { 0 }
     }
 
     /// Pairs of measurements that confirm the winner, where they settle what is asked.
@@ -191,7 +191,7 @@ impl TunePlan {
                 checkpoints: 0,
             },
             base: Configuration {
-                // Somebody's server has them already.
+                // The attached server has them already.
                 settings: if self.server.is_some() {
                     BTreeMap::new()
                 } else {

@@ -80,7 +80,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
             None => return Err(nothing("its throughput in the confirmation is not known")),
         }
     }
-    // Somebody's server is not killed; one of our own with its settings may not start here.
+    // The attached server is not killed; one of our own with its settings may not start here.
     if state.crash.is_none() && state.plan.server.is_none() {
         return Err(nothing("its server was not killed to see what is lost"));
     }
@@ -121,7 +121,7 @@ fn profile(
         let together = if *value == line.home { 0 } else { line.together };
         let by = words::by_what(&having, together);
         entry.comments = vec![format!("# {}{by}", reason(line))];
-        entry.comments.extend(doubt_of_time(state, line));
+        entry.comments.extend(warning_of_time(state, line));
         let stands = having.is_gain() || having.is_loss() || having == Effect::Crashed;
         if stands && !having.is_modelled() {
             entry.proof = Some(Proof {
@@ -181,9 +181,9 @@ fn proof(line: &Line, end: &Conclusion) -> Effect {
     }
 }
 
-/// A doubt about a line that moves cost in time: what was measured must hold whole
+/// A warning about a line that moves cost in time: what was measured must hold whole
 /// checkpoints to judge it.
-fn doubt_of_time(state: &TuneState, line: &Line) -> Option<String> {
+fn warning_of_time(state: &TuneState, line: &Line) -> Option<String> {
     let moves = parameter(&line.name).is_some_and(|p| p.class == DurabilityClass::T);
     (moves && !state.confirmation.held_checkpoints()).then(|| {
         let least = state.confirmation.least_checkpoints();

@@ -8,7 +8,7 @@ use walwright_search::{Conclusion, Searcher};
 
 use super::confirm::{Kept, Questions};
 use super::schema::{self, SchemaChange, SchemaPart};
-use super::{Confirmation, CrashAudit, Dropped, Lever, TunePlan};
+use super::{ClientOption, Confirmation, CrashAudit, Dropped, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
 /// goes on by as many pairs as its spread asks for; since 4 servers may be reached by TCP and
@@ -30,8 +30,9 @@ pub enum Phase {
     Probe,
     /// The search asks.
     Search,
-    /// Levers outside the configuration are measured.
-    Levers,
+    /// Client options outside the configuration are measured.
+    #[serde(alias = "levers")]
+    ClientOptions,
     /// The winner runs again on fresh data.
     Confirm,
     /// Its server is killed.
@@ -108,10 +109,11 @@ pub struct TuneState {
     #[serde(default)]
     pub schema: Vec<SchemaPart>,
     /// What lies outside the configuration.
-    pub levers: Vec<Lever>,
-    /// Levers that this load does not have, and why.
-    #[serde(default)]
-    pub levers_left_out: Vec<Dropped>,
+    #[serde(alias = "levers")]
+    pub client_options: Vec<ClientOption>,
+    /// Client options that this load does not have, and why.
+    #[serde(default, alias = "levers_left_out")]
+    pub client_options_left_out: Vec<Dropped>,
     /// The winner on fresh data.
     pub confirmation: Confirmation,
     /// What holds the winner back, once it was confirmed.
@@ -153,8 +155,8 @@ impl TuneState {
             made: Vec::new(),
             diagnosed_run: None,
             schema: Vec::new(),
-            levers: Vec::new(),
-            levers_left_out: Vec::new(),
+            client_options: Vec::new(),
+            client_options_left_out: Vec::new(),
             confirmation: Confirmation::default(),
             next_cause: None,
             crash: None,

@@ -5,7 +5,7 @@ use walwright_search::{Conclusion, Effect};
 
 use super::confirm::Open;
 use super::state::Cause;
-use super::{CrashAudit, Objective, TuneState, levers};
+use super::{CrashAudit, Objective, TuneState, client_options};
 
 /// Pairs beyond which their number is of no use to anybody.
 const MANY_PAIRS: u32 = 1_000;
@@ -275,9 +275,11 @@ fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
 
 /// What was measured outside the configuration, as a sentence after others.
 fn outside(state: &TuneState, objective: &Objective) -> String {
-    let told: Vec<String> = levers::effects_of(state)
+    let told: Vec<String> = client_options::effects_of(state)
         .into_iter()
-        .map(|of| format!("{} {}", of.lever.name, effect(&of_figure(&of.effect, objective))))
+        .map(|of| {
+            format!("{} {}", of.client_option.name, effect(&of_figure(&of.effect, objective)))
+        })
         .collect();
     match told.is_empty() {
         true => String::new(),
@@ -301,10 +303,10 @@ pub fn crash(state: &TuneState) -> Option<String> {
         (None, audit) => audit,
         (Some(_), None) if !state.confirmed().is_gain() => None,
         (Some(_), None) => {
-            Some("What a crash loses was not looked at: the server is somebody's".to_owned())
+            Some("What a crash loses was not looked at: the server is someone's".to_owned())
         }
         (Some(_), Some(told)) => Some(format!(
-            "The server is somebody's and was not killed; in its place, a cluster of our own of the same major version with these settings. {told}"
+            "The server is someone's and was not killed; in its place, a cluster of our own of the same major version with these settings. {told}"
         )),
     }
 }

@@ -172,7 +172,7 @@ impl<'a> Login<'a> {
                         .into(),
                 ));
             }
-            // The server believes that it talks TLS: somebody in between took it off.
+            // The server believes that it talks TLS: someone in between took it off.
             Channel::Local | Channel::Plain if offers(SCRAM_PLUS) => {
                 return Err(WireError::Scram(format!(
                     "server offered {SCRAM_PLUS} authentication over a non-SSL connection"
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_of_binding_without_tls_is_a_sign_of_somebody_in_between() {
+    fn an_offer_of_binding_without_tls_is_a_sign_of_someone_in_between() {
         let options = options(Some("x"));
         let request = sasl(&[SCRAM_PLUS, SCRAM]);
         let error =

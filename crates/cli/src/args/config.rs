@@ -196,7 +196,7 @@ Examples:
   walwright config rollback --list                  the changes that were made
   walwright config rollback --dsn …                 undo the last, or one that was cut short
   walwright config rollback 3 --dsn … --restart-command 'systemctl restart postgresql'
-A value that somebody else has changed since stays as it is, and is named; the exit code is 5 then.")]
+A value that someone else has changed since stays as it is, and is named; the exit code is 5 then.")]
 pub struct RollbackArgs {
     /// Number of the change set.
     #[arg(value_name = "ID")]

@@ -74,12 +74,12 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
     let record = lab.store()?.load(&header.id)?;
     report::write_html(lab, &record, &lab.report_path(&header.id))?;
     output.result(
-        &json!({ "run": header.id, "client": record.client, "doubts": warnings }),
+        &json!({ "run": header.id, "client": record.client, "warnings": warnings }),
         || {
             let count = record.intervals.len();
-            let doubts: String = warnings.iter().map(|doubt| format!("! {doubt}\n")).collect();
+            let warnings: String = warnings.iter().map(|warning| format!("! {warning}\n")).collect();
             format!(
-                "{doubts}added to run {}: {count} intervals; `walwright show {}` tells the rest\n",
+                "{warnings}added to run {}: {count} intervals; `walwright show {}` tells the rest\n",
                 header.id, header.id
             )
         },

@@ -45,7 +45,7 @@ impl Parting {
         left: "the command is ended all the same, and what is written already is kept",
     };
 
-    /// For work on a server of its own or on settings of somebody's: a checkpoint at the end
+    /// For work on a server of its own or on settings of someone's: a checkpoint at the end
     /// of a server may take two minutes.
     pub const WORKING: Parting = Parting {
         within: Duration::from_secs(180),
@@ -53,7 +53,7 @@ impl Parting {
         left: "a server of its own is stopped all the same and cleared away by the next run, and what it changed on another server is undone by `walwright config rollback`",
     };
 
-    /// For what comes after any work: the doubts, the summary and the page of a long record.
+    /// For what comes after any work: the warnings, the summary and the page of a long record.
     const SHOWING: Parting = Parting {
         within: Duration::from_secs(20),
         waits_for: "the report to be written",

@@ -41,13 +41,13 @@ const STAGES: [PhaseName; 7] = [
     PhaseName::Collect,
 ];
 
-/// Takes notices for the drawing thread.
+/// Takes events for the drawing thread.
 struct View {
     state: Arc<Mutex<State>>,
 }
 
 impl Observer for View {
-    fn notice(&self, progress: Progress<'_>) {
+    fn event(&self, progress: Progress<'_>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&progress);
     }
 }
@@ -182,7 +182,7 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     let messages: Vec<Line<'_>> =
         state.messages.iter().rev().take(3).rev().map(|m| Line::raw(m.as_str())).collect();
     frame.render_widget(
-        Paragraph::new(messages).block(Block::default().title(paint.title("events and doubts"))),
+        Paragraph::new(messages).block(Block::default().title(paint.title("events and warnings"))),
         rows[4],
     );
     let keys = if stopping {

@@ -30,7 +30,7 @@ impl Plain {
 }
 
 impl Observer for Plain {
-    fn notice(&self, progress: Progress<'_>) {
+    fn event(&self, progress: Progress<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.state.update(&progress);
         let due = inner.last_line.elapsed() >= EVERY;

@@ -1,4 +1,4 @@
-//! What the views show, built from the notices of a run.
+//! What the views show, built from the events of a run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub struct State {
     pub failures: u64,
     /// WAL bytes a second.
     pub wal_rate: Option<f64>,
-    /// Messages: events and doubts, latest last.
+    /// Messages: events and warnings, latest last.
     pub messages: VecDeque<String>,
     waits: VecDeque<BTreeMap<WaitClass, f64>>,
     wal_before: Option<(Timestamp, f64)>,
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// Takes a notice in.
+    /// Takes a event in.
     pub fn update(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::Phase(name) => {

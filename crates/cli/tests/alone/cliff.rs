@@ -5,7 +5,7 @@ use std::fs::File;
 use crate::common::{Host, Place, finish, until_said};
 use serde_json::Value;
 
-/// From then on each transaction sleeps, as if somebody had deployed something.
+/// From then on each transaction sleeps, as if someone had deployed something.
 const DEPLOY: &str = "
     CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END';

@@ -14,21 +14,21 @@ const THINKS: &str = "SELECT 1;\n";
 /// A transaction that the server works for.
 const ASKS: &str = "SELECT count(*) FROM generate_series(1, 60000);\n";
 
-struct Bed {
+struct Testbed {
     place: Place,
     host: Host,
     pgbench: PathBuf,
     libraries: Vec<(String, String)>,
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl Testbed {
+    fn new() -> Testbed {
         let command = install(Major::V18).command("pgbench");
         let text = |text: &std::ffi::OsStr| text.to_str().map(str::to_owned);
         let libraries =
             command.get_envs().filter_map(|(name, value)| Some((text(name)?, text(value?)?)));
         let (libraries, pgbench) = (libraries.collect(), PathBuf::from(command.get_program()));
-        Bed { place: Place::new(), host: Host::new(), pgbench, libraries }
+        Testbed { place: Place::new(), host: Host::new(), pgbench, libraries }
     }
 
     /// Runs a program, which is pgbench, until what is returned goes.
@@ -83,16 +83,16 @@ fn finding<'a>(diagnosis: &'a Value, id: &str) -> Option<&'a Value> {
 #[test]
 fn applications_are_known_by_their_connections_and_said_to_be_the_limit_when_they_are() {
     let _alone = crate::alone();
-    let bed = Bed::new();
-    let shop = bed.place.path("shop");
-    symlink(&bed.pgbench, &shop).expect("symlink");
+    let testbed = Testbed::new();
+    let shop = testbed.place.path("shop");
+    symlink(&testbed.pgbench, &shop).expect("symlink");
     let computing = "\\set x random_zipfian(1, 1000000, 1.5)\n".repeat(400);
-    let thinks = bed.place.file("thinks.sql", &format!("{computing}{THINKS}"));
-    let asks = bed.place.file("asks.sql", ASKS);
+    let thinks = testbed.place.file("thinks.sql", &format!("{computing}{THINKS}"));
+    let asks = testbed.place.file("asks.sql", ASKS);
 
     // By TCP, and it takes the CPU.
-    let application = bed.starts(&shop, "127.0.0.1", &thinks);
-    let (record, diagnosis) = bed.record(&["--for", "5s"]);
+    let application = testbed.starts(&shop, "127.0.0.1", &thinks);
+    let (record, diagnosis) = testbed.record(&["--for", "5s"]);
     drop(application);
     let connected = |row: &&Value| row["connected"] == 1;
     assert!(rows(&record, "application: shop").iter().any(connected), "{record:#}");
@@ -106,18 +106,18 @@ fn applications_are_known_by_their_connections_and_said_to_be_the_limit_when_the
     assert_eq!(finding(&diagnosis, "D54"), None);
 
     // By the unix socket, and the server does the work.
-    let socket = bed.host.socket_dir().display().to_string();
-    let application = bed.starts(&shop, &socket, &asks);
-    let (record, diagnosis) = bed.record(&["--for", "5s"]);
+    let socket = testbed.host.socket_dir().display().to_string();
+    let application = testbed.starts(&shop, &socket, &asks);
+    let (record, diagnosis) = testbed.record(&["--for", "5s"]);
     drop(application);
     assert!(rows(&record, "application: shop").iter().any(connected), "{record:#}");
     assert_eq!(finding(&diagnosis, "D53"), None);
     assert_eq!(finding(&diagnosis, "D54"), None);
 
     // What a command runs is what generates the load, and a well-known generator is one.
-    let program = bed.pgbench.display().to_string();
+    let program = testbed.pgbench.display().to_string();
     let load = ["-n", "-c", "4", "-j", "1", "-T", "5", "-f", &thinks];
-    let (record, diagnosis) = bed.record(&[&["--", &program][..], &load].concat());
+    let (record, diagnosis) = testbed.record(&[&["--", &program][..], &load].concat());
     let generator = rows(&record, "load generator: pgbench");
     assert!(rows(&record, "application: pgbench").is_empty());
     let busiest: Vec<f64> =

@@ -82,7 +82,7 @@ fn runs_are_compared_one_by_one_and_in_groups() {
     // Two against two can be divided in six ways, and never prove anything.
     assert!(effect["smallest_p"].as_f64().unwrap() > 0.3, "{effect}");
     assert_ne!(by_name["findings"][0]["verdict"], "changed");
-    assert!(by_name["doubts"].to_string().contains("did not take turns"));
+    assert!(by_name["warnings"].to_string().contains("did not take turns"));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn windows_of_different_length_are_cut_and_said() {
     let result = place.run(&["compare", &short, &long, "--json"]).code(0).json();
     let window = result["window"].as_f64().unwrap();
     assert!((1.5..3.5).contains(&window), "{window}");
-    assert!(result["doubts"].to_string().contains("are compared"), "{}", result["doubts"]);
+    assert!(result["warnings"].to_string().contains("are compared"), "{}", result["warnings"]);
 
     place.run(&["compare", &short, &short]).refuses(&["named twice"]);
     place.run(&["compare", &short, "label:nobody"]).refuses(&["'nobody'", "walwright runs"]);

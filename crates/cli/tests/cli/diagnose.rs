@@ -37,15 +37,17 @@ fn a_reset_at_each_checkout_is_found_with_its_cost_and_its_cure() {
     assert!(found["evidence"].as_array().unwrap().iter().all(|e| e["source"].is_string()));
     assert_eq!(found["actions"][0]["change"]["how"], "client_option");
     assert_eq!(found["actions"][0]["class"], "E");
-    // The books close: the lines and the residual make up the latency.
-    let books = &diagnosis["books"];
-    let lines = books["lines"].as_array().unwrap();
+    // The latency breakdown close: the lines and the residual make up the latency.
+    let latency_breakdown = &diagnosis["latency_breakdown"];
+    let lines = latency_breakdown["lines"].as_array().unwrap();
     let sum: f64 = lines.iter().map(|l| l["per_transaction"]["center"].as_f64().unwrap()).sum();
-    let latency = books["latency"].as_f64().unwrap();
+    let latency = latency_breakdown["latency"].as_f64().unwrap();
     assert!((sum - latency).abs() < 1e-6 * latency, "{sum} of {latency}");
     // The same in words, and in the report.
     let text = place.run(&["diagnose"]).code(0).out();
-    for words in ["D10 sessions are reset", "costs", "gain", "The books", "No Reset On Close"] {
+    for words in
+        ["D10 sessions are reset", "costs", "gain", "Latency breakdown", "No Reset On Close"]
+    {
         assert!(text.contains(words), "{words}:\n{text}");
     }
     place.run(&["report", "-o", "page.html"]).code(0);

@@ -25,12 +25,12 @@ enum Expected {
     /// An error that says this.
     Error(&'static str),
     /// A record that says this of what it lacks.
-    Doubt(&'static str),
+    Warned(&'static str),
     /// The one or the other.
     Either,
 }
 
-use Expected::{Doubt, Either, Error};
+use Expected::{Either, Error, Warned};
 
 type Case = (Misdeed, Moment, Which, Expected);
 
@@ -73,7 +73,7 @@ fn assert_ends(place: &Place, socket: &Path, number: usize, arguments: &[&str], 
         Error(words) => {
             assert!(code == Some(1) && errors == 1 && said.contains(words), "{words}: {told}");
         }
-        Doubt(words) => {
+        Warned(words) => {
             assert!(code == Some(0) && errors == 0 && said.contains(words), "{words}: {told}");
         }
         Either => assert!(code.is_some_and(|code| errors == usize::from(code == 1)), "{told}"),
@@ -118,8 +118,18 @@ fn a_record_of_a_hostile_server_ends_in_time_in_little_memory_and_says_why() {
             (Settings, Moment::Login, Which::From(2), Error("takes more than 40 MB")),
             (Half, Moment::Bytes(700), all, Error("half a message and closed")),
             (Fuzzed, Moment::Login, all, Either),
-            (Silent, Moment::Bytes(4_000), Which::From(5), Doubt("the server answered no reading")),
-            (Reset, Moment::Bytes(9_000), Which::From(4), Doubt("the probe's connection was lost")),
+            (
+                Silent,
+                Moment::Bytes(4_000),
+                Which::From(5),
+                Warned("the server answered no reading"),
+            ),
+            (
+                Reset,
+                Moment::Bytes(9_000),
+                Which::From(4),
+                Warned("the probe's connection was lost"),
+            ),
         ],
     );
 }

@@ -65,7 +65,7 @@ fn foreign(sent: &str, painted: bool) -> String {
         let codes = ["0", "1", "2", "31", "32", "33", "34", "35", "36"];
         let codes = codes.iter().flat_map(|code| [(*code).to_owned(), format!("1;{code}")]);
         for code in codes {
-            // A colour of somebody else's is followed by this letter.
+            // A colour of someone else's is followed by this letter.
             text = text.replace(&format!("\u{1b}[{code}mR"), "\u{1b}FOREIGN");
             text = text.replace(&format!("\u{1b}[{code}m"), "");
         }

@@ -1,5 +1,7 @@
 //! The binary, end to end, against real servers.
 
+mod attached_identical;
+mod attached_server;
 mod audit;
 mod bad_input;
 mod bad_luck;
@@ -10,13 +12,12 @@ mod compare;
 mod config;
 mod diagnose;
 mod experiment;
-mod guest;
-mod guest_identical;
 mod hostile_database;
 mod hostile_server;
 mod hostile_words;
 mod journal;
 // The same on both sides, and not all of it is needed here.
+mod attached_limits;
 #[allow(dead_code)]
 #[path = "../../../../bench/src/kills.rs"]
 mod kill_rounds;
@@ -27,7 +28,6 @@ mod record;
 mod record_others;
 mod run;
 mod secrets;
-mod somebodys_server;
 mod stalls;
 mod storage;
 mod sweep;

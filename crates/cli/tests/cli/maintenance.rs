@@ -1,4 +1,4 @@
-//! Experiments and tunes on somebody's server: agreed to, refused, killed, gone on with, and
+//! Experiments and tunes on an attached server: agreed to, refused, killed, gone on with, and
 //! nothing of it left.
 
 use std::fs::{self, File};
@@ -150,9 +150,12 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
         (outcome["ending"].as_str(), outcome["runs"].as_u64()),
         (Some("all_blocks"), Some(4))
     );
-    let doubts = outcome["doubts"].to_string();
-    assert!(doubts.contains("in every run: the data are as the run before left them"), "{doubts}");
-    assert!(doubts.contains("checkpoint, which was refused"), "{doubts}");
+    let warnings = outcome["warnings"].to_string();
+    assert!(
+        warnings.contains("in every run: the data are as the run before left them"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("checkpoint, which was refused"), "{warnings}");
     let record = |arm: usize| {
         let run = outcome["arms"][arm]["runs"][0].as_str().unwrap();
         place.run(&["export", run]).code(0).json()
@@ -245,7 +248,7 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     assert!(!kept.contains(TUNER), "{kept}");
 }
 
-/// Somebody's server with the script's table, that its owner restarts when a file asks for it.
+/// The attached server with the script's table, that its owner restarts when a file asks for it.
 struct Owned {
     place: tempfile::TempDir,
     server: Arc<Mutex<Option<RunningCluster>>>,
@@ -454,7 +457,7 @@ fn of_two_labs_one_changes_a_server_and_the_other_is_told_which() {
 }
 
 #[test]
-fn what_somebody_changes_under_an_experiment_is_told_at_its_end() {
+fn what_someone_changes_under_an_experiment_is_told_at_its_end() {
     let (place, host) = (Place::new(), host());
     place.file("count.sql", SCRIPT);
     let dsn = format!("host=127.0.0.1 port={} user=tuner dbname=app", host.port());

@@ -8,7 +8,7 @@ use crate::common::{Done, Host, Place, finish, install, signal, until, until_sai
 use serde_json::Value;
 use walwright_server::Major;
 
-/// Somebody's server with pgbench's tables, and the pgbench that loads it.
+/// The attached server with pgbench's tables, and the pgbench that loads it.
 struct Bench {
     host: Host,
     place: Place,
@@ -116,7 +116,7 @@ fn a_command_is_watched_to_its_end_and_its_log_joins() {
     let commits = number(&summary["server_load"]["commits_per_second"]["center"]);
     assert!((0.5..1.6).contains(&(commits / rate)), "{commits} commits, {rate} transactions");
     assert!(number(&load["latency"]["p50"]) > 0.0);
-    // The books close: time on the server is part of the clients' latency.
+    // The latency breakdown close: time on the server is part of the clients' latency.
     let on_server = number(&summary["time"]["on_server"]["center"]);
     let latency = number(&summary["time"]["latency"]);
     assert!(on_server > 0.0 && on_server < 1.5 * latency, "{on_server} of {latency}");
@@ -380,7 +380,10 @@ fn logs_of_all_kinds_of_pgbench_runs_are_read() {
     assert!((0.4..2.0).contains(&(throughput / commits)), "{throughput} {commits}");
 
     let throttled = join("throttled", &["--rate=200", "--latency-limit=50"]);
-    assert!(!throttled["summary"]["time"]["queue"].is_null(), "the lag is in the books");
+    assert!(
+        !throttled["summary"]["time"]["queue"].is_null(),
+        "the lag is in the latency breakdown"
+    );
 
     let retried = join("retried", &["--max-tries=2", "--failures-detailed", "-f", &script]);
     let load = &retried["summary"]["load"];

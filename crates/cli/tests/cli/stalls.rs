@@ -149,7 +149,7 @@ fn psql(host: &Host, sql: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("psql runs")
 }
 
-/// Somebody's server, which somebody restarts.
+/// An attached server, which someone restarts.
 struct Restarted {
     cluster: Cluster,
     running: Option<RunningCluster>,

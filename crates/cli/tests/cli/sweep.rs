@@ -27,7 +27,7 @@ fn every_point_starts_from_the_same_data_and_the_curve_is_told() {
     assert_eq!(numbers(&found["loads"], "clients"), [1, 2, 3, 4]);
     assert_eq!(found["not_fitted"], Value::Null);
     assert!(found["fit"]["law"]["single"].as_f64().unwrap() > 0.0);
-    // The books of each load are those of its latency.
+    // The latency breakdown of each load are those of its latency.
     for load in found["loads"].as_array().unwrap() {
         let times = load["times"].as_array().unwrap();
         let shares: f64 = times.iter().map(|t| t["share"]["center"].as_f64().unwrap()).sum();
@@ -93,7 +93,7 @@ fn a_sweep_that_is_stopped_keeps_what_it_has_and_leaves_no_server() {
 }
 
 #[test]
-fn on_somebodys_server_the_tables_are_filled_once() {
+fn on_attached_server_the_tables_are_filled_once() {
     let (place, host) = (Place::new(), Host::new());
     host.execute("postgres", "CREATE DATABASE app");
     let dsn = host.superuser("app");

@@ -91,8 +91,8 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     let complete = runs.iter().find(|run| run["state"] == "complete").unwrap();
     let run = place.run(&["export", complete["id"].as_str().unwrap()]).code(0).json();
     assert_eq!(setting(&run, "listen_addresses"), "127.0.0.1");
-    let doubts = run["warnings"].to_string();
-    assert!(doubts.contains("lengthened_flushes"), "{doubts}");
+    let warnings = run["warnings"].to_string();
+    assert!(warnings.contains("lengthened_flushes"), "{warnings}");
     let listed = place.run(&["tune", "--list", "--json"]).code(0).json();
     assert_eq!(
         (listed[0]["tune"].as_str(), listed[0]["state"].as_str(), listed[0]["measured"].as_u64()),
@@ -199,14 +199,14 @@ fn kernel_schema_and_client_are_searched_by_consent_and_nothing_stays_changed() 
         Some(value) => assert_eq!(value["layer"], "kernel"),
         None => assert!(named("dropped", "vm.dirty_background_bytes").is_some(), "{shown}"),
     }
-    let all = shown["levers"].as_array().unwrap().len();
+    let all = shown["client_options"].as_array().unwrap().len();
     assert_eq!(all, 5, "two protocols, two pool sizes, a batch: {shown}");
     assert!(
         place.path("lab/tunes").join(shown["id"].as_str().unwrap()).join("batch/1.sql").exists()
     );
-    let batch = named("levers", "10 transactions in one commit").expect("the batch");
+    let batch = named("client_options", "10 transactions in one commit").expect("the batch");
     assert_eq!(batch["units_per_transaction"], 10);
     assert!(batch["note"].as_str().unwrap().contains("unit of work"));
-    assert_eq!(shown["levers_left_out"], serde_json::json!([]));
+    assert_eq!(shown["client_options_left_out"], serde_json::json!([]));
     assert_eq!(shown["measurements"], 8);
 }

@@ -20,7 +20,7 @@ pub enum Weight {
     /// The server does not start, stops, loses data, or memory lies idle.
     Problem,
     /// It may come to that, or could not be seen to the end.
-    Doubt,
+    Warning,
 }
 
 /// Values that do not go together.
@@ -45,9 +45,9 @@ impl List {
         });
     }
 
-    fn doubt(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+    fn warning(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
         self.0.push(Contradiction {
-            weight: Weight::Doubt,
+            weight: Weight::Warning,
             what: what.into(),
             remedy: remedy.into(),
         });
@@ -121,7 +121,7 @@ fn huge_pages(sight: &Sight, list: &mut List) {
             "huge_pages = on, or vm.nr_hugepages = 0",
         );
     } else if reserved > (1.0 + SPARE) * needed && (reserved - needed) * page > 256.0 * MB {
-        list.doubt(
+        list.warning(
             format!(
                 "{held}, and shared memory needs {needed} by {how}: {} serve nothing else",
                 size((reserved - needed) * page)
@@ -161,7 +161,7 @@ fn commit_limit(sight: &Sight, list: &mut List) {
         } else {
             String::new()
         };
-        list.doubt(
+        list.warning(
             format!(
                 "vm.overcommit_memory = 2 promises {}{pages}, and sessions with their work_mem may ask for {}: they get \"out of memory\" while memory is free",
                 size(limit),
@@ -201,7 +201,7 @@ fn sessions(sight: &Sight, list: &mut List) {
             "lower shared_buffers or vm.nr_hugepages",
         );
     } else if shared + work > memory {
-        list.doubt(
+        list.warning(
             format!(
                 "{sessions} sessions with work_mem of {} and the vacuums may take {} beside {} of shared memory, of {} in all: the kernel may kill the server, or swap",
                 size(each),
@@ -231,7 +231,7 @@ fn wal_disk(sight: &Sight, list: &mut List) {
             format!("max_wal_size = {}GB at most", (0.8 * room / GB).floor().max(1.0)),
         );
     } else if asked > 0.8 * room {
-        list.doubt(
+        list.warning(
             format!(
                 "max_wal_size of {} leaves little of the {} that the WAL's disk has: it is a soft limit, and a busy server goes beyond it",
                 size(most),
@@ -392,7 +392,7 @@ fn limits(sight: &Sight, list: &mut List) {
         (sight.number("limit.nofile"), sight.number("max_files_per_process"))
         && limit < files
     {
-        list.doubt(
+        list.warning(
             format!("a process may open {limit} files, and max_files_per_process is {files}: the server lowers it"),
             format!("LimitNOFILE={} in its systemd unit", 2.0 * files),
         );

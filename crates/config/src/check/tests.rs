@@ -139,7 +139,7 @@ fn huge_pages_are_counted_against_shared_memory() {
     let off = of("PG_SHARED_BUFFERS=16GB\nPG_HUGE_PAGES=off\nVM_NR_HUGEPAGES=4000\n");
     assert!(off.contains("serve nothing"), "{off}");
     let spare = of("PG_SHARED_BUFFERS=16GB\nPG_HUGE_PAGES=on\nVM_NR_HUGEPAGES=11000\n");
-    assert!(spare.starts_with("Doubt") && spare.contains("serve nothing else"), "{spare}");
+    assert!(spare.starts_with("Warning") && spare.contains("serve nothing else"), "{spare}");
     assert_eq!(of("PG_SHARED_BUFFERS=16GB\nPG_HUGE_PAGES=on\nVM_NR_HUGEPAGES=8600\n"), "");
 }
 
@@ -176,7 +176,7 @@ fn the_disk_of_the_wal_has_to_hold_it() {
         said(&found)
     };
     assert!(with(60.0).starts_with("Problem") && with(60.0).contains("does not fit"));
-    assert!(with(110.0).starts_with("Doubt"), "{}", with(110.0));
+    assert!(with(110.0).starts_with("Warning"), "{}", with(110.0));
     assert_eq!(with(200.0), "");
     // Without a word of it, what the profile says of its disks counts.
     let of = |text: &str| {

@@ -8,7 +8,7 @@ pub(super) fn items(subject: &Subject) -> Vec<ReviewItem> {
 }
 
 /// A leader that waits half a flush loses little when nobody comes and halves the
-/// flushes when somebody does; longer waits cost their own length in every commit.
+/// flushes when someone does; longer waits cost their own length in every commit.
 fn delay(subject: &Subject) -> Option<ReviewItem> {
     let mut item = Item::of(subject, "commit_delay")?;
     let now = subject.number("commit_delay")?;

@@ -11,7 +11,7 @@ use walwright_figures::compare::commit_rates;
 use walwright_figures::difference;
 use walwright_figures::window::{intervals_inside, transactions};
 
-/// A change of level that somebody would notice.
+/// A change of level that someone would notice.
 const CLIFF: f64 = 0.15;
 /// Level of the test: a level run of any length shows a cliff once in a hundred.
 const ALPHA: f64 = 0.01;

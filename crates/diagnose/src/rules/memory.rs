@@ -18,7 +18,7 @@ const PROMISED: f64 = 0.9;
 /// Shared memory from which its page tables outgrow the caches of a processor: at
 /// 8 bytes for each 4 kB page, 16 MB for each session.
 const LARGE: f64 = 8.0 * GB;
-/// Memory of autovacuum workers that somebody will miss.
+/// Memory of autovacuum workers that someone will miss.
 const VACUUM_MEMORY: f64 = 0.1;
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
@@ -71,7 +71,7 @@ fn pressure(reading: &Reading) -> Option<Finding> {
             DiagnosisId::D45,
             Kind::Problem,
             format!(
-                "The machine is short of memory: {:.1} MB/s go to and from swap, and somebody \
+                "The machine is short of memory: {:.1} MB/s go to and from swap, and someone \
                  stalls for memory {:.0} % of the time.",
                 swapping / MB,
                 stalled * 100.0

@@ -28,7 +28,7 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
             ),
         );
     }
-    if reading.books.is_none() {
+    if reading.latency_breakdown.is_none() {
         let why = match reading.blind_to_time() {
             Some(why) if !matches!(why, Blind::NotSampled { .. }) => why.to_string(),
             _ => "wait events were not sampled".to_owned(),

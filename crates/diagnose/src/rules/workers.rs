@@ -96,7 +96,7 @@ fn workers(reading: &Reading) -> Option<Finding> {
     Some(finding)
 }
 
-/// D57: somebody allows many times as many workers as there are processors.
+/// D57: someone allows many times as many workers as there are processors.
 fn oversized(reading: &Reading) -> Option<Finding> {
     let processors = reading.processors()?;
     // Defaults are left alone: they are what most servers of any size run with.

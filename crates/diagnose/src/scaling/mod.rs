@@ -1,7 +1,7 @@
 //! A sweep over clients: how throughput scales, where it peaks, and what bends it.
 //!
 //! [`scaling`] reads the runs of a sweep, one or several at each client count, fits the
-//! universal scalability law to their throughput, and looks in the books of each run for
+//! universal scalability law to their throughput, and looks in the latency breakdown of each run for
 //! the resource whose share of the latency grows towards the bend. Pure, as all of this
 //! crate: the same runs give the same answer at any time.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use walwright_record::{Record, RunId, RunState};
-use walwright_stats::{Doubt, Estimate, Load, Resampling, ScalingFit, fit_scaling};
+use walwright_stats::{Estimate, EstimateWarning, Load, Resampling, ScalingFit, fit_scaling};
 
 pub use bend::{Bend, Growth};
 pub use point::{PointFinding, ResourceTime, ScalingLoad, ScalingPoint, ScalingResource};
@@ -56,7 +56,7 @@ pub struct Scaling {
     /// Runs of the sweep that are left out, each with the reason.
     pub left_out: Vec<String>,
     /// Reasons to trust it less, each a sentence.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Reads the runs of a sweep; `None` where none of them measured a throughput.
@@ -109,7 +109,7 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
         peak,
         bend,
         verdict: Vec::new(),
-        doubts: doubts(records, &points, &loads),
+        warnings: warnings(records, &points, &loads),
         left_out,
         points,
         loads,
@@ -119,7 +119,7 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
             "the runs lie {:.0} % off the fitted curve: they scatter, or the law does not describe this load",
             fit.relative_error * 100.0
         );
-        scaling.doubts.insert(0, off);
+        scaling.warnings.insert(0, off);
     }
     scaling.verdict = words::verdict(&scaling);
     Some(scaling)
@@ -129,21 +129,21 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
 /// lie beyond an interval.
 fn is_open(peak: &Estimate) -> bool {
     let beyond = peak.confidence.alpha() / 2.0;
-    peak.doubts.iter().any(|doubt| match doubt {
-        Doubt::ResamplesLost { lost, of } => *lost as f64 > beyond * *of as f64,
+    peak.warnings.iter().any(|warning| match warning {
+        EstimateWarning::ResamplesLost { lost, of } => *lost as f64 > beyond * *of as f64,
         _ => false,
     })
 }
 
-/// Doubts of the runs, each told once with the number of runs that have it.
-fn doubts(records: &[Record], points: &[ScalingPoint], loads: &[ScalingLoad]) -> Vec<String> {
+/// Warnings of the runs, each told once with the number of runs that have it.
+fn warnings(records: &[Record], points: &[ScalingPoint], loads: &[ScalingLoad]) -> Vec<String> {
     let used: Vec<&Record> = points
         .iter()
         .filter_map(|point| records.iter().find(|record| record.header.id == point.run))
         .collect();
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if loads.iter().all(|load| load.runs.len() == 1) {
-        doubts.push(
+        warnings.push(
             "one run a client count: how much runs differ is known only from their scatter \
              around the curve; --repeats measures it"
                 .to_owned(),
@@ -159,13 +159,13 @@ fn doubts(records: &[Record], points: &[ScalingPoint], loads: &[ScalingLoad]) ->
             .iter()
             .filter(|record| record.warnings.iter().any(|other| other.code == warning.code))
             .collect();
-        doubts.push(match with.len() {
+        warnings.push(match with.len() {
             1 => format!("run {}: {}", with[0].header.id, warning.text),
             some if some == used.len() => format!("every run, such as: {}", warning.text),
             some => format!("{some} of {} runs, such as: {}", used.len(), warning.text),
         });
     }
-    doubts
+    warnings
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub enum ScalingResource {
 }
 
 impl ScalingResource {
-    /// Those that the books have lines for, in the order they are shown.
+    /// Those that the latency breakdown have lines for, in the order they are shown.
     pub const ALL: [ScalingResource; 8] = [
         ScalingResource::Processors,
         ScalingResource::WalFlush,
@@ -170,7 +170,7 @@ fn generator(record: &Record, rate: f64) -> Option<f64> {
     of_ceiling.into_iter().chain(instrument.busiest_thread).max_by(f64::total_cmp)
 }
 
-/// The books, summed by resource. Ends of intervals add up at worst, since parts of one
+/// The latency breakdown, summed by resource. Ends of intervals add up at worst, since parts of one
 /// run come from the same ticks.
 fn times(split: &TimeSplit) -> Vec<ResourceTime> {
     let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());

@@ -168,7 +168,7 @@ fn repeats_are_one_load_with_the_interval_between_them() {
     // Whole transactions a second are counted.
     assert!((four.throughput.center - expected).abs() < 2.0);
     assert!(four.throughput.interval.unwrap().half_width() > 0.01 * expected);
-    assert!(!found.doubts.iter().any(|doubt| doubt.contains("one run a client count")));
+    assert!(!found.warnings.iter().any(|warning| warning.contains("one run a client count")));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn runs_that_scatter_give_no_peak() {
     let found = scaling("s", &runs).unwrap();
     assert_eq!(found.peak, None, "{:?}", found.fit.map(|fit| fit.peak_clients));
     assert!(found.verdict[0].contains("cannot be told from these runs"), "{:?}", found.verdict);
-    assert!(found.doubts[0].contains("off the fitted curve"), "{:?}", found.doubts);
+    assert!(found.warnings[0].contains("off the fitted curve"), "{:?}", found.warnings);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_run_that_was_interrupted_is_left_out_and_named() {
     let found = scaling("s", &runs).unwrap();
     assert_eq!(found.points.len(), 5);
     assert!(found.left_out[0].contains("interrupted"), "{:?}", found.left_out);
-    assert!(found.doubts.iter().any(|doubt| doubt.contains("5 % stolen")));
+    assert!(found.warnings.iter().any(|warning| warning.contains("5 % stolen")));
     assert!(scaling("s", &[]).is_none());
 }
 

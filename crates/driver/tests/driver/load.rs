@@ -7,7 +7,7 @@ use walwright_driver::{Arrival, Gaps, LoadPlan, Mode, Protocol, ThinkTime};
 use walwright_wire::ConnectOptions;
 
 /// Money is neither made nor lost, and every transaction left one row.
-fn check_books(options: &ConnectOptions, ran: &Ran) {
+fn check_breakdown(options: &ConnectOptions, ran: &Ran) {
     let sums = query(
         options,
         "SELECT count(*) FROM (VALUES \
@@ -33,7 +33,7 @@ fn check_counts(ran: &Ran) {
 }
 
 #[test]
-fn every_protocol_and_mode_keeps_the_books() {
+fn every_protocol_and_mode_keeps_the_latency_breakdown() {
     let server = Server::shared();
     let cases = [
         (Protocol::Simple, Mode::Faithful, 1),
@@ -51,7 +51,7 @@ fn every_protocol_and_mode_keeps_the_books() {
         plan.mode = mode;
         let ran = run(plan, 500);
         assert_eq!(ran.outcome.failures(), 0, "{:?}", ran.outcome.errors);
-        check_books(&database, &ran);
+        check_breakdown(&database, &ran);
         check_counts(&ran);
         let statements = &ran.outcome.transactions();
         for statement in 0..7 {

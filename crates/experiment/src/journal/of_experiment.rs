@@ -61,7 +61,7 @@ fn entry(of: &Outcome) -> Entry {
         .filter(|arm| arm.verdict == Some(Verdict::Open))
         .map(|arm| arm.name.as_str())
         .collect();
-    let mut notes = of.doubts.clone();
+    let mut notes = of.warnings.clone();
     notes.extend(reasons(of));
     Entry {
         origin: if of.prediction.is_some() { Origin::Proof } else { Origin::Experiment },
@@ -249,7 +249,7 @@ mod tests {
             arms: arms.iter().enumerate().map(story).collect(),
             baseline_runs: vec![[Some(RunId("b1".to_owned())), Some(RunId("b2".to_owned()))]],
             prediction: None,
-            doubts: vec!["It was noisy.".to_owned()],
+            warnings: vec!["It was noisy.".to_owned()],
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use walwright_record::Timestamp;
 use walwright_stats::{
-    Confidence, Doubt, Estimate, Interval, Method, paired_effect, unpaired_effect,
+    Confidence, Estimate, EstimateWarning, Interval, Method, paired_effect, unpaired_effect,
 };
 
 use super::{GroupValue, RunGroup};
@@ -89,7 +89,7 @@ pub(super) fn effect(
     // What vanished has no logarithm, and no interval either.
     if base.iter().all(|value| *value > 0.0) && other.iter().all(|value| *value == 0.0) {
         let (confidence, method) = (Confidence::P95, Method::PairedLogRatio);
-        let gone = Estimate::without_interval(-1.0, confidence, method, Doubt::NoSpread);
+        let gone = Estimate::without_interval(-1.0, confidence, method, EstimateWarning::NoSpread);
         return Some(without_test(gone));
     }
     match basis {
@@ -130,11 +130,11 @@ fn one_against_one(base: f64, other: f64, within: [Option<Interval>; 2]) -> Opti
     let estimate = match half {
         Some(half) => Estimate::symmetric(ratio, half, Confidence::P95, Method::BatchMeans),
         None => {
-            let doubt = Doubt::TooFewSamples { have: 1, need: 2 };
-            Estimate::without_interval(ratio, Confidence::P95, Method::BatchMeans, doubt)
+            let warning = EstimateWarning::TooFewSamples { have: 1, need: 2 };
+            Estimate::without_interval(ratio, Confidence::P95, Method::BatchMeans, warning)
         }
     };
-    Some(estimate.map(f64::exp_m1).doubting(Doubt::SingleRun))
+    Some(estimate.map(f64::exp_m1).with_warning(EstimateWarning::SingleRun))
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
         // √(3² + 4²) % of 1.1.
         let interval = change.interval.unwrap();
         assert!((interval.high - (1.1 * 0.05_f64.exp() - 1.0)).abs() < 1e-9);
-        assert_eq!(change.doubts, [Doubt::SingleRun]);
+        assert_eq!(change.warnings, [EstimateWarning::SingleRun]);
         assert_eq!(one_against_one(0.0, 1.0, [None, None]), None);
     }
 }

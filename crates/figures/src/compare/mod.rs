@@ -77,7 +77,7 @@ pub struct Comparison {
     /// What differs between the groups besides the figures, and could explain them.
     pub differences: Vec<Divergence>,
     /// Reasons to trust the comparison less, each a sentence.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
     /// The runs as curves.
     #[serde(skip)]
     pub curves: Vec<RunCurve>,
@@ -165,7 +165,7 @@ pub struct RunCurve {
 pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
     check(&groups)?;
     groups.iter_mut().for_each(|group| group.runs.sort_by_key(|run| run.header.started));
-    let mut doubts = windows::doubts(&groups);
+    let mut warnings = windows::warnings(&groups);
     let window = windows::equalise(&mut groups)?;
     let loads: Vec<Vec<Option<crate::LoadSummary>>> = groups
         .iter()
@@ -174,7 +174,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         })
         .collect();
     let curves = curves(&groups);
-    let unit = windows::one_unit(&mut groups, &mut doubts);
+    let unit = windows::one_unit(&mut groups, &mut warnings);
     let summaries: Vec<Vec<Summary>> = groups
         .iter()
         .zip(loads)
@@ -187,7 +187,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
     let figures = figures::compared(&groups, &summaries, &basis);
     let statements = statements::compared(&groups);
     let differences = differences::differences(&groups, &summaries);
-    doubts.extend(verdict::doubts(&groups, &summaries, &differences, &basis));
+    warnings.extend(verdict::warnings(&groups, &summaries, &differences, &basis));
     let open = groups[0].runs.iter().any(|run| {
         matches!(run.load.as_ref().map(|load| load.schedule), Some(Schedule::Open { .. }))
     });
@@ -204,7 +204,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         figures,
         statements,
         differences,
-        doubts,
+        warnings,
         curves,
     })
 }

@@ -77,7 +77,7 @@ fn windows_of_different_length_are_cut_to_one() {
     assert!((change(&comparison, "wal_bytes") - 0.05).abs() < 1e-6);
     let last = comparison.curves[1].throughput.last().unwrap().0;
     assert!(last < 30.0, "{last}");
-    assert!(comparison.doubts.iter().any(|doubt| doubt.contains("first 30 s are compared")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("first 30 s are compared")));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn runs_that_took_turns_are_compared_pair_by_pair() {
     assert_eq!(finding.verdict, Verdict::Changed, "{}", finding.text);
     assert!(effect.change.interval.unwrap().contains(0.1), "{effect:?}");
     assert!(finding.text.contains("p = 0.031"), "{}", finding.text);
-    assert!(comparison.doubts.iter().any(|doubt| doubt.contains("scatter by")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("scatter by")));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn three_runs_a_side_only_screen() {
     let finding = &comparison.findings[0];
     assert_eq!(finding.effect.as_ref().unwrap().basis, Basis::Groups { base: 3, other: 3 });
     assert_eq!(finding.verdict, Verdict::Screened, "{}", finding.text);
-    assert!(comparison.doubts.iter().any(|doubt| doubt.contains("did not take turns")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("did not take turns")));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_could_explain_a_change_is_told_and_places_are_not() {
     let names: Vec<&str> = comparison.differences.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["workload", "max_wal_size"]);
     assert_eq!(comparison.differences[1].values[1].as_deref(), Some("16GB"));
-    assert!(comparison.doubts.iter().any(|doubt| doubt.contains("different work")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("different work")));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn runs_of_different_units_are_brought_to_commits() {
     assert_eq!(comparison.unit, WorkUnit::Commit);
     // The baseline has no commits in its record, so nothing is made up.
     assert_eq!(comparison.findings[0].verdict, Verdict::Unknown);
-    assert!(comparison.doubts.iter().any(|doubt| doubt.contains("count different things")));
+    assert!(comparison.warnings.iter().any(|warning| warning.contains("count different things")));
 }
 
 #[test]

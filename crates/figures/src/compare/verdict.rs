@@ -172,16 +172,16 @@ fn capital(text: &str) -> String {
 }
 
 /// Reasons to trust the whole comparison less.
-pub(super) fn doubts(
+pub(super) fn warnings(
     groups: &[RunGroup],
     summaries: &[Vec<Summary>],
     differences: &[Divergence],
     bases: &[Basis],
 ) -> Vec<String> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let of_kind = |kind: DivergenceKind| differences.iter().filter(move |d| d.kind == kind).count();
     if of_kind(DivergenceKind::Workload) > 0 {
-        doubts.push("the runs did different work (see the differences): their figures are of different things".to_owned());
+        warnings.push("the runs did different work (see the differences): their figures are of different things".to_owned());
     }
     let settings = of_kind(DivergenceKind::Setting);
     let changed = settings
@@ -190,12 +190,12 @@ pub(super) fn doubts(
         + of_kind(DivergenceKind::Schema)
         + of_kind(DivergenceKind::Host);
     if changed > 1 {
-        doubts.push(format!(
+        warnings.push(format!(
             "{changed} things differ at once ({settings} of them settings): no change can be given to one of them"
         ));
     }
     if of_kind(DivergenceKind::Noise) > 0 {
-        doubts.push(
+        warnings.push(
             "the machine was not the same in all runs (see the differences of kind noise)"
                 .to_owned(),
         );
@@ -205,23 +205,23 @@ pub(super) fn doubts(
     seen.sort_unstable();
     seen.dedup();
     if seen.len() > 1 {
-        doubts.push("a checkpoint completed in some windows and in others none did: WAL and full-page images differ by that alone".to_owned());
+        warnings.push("a checkpoint completed in some windows and in others none did: WAL and full-page images differ by that alone".to_owned());
     }
     let apart = bases
         .iter()
         .any(|basis| matches!(basis, Basis::Groups { base, other } if *base > 1 || *other > 1));
     if apart {
-        doubts.push("the groups did not take turns (A1 B1 A2 B2 …): what drifted between them looks like an effect".to_owned());
+        warnings.push("the groups did not take turns (A1 B1 A2 B2 …): what drifted between them looks like an effect".to_owned());
     }
     if let Some(scatter) = scatter(&summaries[0]) {
-        doubts.push(format!(
+        warnings.push(format!(
             "the {} runs of {} scatter by {:.1} % (standard deviation of throughput); without an A/A group a change of that size is not told from noise",
             groups[0].runs.len(),
             groups[0].name,
             scatter * 100.0
         ));
     }
-    doubts
+    warnings
 }
 
 /// Scatter of the throughput of a group's runs, as a part of its mean.

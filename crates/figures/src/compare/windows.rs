@@ -18,33 +18,33 @@ pub(super) fn all(groups: &[RunGroup]) -> impl Iterator<Item = &Record> {
     groups.iter().flat_map(|group| &group.runs)
 }
 
-/// What the states and lengths of the runs give to doubt.
-pub(super) fn doubts(groups: &[RunGroup]) -> Vec<String> {
-    let mut doubts = Vec::new();
+/// What the states and lengths of the runs give to warning.
+pub(super) fn warnings(groups: &[RunGroup]) -> Vec<String> {
+    let mut warnings = Vec::new();
     let broken: Vec<String> = all(groups)
         .filter(|run| run.header.state != RunState::Complete)
         .map(|run| format!("{} ({})", run.header.id, run.header.state.name()))
         .collect();
     if !broken.is_empty() {
-        doubts.push(format!("not every run ended as planned: {}", broken.join(", ")));
+        warnings.push(format!("not every run ended as planned: {}", broken.join(", ")));
     }
     let lengths: Vec<Duration> =
         all(groups).filter_map(|run| Some(run.window()?.length())).collect();
     let (Some(shortest), Some(longest)) = (lengths.iter().min(), lengths.iter().max()) else {
-        return doubts;
+        return warnings;
     };
     let (shortest, longest) = (shortest.as_secs_f64(), longest.as_secs_f64());
     if longest > shortest * (1.0 + UNEQUAL) {
-        doubts.push(format!(
+        warnings.push(format!(
             "the windows are {shortest:.0} to {longest:.0} s long: of each the first {shortest:.0} s are compared"
         ));
     }
     if shortest < SHORT.as_secs_f64() {
-        doubts.push(format!(
+        warnings.push(format!(
             "windows of {shortest:.0} s are short: tails rest on few seconds, and no drift and hardly a checkpoint can show"
         ));
     }
-    doubts
+    warnings
 }
 
 /// Cuts the windows of all runs to the shortest one, from their begin on: what comes
@@ -65,7 +65,7 @@ pub(super) fn equalise(groups: &mut [RunGroup]) -> Result<Duration, CompareError
 
 /// The unit that all runs count their work in. Where they differ, all are brought to
 /// the commits of the server: what their clients counted is then no longer divided by.
-pub(super) fn one_unit(groups: &mut [RunGroup], doubts: &mut Vec<String>) -> WorkUnit {
+pub(super) fn one_unit(groups: &mut [RunGroup], warnings: &mut Vec<String>) -> WorkUnit {
     let unit_of = |run: &Record| {
         if run.intervals.is_empty() { WorkUnit::Commit } else { client_unit(run) }
     };
@@ -74,7 +74,7 @@ pub(super) fn one_unit(groups: &mut [RunGroup], doubts: &mut Vec<String>) -> Wor
     if let [unit] = units[..] {
         return unit;
     }
-    doubts.push(
+    warnings.push(
         "the clients of these runs count different things or are not known: the server's figures are per commit, and throughput is compared only where it is of one kind"
             .to_owned(),
     );

@@ -21,4 +21,4 @@ pub use judge::{Arm, Judged, JudgedArm, MetricKind, NoRatio, blocks_to_prove, ju
 pub use looks::{Look, Looks};
 pub use outcome::{ArmOutcome, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, outlook};
-pub use reasons::{Reason, TimeBook, reasons, time_books};
+pub use reasons::{Reason, TimeBook, latency_breakdowns, reasons};

@@ -50,7 +50,8 @@ pub struct Outcome {
     /// What was predicted, beside what was measured.
     pub prediction: Option<PredictionMet>,
     /// Reasons to trust it less, each a sentence.
-    pub doubts: Vec<String>,
+    #[serde(alias = "doubts")]
+    pub warnings: Vec<String>,
 }
 
 /// How an experiment stands.

@@ -41,7 +41,7 @@ pub struct TimeBook {
 
 /// Where the time of a transaction went, in the blocks that know it of both; parts that are
 /// nothing in both are left out.
-pub fn time_books(
+pub fn latency_breakdowns(
     kinds: &[FigureKind],
     baseline: &[Option<&BTreeMap<String, f64>>],
     arm: &[Option<&BTreeMap<String, f64>>],

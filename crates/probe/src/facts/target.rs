@@ -60,7 +60,7 @@ pub async fn target_facts(
     if identity.version_num < 140_000 {
         return Err(ProbeError::TooOld(identity.version));
     }
-    let mut not_observable = identity.doubts();
+    let mut not_observable = identity.warnings();
     let postmaster_pid = local_postmaster(identity.backend_pid, identity.started);
     if postmaster_pid.is_none() {
         not_observable.push(
@@ -166,7 +166,7 @@ impl Identity {
     }
 
     /// What privileges and settings hide.
-    fn doubts(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let privileges = (!self.monitor).then(|| {
             format!(
                 "sessions and statements of other roles, and some settings: role {} is not a member of pg_monitor",

@@ -19,7 +19,7 @@ const MOST: usize = 12;
 
 /// The group of all threads of the kernel (kworker, jbd2, ksoftirqd, …). They work
 /// for the server as for any other process: they write its dirty pages back and
-/// end its I/O. So they are no neighbours that somebody could stop.
+/// end its I/O. So they are no neighbours that someone could stop.
 const KERNEL: &str = "kernel threads";
 
 /// Follows every process that is neither the server's nor walwright's, summed
@@ -207,7 +207,7 @@ mod tests {
         let parts = LoadParts { recognise: true, ..LoadParts::default() };
         let mut neighbours = Neighbours::new(parts);
         let mut reader = Reader::new();
-        // Somebody who is not this process itself.
+        // Someone who is not this process itself.
         let other = std::os::unix::process::parent_id();
         let only = |pid: u32| pid != other;
         let connected = HashSet::from([other]);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::processes::{Stat, title};
 
-/// Processes that have a part in the load, as somebody named them.
+/// Processes that have a part in the load, as someone named them.
 ///
 /// A name is that of the program or of the script it runs: of `node server.js` both
 /// `node` and `server.js`. A PID stands for the process and all that descend from it.
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_named_comes_before_what_is_recognised() {
+    fn what_someone_named_comes_before_what_is_recognised() {
         let parents = HashMap::from([(50, 1), (1, 0)]);
         let named = LoadParts {
             applications: vec!["pgbench".into()],

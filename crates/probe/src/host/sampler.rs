@@ -71,7 +71,7 @@ impl HostSampler {
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);
         // Those that have a part in the load are more than neighbours: their time is part
-        // of the books. Yet every process has to be read to find them.
+        // of the latency breakdown. Yet every process has to be read to find them.
         let watched = self.scope.parts != LoadParts::default();
         let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
         let mut neighbours = pace(every, NEIGHBOURS_BUDGET);

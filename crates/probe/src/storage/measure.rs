@@ -1,4 +1,4 @@
-//! A whole measurement: checks, patterns one after the other, doubts.
+//! A whole measurement: checks, patterns one after the other, warnings.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use walwright_record::{RunId, StorageMeasurement, StoragePlace, Timestamp, Warni
 
 use super::data_file::DataFile;
 use super::watch::Watch;
-use super::{SEGMENT, cells, doubts, place, scratch};
+use super::{SEGMENT, cells, place, scratch, warnings};
 use crate::ProbeError;
 use crate::facts::virtualisation;
 
@@ -95,14 +95,14 @@ pub fn measure_storage(
     let budget = (plan.each * PREPARING).max(PREPARING_AT_LEAST);
     let file = DataFile::create(&data, size, budget, stop).map_err(|e| failed(&data, e))?;
     let mut data_bytes = 0;
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(file) = &file {
         data_bytes = file.bytes();
         let before = steps.len() + 1;
         steps = cells::of_data(file.is_direct());
         of = before + steps.len();
         run(&steps, Some(file), before, of)?;
-        doubts.extend(of_file(file, size, &data_place));
+        warnings.extend(of_file(file, size, &data_place));
     }
     let mut measurement = StorageMeasurement {
         id: RunId::new(started.0, (started.0.0 as u32).rotate_left(5) ^ std::process::id()).0,
@@ -115,10 +115,10 @@ pub fn measure_storage(
         data: data_place,
         data_bytes,
         cells,
-        doubts,
+        warnings,
         complete: !stop(),
     };
-    measurement.doubts.extend(doubts::of(&measurement, virtualisation::detect().is_none()));
+    measurement.warnings.extend(warnings::of(&measurement, virtualisation::detect().is_none()));
     Ok(measurement)
 }
 
@@ -169,10 +169,10 @@ fn room(
 }
 
 fn of_file(file: &DataFile, wanted: u64, place: &StoragePlace) -> Vec<Warning> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if !file.is_direct() {
         let kind = &place.file_system.file_system;
-        doubts.push(Warning::new(
+        warnings.push(Warning::new(
             WarningCode::NotObservable,
             format!(
                 "random and sequential rates: {kind} has no direct I/O, so the page cache would \
@@ -181,7 +181,7 @@ fn of_file(file: &DataFile, wanted: u64, place: &StoragePlace) -> Vec<Warning> {
         ));
     }
     if file.bytes() < wanted {
-        doubts.push(
+        warnings.push(
             Warning::new(
                 WarningCode::Storage,
                 format!(
@@ -194,7 +194,7 @@ fn of_file(file: &DataFile, wanted: u64, place: &StoragePlace) -> Vec<Warning> {
             .hint("--for gives more time"),
         );
     }
-    doubts
+    warnings
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@
 mod block;
 mod cells;
 mod data_file;
-mod doubts;
 mod flush;
 mod flush_probe;
 mod group_commit;
@@ -21,6 +20,7 @@ mod measure;
 mod place;
 mod scratch;
 mod under_load;
+mod warnings;
 mod watch;
 
 pub use flush_probe::storage_probe;

@@ -1,4 +1,4 @@
-//! A schema of thousands of tables costs its guest no more than a small one.
+//! A schema of thousands of tables costs the server no more than a small one.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ struct Page {
     deck: String,
     groups: Vec<Group>,
     findings: Vec<Judged>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     throughput: Option<String>,
     latency: Option<String>,
     sections: Vec<Rows>,
@@ -121,7 +121,7 @@ fn page(of: &Comparison) -> Page {
                 },
             })
             .collect(),
-        doubts: of.doubts.iter().map(|doubt| words::sentence(doubt)).collect(),
+        warnings: of.warnings.iter().map(|warning| words::sentence(warning)).collect(),
         throughput: overlay::throughput(&curves(of, |run| run.throughput.clone())),
         latency: overlay::latency(&curves(of, |run| run.latency.clone())),
         sections: Section::ALL.into_iter().filter_map(|section| rows(of, section)).collect(),

@@ -22,7 +22,7 @@ struct Page {
     progress: String,
     findings: Vec<Finding>,
     prediction: Option<String>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     metrics: Vec<Metric>,
     arms: Vec<Arm>,
     blocks: Vec<Block>,
@@ -134,7 +134,7 @@ fn page(of: &Outcome) -> Page {
             .map(|arm| Finding { text: say::sentence(arm, &of.judged), class: class(arm) })
             .collect(),
         prediction: of.prediction.as_ref().map(say::prediction),
-        doubts: of.doubts.iter().map(|doubt| words::sentence(doubt)).collect(),
+        warnings: of.warnings.iter().map(|warning| words::sentence(warning)).collect(),
         metrics: metrics.map(|(metric, role)| section(metric, role)).collect(),
         arms: of
             .arms

@@ -11,7 +11,7 @@ pub(super) fn server(record: &Record) -> Vec<Fact> {
     let Some(target) = &record.target else { return Vec::new() };
     let kind = match target.kind {
         TargetKind::Embedded => "embedded cluster, made for this run",
-        TargetKind::Attached => "attached: someone's server, a guest there",
+        TargetKind::Attached => "attached: attached server",
     };
     let mut facts = vec![
         Fact::new("PostgreSQL", &target.version),

@@ -7,7 +7,7 @@ use crate::{diagnosis as say, words};
 
 /// The section; `None` for a record without a measured window.
 pub(super) fn section(of: &Diagnosis) -> Option<Findings> {
-    if of.books.is_none() && of.findings.is_empty() && of.not_observable.is_empty() {
+    if of.latency_breakdown.is_none() && of.findings.is_empty() && of.not_observable.is_empty() {
         return None;
     }
     Some(Findings {

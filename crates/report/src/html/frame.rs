@@ -10,7 +10,7 @@ use crate::terminal::printable;
 /// What templates extend or include, by name.
 const SHARED: [(&str, &str); 2] = [
     ("frame.html", include_str!("../../templates/frame.html")),
-    ("doubts.html", include_str!("../../templates/doubts.html")),
+    ("warnings.html", include_str!("../../templates/warnings.html")),
 ];
 pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");

@@ -18,10 +18,10 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
         unknown: throughput.is_none(),
         value: throughput.map_or_else(unknown, |t| format::estimate(t, "/s")),
         note: throughput.map(|t| {
-            let doubts: Vec<String> = t.doubts.iter().map(ToString::to_string).collect();
-            match (t.interval.is_some(), doubts.is_empty()) {
+            let warnings: Vec<String> = t.warnings.iter().map(ToString::to_string).collect();
+            match (t.interval.is_some(), warnings.is_empty()) {
                 (true, true) => format!("{unit}s, 95 % interval within this run"),
-                (_, false) => format!("{unit}s; {}", doubts.join("; ")),
+                (_, false) => format!("{unit}s; {}", warnings.join("; ")),
                 (false, true) => format!("{unit}s"),
             }
         }),

@@ -29,7 +29,7 @@ use crate::{format, words};
 pub use compare::comparison;
 pub use experiment::experiment;
 pub(crate) use frame::{STYLE, rendered};
-use page::{Doubt, EventRow, Failure, Page, Script, State};
+use page::{EventRow, Failure, Page, Script, State, WarningRow};
 pub use scaling::scaling;
 pub use storage::storage;
 
@@ -74,8 +74,8 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
         beside: headline::beside(record, summary),
         verdict: headline::verdict(summary),
         warnings_title: match warnings.len() {
-            1 => "A doubt that goes with every figure".to_owned(),
-            n => format!("{n} doubts that go with every figure"),
+            1 => "A warning that goes with every figure".to_owned(),
+            n => format!("{n} warnings that go with every figure"),
         },
         warnings,
         findings: None,
@@ -109,11 +109,11 @@ fn filled(record: &Record, summary: &Summary, plots: &Timeline) -> Page {
     }
 }
 
-fn warnings(summary: &Summary) -> Vec<Doubt> {
+fn warnings(summary: &Summary) -> Vec<WarningRow> {
     summary
         .warnings
         .iter()
-        .map(|w| Doubt {
+        .map(|w| WarningRow {
             text: words::sentence(&w.text),
             hint: w.hint.as_deref().map(words::sentence),
         })

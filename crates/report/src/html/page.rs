@@ -22,7 +22,7 @@ pub(super) struct Page {
     pub(super) beside: Vec<Figure>,
     pub(super) verdict: Option<Verdict>,
     pub(super) warnings_title: String,
-    pub(super) warnings: Vec<Doubt>,
+    pub(super) warnings: Vec<WarningRow>,
     pub(super) findings: Option<Findings>,
     pub(super) time: Option<Time>,
     pub(super) time_missing: String,
@@ -76,7 +76,7 @@ pub(super) struct Verdict {
 
 /// A warning.
 #[derive(Debug, Serialize)]
-pub(super) struct Doubt {
+pub(super) struct WarningRow {
     pub(super) text: String,
     pub(super) hint: Option<String>,
 }

@@ -17,9 +17,9 @@ struct Page {
     deck: String,
     name: String,
     verdict: Vec<String>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     throughput: Option<String>,
-    books: Option<String>,
+    latency_breakdown: Option<String>,
     resources: Vec<Key>,
     parameters: Vec<Parameter>,
     loads: Vec<Row>,
@@ -59,7 +59,7 @@ struct Grown {
 }
 
 /// The sweep as a whole HTML page without outside resources: the curve with its band, every
-/// run, the books of each load, and what grows towards the bend.
+/// run, the latency breakdown of each load, and what grows towards the bend.
 ///
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
@@ -69,15 +69,18 @@ pub fn scaling(of: &Scaling) -> Result<String, ReportError> {
 
 fn page(of: &Scaling) -> Page {
     let resources = scaled::resources(of);
-    let doubts = of.left_out.iter().map(|run| format!("left out: {run}"));
+    let warnings = of.left_out.iter().map(|run| format!("left out: {run}"));
     Page {
         title: scaled::title(of),
         deck: scaled::deck(of),
         name: of.name.clone(),
         verdict: of.verdict.clone(),
-        doubts: doubts.chain(of.doubts.iter().cloned()).map(|d| words::sentence(&d)).collect(),
+        warnings: warnings
+            .chain(of.warnings.iter().cloned())
+            .map(|d| words::sentence(&d))
+            .collect(),
         throughput: plots::throughput(of),
-        books: plots::books(of),
+        latency_breakdown: plots::latency_breakdown(of),
         parameters: scaled::parameters(of),
         loads: of
             .loads

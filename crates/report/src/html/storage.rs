@@ -21,7 +21,7 @@ struct Page {
     places: Vec<String>,
     deck: String,
     gist: Vec<String>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
     /// Markup made by `svg`.
     plots: Vec<Figure>,
     sections: Vec<Table>,
@@ -54,9 +54,9 @@ fn page(of: &StorageMeasurement) -> Page {
     if of.data != of.wal {
         places.push(format!("Data in {}", say::place(&of.data)));
     }
-    let doubt = |doubt: &walwright_record::Warning| {
-        let hint = doubt.hint.as_ref().map(|hint| format!(" {}", words::sentence(hint)));
-        format!("{}{}", words::sentence(&doubt.text), hint.unwrap_or_default())
+    let warning = |warning: &walwright_record::Warning| {
+        let hint = warning.hint.as_ref().map(|hint| format!(" {}", words::sentence(hint)));
+        format!("{}{}", words::sentence(&warning.text), hint.unwrap_or_default())
     };
     let table = |section: say::Section| Table {
         heading: section.heading,
@@ -73,7 +73,7 @@ fn page(of: &StorageMeasurement) -> Page {
         places,
         deck: say::circumstances(of),
         gist: say::gist(of),
-        doubts: of.doubts.iter().map(doubt).collect(),
+        warnings: of.warnings.iter().map(warning).collect(),
         plots: [by_size(of), grouped(of), by_depth(of), spread(of)].into_iter().flatten().collect(),
         sections: say::sections(of).into_iter().map(table).collect(),
     }

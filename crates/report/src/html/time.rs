@@ -9,7 +9,7 @@ use crate::{format, words};
 /// Parts smaller than this have no room for their name inside the bar.
 const NAMED: f64 = 0.09;
 
-/// The books of a transaction's latency.
+/// The latency breakdown of a transaction's latency.
 pub(super) fn time(split: &TimeSplit) -> Time {
     let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
     let unit = split.unit.name();
@@ -47,7 +47,7 @@ pub(super) fn time(split: &TimeSplit) -> Time {
             format::seconds(split.on_server.center)
         ),
     };
-    let mut notes: Vec<String> = split.doubts.iter().map(|d| words::sentence(d)).collect();
+    let mut notes: Vec<String> = split.warnings.iter().map(|d| words::sentence(d)).collect();
     if let Some(counted) = split.counted_flush {
         let sampled = split.part(WaitClass::Flush).map(|p| p.per_transaction.center);
         let sampled = sampled.map_or(format::NOT_OBSERVABLE.to_owned(), format::seconds);

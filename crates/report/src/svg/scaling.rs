@@ -1,4 +1,4 @@
-//! A sweep over clients: throughput with the fitted curve, and the books of each load.
+//! A sweep over clients: throughput with the fitted curve, and the latency breakdown of each load.
 
 use std::fmt::Write;
 
@@ -86,7 +86,7 @@ fn fit(out: &mut String, of: &Scaling, x: &Scale, y: &Scale) {
 }
 
 /// Where the latency goes at each load: one column each, of the same height.
-pub(crate) fn books(of: &Scaling) -> Option<String> {
+pub(crate) fn latency_breakdown(of: &Scaling) -> Option<String> {
     let loads: Vec<&ScalingLoad> = of.loads.iter().filter(|load| !load.times.is_empty()).collect();
     if loads.is_empty() {
         return None;

@@ -29,7 +29,7 @@ fn styled(of: &Comparison, style: &Style, all: bool) -> String {
     }
     page.statements(all);
     page.differences(all);
-    page.doubts();
+    page.warnings();
     style.finish(&page.lines)
 }
 
@@ -190,13 +190,13 @@ impl Page<'_> {
         }
     }
 
-    fn doubts(&mut self) {
-        if self.of.doubts.is_empty() {
+    fn warnings(&mut self) {
+        if self.of.warnings.is_empty() {
             return;
         }
         self.lines.push(String::new());
-        for doubt in &self.of.doubts {
-            let lines = self.style.wrap(&crate::words::sentence(doubt), 2);
+        for warning in &self.of.warnings {
+            let lines = self.style.wrap(&crate::words::sentence(warning), 2);
             for (place, line) in lines.iter().enumerate() {
                 let mark = if place == 0 {
                     self.style.paint_bold(Ansi::Yellow, "!")

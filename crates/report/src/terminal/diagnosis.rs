@@ -2,7 +2,7 @@
 //! under a summary, and what one diagnosis is.
 
 use walwright_diagnose::{Diagnosis, DiagnosisId, Finding, Kind};
-use walwright_figures::Books;
+use walwright_figures::LatencyBreakdown;
 
 use super::style::{Ansi, Style};
 use crate::{diagnosis as say, format, words};
@@ -12,7 +12,7 @@ const NAMES: usize = 10;
 /// Findings under a summary.
 const BRIEF: usize = 3;
 
-/// All of a diagnosis: verdict, findings, books, and what could not be seen.
+/// All of a diagnosis: verdict, findings, latency breakdown, and what could not be seen.
 pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
     let mut page = Page { style, lines: Vec::new() };
     let title = format!("Diagnosis of {} on {}", of.run.workload, of.run.target);
@@ -45,8 +45,8 @@ pub fn diagnosis(of: &Diagnosis, style: &Style) -> String {
             }
         }
     }
-    if let Some(books) = &of.books {
-        page.books(books);
+    if let Some(latency_breakdown) = &of.latency_breakdown {
+        page.latency_breakdown(latency_breakdown);
     }
     if !of.not_observable.is_empty() {
         page.gap();
@@ -196,13 +196,20 @@ impl Page<'_> {
         }
     }
 
-    fn books(&mut self, books: &Books) {
+    fn latency_breakdown(&mut self, latency_breakdown: &LatencyBreakdown) {
         self.gap();
-        self.heading(&match books.latency {
+        self.heading(&match latency_breakdown.latency {
             Some(latency) => {
-                format!("The books: {} a {}", format::latency(latency), books.unit.name())
+                format!(
+                    "Latency breakdown: {} a {}",
+                    format::latency(latency),
+                    latency_breakdown.unit.name()
+                )
             }
-            None => format!("The books: time of a {} on the server", books.unit.name()),
+            None => format!(
+                "Latency breakdown: time of a {} on the server",
+                latency_breakdown.unit.name()
+            ),
         });
         let row = |line: &walwright_figures::BookLine| {
             format!(
@@ -212,14 +219,18 @@ impl Page<'_> {
                 format::seconds(line.per_transaction.center)
             )
         };
-        self.lines.extend(books.lines.iter().filter(|l| l.share.abs() >= 5e-4).map(row));
-        if !books.memo.is_empty() {
+        self.lines
+            .extend(latency_breakdown.lines.iter().filter(|l| l.share.abs() >= 5e-4).map(row));
+        if !latency_breakdown.memo.is_empty() {
             self.lines.push(self.style.paint(Ansi::Faint, "  inside these lines:"));
-            let memo: Vec<String> =
-                books.memo.iter().map(|l| self.style.paint(Ansi::Faint, &row(l))).collect();
+            let memo: Vec<String> = latency_breakdown
+                .memo
+                .iter()
+                .map(|l| self.style.paint(Ansi::Faint, &row(l)))
+                .collect();
             self.lines.extend(memo);
         }
-        for check in books.checks.iter().filter(|check| check.agrees) {
+        for check in latency_breakdown.checks.iter().filter(|check| check.agrees) {
             let text = format!(
                 "{}: {} by samples, {} by {}: they agree.",
                 check.what,
@@ -229,8 +240,8 @@ impl Page<'_> {
             );
             self.text(&text, 2, Some(Ansi::Faint));
         }
-        for doubt in &books.doubts {
-            self.text(&format!("! {doubt}"), 2, Some(Ansi::Yellow));
+        for warning in &latency_breakdown.warnings {
+            self.text(&format!("! {warning}"), 2, Some(Ansi::Yellow));
         }
     }
 }

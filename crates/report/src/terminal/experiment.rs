@@ -37,7 +37,7 @@ fn styled(of: &Outcome, style: &Style) -> String {
         page.table(other, false);
     }
     page.conclusions(of);
-    page.doubts(of);
+    page.warnings(of);
     style.finish(&page.lines)
 }
 
@@ -209,13 +209,13 @@ impl Page<'_> {
         }
     }
 
-    fn doubts(&mut self, of: &Outcome) {
-        if of.doubts.is_empty() {
+    fn warnings(&mut self, of: &Outcome) {
+        if of.warnings.is_empty() {
             return;
         }
-        self.head("Doubts");
-        for doubt in &of.doubts {
-            self.text(&format!("! {doubt}"), 0, Some(Ansi::Yellow));
+        self.head("Warnings");
+        for warning in &of.warnings {
+            self.text(&format!("! {warning}"), 0, Some(Ansi::Yellow));
         }
     }
 }

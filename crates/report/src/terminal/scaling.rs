@@ -1,4 +1,4 @@
-//! A sweep over clients on a terminal: what it comes to, the curve, and the books.
+//! A sweep over clients on a terminal: what it comes to, the curve, and the latency breakdown.
 
 use walwright_diagnose::scaling::{Scaling, ScalingResource};
 
@@ -29,7 +29,7 @@ pub fn scaling_styled(of: &Scaling, style: &Style) -> String {
     page.plot(of);
     page.parameters(of);
     page.table(of);
-    page.doubts(of);
+    page.warnings(of);
     style.finish(&page.lines)
 }
 
@@ -179,15 +179,15 @@ impl Page<'_> {
         }
     }
 
-    fn doubts(&mut self, of: &Scaling) {
+    fn warnings(&mut self, of: &Scaling) {
         let left_out = of.left_out.iter().map(|run| format!("left out: {run}"));
-        let doubts: Vec<String> = left_out.chain(of.doubts.iter().cloned()).collect();
-        if doubts.is_empty() {
+        let warnings: Vec<String> = left_out.chain(of.warnings.iter().cloned()).collect();
+        if warnings.is_empty() {
             return;
         }
         self.lines.push(String::new());
-        for doubt in doubts {
-            self.text(&format!("! {}", crate::words::sentence(&doubt)), 0, Some(Ansi::Yellow));
+        for warning in warnings {
+            self.text(&format!("! {}", crate::words::sentence(&warning)), 0, Some(Ansi::Yellow));
         }
     }
 }

@@ -40,12 +40,12 @@ pub fn storage(of: &StorageMeasurement, style: &Style) -> String {
     for section in say::sections(of) {
         lines.extend(table(&section, style));
     }
-    if !of.doubts.is_empty() {
+    if !of.warnings.is_empty() {
         lines.push(String::new());
     }
-    for doubt in &of.doubts {
-        let hint = doubt.hint.as_ref().map(|hint| format!(" → {}", words::sentence(hint)));
-        let said = format!("{}{}", words::sentence(&doubt.text), hint.unwrap_or_default());
+    for warning in &of.warnings {
+        let hint = warning.hint.as_ref().map(|hint| format!(" → {}", words::sentence(hint)));
+        let said = format!("{}{}", words::sentence(&warning.text), hint.unwrap_or_default());
         for (i, line) in style.wrap(&said, 2).into_iter().enumerate() {
             let mark = if i == 0 { style.paint_bold(Ansi::Yellow, "!") } else { " ".to_owned() };
             lines.push(format!("{mark} {line}"));

@@ -93,7 +93,7 @@ fn outcome() -> Outcome {
             .map(|block| [Some(RunId(format!("base-{block}"))), None])
             .collect(),
         prediction: Some(PredictionMet::of(prediction, measured)),
-        doubts: vec!["no checkpoint completed".to_owned()],
+        warnings: vec!["no checkpoint completed".to_owned()],
         judged,
     }
 }
@@ -131,7 +131,7 @@ fn the_page_is_whole_and_escapes_what_comes_from_outside() {
     assert!(page.contains("WAL &amp; size"));
     assert_eq!(page.matches("<svg").count(), 2, "a forest plot for each metric");
     assert!(page.contains("baseline again (A/A)"));
-    assert_eq!(page.matches("class=\"books\"").count(), 6, "two bars an arm");
+    assert_eq!(page.matches("class=\"latency-breakdown\"").count(), 6, "two bars an arm");
     assert!(page.contains("run-2-6") && page.contains("base-0"));
     assert!(!page.contains("http:") && !page.contains("https:"), "nothing from outside");
 }

@@ -1,4 +1,4 @@
-//! Records that a disk damaged, or somebody made: they are refused in a sentence or shown,
+//! Records that a disk damaged, or someone made: they are refused in a sentence or shown,
 //! and never bring the program down. What is changed are the rows of a whole record's file.
 
 use std::path::Path;

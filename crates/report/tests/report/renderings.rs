@@ -125,7 +125,7 @@ fn a_summary_fits_a_screen() {
     let mut record = short();
     for n in 0..30 {
         let text = format!(
-            "doubt number {n} that is long enough to need more than one line of a screen of eighty columns"
+            "warning number {n} that is long enough to need more than one line of a screen of eighty columns"
         );
         record.warnings.push(Warning::new(WarningCode::Other, text).hint("do something about it"));
     }

@@ -95,7 +95,7 @@ fn sample() -> Scaling {
         }),
         verdict: vec!["Throughput peaks at 9.7 clients.".to_owned()],
         left_out: vec!["run x is interrupted".to_owned()],
-        doubts: vec!["one run a client count".to_owned()],
+        warnings: vec!["one run a client count".to_owned()],
     }
 }
 
@@ -125,7 +125,7 @@ fn nothing_but_ascii_where_that_is_all_there_is() {
 }
 
 #[test]
-fn the_page_draws_curve_band_runs_and_books() {
+fn the_page_draws_curve_band_runs_and_latency_breakdown() {
     let of = sample();
     let page = html::scaling(&of).unwrap();
     assert_eq!(page.matches("<circle").count(), of.points.len());

@@ -73,7 +73,7 @@ fn measurement() -> StorageMeasurement {
         data: place,
         data_bytes: 1 << 30,
         cells,
-        doubts: vec![Warning::new(WarningCode::Storage, "the disk is not steady").hint("again")],
+        warnings: vec![Warning::new(WarningCode::Storage, "the disk is not steady").hint("again")],
         complete: true,
     }
 }
@@ -146,7 +146,7 @@ fn all_renderings_tell_a_run_against_the_disk_it_knew() {
         assert!(text.contains("walwright diagnose") || text.contains("walwright storage"));
     }
     let mut disturbed = measurement();
-    disturbed.doubts.push(Warning::new(WarningCode::NoisyNeighbour, "busy"));
+    disturbed.warnings.push(Warning::new(WarningCode::NoisyNeighbour, "busy"));
     record.storage_measured = Some(disturbed);
     for (place, text) in all(&record).iter().enumerate() {
         let judged = text.contains("at its ceiling");

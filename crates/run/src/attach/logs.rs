@@ -106,7 +106,7 @@ pub(super) fn warnings(joined: &Joined) -> Vec<Warning> {
         log.notes.iter().map(move |note| format!("{} ({}): {note}", log.file, log.format))
     });
     joined
-        .doubts
+        .warnings
         .iter()
         .cloned()
         .chain(of_files)

@@ -123,7 +123,7 @@ const TO_BEGIN: Duration = Duration::from_secs(60);
 /// Why an interrupted record is one.
 const STOPPED: &str = "it was stopped before its planned end";
 
-/// The same, where somebody killed the process that guards the command.
+/// The same, where someone killed the process that guards the command.
 const KILLED: &str = "the process that guards the command was killed, so the command was ended";
 
 fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
@@ -200,7 +200,7 @@ impl Session {
         let joined = if self.plan.logs.is_empty() {
             Ok(None)
         } else {
-            self.notes.observer.notice(Progress::Step("reading the logs of the clients"));
+            self.notes.observer.event(Progress::Step("reading the logs of the clients"));
             let choices = self.plan.logs.clone();
             tokio::task::spawn_blocking(move || {
                 logs::read(&choices, Some(recorded.start), recorded)
@@ -223,7 +223,7 @@ impl Session {
             Ok(None) => Ok(()),
             Ok(Some(joined)) => {
                 for warning in logs::warnings(&joined) {
-                    self.notes.observer.notice(Progress::Warning(&warning));
+                    self.notes.observer.event(Progress::Warning(&warning));
                 }
                 self.notes.recorder.write(move |writer| logs::write(&joined, writer));
                 Ok(())
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Reads the record back and adds the doubts that only the whole of it shows.
+    /// Reads the record back and adds the warnings that only the whole of it shows.
     async fn conclude(
         &self,
         store: &Store,

@@ -25,8 +25,8 @@ pub(super) struct Ready {
     host: HostScope,
 }
 
-/// Describes server and machine. No flush is measured: writing beside somebody's WAL
-/// is more than a guest may do unasked.
+/// Describes server and machine. No flush is measured: writing beside someone's WAL
+/// is not done unasked.
 pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
     let notes = &session.notes;
     let params = session.params.clone().with_application_name("walwright record");
@@ -56,7 +56,7 @@ pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
     }
     // Under load a processor's speed says how busy the machine is, not how fast.
     if host.local && matches!(session.plan.until, Until::CommandEnds(_)) {
-        notes.observer.notice(Progress::Step("processor speed"));
+        notes.observer.event(Progress::Step("processor speed"));
         let cpu = blocking(walwright_probe::cpu_probe).await?;
         notes.recorder.write(move |writer| writer.cpu(&cpu));
     }
@@ -157,7 +157,7 @@ fn sink(session: &Session, lost: &Arc<Mutex<Vec<Timestamp>>>) -> Sink {
             Seeing::Sample(sample) => {
                 let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(per_second) = commits.rate(sample) {
-                    notes.observer.notice(Progress::Commits { per_second });
+                    notes.observer.event(Progress::Commits { per_second });
                 }
             }
             Seeing::Event(event) if event.kind == walwright_probe::LOST => {

@@ -9,7 +9,7 @@ use super::plan::Until;
 use super::{RecordError, Session};
 use crate::Progress;
 
-/// Time between notices of how long it has been.
+/// Time between events of how long it has been.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What looking on came to.
@@ -71,7 +71,7 @@ async fn until_over(
             () = session.stop.requested() => break true,
             _ = ticks.tick() => {
                 let elapsed = Timestamp::now().since(begun);
-                session.notes.observer.notice(Progress::Watched { elapsed, wanted });
+                session.notes.observer.event(Progress::Watched { elapsed, wanted });
                 // A record that cannot be written is no record.
                 if session.notes.recorder.failed() {
                     break true;

@@ -19,7 +19,7 @@ use super::{Context, RunError, blocking};
 /// Connections the tool itself uses beside the clients: control, one for the workload's
 /// checks, two of the probe, side measure.
 const OWN_CONNECTIONS: u32 = 5;
-/// Bytes of a guest's tables that checks may read.
+/// Bytes of an attached server's tables that checks may read.
 const MOST_CHECKED: i64 = 1 << 30;
 /// SQLSTATE of a statement that cannot be read.
 const SYNTAX_ERROR: &str = "42601";
@@ -88,7 +88,7 @@ async fn behind_pooler(target: &Target) -> bool {
     matches!(blocking(ask).await, Ok(Ok(true)))
 }
 
-/// Whether the workload's tables are there on somebody's server, so that the answer is a
+/// Whether the workload's tables are there on an attached server, so that the answer is a
 /// sentence and not an error a client sees; and whether a built-in workload may use them.
 pub(super) async fn tables_are_there(
     context: &Context,
@@ -189,7 +189,7 @@ async fn fault(context: &Context, target: &Target, sqlstate: &str) -> Option<Run
 }
 
 /// The values that the checks after the run compare with; none where the checks are
-/// left out, because they would read more of someone's server than a guest should.
+/// left out, because they would read more of an attached server than is fair.
 pub(super) async fn before(
     context: &Context,
     own: &Client,
@@ -216,7 +216,7 @@ pub(super) async fn before(
     Ok(values)
 }
 
-/// Runs the checks; one that does not hold is a doubt on the record.
+/// Runs the checks; one that does not hold is a warning on the record.
 pub(super) async fn after(
     context: &Context,
     target: &Target,

@@ -218,7 +218,7 @@ impl Stage {
                 }
                 Err(RecvTimeoutError::Timeout) if self.starts.is_empty() => {
                     let done = load.connected();
-                    self.notes.observer.notice(Progress::Connected { done, total: clients });
+                    self.notes.observer.event(Progress::Connected { done, total: clients });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 // The load ended by itself: the server is gone, or clients could not connect.
@@ -329,14 +329,14 @@ impl Stage {
                 self.begins.notify_one();
             }
             (_, Some(before)) if standing.measured + FORGOTTEN <= before => {
-                self.notes.observer.notice(Progress::Step(
+                self.notes.observer.event(Progress::Step(
                     "the load settled later than it seemed, so the window begins later",
                 ));
             }
             _ => {}
         }
         self.measured = standing.from.map(|_| standing.measured);
-        self.notes.observer.notice(Progress::Interval {
+        self.notes.observer.event(Progress::Interval {
             interval: &interval,
             measured: standing.measured,
             wanted: self.wanted,

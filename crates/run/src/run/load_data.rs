@@ -38,17 +38,17 @@ pub(super) async fn load(
     steps(&client, &plan.before_load).await?;
     mark(plan, &client, UNFINISHED).await?;
     let copied = Copied { rows: AtomicU64::new(0), total: plan.total_rows(), observer };
-    observer.notice(Progress::Step("copying rows"));
+    observer.event(Progress::Step("copying rows"));
     match jobs.unwrap_or_else(default_jobs) {
         0 | 1 => copy_frozen(plan, &client, &copied).await?,
         jobs => copy_parallel(plan, statements, &client, jobs, &copied).await?,
     }
-    observer.notice(Progress::Step("vacuum, keys and indexes"));
+    observer.event(Progress::Step("vacuum, keys and indexes"));
     steps(&client, &plan.after_load).await?;
     mark(plan, &client, FILLED).await
 }
 
-/// The same on somebody's server, where no table goes that walwright did not make and that
+/// The same on an attached server, where no table goes that walwright did not make and that
 /// `replace` does not name.
 pub(super) async fn load_attached(
     plan: &Plan,
@@ -75,7 +75,7 @@ async fn mark(plan: &Plan, client: &Client, comment: &str) -> Result<(), RunErro
 }
 
 /// Lets the measured window pay for its own writes and not for those of the load. On
-/// someone's server a checkpoint is theirs to ask for.
+/// an attached server a checkpoint is theirs to ask for.
 pub(super) async fn checkpoint(params: &ConnectParams) -> Result<(), RunError> {
     let client = walwright_server::connect_without_limit(params).await?;
     client.batch_execute("CHECKPOINT").await.map_err(failed("CHECKPOINT"))
@@ -120,7 +120,7 @@ struct Copied<'a> {
 impl Copied<'_> {
     fn add(&self, rows: u64) {
         let done = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
-        self.observer.notice(Progress::Rows { done, total: self.total });
+        self.observer.event(Progress::Rows { done, total: self.total });
     }
 }
 

@@ -301,8 +301,8 @@ impl Context {
         }
         if let Some(window) = self.plan.window() {
             let checkpoint = load_data::checkpoint(&target.params).await;
-            if let Some(doubt) = not_restored::not_restored(window, checkpoint.err()) {
-                self.notes.warn(doubt);
+            if let Some(warning) = not_restored::not_restored(window, checkpoint.err()) {
+                self.notes.warn(warning);
             }
         }
         checks::statements(self, target).await?;
@@ -340,7 +340,7 @@ impl Context {
 
     /// Looks up or measures how fast the driver itself is.
     async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
-        self.notes.observer.notice(Progress::Step("what the load driver itself can do"));
+        self.notes.observer.event(Progress::Step("what the load driver itself can do"));
         let (lab, load) = (self.lab.clone(), load.clone());
         let ceiling = blocking(move || ceiling::ceiling(&lab, &load)).await??;
         let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };

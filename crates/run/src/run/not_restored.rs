@@ -4,11 +4,11 @@ use walwright_record::{Warning, WarningCode};
 
 use super::{RunError, Window};
 
-/// A run on somebody's server that does not begin where the one before began: on data as
+/// A run on an attached server that does not begin where the one before began: on data as
 /// that left them, or without a `checkpoint`, which was refused.
 pub(super) fn not_restored(window: Window, checkpoint: Option<RunError>) -> Option<Warning> {
     let data = (!window.filled).then(|| {
-        "the data are as the run before left them: those of somebody's server are not restored"
+        "the data are as the run before left them: those of an attached server are not restored"
             .to_owned()
     });
     let refused = checkpoint
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn a_run_that_does_not_begin_where_others_do_says_in_what() {
         let text = |filled, refused: Option<RunError>| {
-            not_restored(Window { filled }, refused).map(|doubt| doubt.text)
+            not_restored(Window { filled }, refused).map(|warning| warning.text)
         };
         assert_eq!(text(true, None), None);
         assert!(text(false, None).unwrap().contains("as the run before left them"));

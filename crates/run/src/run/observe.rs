@@ -50,7 +50,7 @@ pub(super) async fn describe(
     let mut schema = None;
     if context.plan.probe.is_some() {
         describe_host(context, target, &host, sync_method).await?;
-        context.notes.observer.notice(Progress::Step("the schema"));
+        context.notes.observer.event(Progress::Step("the schema"));
         let facts = walwright_probe::schema_facts(client).await;
         schema = Some(facts.clone());
         context.notes.recorder.write(move |writer| writer.schema(&facts));
@@ -102,7 +102,7 @@ async fn describe_host(
     if let Some(known) = known {
         context.notes.recorder.write(move |writer| writer.storage_measured(&known));
     }
-    context.notes.observer.notice(Progress::Step("processor speed"));
+    context.notes.observer.event(Progress::Step("processor speed"));
     let cpu = blocking(walwright_probe::cpu_probe).await?;
     context.notes.recorder.write(move |writer| writer.cpu(&cpu));
     // Beside the data directory, on the WAL's file system, never inside it.
@@ -110,12 +110,12 @@ async fn describe_host(
     let directory = match (&context.plan.storage_dir, target.kind) {
         (Some(chosen), _) => Some(chosen.clone()),
         (None, TargetKind::Embedded) => beside,
-        // Writing beside somebody's WAL is more than a guest may do unasked.
+        // Writing beside someone's WAL is not done unasked.
         (None, TargetKind::Attached) => {
             context.notes.warn(
                 Warning::new(
                     WarningCode::NotObservable,
-                    "flush latency of the disk under the WAL: measuring it writes to that disk, which a guest does not do unasked",
+                    "flush latency of the disk under the WAL: measuring it writes to that disk, which walwright does not do unasked",
                 )
                 .hint("--storage-dir names a directory on that disk to measure in"),
             );
@@ -123,7 +123,7 @@ async fn describe_host(
         }
     };
     if let (Some(directory), Some(method)) = (directory, sync_method) {
-        context.notes.observer.notice(Progress::Step("flush latency of the disk under the WAL"));
+        context.notes.observer.event(Progress::Step("flush latency of the disk under the WAL"));
         probe_storage(context, directory, method, target.flush_latency).await?;
     }
     Ok(())

@@ -64,7 +64,7 @@ pub enum TargetPlan {
     },
 }
 
-/// A maintenance window of somebody's server, in which runs are compared.
+/// A maintenance window of an attached server, in which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Whether the workload's tables were filled for this very run. Otherwise it goes on
@@ -207,7 +207,7 @@ impl RunPlan {
         }
     }
 
-    /// Whether somebody else's tables were filled for this run by who asks for it.
+    /// Whether someone else's tables were filled for this run by who asks for it.
     pub(super) fn is_filled(&self) -> bool {
         self.window().is_some_and(|window| window.filled)
     }

@@ -1,4 +1,4 @@
-//! The scale of tables that somebody filled before.
+//! The scale of tables that someone filled before.
 
 use walwright_server::ConnectParams;
 use walwright_workload::Workload;

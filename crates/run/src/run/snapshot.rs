@@ -44,7 +44,7 @@ pub async fn filled(
 ) -> Result<Cluster, RunError> {
     let job = plan.job(&plan.workload()?)?;
     let TargetPlan::Embedded { major, pg_bin, .. } = &plan.target else {
-        return Err(RunError::Internal("a snapshot of someone's server"));
+        return Err(RunError::Internal("a snapshot of an attached server"));
     };
     let target = TargetPlan::Embedded {
         major: major.clone(),
@@ -69,7 +69,7 @@ pub async fn filled(
         .await?
 }
 
-/// Creates the workload's tables on somebody's server and fills them, as a run with
+/// Creates the workload's tables on an attached server and fills them, as a run with
 /// `init` does.
 ///
 /// # Errors

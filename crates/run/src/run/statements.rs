@@ -12,7 +12,7 @@ use super::load_data::failed;
 /// How the statements of a workload reach the server.
 ///
 /// Those of a workload of the user's own run as they would anywhere: names stand for what
-/// role and database say. On somebody's server those of a built-in workload, which we have
+/// role and database say. On an attached server those of a built-in workload, which we have
 /// written and the user has not, look for names in `pg_catalog` and in the one schema in
 /// which the workload's tables are: neither the path of the database nor functions beside
 /// the tables can put anything else in their place.
@@ -26,7 +26,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// For a workload on somebody's server.
+    /// For a workload on an attached server.
     ///
     /// # Errors
     /// When the server cannot be asked, or has no schema to create tables in.

@@ -1,4 +1,4 @@
-//! The workload's tables on somebody's server: which they are, whose they are, and whether
+//! The workload's tables on an attached server: which they are, whose they are, and whether
 //! they may be replaced.
 
 use walwright_server::{Client, QueryError, Row};

@@ -35,7 +35,7 @@ pub(super) struct Target {
     pub params: ConnectParams,
     /// What the record calls it. The socket of a cluster of ours is gone with it.
     pub address: String,
-    /// Doubts about it.
+    /// Warnings about it.
     pub warnings: Vec<Warning>,
     /// Where its binaries come from, if it is ours.
     pub install: Option<String>,
@@ -122,12 +122,12 @@ impl Target {
         }
         let swept = walwright_server::sweep(places)?;
         if !swept.stopped.is_empty() || !swept.removed.is_empty() {
-            observer.notice(Progress::Step(&swept_in_words(&swept)));
+            observer.event(Progress::Step(&swept_in_words(&swept)));
         }
         let from = format!("{install}");
         let address = format!("embedded PostgreSQL {}", install.version());
         let making = if snapshot.is_some() { "restoring" } else { "making" };
-        observer.notice(Progress::Step(&format!("{making} a cluster with {from}")));
+        observer.event(Progress::Step(&format!("{making} a cluster with {from}")));
         let keep = spec.dir.is_some();
         let flush_latency = spec.flush_latency;
         warnings.extend(flush_latency.map(lengthened_flushes));
@@ -220,7 +220,7 @@ pub fn install(
         return Ok(Install::from_bin_dir(directory)?);
     }
     let major = Major::from_str(major).map_err(|unknown| RunError::NoSuchMajor(unknown.0))?;
-    let mut told = |event: &FetchEvent| observer.notice(Progress::Step(&event.to_string()));
+    let mut told = |event: &FetchEvent| observer.event(Progress::Step(&event.to_string()));
     Ok(Installs::within(places.clone()).ensure(major, &mut told)?)
 }
 

@@ -9,10 +9,10 @@ use super::{Searcher, Stage};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Dimension, Effect, Prediction, Process};
 
-/// Half width of the model's intervals in standard deviations of its doubt: 95 % of a normal
+/// Half width of the model's intervals in standard deviations of its uncertainty: 95 % of a normal
 /// distribution.
 const INTERVAL: f64 = 1.96;
-/// Standard deviations of its doubt by which the model must hold for better what the blocks
+/// Standard deviations of its uncertainty by which the model must hold for better what the blocks
 /// alone do not prove, to propose it: 90 %.
 const LIKELY: f64 = 1.28;
 /// Of the gain that is expected, what unproven lines that go back may be worth together:
@@ -200,7 +200,7 @@ impl<'a> Judged<'a> {
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
         let gain = ablation.effect(arm, BASELINE);
-        let likely = ahead(&whole).is_some_and(|gain| gain.doubts() > LIKELY);
+        let likely = ahead(&whole).is_some_and(|gain| gain.warnings() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         // A winner that crashed, or was not measured, is nothing to confirm.
         let is_open = gain.estimate().is_some() && !gain.excludes(searcher.options.worth);

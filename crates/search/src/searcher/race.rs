@@ -9,7 +9,7 @@ use crate::{Configuration, Prediction, Purpose, Trial};
 
 /// Challengers at most.
 const CHALLENGERS: usize = 3;
-/// Standard deviations of the model's doubt by which a value must be of use to be kept.
+/// Standard deviations of the model's uncertainty by which a value must be of use to be kept.
 pub(super) const CLEAR: f64 = 0.5;
 
 /// The state of the races.
@@ -37,7 +37,7 @@ impl Searcher {
             return;
         };
         // The simple one defends: what it lacks must show its use.
-        let incumbent = self.simplified(&model, &best, |lost| lost.doubts() < CLEAR);
+        let incumbent = self.simplified(&model, &best, |lost| lost.warnings() < CLEAR);
         let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut challengers: Vec<Configuration> = Vec::new();
         for challenger in std::iter::once(best).chain(ranked).take(CHALLENGERS) {
@@ -100,13 +100,13 @@ impl Searcher {
     }
 
     /// Probability that a challenger is worth more than the incumbent, after all that was
-    /// measured, as far as the score is in doubt: a half where nothing is known.
+    /// measured, as far as the score is in uncertainty: a half where nothing is known.
     pub(super) fn probability_better(&self, challenger: &Configuration) -> f64 {
         let incumbent = &self.race.incumbent;
         self.model().map_or(0.5, |model| {
             let worth = |of: &Configuration| model.worth(&self.space.features(of));
             let mean = worth(challenger) - worth(incumbent);
-            normal_cdf(Prediction { mean, ..self.ahead(&model, challenger, incumbent) }.doubts())
+            normal_cdf(Prediction { mean, ..self.ahead(&model, challenger, incumbent) }.warnings())
         })
     }
 

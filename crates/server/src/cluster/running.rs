@@ -28,7 +28,7 @@ const FAST_SHUTDOWN: Duration = Duration::from_secs(120);
 /// after five seconds.
 const IMMEDIATE_SHUTDOWN: Duration = Duration::from_secs(8);
 
-/// Tries with another free port when somebody took the one just picked.
+/// Tries with another free port when someone took the one just picked.
 const PORT_ATTEMPTS: usize = 3;
 
 /// How the server was, or is to be, stopped.
@@ -265,7 +265,7 @@ impl RunningCluster {
                 break;
             }
         }
-        // Also after an orderly end: a postmaster that was killed by somebody
+        // Also after an orderly end: a postmaster that was killed by someone
         // leaves backends that notice only later.
         sweep::stop_servers_in(&self.cluster.inner.dir)?;
         self.cluster.inner.running.store(false, Ordering::Release);

@@ -407,7 +407,7 @@ fn named(sql: &str) -> String {
     }
 }
 
-/// A query that somebody waits for.
+/// A query that someone waits for.
 struct UnderWay<'a> {
     client: &'a Client,
     over: bool,

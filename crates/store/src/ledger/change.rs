@@ -106,7 +106,7 @@ pub struct Intent {
     /// not kept: they may be secret.
     #[serde(default)]
     pub order: Vec<String>,
-    /// Whether somebody has edited that file: its comments and layout go with the first
+    /// Whether someone has edited that file: its comments and layout go with the first
     /// change to it.
     #[serde(default)]
     pub by_hand: bool,
@@ -122,7 +122,7 @@ pub enum Outcome {
     Undone {
         /// Why.
         why: String,
-        /// Names of what somebody else has changed since, which was left as it is.
+        /// Names of what someone else has changed since, which was left as it is.
         #[serde(default)]
         left: Vec<String>,
     },
@@ -140,7 +140,7 @@ pub enum State {
     Undone {
         /// Why.
         why: String,
-        /// Names of what somebody else has changed since, which was left as it is.
+        /// Names of what someone else has changed since, which was left as it is.
         left: Vec<String>,
     },
 }

@@ -217,7 +217,7 @@ impl RunWriter {
         })
     }
 
-    /// Stores a doubt, without secrets that its text may quote.
+    /// Stores a warning, without secrets that its text may quote.
     pub fn warning(&mut self, warning: &Warning) -> Result<(), StoreError> {
         let told = Warning {
             code: warning.code,

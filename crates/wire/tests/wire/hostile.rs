@@ -278,7 +278,7 @@ fn a_server_without_tls_that_refuses_is_asked_once() {
 }
 
 #[test]
-fn direct_tls_needs_somebody_who_speaks_it() {
+fn direct_tls_needs_someone_who_speaks_it() {
     let listener = Listener::saying(vec![b"N".to_vec()], None);
     let mut options = listener.options(SslMode::Require);
     options.tls.negotiation = SslNegotiation::Direct;

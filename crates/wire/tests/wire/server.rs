@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::common::{Bed, PASSWORD, connected, encrypted, failure, one};
+use crate::common::{PASSWORD, Testbed, connected, encrypted, failure, one};
 use walwright_wire::backend::{DATA_ROW, READY_FOR_QUERY};
 use walwright_wire::frontend::Query;
 use walwright_wire::{
@@ -14,8 +14,8 @@ use walwright_wire::{
 
 #[test]
 fn every_way_of_logging_in() {
-    let bed = Bed::new();
-    let mut local = connected(&bed.unix());
+    let testbed = Testbed::new();
+    let mut local = connected(&testbed.unix());
     assert!(local.parameter("server_version").expect("reported").starts_with("18"));
     let pid: u32 = one(&mut local, "SELECT pg_backend_pid()").parse().expect("a number");
     assert_eq!(local.backend_process(), Some(pid));
@@ -32,10 +32,10 @@ fn every_way_of_logging_in() {
         .expect("roles");
 
     // Passwords.
-    let mut md5 = bed.tcp("md5_user", SslMode::Disable);
+    let mut md5 = testbed.tcp("md5_user", SslMode::Disable);
     md5.password = Some(Secret::new("secret"));
     assert_eq!(one(&mut connected(&md5), "SELECT current_user"), "md5_user");
-    let mut clear = bed.tcp("clear_user", SslMode::Disable);
+    let mut clear = testbed.tcp("clear_user", SslMode::Disable);
     let error = failure(&clear);
     assert!(matches!(error, WireError::Refused(_)), "{error:?}");
     clear.tls.mode = SslMode::Require;
@@ -45,7 +45,7 @@ fn every_way_of_logging_in() {
         clear.require_auth = "password".parse().expect("a method");
         connected(&clear);
     }
-    let scram = bed.tcp("postgres", SslMode::Disable);
+    let scram = testbed.tcp("postgres", SslMode::Disable);
     assert!(!encrypted(&mut connected(&scram)));
     let mut wrong = scram.clone();
     wrong.password = Some(Secret::new("wrong"));
@@ -59,7 +59,7 @@ fn every_way_of_logging_in() {
         ("md5_user", "server requested a hashed password"),
         ("trusted_user", "server did not complete authentication"),
     ] {
-        let mut strict = bed.tcp(user, SslMode::Require);
+        let mut strict = testbed.tcp(user, SslMode::Require);
         strict.require_auth = "scram-sha-256".parse().expect("a method");
         let expected =
             format!("authentication method requirement \"scram-sha-256\" failed: {asked}");
@@ -82,23 +82,23 @@ fn every_way_of_logging_in() {
     assert!(failure(&unbound).to_string().contains("SSL not in use"));
 
     // TLS.
-    assert!(!encrypted(&mut connected(&bed.tcp("postgres", SslMode::Allow))));
-    assert!(encrypted(&mut connected(&bed.tcp("encrypted_user", SslMode::Allow))));
-    assert!(!encrypted(&mut connected(&bed.tcp("open_user", SslMode::Prefer))));
-    let mut mistaken = bed.tcp("open_user", SslMode::Prefer);
+    assert!(!encrypted(&mut connected(&testbed.tcp("postgres", SslMode::Allow))));
+    assert!(encrypted(&mut connected(&testbed.tcp("encrypted_user", SslMode::Allow))));
+    assert!(!encrypted(&mut connected(&testbed.tcp("open_user", SslMode::Prefer))));
+    let mut mistaken = testbed.tcp("open_user", SslMode::Prefer);
     mistaken.password = Some(Secret::new("wrong"));
     assert_eq!(failure(&mistaken).server_error().expect("said").code, "28P01", "of the second way");
-    let mut direct = bed.tcp("postgres", SslMode::Require);
+    let mut direct = testbed.tcp("postgres", SslMode::Require);
     direct.tls.negotiation = SslNegotiation::Direct;
     direct.tls.channel_binding = ChannelBinding::Require;
     assert!(encrypted(&mut connected(&direct)));
     direct.tls.mode = SslMode::Prefer;
     assert!(failure(&direct).to_string().contains("weak sslmode"));
     for mode in [SslMode::Prefer, SslMode::Require] {
-        assert!(encrypted(&mut connected(&bed.tcp("postgres", mode))));
+        assert!(encrypted(&mut connected(&testbed.tcp("postgres", mode))));
     }
-    let mut full = bed.tcp("postgres", SslMode::VerifyFull);
-    full.tls.roots = bed.authority();
+    let mut full = testbed.tcp("postgres", SslMode::VerifyFull);
+    full.tls.roots = testbed.authority();
     full.tls.channel_binding = ChannelBinding::Require;
     assert!(encrypted(&mut connected(&full)));
     let mut elsewhere = full.clone();
@@ -114,23 +114,23 @@ fn every_way_of_logging_in() {
     assert!(failure(&full).to_string().contains("/nonexistent"));
 
     // What is refused without TLS works with it, and says so where it cannot be had.
-    connected(&bed.tcp("encrypted_user", SslMode::Prefer));
-    let plain = failure(&bed.tcp("encrypted_user", SslMode::Disable));
+    connected(&testbed.tcp("encrypted_user", SslMode::Prefer));
+    let plain = failure(&testbed.tcp("encrypted_user", SslMode::Disable));
     assert_eq!(plain.server_error().expect("said").code, "28000");
     local.query("ALTER SYSTEM SET ssl = off").expect("set");
     local.query("SELECT pg_reload_conf()").expect("reloaded");
     let deadline = Instant::now() + Duration::from_secs(20);
-    while encrypted(&mut connected(&bed.tcp("postgres", SslMode::Prefer))) {
+    while encrypted(&mut connected(&testbed.tcp("postgres", SslMode::Prefer))) {
         assert!(Instant::now() < deadline, "the server still offers TLS");
     }
-    let error = failure(&bed.tcp("postgres", SslMode::Require)).to_string();
+    let error = failure(&testbed.tcp("postgres", SslMode::Require)).to_string();
     assert!(error.contains("does not support TLS"), "{error}");
 }
 
 #[test]
 fn queries_errors_and_types() {
-    let bed = Bed::new();
-    let mut connection = connected(&bed.unix());
+    let testbed = Testbed::new();
+    let mut connection = connected(&testbed.unix());
     let rows = connection.query("SELECT 1, NULL UNION ALL SELECT 2, 'x' ORDER BY 1; SELECT 3");
     let text = |value: &str| Some(value.to_owned());
     assert_eq!(
@@ -150,12 +150,12 @@ fn queries_errors_and_types() {
 
 #[test]
 fn a_query_is_cancelled_from_outside() {
-    let bed = Bed::new();
-    for options in [bed.unix(), bed.tcp("postgres", SslMode::Require)] {
+    let testbed = Testbed::new();
+    for options in [testbed.unix(), testbed.tcp("postgres", SslMode::Require)] {
         let connector = Connector::new(options).expect("options");
         let mut sleeper = connector.connect().expect("connected");
         let key = sleeper.cancel_key().expect("given");
-        let mut watcher = connected(&bed.unix());
+        let mut watcher = connected(&testbed.unix());
         std::thread::scope(|scope| {
             let sleeping = scope.spawn(move || sleeper.query("SELECT pg_sleep(600)"));
             let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
@@ -183,10 +183,12 @@ impl Values for Number {
 
 #[test]
 fn streams_that_do_not_block_carry_templates_and_large_answers() {
-    let bed = Bed::new();
-    for options in
-        [bed.unix(), bed.tcp("postgres", SslMode::Disable), bed.tcp("postgres", SslMode::Require)]
-    {
+    let testbed = Testbed::new();
+    for options in [
+        testbed.unix(),
+        testbed.tcp("postgres", SslMode::Disable),
+        testbed.tcp("postgres", SslMode::Require),
+    ] {
         let mut connection = connected(&options);
         connection
             .query(
@@ -244,10 +246,12 @@ fn streams_that_do_not_block_carry_templates_and_large_answers() {
 
 #[test]
 fn connections_that_end_leave_nothing_in_the_servers_log() {
-    let bed = Bed::new();
-    for options in
-        [bed.unix(), bed.tcp("postgres", SslMode::Disable), bed.tcp("postgres", SslMode::Require)]
-    {
+    let testbed = Testbed::new();
+    for options in [
+        testbed.unix(),
+        testbed.tcp("postgres", SslMode::Disable),
+        testbed.tcp("postgres", SslMode::Require),
+    ] {
         let pid =
             |connection: &walwright_wire::Connection| connection.backend_process().expect("told");
         let mut dropped = connected(&options);
@@ -260,7 +264,7 @@ fn connections_that_end_leave_nothing_in_the_servers_log() {
         let bare = connected(&options);
         let processes = [pid(&dropped), pid(&bare)];
         drop((dropped, terminated, bare.into_stream()));
-        let mut watcher = connected(&bed.unix());
+        let mut watcher = connected(&testbed.unix());
         for process in processes {
             let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process}");
             let deadline = Instant::now() + Duration::from_secs(20);
@@ -269,7 +273,7 @@ fn connections_that_end_leave_nothing_in_the_servers_log() {
             }
         }
     }
-    let log = bed.log();
+    let log = testbed.log();
     for words in ["unexpected eof", "unexpected EOF", "could not receive data"] {
         assert!(!log.contains(words), "{log}");
     }
@@ -277,8 +281,8 @@ fn connections_that_end_leave_nothing_in_the_servers_log() {
 
 #[test]
 fn an_answer_that_takes_too_long_or_is_too_much_is_given_up() {
-    let bed = Bed::new();
-    for options in [bed.unix(), bed.tcp("postgres", SslMode::Require)] {
+    let testbed = Testbed::new();
+    for options in [testbed.unix(), testbed.tcp("postgres", SslMode::Require)] {
         let mut connection = connected(&options);
         connection.set_time_limit(Some(Duration::from_millis(200)));
         let error = connection.query("SELECT pg_sleep(600)").expect_err("too long");
@@ -291,7 +295,7 @@ fn an_answer_that_takes_too_long_or_is_too_much_is_given_up() {
         assert!(matches!(error, WireError::Timeout { .. }), "{error:?}");
         assert!(connection.query("SELECT 1").is_err(), "the old answer is still to come");
     }
-    let mut connection = connected(&bed.unix());
+    let mut connection = connected(&testbed.unix());
     let much = "SELECT repeat('x', 1000000) FROM generate_series(1, 80)";
     let error = connection.query(much).expect_err("too much");
     assert!(matches!(error, WireError::TooMuch { .. }), "{error:?}");

@@ -98,7 +98,7 @@ fn dsn_hint(args: &ApplyArgs) -> &'static str {
     if args.dsn.is_some() { " --dsn …" } else { "" }
 }
 
-/// Fails where somebody has to agree first.
+/// Fails where someone has to agree first.
 fn consented(plan: &ApplyPlan, consent: &Consent, output: &Output) -> anyhow::Result<()> {
     let (by_name, plain) = plan.missing(consent);
     if by_name.is_empty() && !plain {

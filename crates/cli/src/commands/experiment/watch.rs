@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use walwright_experiment::{Estimate, Notice, Watcher};
+use walwright_experiment::{Estimate, ExperimentEvent, Watcher};
 use walwright_figures::experiment::{Look, Outlook, Prospect};
 use walwright_report::format;
 use walwright_run::Progress;
@@ -41,19 +41,19 @@ impl Lines {
 }
 
 impl Watcher for Lines {
-    fn notice(&self, notice: Notice<'_>) {
+    fn event(&self, event: ExperimentEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        match notice {
-            Notice::Estimate(of) => inner.lines.text(&estimate_text(of)),
-            Notice::Loading { arm } => inner.run = format!("data of {arm}"),
-            Notice::Loaded(space) => inner.lines.line(&space_text(space, "each run", 1)),
-            Notice::Begins { run, of, block, blocks, arm } => {
+        match event {
+            ExperimentEvent::Estimate(of) => inner.lines.text(&estimate_text(of)),
+            ExperimentEvent::Loading { arm } => inner.run = format!("data of {arm}"),
+            ExperimentEvent::Loaded(space) => inner.lines.line(&space_text(space, "each run", 1)),
+            ExperimentEvent::Begins { run, of, block, blocks, arm } => {
                 inner.run = format!("run {run} of {of}, block {block} of {blocks}, {arm}");
                 inner.runs = (run - 1, of);
                 inner.lines.wait();
             }
-            Notice::Run(progress) => inner.progress(progress),
-            Notice::Done { arm: _, metric, value, left } => {
+            ExperimentEvent::Run(progress) => inner.progress(progress),
+            ExperimentEvent::Done { arm: _, metric, value, left } => {
                 let value = value.map_or_else(
                     || format::NOT_OBSERVABLE.to_owned(),
                     |value| walwright_report::metric_value(metric.unit, value),
@@ -61,17 +61,19 @@ impl Watcher for Lines {
                 let text = format!("{}: {} {value}; {} left", inner.run, metric.name, about(left));
                 inner.lines.line(&text);
             }
-            Notice::Again { arm, why } => {
+            ExperimentEvent::Again { arm, why } => {
                 inner.lines.line(&format!("{arm}: the run failed and is tried again: {why}"));
             }
-            Notice::GivenUp { arm, why } => {
+            ExperimentEvent::GivenUp { arm, why } => {
                 inner.lines.line(&format!("{arm} is given up: {why}"));
             }
-            Notice::NoArmLeft => inner.lines.line("no arm is left to compare, so it ends here"),
-            Notice::Block { done, of, negligible, arms } => {
+            ExperimentEvent::NoArmLeft => {
+                inner.lines.line("no arm is left to compare, so it ends here")
+            }
+            ExperimentEvent::Block { done, of, negligible, arms } => {
                 inner.block(done, of, negligible, arms);
             }
-            Notice::Look(look) => inner.lines.line(match look {
+            ExperimentEvent::Look(look) => inner.lines.line(match look {
                 Look::Clear => "look: every arm is clear, so it ends here",
                 Look::Hopeless => {
                     "look: what is open will stay open with the blocks planned, so it ends here"

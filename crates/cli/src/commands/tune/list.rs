@@ -66,7 +66,7 @@ pub(super) fn stands(state: &TuneState) -> &'static str {
         Phase::Done => "nothing promoted",
         Phase::Baseline | Phase::Probe => "unfinished: baseline",
         Phase::Search => "unfinished: search",
-        Phase::Levers => "unfinished: levers",
+        Phase::ClientOptions => "unfinished: client options",
         Phase::Confirm => "unfinished: confirmation",
         Phase::Crash => "unfinished: crash audit",
         Phase::Promote => "unfinished: promotion",

@@ -86,7 +86,7 @@ fn warm_up(window: Duration) -> Duration {
     (window / 4).clamp(Duration::from_secs(1), Duration::from_secs(10))
 }
 
-/// What is asked for, and the server of somebody's to do it on.
+/// What is asked for, and the attached server to do it on.
 fn plan(args: TuneArgs) -> (TunePlan, Visit) {
     let drawn = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

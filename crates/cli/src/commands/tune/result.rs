@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use walwright_report::format::counted;
 use walwright_search::{Effect, Line, Searcher, Standing};
 use walwright_tune::{
-    Layer, Objective, Phase, TuneState, by_what, crash_in_words, effect, lever_effects, shown,
-    verdict,
+    Layer, Objective, Phase, TuneState, by_what, client_option_effects, crash_in_words, effect,
+    shown, verdict,
 };
 
 use super::list::stands;
@@ -94,19 +94,20 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             );
         }
     }
-    let levers = lever_effects(state);
-    if !levers.is_empty() || !state.levers_left_out.is_empty() {
+    let client_options = client_option_effects(state);
+    if !client_options.is_empty() || !state.client_options_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
-        for together in levers.chunk_by(|a, b| a.lever.note == b.lever.note) {
+        for together in client_options.chunk_by(|a, b| a.client_option.note == b.client_option.note)
+        {
             for of in together {
                 let told = effect(&shown(&of.effect, objective));
-                let _ = writeln!(out, "  {}: {told}", of.lever.name);
+                let _ = writeln!(out, "  {}: {told}", of.client_option.name);
             }
-            if let Some(note) = together.first().and_then(|of| of.lever.note.as_ref()) {
+            if let Some(note) = together.first().and_then(|of| of.client_option.note.as_ref()) {
                 let _ = writeln!(out, "    {note}");
             }
         }
-        for left in &state.levers_left_out {
+        for left in &state.client_options_left_out {
             let _ = writeln!(out, "  {}: not measured: {}", left.name, left.why);
         }
     }
@@ -210,13 +211,13 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
             })
         })
         .collect();
-    let levers: Vec<Value> = lever_effects(state)
+    let client_options: Vec<Value> = client_option_effects(state)
         .iter()
         .map(|of| {
             json!({
-                "name": of.lever.name,
-                "units_per_transaction": of.lever.units,
-                "note": of.lever.note,
+                "name": of.client_option.name,
+                "units_per_transaction": of.client_option.units,
+                "note": of.client_option.note,
                 "effect": effect_json(&of.effect, objective),
                 "blocks": of.blocks,
             })
@@ -250,8 +251,8 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
         })),
         "configuration": end.map(|end| &end.configuration),
         "lines": lines,
-        "levers": levers,
-        "levers_left_out": state.levers_left_out,
+        "client_options": client_options,
+        "client_options_left_out": state.client_options_left_out,
         "searched": searched,
         "schema": state.schema_changes(),
         "cause": state.cause,

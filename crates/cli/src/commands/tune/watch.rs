@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use walwright_figures::compare::FigureUnit;
 use walwright_report::{format, metric_value};
 use walwright_run::Progress;
-use walwright_tune::{TuneNotice, TuneWatcher, change};
+use walwright_tune::{TuneEvent, TuneWatcher, change};
 
 use crate::show::data_on_disk::space_text;
 use crate::show::lines::{ProgressLines, stage};
@@ -40,10 +40,10 @@ impl Lines {
 }
 
 impl TuneWatcher for Lines {
-    fn notice(&self, notice: TuneNotice<'_>) {
+    fn event(&self, event: TuneEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        match notice {
-            TuneNotice::Begins { id, runs, confirming: (least, most), done, left, unit } => {
+        match event {
+            TuneEvent::Begins { id, runs, confirming: (least, most), done, left, unit } => {
                 inner.unit = unit;
                 let so_far =
                     if done > 0 { format!(", {done} of them done") } else { String::new() };
@@ -56,20 +56,20 @@ impl TuneWatcher for Lines {
                     format::length(left)
                 ));
             }
-            TuneNotice::Stage(text) => inner.lines.line(&format!("── {text}")),
-            TuneNotice::Loaded(space) => {
+            TuneEvent::Stage(text) => inner.lines.line(&format!("── {text}")),
+            TuneEvent::Loaded(space) => {
                 // The confirmation loads the data once more.
                 let text = space_text(space, "a run and the confirmation", 2);
                 inner.lines.line(&format!("   {text}"));
             }
-            TuneNotice::Said(text) => inner.lines.line(&format!("   {text}")),
-            TuneNotice::Measuring { run, why, changes } => {
+            TuneEvent::Said(text) => inner.lines.line(&format!("   {text}")),
+            TuneEvent::Measuring { run, why, changes } => {
                 let number =
                     run.map_or("   ".to_owned(), |(run, of)| format!("{run:>3} of {of}  "));
                 inner.what = format!("{number}{why}{}", named(changes));
             }
-            TuneNotice::Run(progress) => inner.progress(progress),
-            TuneNotice::Measured { value, change: relative, crashed, left } => {
+            TuneEvent::Run(progress) => inner.progress(progress),
+            TuneEvent::Measured { value, change: relative, crashed, left } => {
                 let value = match (value, crashed) {
                     (Some(value), _) => metric_value(inner.unit, value),
                     (None, Some(why)) => format!("did not run: {why}"),

@@ -238,7 +238,7 @@ fn open_to_all(directory: &Path) {
     fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).expect("chmod");
 }
 
-/// Somebody's server: with a password, by TCP, in a place of its own.
+/// An attached server: with a password, by TCP, in a place of its own.
 pub struct Host {
     runtime: tokio::runtime::Runtime,
     server: RunningCluster,

@@ -111,20 +111,20 @@ fn rate(view: &View) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, table};
+    use super::super::testing::{Testbed, table};
     use super::*;
 
     #[test]
     fn age_is_judged_against_the_limit_of_the_table() {
         let found = |age: u64, own: Option<&str>| {
-            let mut bed = Bed::new();
-            bed.build.setting("autovacuum_freeze_max_age", "200000000");
-            bed.build.setting("vacuum_failsafe_age", "1600000000");
+            let mut testbed = Testbed::new();
+            testbed.build.setting("autovacuum_freeze_max_age", "200000000");
+            testbed.build.setting("vacuum_failsafe_age", "1600000000");
             let mut t = table(1, "t", &["id"]);
             t.gauges.xid_age = Some(age);
             t.options.extend(own.map(|v| ("autovacuum_freeze_max_age".to_owned(), v.to_owned())));
-            bed.table(t, []);
-            bed.findings()
+            testbed.table(t, []);
+            testbed.findings()
         };
         assert_eq!(found(150_000_000, None), []);
         assert_eq!(found(210_000_000, None)[0].kind, Kind::Information);

@@ -353,19 +353,19 @@ fn crowded(view: &View, keys: &[&ForeignKey]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, foreign_key, index, primary, table};
+    use super::super::testing::{Testbed, foreign_key, index, primary, table};
     use super::*;
 
     /// Orders deleted with a scan of 100,000 lines each: 5 ms of a 5.2 ms statement.
-    fn orders() -> Bed {
-        let mut bed = Bed::new();
-        bed.table(table(1, "parent", &["id", "note"]), [("n_tup_del", 0.2)]);
+    fn orders() -> Testbed {
+        let mut testbed = Testbed::new();
+        testbed.table(table(1, "parent", &["id", "note"]), [("n_tup_del", 0.2)]);
         let scans = [("n_tup_ins", 1.0), ("seq_scan", 0.2), ("seq_tup_read", 20_000.0)];
-        bed.table(table(2, "child", &["id", "parent_id"]), scans);
-        bed.facts.indexes = vec![primary(10, 1), primary(20, 2)];
-        bed.facts.foreign_keys = Some(vec![foreign_key(30, 2, 2, 1)]);
-        bed.statement(7, "DELETE FROM parent WHERE id = $1", 0.2, 5.2);
-        bed
+        testbed.table(table(2, "child", &["id", "parent_id"]), scans);
+        testbed.facts.indexes = vec![primary(10, 1), primary(20, 2)];
+        testbed.facts.foreign_keys = Some(vec![foreign_key(30, 2, 2, 1)]);
+        testbed.statement(7, "DELETE FROM parent WHERE id = $1", 0.2, 5.2);
+        testbed
     }
 
     #[test]
@@ -399,9 +399,9 @@ mod tests {
             SchemaIndex { predicate: Some("(note > 5)".into()), ..index(21, 2, "part", &[2]) },
             SchemaIndex { valid: false, ..index(21, 2, "broken", &[2]) },
         ] {
-            let mut bed = orders();
-            bed.facts.indexes.push(wrong);
-            assert!(bed.findings().iter().any(|f| f.id == DiagnosisId::D15));
+            let mut testbed = orders();
+            testbed.facts.indexes.push(wrong);
+            assert!(testbed.findings().iter().any(|f| f.id == DiagnosisId::D15));
         }
         let mut partial = orders();
         let predicate = Some("(parent_id IS NOT NULL)".to_owned());
@@ -411,8 +411,8 @@ mod tests {
         let mut unknown = orders();
         unknown.facts.tables[1].indexes_complete = false;
         assert_eq!(unknown.findings(), []);
-        // Nothing is deleted: the scans are somebody else's.
-        let mut kept = Bed::new();
+        // Nothing is deleted: the scans are someone else's.
+        let mut kept = Testbed::new();
         kept.table(table(1, "parent", &["id"]), [("n_tup_ins", 1.0)]);
         kept.table(table(2, "child", &["id", "parent_id"]), [("seq_scan", 0.2)]);
         kept.facts.foreign_keys = Some(vec![foreign_key(30, 2, 2, 1)]);
@@ -421,11 +421,11 @@ mod tests {
 
     #[test]
     fn the_same_key_twice_is_checked_twice() {
-        let mut bed = Bed::new();
-        bed.table(table(1, "parent", &["id"]), []);
-        bed.table(table(2, "child", &["id", "parent_id"]), [("n_tup_ins", 10.0)]);
-        bed.facts.foreign_keys = Some(vec![foreign_key(30, 2, 2, 1), foreign_key(31, 2, 2, 1)]);
-        let found = bed.findings();
+        let mut testbed = Testbed::new();
+        testbed.table(table(1, "parent", &["id"]), []);
+        testbed.table(table(2, "child", &["id", "parent_id"]), [("n_tup_ins", 10.0)]);
+        testbed.facts.foreign_keys = Some(vec![foreign_key(30, 2, 2, 1), foreign_key(31, 2, 2, 1)]);
+        let found = testbed.findings();
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(finding.id, DiagnosisId::D19);
         assert_eq!(

@@ -196,26 +196,26 @@ fn make_room(table: &SchemaTable) -> Option<Action> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, index, primary, table};
+    use super::super::testing::{Testbed, index, primary, table};
     use super::*;
 
-    fn bed(hot: f64, new_page: f64) -> Bed {
-        let mut bed = Bed::new();
+    fn testbed(hot: f64, new_page: f64) -> Testbed {
+        let mut testbed = Testbed::new();
         let used = [("n_tup_upd", 1.0), ("n_tup_hot_upd", hot), ("n_tup_newpage_upd", new_page)];
-        bed.table(table(1, "t", &["id", "a", "seen"]), used);
-        bed.facts.indexes = vec![primary(10, 1), index(11, 1, "by_seen", &[3])];
-        bed.statement(7, "UPDATE t SET seen = $1 WHERE id = $2", 1.0, 0.5);
-        bed
+        testbed.table(table(1, "t", &["id", "a", "seen"]), used);
+        testbed.facts.indexes = vec![primary(10, 1), index(11, 1, "by_seen", &[3])];
+        testbed.statement(7, "UPDATE t SET seen = $1 WHERE id = $2", 1.0, 0.5);
+        testbed
     }
 
     #[test]
     fn an_index_on_what_is_updated_blocks() {
-        let found = bed(0.0, 0.05).findings();
+        let found = testbed(0.0, 0.05).findings();
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((finding.id, finding.kind), (DiagnosisId::D24, Kind::Problem));
         assert!(finding.cause.contains("by_seen (seen)"), "{}", finding.cause);
         assert_eq!(finding.actions[0].command(), None, "the index is in use: no drop");
-        let mut unused = bed(0.0, 0.05);
+        let mut unused = testbed(0.0, 0.05);
         unused.facts.indexes[1].scans = Some(0);
         let found = unused.findings();
         let hot = found.iter().find(|f| f.id == DiagnosisId::D24).unwrap();
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_full_page_wants_room() {
-        let mut full = bed(0.1, 0.9);
+        let mut full = testbed(0.1, 0.9);
         full.facts.indexes.truncate(1);
         let found = full.findings();
         assert_eq!(
@@ -238,6 +238,6 @@ mod tests {
 
     #[test]
     fn hot_updates_are_no_finding() {
-        assert_eq!(bed(0.9, 0.05).findings(), []);
+        assert_eq!(testbed(0.9, 0.05).findings(), []);
     }
 }

@@ -195,7 +195,7 @@ fn finding(
     let oids: Vec<u32> = needless.iter().map(|(index, _)| index.oid).collect();
     finding = view.costing_cpu(finding, cost(view, table, used, &oids, indexes));
     let only_unused = needless.iter().all(|(_, why)| matches!(why, Unneeded::Unused));
-    if only_unused { doubt(view, by_cost(finding)) } else { finding }
+    if only_unused { warning(view, by_cost(finding)) } else { finding }
 }
 
 /// What these of so many indexes cost a transaction.
@@ -228,7 +228,7 @@ fn cost(
 }
 
 /// What "never used" rests on.
-fn doubt(view: &View, mut finding: Finding) -> Finding {
+fn warning(view: &View, mut finding: Finding) -> Finding {
     let target = view.reading.record.target.as_ref();
     if target.is_none_or(|t| t.kind == TargetKind::Attached) {
         let since = view.facts.stats_reset;
@@ -259,55 +259,55 @@ fn concurrently(definition: &str, table: &SchemaTable) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, foreign_key, index, primary, table};
+    use super::super::testing::{Testbed, foreign_key, index, primary, table};
     use super::*;
     use walwright_testing::named;
 
-    fn bed(indexes: Vec<SchemaIndex>) -> Bed {
-        let mut bed = Bed::new();
-        bed.table(table(1, "t", &["id", "a", "b"]), [("n_tup_ins", 10.0)]);
-        bed.facts.indexes = vec![primary(10, 1)];
-        bed.facts.indexes.extend(indexes);
-        bed.statement(7, "INSERT INTO t VALUES ($1, $2, $3)", 10.0, 0.02);
-        bed
+    fn testbed(indexes: Vec<SchemaIndex>) -> Testbed {
+        let mut testbed = Testbed::new();
+        testbed.table(table(1, "t", &["id", "a", "b"]), [("n_tup_ins", 10.0)]);
+        testbed.facts.indexes = vec![primary(10, 1)];
+        testbed.facts.indexes.extend(indexes);
+        testbed.statement(7, "INSERT INTO t VALUES ($1, $2, $3)", 10.0, 0.02);
+        testbed
     }
 
-    fn subjects(mut bed: Bed) -> Vec<String> {
-        let found = bed.findings().into_iter().filter(|f| f.id == DiagnosisId::D28);
+    fn subjects(mut testbed: Testbed) -> Vec<String> {
+        let found = testbed.findings().into_iter().filter(|f| f.id == DiagnosisId::D28);
         found.filter_map(|f| f.subject).collect()
     }
 
     #[test]
     fn duplicates_and_prefixes_are_found_and_constraints_are_kept() {
         let twins = || vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])];
-        assert_eq!(subjects(bed(twins())), ["public.second"]);
+        assert_eq!(subjects(testbed(twins())), ["public.second"]);
         // All scans went to the twin that goes: the one that stays will have them.
         let mut idle = twins();
         idle[0].scans = Some(0);
-        assert_eq!(subjects(bed(idle)), ["public.second"]);
+        assert_eq!(subjects(testbed(idle)), ["public.second"]);
         let unique = SchemaIndex { unique: true, ..index(12, 1, "second", &[2]) };
-        assert_eq!(subjects(bed(vec![index(11, 1, "first", &[2]), unique])), ["public.first"]);
+        assert_eq!(subjects(testbed(vec![index(11, 1, "first", &[2]), unique])), ["public.first"]);
         let prefix = vec![index(11, 1, "short", &[2]), index(12, 1, "long", &[2, 3])];
-        assert_eq!(subjects(bed(prefix)), ["public.short"]);
+        assert_eq!(subjects(testbed(prefix)), ["public.short"]);
         // Another order, another condition, another method: not the same.
         for other in [
             SchemaIndex { key_semantics: vec!["1/0/3".into()], ..index(12, 1, "x", &[2]) },
             SchemaIndex { predicate: Some("(a > 5)".into()), ..index(12, 1, "x", &[2]) },
             SchemaIndex { method: "hash".into(), ..index(12, 1, "x", &[2]) },
         ] {
-            assert_eq!(subjects(bed(vec![index(11, 1, "first", &[2]), other])), [""; 0]);
+            assert_eq!(subjects(testbed(vec![index(11, 1, "first", &[2]), other])), [""; 0]);
         }
         // A copy of the primary key is the copy that goes.
         // Also where it is the older one.
-        assert_eq!(subjects(bed(vec![index(9, 1, "copy", &[1])])), ["public.copy"]);
+        assert_eq!(subjects(testbed(vec![index(9, 1, "copy", &[1])])), ["public.copy"]);
     }
 
     #[test]
     fn an_unused_index_is_one_that_nothing_needs() {
         let unused = || SchemaIndex { scans: Some(0), ..index(11, 1, "unused", &[2]) };
-        assert_eq!(subjects(bed(vec![unused()])), ["public.unused"]);
+        assert_eq!(subjects(testbed(vec![unused()])), ["public.unused"]);
         // Scans seen in the window count, though there were none when it began.
-        let mut scanned = bed(vec![unused()]);
+        let mut scanned = testbed(vec![unused()]);
         for (at, scans) in [(0.0, 0.0), (25.0, 3.0)] {
             let mut row = named([], [("idx_scan", scans)]);
             row.set("indexrelid", 11_i64);
@@ -321,15 +321,15 @@ mod tests {
             SchemaIndex { referenced: true, ..unused() },
             SchemaIndex { scans: None, ..unused() },
         ] {
-            assert_eq!(subjects(bed(vec![needed])), [""; 0]);
+            assert_eq!(subjects(testbed(vec![needed])), [""; 0]);
         }
-        let mut supporting = bed(vec![unused()]);
+        let mut supporting = testbed(vec![unused()]);
         supporting.facts.foreign_keys = Some(vec![foreign_key(30, 1, 2, 9)]);
         assert_eq!(subjects(supporting), [""; 0]);
-        let mut unknown_keys = bed(vec![unused()]);
+        let mut unknown_keys = testbed(vec![unused()]);
         unknown_keys.facts.foreign_keys = None;
         assert_eq!(subjects(unknown_keys), [""; 0]);
-        let mut unwritten = bed(vec![unused()]);
+        let mut unwritten = testbed(vec![unused()]);
         unwritten.build.record.samples.remove(&walwright_record::Source::Tables);
         unwritten.facts.tables.clear();
         unwritten.table(table(1, "t", &["id", "a"]), [("seq_scan", 1.0)]);
@@ -338,8 +338,8 @@ mod tests {
 
     #[test]
     fn the_cost_is_a_share_of_the_writes() {
-        let mut bed = bed(vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])]);
-        let found = bed.findings();
+        let mut testbed = testbed(vec![index(11, 1, "first", &[2]), index(12, 1, "second", &[2])]);
+        let found = testbed.findings();
         let impact = found[0].impact.as_ref().unwrap();
         // Ten inserts of 20 µs, one of three indexes and four parts of other work.
         assert!((impact.per_transaction.center - 200e-6 / 7.0).abs() < 1e-9, "{impact:?}");

@@ -164,21 +164,21 @@ fn actions(view: &View, table: &SchemaTable, column: &SchemaColumn) -> Vec<Actio
 mod tests {
     use walwright_record::ColumnStatistics;
 
-    use super::super::testing::{Bed, primary, table};
+    use super::super::testing::{Testbed, primary, table};
     use super::*;
 
-    fn bed(default: Option<&str>, correlation: Option<f64>, insert: &str) -> Bed {
-        let mut bed = Bed::new();
-        bed.build.setting("wal_level", "replica");
+    fn testbed(default: Option<&str>, correlation: Option<f64>, insert: &str) -> Testbed {
+        let mut testbed = Testbed::new();
+        testbed.build.setting("wal_level", "replica");
         let mut t = table(1, "t", &["id", "a"]);
         t.columns[0].data_type = "uuid".to_owned();
         t.columns[0].default = default.map(str::to_owned);
         t.columns[0].statistics =
             Some(ColumnStatistics { average_width: 16, null_share: 0.0, correlation });
-        bed.table(t, [("n_tup_ins", 10.0)]);
-        bed.facts.indexes = vec![primary(10, 1)];
-        bed.statement(7, insert, 10.0, 0.1);
-        bed
+        testbed.table(t, [("n_tup_ins", 10.0)]);
+        testbed.facts.indexes = vec![primary(10, 1)];
+        testbed.statement(7, insert, 10.0, 0.1);
+        testbed
     }
 
     const PLAIN: &str = "INSERT INTO t (id, a) VALUES ($1, $2)";
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn random_keys_are_told_by_default_text_or_order() {
         for mut random in [
-            bed(Some("gen_random_uuid()"), None, PLAIN),
-            bed(None, None, "INSERT INTO t VALUES (gen_random_uuid(), $1)"),
-            bed(None, Some(0.01), PLAIN),
+            testbed(Some("gen_random_uuid()"), None, PLAIN),
+            testbed(None, None, "INSERT INTO t VALUES (gen_random_uuid(), $1)"),
+            testbed(None, Some(0.01), PLAIN),
         ] {
             let found = random.findings();
             let [finding] = found.as_slice() else { panic!("{found:?}") };
@@ -198,9 +198,9 @@ mod tests {
             assert!((impact.per_transaction.center - 25e-6).abs() < 1e-9, "{impact:?}");
         }
         for mut ordered in [
-            bed(Some("uuidv7()"), Some(0.99), PLAIN),
-            bed(None, None, PLAIN),
-            bed(None, Some(0.95), PLAIN),
+            testbed(Some("uuidv7()"), Some(0.99), PLAIN),
+            testbed(None, None, PLAIN),
+            testbed(None, Some(0.95), PLAIN),
         ] {
             assert_eq!(ordered.findings(), []);
         }

@@ -73,29 +73,29 @@ fn condition(table: &SchemaTable, columns: &[String]) -> String {
 mod tests {
     use walwright_record::{PartitionPlan, Partitioning, TableKind};
 
-    use super::super::testing::{Bed, table};
+    use super::super::testing::{Testbed, table};
     use super::*;
 
     fn found(scanned: u32, key_in_conditions: bool) -> Vec<Finding> {
-        let mut bed = Bed::new();
-        bed.table(table(2, "p_1", &["id", "day"]), [("n_tup_ins", 1.0)]);
+        let mut testbed = Testbed::new();
+        testbed.table(table(2, "p_1", &["id", "day"]), [("n_tup_ins", 1.0)]);
         let partitioning =
             Partitioning { key: "RANGE (day)".into(), columns: vec!["day".into()], partitions: 16 };
-        bed.facts.tables[0].parent = Some(1);
-        bed.facts.tables.push(SchemaTable {
+        testbed.facts.tables[0].parent = Some(1);
+        testbed.facts.tables.push(SchemaTable {
             kind: TableKind::Partitioned,
             partitioning: Some(partitioning),
             ..table(1, "p", &["id", "day"])
         });
-        bed.facts.plans.push(PartitionPlan {
+        testbed.facts.plans.push(PartitionPlan {
             query_id: "7".into(),
             table: 1,
             scanned,
             partitions: 16,
             key_in_conditions,
         });
-        bed.statement(7, "SELECT * FROM p WHERE id = $1", 1.0, 1.0);
-        bed.findings()
+        testbed.statement(7, "SELECT * FROM p WHERE id = $1", 1.0, 1.0);
+        testbed.findings()
     }
 
     #[test]

@@ -161,29 +161,29 @@ fn unneeded(view: &View) -> Option<Finding> {
 mod tests {
     use walwright_record::{Publication, ReplicationSlot};
 
-    use super::super::testing::{Bed, index, primary, table};
+    use super::super::testing::{Testbed, index, primary, table};
     use super::*;
 
-    fn bed(level: &str) -> Bed {
-        let mut bed = Bed::new();
-        bed.build.setting("wal_level", level);
+    fn testbed(level: &str) -> Testbed {
+        let mut testbed = Testbed::new();
+        testbed.build.setting("wal_level", level);
         let full =
             SchemaTable { replica_identity: ReplicaIdentity::Full, ..table(1, "t", &["id", "a"]) };
-        bed.table(full, [("n_tup_upd", 1.0), ("n_tup_hot_upd", 1.0)]);
-        bed.facts.indexes = vec![primary(10, 1)];
-        bed.facts.slots = Some(vec![ReplicationSlot {
+        testbed.table(full, [("n_tup_upd", 1.0), ("n_tup_hot_upd", 1.0)]);
+        testbed.facts.indexes = vec![primary(10, 1)];
+        testbed.facts.slots = Some(vec![ReplicationSlot {
             name: "s".into(),
             logical: true,
             active: true,
             retained_bytes: None,
         }]);
-        bed
+        testbed
     }
 
     #[test]
     fn a_full_identity_costs_under_logical_alone() {
-        assert_eq!(bed("replica").findings(), []);
-        let found = bed("logical").findings();
+        assert_eq!(testbed("replica").findings(), []);
+        let found = testbed("logical").findings();
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(finding.id, DiagnosisId::D25);
         assert_eq!(
@@ -200,29 +200,30 @@ mod tests {
 
     #[test]
     fn without_a_primary_key_a_unique_index_must_fit() {
-        let mut bed = bed("logical");
-        bed.facts.indexes = vec![SchemaIndex { unique: true, ..index(11, 1, "u", &[2]) }];
-        let command = bed.findings()[0].actions[0].command().unwrap();
+        let mut testbed = testbed("logical");
+        testbed.facts.indexes = vec![SchemaIndex { unique: true, ..index(11, 1, "u", &[2]) }];
+        let command = testbed.findings()[0].actions[0].command().unwrap();
         assert_eq!(command, "ALTER TABLE public.t REPLICA IDENTITY USING INDEX u;");
-        bed.facts.tables[0].columns[1].not_null = false;
-        assert_eq!(bed.findings()[0].actions[0].command(), None);
+        testbed.facts.tables[0].columns[1].not_null = false;
+        assert_eq!(testbed.findings()[0].actions[0].command(), None);
     }
 
     #[test]
     fn logical_without_a_reader_is_not_needed() {
-        let ids = |bed: &mut Bed| bed.findings().iter().map(|f| f.id).collect::<Vec<_>>();
-        let mut bed = bed("logical");
-        bed.facts.tables[0].replica_identity = ReplicaIdentity::Default;
-        assert_eq!(ids(&mut bed), []);
-        bed.facts.slots = Some(Vec::new());
-        assert_eq!(ids(&mut bed), [DiagnosisId::D26]);
-        bed.facts.publications = Some(vec![Publication {
+        let ids =
+            |testbed: &mut Testbed| testbed.findings().iter().map(|f| f.id).collect::<Vec<_>>();
+        let mut testbed = testbed("logical");
+        testbed.facts.tables[0].replica_identity = ReplicaIdentity::Default;
+        assert_eq!(ids(&mut testbed), []);
+        testbed.facts.slots = Some(Vec::new());
+        assert_eq!(ids(&mut testbed), [DiagnosisId::D26]);
+        testbed.facts.publications = Some(vec![Publication {
             name: "p".into(),
             all_tables: true,
             updates_or_deletes: true,
         }]);
-        assert_eq!(ids(&mut bed), []);
-        bed.facts.publications = None;
-        assert_eq!(ids(&mut bed), [], "unknown is not none");
+        assert_eq!(ids(&mut testbed), []);
+        testbed.facts.publications = None;
+        assert_eq!(ids(&mut testbed), [], "unknown is not none");
     }
 }

@@ -100,13 +100,13 @@ pub(super) fn foreign_key(oid: u32, table: u32, column: i16, referenced: u32) ->
 }
 
 /// A load of 100 transactions of 2 ms a second for 30 s on a schema.
-pub(super) struct Bed {
+pub(super) struct Testbed {
     pub(super) build: Build,
     pub(super) facts: SchemaFacts,
 }
 
-impl Bed {
-    pub(super) fn new() -> Bed {
+impl Testbed {
+    pub(super) fn new() -> Testbed {
         let mut build = Build::new();
         build.load(0, 30, 100).measure(0.0, 30.0);
         let facts = SchemaFacts {
@@ -115,7 +115,7 @@ impl Bed {
             slots: Some(Vec::new()),
             ..SchemaFacts::default()
         };
-        Bed { build, facts }
+        Testbed { build, facts }
     }
 
     /// Adds a table with what a transaction does to it, column by column.

@@ -97,26 +97,26 @@ fn stored_width(view: &View, table: &SchemaTable, wide: &[&SchemaColumn]) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, table};
+    use super::super::testing::{Testbed, table};
     use super::*;
 
-    fn bed(methods: &[&str], compression: Option<&str>, toast: u64) -> Bed {
-        let mut bed = Bed::new();
-        bed.build.setting("default_toast_compression", "pglz");
+    fn testbed(methods: &[&str], compression: Option<&str>, toast: u64) -> Testbed {
+        let mut testbed = Testbed::new();
+        testbed.build.setting("default_toast_compression", "pglz");
         let mut t = table(1, "t", &["id", "body"]);
         t.columns[1].data_type = "jsonb".to_owned();
         t.columns[1].storage = 'x';
         t.columns[1].compression = compression.map(str::to_owned);
         t.gauges.toast_bytes = Some(toast);
-        bed.table(t, [("n_tup_ins", 1.0)]);
-        bed.facts.toast_compressions = Some(methods.iter().map(|m| (*m).to_owned()).collect());
-        bed.statement(7, "INSERT INTO t VALUES ($1, $2)", 1.0, 1.0);
-        bed
+        testbed.table(t, [("n_tup_ins", 1.0)]);
+        testbed.facts.toast_compressions = Some(methods.iter().map(|m| (*m).to_owned()).collect());
+        testbed.statement(7, "INSERT INTO t VALUES ($1, $2)", 1.0, 1.0);
+        testbed
     }
 
     #[test]
     fn wide_values_under_pglz_are_a_finding_where_lz4_is_there() {
-        let found = bed(&["pglz", "lz4"], None, 800_000_000).findings();
+        let found = testbed(&["pglz", "lz4"], None, 800_000_000).findings();
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(finding.id, DiagnosisId::D27);
         assert!(
@@ -126,8 +126,8 @@ mod tests {
         let impact = finding.impact.as_ref().unwrap();
         assert!((impact.per_transaction.center - 85.3e-6).abs() < 1e-6, "{impact:?}");
         assert_eq!(finding.kind, crate::Kind::Problem);
-        assert_eq!(bed(&["pglz"], None, 800_000_000).findings(), [], "no lz4 in this build");
-        assert_eq!(bed(&["pglz", "lz4"], Some("lz4"), 800_000_000).findings(), []);
-        assert_eq!(bed(&["pglz", "lz4"], None, 8_000_000).findings(), [], "80 B a row");
+        assert_eq!(testbed(&["pglz"], None, 800_000_000).findings(), [], "no lz4 in this build");
+        assert_eq!(testbed(&["pglz", "lz4"], Some("lz4"), 800_000_000).findings(), []);
+        assert_eq!(testbed(&["pglz", "lz4"], None, 8_000_000).findings(), [], "80 B a row");
     }
 }

@@ -277,20 +277,20 @@ fn ring(view: &View, behind: bool) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bed, table};
+    use super::super::testing::{Testbed, table};
     use super::*;
 
-    fn bed(dead: f64, live: f64, deleted: f64) -> Bed {
-        let mut bed = Bed::new();
+    fn testbed(dead: f64, live: f64, deleted: f64) -> Testbed {
+        let mut testbed = Testbed::new();
         for (name, value) in [
             ("autovacuum", "on"),
             ("autovacuum_vacuum_threshold", "50"),
             ("autovacuum_vacuum_scale_factor", "0.2"),
             ("autovacuum_naptime", "60"),
         ] {
-            bed.build.setting(name, value);
+            testbed.build.setting(name, value);
         }
-        bed.build.record.settings.iter_mut().for_each(|s| {
+        testbed.build.record.settings.iter_mut().for_each(|s| {
             if s.name == "autovacuum_naptime" {
                 s.unit = Some("s".into());
             }
@@ -304,18 +304,18 @@ mod tests {
             ("reltuples", live),
             ("autovacuum_count", 0.0),
         ];
-        bed.table(table(1, "t", &["id"]), used);
-        bed.statement(7, "DELETE FROM t WHERE id < $1", 1.0, 1.0);
-        bed
+        testbed.table(table(1, "t", &["id"]), used);
+        testbed.statement(7, "DELETE FROM t WHERE id < $1", 1.0, 1.0);
+        testbed
     }
 
-    fn ids(bed: &mut Bed) -> Vec<(DiagnosisId, Kind)> {
-        bed.findings().iter().map(|f| (f.id, f.kind)).collect()
+    fn ids(testbed: &mut Testbed) -> Vec<(DiagnosisId, Kind)> {
+        testbed.findings().iter().map(|f| (f.id, f.kind)).collect()
     }
 
     #[test]
     fn a_staging_table_full_of_dead_rows() {
-        let found = bed(100_000.0, 500.0, 1.0).findings();
+        let found = testbed(100_000.0, 500.0, 1.0).findings();
         assert_eq!((found[0].id, found[0].kind), (DiagnosisId::D22, Kind::Problem));
         assert!(
             found[0]
@@ -323,18 +323,18 @@ mod tests {
                 .iter()
                 .any(|a| a.command().is_some_and(|c| c == "VACUUM (ANALYZE) public.t;"))
         );
-        assert_eq!(ids(&mut bed(5_000.0, 100.0, 1.0)), [], "few");
+        assert_eq!(ids(&mut testbed(5_000.0, 100.0, 1.0)), [], "few");
     }
 
     #[test]
     fn dead_rows_that_autovacuum_will_take_are_nothing_to_say() {
         // Over the threshold, but in a window shorter than two naptimes.
-        assert_eq!(ids(&mut bed(90_000.0, 100_000.0, 0.1)), []);
+        assert_eq!(ids(&mut testbed(90_000.0, 100_000.0, 0.1)), []);
     }
 
     #[test]
     fn autovacuum_switched_off_is_a_problem_once_rows_die() {
-        let mut off = bed(90_000.0, 100_000.0, 0.1);
+        let mut off = testbed(90_000.0, 100_000.0, 0.1);
         off.facts.tables[0].options.insert("autovacuum_enabled".into(), "false".into());
         let found = off.findings();
         assert_eq!((found[0].id, found[0].kind), (DiagnosisId::D38, Kind::Problem));
@@ -347,21 +347,21 @@ mod tests {
         off.build.setting("autovacuum", "off");
         let found = off.findings();
         assert_eq!(found[0].actions[0].command().unwrap(), "ALTER SYSTEM SET autovacuum = 'on';");
-        let mut few = bed(100.0, 100_000.0, 0.1);
+        let mut few = testbed(100.0, 100_000.0, 0.1);
         few.build.record.settings.remove(0);
         few.build.setting("autovacuum", "off");
         assert_eq!(ids(&mut few), [], "nothing to vacuum yet");
     }
 
-    /// A bed whose vacuum takes buffers again from a ring of so many kB, and writes this share
+    /// A testbed whose vacuum takes buffers again from a ring of so many kB, and writes this share
     /// of them, each second.
-    fn ring_of(kilobytes: &str, reuses: f64, written: f64) -> Bed {
-        let mut bed = bed(0.0, 100_000.0, 0.1);
+    fn ring_of(kilobytes: &str, reuses: f64, written: f64) -> Testbed {
+        let mut testbed = testbed(0.0, 100_000.0, 0.1);
         for (name, value, unit) in
             [("vacuum_buffer_usage_limit", kilobytes, "kB"), ("shared_buffers", "65536", "8kB")]
         {
-            bed.build.setting(name, value);
-            if let Some(setting) = bed.build.record.settings.last_mut() {
+            testbed.build.setting(name, value);
+            if let Some(setting) = testbed.build.record.settings.last_mut() {
                 setting.unit = Some(unit.into());
             }
         }
@@ -377,9 +377,9 @@ mod tests {
                     [("reuses", reuses * t), ("writes", written * reuses * t)],
                 )
             };
-            bed.build.sample(t, Source::Io, [worker("vacuum")]);
+            testbed.build.sample(t, Source::Io, [worker("vacuum")]);
         }
-        bed
+        testbed
     }
 
     #[test]

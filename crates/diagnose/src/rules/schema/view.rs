@@ -243,7 +243,7 @@ pub(super) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
         interval: Some(Interval { low, high }),
         confidence: Confidence::P95,
         method: Method::CostModel,
-        doubts: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

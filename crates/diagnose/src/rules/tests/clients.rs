@@ -129,7 +129,7 @@ fn a_generator_at_its_limit_stands_first() {
     assert!(!problems(&of(0.3, 1e6)).contains(&D54));
 }
 
-/// A load that somebody else makes, at 1,000 commits a second: what the server's sessions do,
+/// A load that someone else makes, at 1,000 commits a second: what the server's sessions do,
 /// process groups with processors, busiest thread, and how many hold connections.
 fn recorded(on_server: f64, busy: f64, groups: &[(&str, f64, f64, f64)]) -> Case {
     let mut case = case(20, 1_000)
@@ -180,7 +180,7 @@ fn an_application_that_takes_the_cpu_is_said_without_a_log_of_its_clients() {
     // The server works longer; or the application hardly works at all.
     assert!(quiet(recorded(2.5, 0.9, &app(1.0))));
     assert!(quiet(recorded(0.05, 0.1, &app(0.2))));
-    // Somebody else takes the CPU.
+    // Someone else takes the CPU.
     assert!(quiet(recorded(0.3, 0.5, &[("other: backup", 1.0, 1.0, 0.0)])));
 }
 

@@ -162,7 +162,7 @@ fn compiling_longer_than_running() {
     let diagnosis = of("on");
     assert_eq!(problems(&diagnosis), [D43]);
     assert_eq!(commands(found(&diagnosis, D43)), ["ALTER SYSTEM SET jit = 'off';"]);
-    // Somebody switched it off for all but the sessions seen: not advised again.
+    // Someone switched it off for all but the sessions seen: not advised again.
     assert!(commands(found(&of("off"), D43)).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! The schema, read once from the catalog.
 //!
-//! What it may cost a guest is bounded: every query is a read-only transaction of
+//! What it may cost the server is bounded: every query is a read-only transaction of
 //! its own with a timeout and a limit on its rows, and none takes a lock that waits
 //! long. A query that fails leaves its part of the facts empty and says so.
 

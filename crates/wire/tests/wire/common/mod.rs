@@ -61,22 +61,22 @@ pub fn self_signed(last_year: i32) -> Identity {
 }
 
 /// A server on a unix socket and on TCP with TLS, and a directory beside it.
-pub struct Bed {
+pub struct Testbed {
     pub server: RunningCluster,
     pub base: TempDir,
 }
 
-impl Bed {
+impl Testbed {
     /// With a certificate for `localhost` signed by the authority in `ca.crt`.
-    pub fn new() -> Bed {
+    pub fn new() -> Testbed {
         let authority = Authority::new("ours");
-        let bed = Bed::with(&authority.sign("localhost", "server"), &authority);
-        bed.file("ca.crt", &authority.pem());
-        bed
+        let testbed = Testbed::with(&authority.sign("localhost", "server"), &authority);
+        testbed.file("ca.crt", &authority.pem());
+        testbed
     }
 
     /// With a certificate; clients prove who they are by those of the authority.
-    pub fn with(own: &Identity, clients: &Authority) -> Bed {
+    pub fn with(own: &Identity, clients: &Authority) -> Testbed {
         let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
         fs::set_permissions(base.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
         let places = Places::open(Some(base.path().join("cache"))).expect("places");
@@ -115,7 +115,7 @@ impl Bed {
             fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("chmod");
             cluster.user().own(&path).expect("chown");
         }
-        Bed { server: cluster.start().expect("started"), base }
+        Testbed { server: cluster.start().expect("started"), base }
     }
 
     /// Writes a file beside the server, and names it as whom to trust.

@@ -1,4 +1,4 @@
-//! Runs on somebody's server: what is left alone, who may do what, and where a
+//! Runs on an attached server: what is left alone, who may do what, and where a
 //! password must never appear.
 
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{Done, Host, PASSWORD, Place, finish};
 
-/// Everything about a database that a guest has no business changing.
+/// Everything about a database that walwright has no business changing.
 fn state(host: &Host, database: &str) -> String {
     host.ask(
         database,
@@ -30,7 +30,7 @@ fn state(host: &Host, database: &str) -> String {
 }
 
 #[test]
-fn a_guest_changes_nothing_but_what_its_scripts_do() {
+fn walwright_changes_nothing_but_what_its_scripts_do() {
     let (place, host) = (Place::new(), Host::new());
     host.execute("postgres", "CREATE DATABASE app");
     host.execute("app", "CREATE TABLE counter (id int PRIMARY KEY, n bigint)");

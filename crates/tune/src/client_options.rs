@@ -10,9 +10,9 @@ use walwright_search::{Ablation, Effect};
 use super::{Dropped, Objective, TuneError, TunePlan, batch};
 use walwright_experiment::{LoadChange, Protocol};
 
-/// Blocks in which each lever runs once beside the load as it is.
+/// Blocks in which each client option runs once beside the load as it is.
 pub(super) const BLOCKS: u32 = 4;
-/// Levers that are planned for, the load as it is counted: those of a load that sends
+/// Client options that are planned for, the load as it is counted: those of a load that sends
 /// prepared statements.
 pub(super) const MOST: u32 = 6;
 /// Connections that a driver has at most.
@@ -25,9 +25,9 @@ const QUEUEING: &str = "it moves the queue: what does not wait in the server wai
 /// What a batch means.
 const TOGETHER: &str = "counted per unit of work, one of the script's transactions; those of one commit are acknowledged together, and lost together";
 
-/// One lever.
+/// One client option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Lever {
+pub struct ClientOption {
     /// What is done, in words.
     pub name: String,
     /// What the load has otherwise.
@@ -35,7 +35,7 @@ pub struct Lever {
     /// Scripts in place of the workload's, as `path@weight`.
     #[serde(default)]
     pub files: Option<Vec<String>>,
-    /// Units of work, the workload's own transactions, in one transaction of this lever.
+    /// Units of work, the workload's own transactions, in one transaction of this client option.
     #[serde(default = "one")]
     pub units: u32,
     /// What else changes by it, in a sentence.
@@ -49,34 +49,34 @@ fn one() -> u32 {
     1
 }
 
-impl Lever {
-    fn of(name: impl Into<String>, load: LoadChange) -> Lever {
+impl ClientOption {
+    fn of(name: impl Into<String>, load: LoadChange) -> ClientOption {
         let name = name.into();
-        Lever { name, load, files: None, units: 1, note: None, scores: Vec::new() }
+        ClientOption { name, load, files: None, units: 1, note: None, scores: Vec::new() }
     }
 }
 
-/// The levers of the load that the baseline's record shows, the first of them the load as it
+/// The client options of the load that the baseline's record shows, the first of them the load as it
 /// is, and those that this load does not have. Scripts are written below `folder`.
 ///
 /// # Errors
 /// When they cannot be written.
-pub(super) fn levers(
+pub(super) fn client_options(
     plan: &TunePlan,
     objective: &Objective,
     record: Option<&Record>,
     folder: &Path,
-) -> Result<(Vec<Lever>, Vec<Dropped>), TuneError> {
-    let mut levers = vec![Lever::of("the load as it is", LoadChange::default())];
+) -> Result<(Vec<ClientOption>, Vec<Dropped>), TuneError> {
+    let mut client_options = vec![ClientOption::of("the load as it is", LoadChange::default())];
     let mut dropped = Vec::new();
     let mut leave = |name: &str, why: String| dropped.push(Dropped::of(name, why));
-    levers.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
+    client_options.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
     let Some((record, load)) = record.and_then(|record| Some((record, record.load.as_ref()?)))
     else {
         for name in ["pool size", "batch"] {
             leave(name, "the record of the baseline is gone".to_owned());
         }
-        return Ok((levers, dropped));
+        return Ok((client_options, dropped));
     };
     match closed(objective, load) {
         Err(why) => {
@@ -86,7 +86,7 @@ pub(super) fn levers(
         Ok(()) => {
             for found in connections(plan, record, load.clients) {
                 match found {
-                    Ok(lever) => levers.push(lever),
+                    Ok(client_option) => client_options.push(client_option),
                     Err(why) => leave("pool size", why),
                 }
             }
@@ -94,22 +94,22 @@ pub(super) fn levers(
                 Err(why) => leave("batch", why),
                 Ok(files) => {
                     let name = format!("{} transactions in one commit", batch::BATCH);
-                    let batch = Lever {
+                    let batch = ClientOption {
                         files: Some(files),
                         units: batch::BATCH,
                         note: Some(TOGETHER.to_owned()),
-                        ..Lever::of(name, LoadChange::default())
+                        ..ClientOption::of(name, LoadChange::default())
                     };
-                    levers.insert(1, batch);
+                    client_options.insert(1, batch);
                 }
             }
         }
     }
-    Ok((levers, dropped))
+    Ok((client_options, dropped))
 }
 
 /// Protocols other than the load's own, and one round trip a transaction.
-fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<Lever> {
+fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<ClientOption> {
     let protocol = |protocol| LoadChange { protocol: Some(protocol), ..LoadChange::default() };
     let seen_protocol = seen.and_then(|load| match load.protocol.as_str() {
         "simple" => Some(Protocol::Simple),
@@ -120,22 +120,22 @@ fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<Lever> {
     if given.lean == Some(true) {
         return Vec::new();
     }
-    let mut levers = Vec::new();
+    let mut client_options = Vec::new();
     if now != Protocol::Prepared {
-        levers.push(Lever::of("prepared statements", protocol(Protocol::Prepared)));
+        client_options.push(ClientOption::of("prepared statements", protocol(Protocol::Prepared)));
     }
     if now != Protocol::Simple {
-        levers.push(Lever::of("the simple protocol", protocol(Protocol::Simple)));
+        client_options.push(ClientOption::of("the simple protocol", protocol(Protocol::Simple)));
     }
     let lean = LoadChange { lean: Some(true), ..protocol(Protocol::Prepared) };
-    levers.push(Lever::of("one round trip a transaction", lean));
-    levers
+    client_options.push(ClientOption::of("one round trip a transaction", lean));
+    client_options
 }
 
 /// Half and twice as many connections, or why not.
-fn connections(plan: &TunePlan, record: &Record, now: u32) -> [Result<Lever, String>; 2] {
+fn connections(plan: &TunePlan, record: &Record, now: u32) -> [Result<ClientOption, String>; 2] {
     let given = plan.settings.get("max_connections").cloned();
-    // A cluster of ours has as many as its clients need; somebody's server has what it has.
+    // A cluster of ours has as many as its clients need; an attached server has what it has.
     let there = || record.settings.iter().find(|setting| setting.name == "max_connections");
     let given = match plan.server {
         Some(_) => there().map(|setting| setting.value.clone()).or(given),
@@ -152,7 +152,7 @@ fn connections(plan: &TunePlan, record: &Record, now: u32) -> [Result<Lever, Str
         }
         let load = LoadChange { clients: Some(clients), ..LoadChange::default() };
         let name = format!("{clients} connections instead of {now}");
-        Ok(Lever { note: Some(QUEUEING.to_owned()), ..Lever::of(name, load) })
+        Ok(ClientOption { note: Some(QUEUEING.to_owned()), ..ClientOption::of(name, load) })
     })
 }
 
@@ -170,20 +170,20 @@ fn closed(objective: &Objective, load: &LoadFacts) -> Result<(), String> {
     Ok(())
 }
 
-/// The next run: which lever, in which block. Blocks turn the order around, so that
+/// The next run: which client option, in which block. Blocks turn the order around, so that
 /// steady drift cancels.
-pub(super) fn next(levers: &[Lever]) -> Option<(usize, u32)> {
-    let done: usize = levers.iter().map(|lever| lever.scores.len()).sum();
-    let (block, place) = (done / levers.len().max(1), done % levers.len().max(1));
-    let index = if block.is_multiple_of(2) { place } else { levers.len() - 1 - place };
-    (levers.len() > 1 && (block as u32) < BLOCKS).then_some((index, block as u32))
+pub(super) fn next(client_options: &[ClientOption]) -> Option<(usize, u32)> {
+    let done: usize = client_options.iter().map(|client_option| client_option.scores.len()).sum();
+    let (block, place) = (done / client_options.len().max(1), done % client_options.len().max(1));
+    let index = if block.is_multiple_of(2) { place } else { client_options.len() - 1 - place };
+    (client_options.len() > 1 && (block as u32) < BLOCKS).then_some((index, block as u32))
 }
 
-/// What a lever did, against the load as it is.
+/// What a client option did, against the load as it is.
 #[derive(Debug)]
-pub struct LeverEffect<'a> {
-    /// The lever.
-    pub lever: &'a Lever,
+pub struct ClientOptionEffect<'a> {
+    /// The client option.
+    pub client_option: &'a ClientOption,
     /// The change by it; crashed where no block had both though both were tried.
     pub effect: Effect,
     /// Blocks in which both ran.
@@ -191,34 +191,40 @@ pub struct LeverEffect<'a> {
 }
 
 /// What was measured outside the configuration of a tune.
-pub fn effects_of(state: &super::TuneState) -> Vec<LeverEffect<'_>> {
-    effects(&state.levers)
+pub fn effects_of(state: &super::TuneState) -> Vec<ClientOptionEffect<'_>> {
+    effects(&state.client_options)
 }
 
-/// The effect of each lever against the first of them, the load as it is.
-fn effects(levers: &[Lever]) -> Vec<LeverEffect<'_>> {
-    let Some((as_it_is, others)) = levers.split_first() else { return Vec::new() };
-    others.iter().map(|lever| effect(as_it_is, lever, others)).collect()
+/// The effect of each client option against the first of them, the load as it is.
+fn effects(client_options: &[ClientOption]) -> Vec<ClientOptionEffect<'_>> {
+    let Some((as_it_is, others)) = client_options.split_first() else { return Vec::new() };
+    others.iter().map(|client_option| effect(as_it_is, client_option, others)).collect()
 }
 
-fn effect<'a>(as_it_is: &Lever, lever: &'a Lever, others: &[Lever]) -> LeverEffect<'a> {
-    let ran = |lever: &Lever, block: usize| lever.scores.get(block).is_some_and(Option::is_some);
-    let tried = as_it_is.scores.len().min(lever.scores.len());
+fn effect<'a>(
+    as_it_is: &ClientOption,
+    client_option: &'a ClientOption,
+    others: &[ClientOption],
+) -> ClientOptionEffect<'a> {
+    let ran = |client_option: &ClientOption, block: usize| {
+        client_option.scores.get(block).is_some_and(Option::is_some)
+    };
+    let tried = as_it_is.scores.len().min(client_option.scores.len());
     let blocks: Vec<usize> =
-        (0..tried).filter(|block| ran(as_it_is, *block) && ran(lever, *block)).collect();
+        (0..tried).filter(|block| ran(as_it_is, *block) && ran(client_option, *block)).collect();
     let effect = match blocks.is_empty() {
         true if tried == 0 => Effect::NotMeasured,
         true => Effect::Crashed,
         false => {
             // Others that ran in all of these tell of the noise too.
-            let beside = others.iter().filter(|other| other.name != lever.name);
+            let beside = others.iter().filter(|other| other.name != client_option.name);
             let beside = beside.filter(|other| blocks.iter().all(|block| ran(other, *block)));
-            let scores = |of: &Lever| blocks.iter().map(|block| of.scores[*block]).collect();
-            let arms = [as_it_is, lever].into_iter().chain(beside);
+            let scores = |of: &ClientOption| blocks.iter().map(|block| of.scores[*block]).collect();
+            let arms = [as_it_is, client_option].into_iter().chain(beside);
             Ablation { scores: arms.map(scores).collect() }.effect(1, 0)
         }
     };
-    LeverEffect { lever, effect, blocks: blocks.len() }
+    ClientOptionEffect { client_option, effect, blocks: blocks.len() }
 }
 
 #[cfg(test)]
@@ -277,7 +283,7 @@ mod tests {
         }
     }
 
-    fn somebodys() -> OnServer {
+    fn someones() -> OnServer {
         let address = "db".to_owned();
         let identity = ServerIdentity { address, system_identifier: None, data_directory: None };
         OnServer { identity, filled: false }
@@ -285,13 +291,13 @@ mod tests {
 
     const INSERT: &str = "INSERT INTO t VALUES (1);\n";
 
-    fn found(plan: &TunePlan, record: Option<&Record>) -> (Vec<Lever>, Vec<Dropped>) {
+    fn found(plan: &TunePlan, record: Option<&Record>) -> (Vec<ClientOption>, Vec<Dropped>) {
         let folder = tempfile::tempdir().unwrap();
-        levers(plan, &plan.objective().unwrap(), record, folder.path()).unwrap()
+        client_options(plan, &plan.objective().unwrap(), record, folder.path()).unwrap()
     }
 
     #[test]
-    fn every_lever_runs_once_a_block_and_has_its_effect() {
+    fn every_client_option_runs_once_a_block_and_has_its_effect() {
         let (mut all, _) = found(&plan(), Some(&record(16, INSERT)));
         assert_eq!(all.len(), MOST as usize);
         while let Some((index, block)) = next(&all) {
@@ -299,27 +305,27 @@ mod tests {
             let truth = [0.0, 0.9, -0.12, 0.5, 0.0, 0.0][index];
             all[index].scores.push(Some(truth + 0.01 * f64::from(block)));
         }
-        assert!(all.iter().all(|lever| lever.scores.len() == BLOCKS as usize));
+        assert!(all.iter().all(|client_option| client_option.scores.len() == BLOCKS as usize));
         let found = effects(&all);
-        assert_eq!(found[2].lever.name, "one round trip a transaction");
-        assert_eq!(found[4].lever.load.clients, Some(32));
+        assert_eq!(found[2].client_option.name, "one round trip a transaction");
+        assert_eq!(found[4].client_option.load.clients, Some(32));
         let of = |index: usize| &found[index].effect;
         assert!(of(0).is_gain() && of(1).is_loss() && of(2).is_gain());
     }
 
     #[test]
     fn a_run_that_failed_takes_its_block_from_its_own_pair_alone() {
-        let with = |name: &str, scores: &[Option<f64>]| Lever {
+        let with = |name: &str, scores: &[Option<f64>]| ClientOption {
             scores: scores.to_vec(),
-            ..Lever::of(name, LoadChange::default())
+            ..ClientOption::of(name, LoadChange::default())
         };
-        let levers = [
+        let client_options = [
             with("the load as it is", &[Some(0.0), None, Some(0.01), Some(-0.01)]),
             with("a", &[Some(0.3), Some(0.3), Some(0.32), Some(0.29)]),
             with("never", &[None; 4]),
             with("later", &[]),
         ];
-        let found = effects(&levers);
+        let found = effects(&client_options);
         assert!(found[0].effect.is_gain(), "{:?}", found[0]);
         let effects = [&found[1].effect, &found[2].effect];
         assert_eq!(effects, [&Effect::Crashed, &Effect::NotMeasured]);
@@ -329,18 +335,18 @@ mod tests {
     #[test]
     fn a_batch_keeps_its_unit_of_work_and_the_pool_what_it_moves() {
         let (all, dropped) = found(&plan(), Some(&record(16, INSERT)));
-        let batch = all.iter().find(|lever| lever.files.is_some()).unwrap();
+        let batch = all.iter().find(|client_option| client_option.files.is_some()).unwrap();
         assert_eq!((batch.units, dropped.len()), (batch::BATCH, 0));
         assert!(batch.files.as_ref().unwrap()[0].ends_with("batch/1.sql@3"));
         assert!(batch.note.as_ref().unwrap().contains("lost together"));
-        let pools = all.iter().filter(|lever| lever.load.clients.is_some());
+        let pools = all.iter().filter(|client_option| client_option.load.clients.is_some());
         assert!(pools.clone().count() == 2);
         assert!(pools.clone().all(|l| l.units == 1 && l.note.as_ref().unwrap().contains("queue")));
     }
 
     #[test]
-    fn levers_that_a_load_does_not_have_are_named_with_the_reason() {
-        let why = |found: &(Vec<Lever>, Vec<Dropped>), name: &str| {
+    fn client_options_that_a_load_does_not_have_are_named_with_the_reason() {
+        let why = |found: &(Vec<ClientOption>, Vec<Dropped>), name: &str| {
             found.1.iter().find(|dropped| dropped.name == name).unwrap().why.clone()
         };
         let updates = found(&plan(), Some(&record(1, "UPDATE t SET n = 1;\n")));
@@ -353,7 +359,7 @@ mod tests {
         let mut there = record(16, INSERT);
         there.settings = vec![max_connections("30")];
         assert_eq!(found(&plan(), Some(&there)).1, [], "a cluster of ours makes room");
-        let visited = TunePlan { server: Some(somebodys()), ..plan() };
+        let visited = TunePlan { server: Some(someones()), ..plan() };
         assert!(why(&found(&visited, Some(&there)), "pool size").contains("room for 10"));
         for objective in ["p99@100", "latency_p95"] {
             let plan = TunePlan { objective: objective.to_owned(), ..plan() };
@@ -365,9 +371,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lever_of_an_earlier_version_is_read() {
+    fn a_client_option_of_an_earlier_version_is_read() {
         let text = r#"{"name":"the simple protocol","load":{"protocol":"simple"},"scores":[1.0]}"#;
-        let lever: Lever = serde_json::from_str(text).unwrap();
-        assert_eq!((lever.units, lever.files, lever.note), (1, None, None));
+        let client_option: ClientOption = serde_json::from_str(text).unwrap();
+        assert_eq!((client_option.units, client_option.files, client_option.note), (1, None, None));
     }
 }

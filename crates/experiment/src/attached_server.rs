@@ -1,4 +1,4 @@
-//! Somebody's server in a maintenance window: changed for the length of one run, and
+//! The attached server in a maintenance window: changed for the length of one run, and
 //! brought back after it.
 //!
 //! Settings go in by `ALTER SYSTEM`, statements are run; both are noted in the ledger of
@@ -32,10 +32,10 @@ use walwright_store::ledger::{
 };
 
 /// What the purpose of a run's set in the ledger ends with.
-const PURPOSE: &str = "on somebody's server";
+const PURPOSE: &str = "on an attached server";
 
 /// A server that one bench works on.
-pub struct Guest {
+pub struct AttachedServer {
     maintenance: Maintenance,
     params: ConnectParams,
     identity: ServerIdentity,
@@ -54,13 +54,13 @@ pub struct Guest {
     hold: Mutex<Hold>,
 }
 
-impl fmt::Debug for Guest {
+impl fmt::Debug for AttachedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guest").field("identity", &self.identity).finish_non_exhaustive()
+        f.debug_struct("AttachedServer").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
 
-impl Guest {
+impl AttachedServer {
     /// Reaches the server, for the bench called `name`. Changes nothing there.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Guest {
         lab: &Lab,
         maintenance: &Maintenance,
         name: &str,
-    ) -> Result<(Guest, ServerView), ExperimentError> {
+    ) -> Result<(AttachedServer, ServerView), ExperimentError> {
         let params =
             ConnectParams::resolve(Some(maintenance.dsn.expose())).map_err(RunError::from)?;
         let hold = Hold::take(&params).await.map_err(not_held)?;
@@ -81,7 +81,7 @@ impl Guest {
             let why = "it is a standby, on which nothing can be written: name its primary";
             return Err(refused(why));
         }
-        let guest = Guest {
+        let attached = AttachedServer {
             maintenance: maintenance.clone(),
             params,
             identity: view.identity.clone(),
@@ -92,7 +92,7 @@ impl Guest {
             fresh: AtomicBool::new(false),
             hold: Mutex::new(hold),
         };
-        Ok((guest, view))
+        Ok((attached, view))
     }
 
     /// Which server it is.
@@ -203,7 +203,7 @@ impl Guest {
         for sql in &whole.ddl {
             let undo = whole.undo.get(sql).ok_or_else(|| {
                 refused(&format!(
-                    "the data of somebody's server are not restored, so a statement needs its undo: write {{ sql = \"{}\", undo = \"…\" }}",
+                    "the data of an attached server are not restored, so a statement needs its undo: write {{ sql = \"{}\", undo = \"…\" }}",
                     sql.trim()
                 ))
             })?;
@@ -313,7 +313,7 @@ impl Guest {
     }
 
     /// Brings back what was before a set, once the server accepts connections. Gives what
-    /// is to be known of it: somebody else changed the same, or undid it.
+    /// is to be known of it: someone else changed the same, or undid it.
     ///
     /// # Errors
     /// When that fails; the set stays in the ledger.
@@ -411,7 +411,7 @@ fn purpose(name: &str) -> String {
     format!("one run of {name} {PURPOSE}")
 }
 
-/// The set of changes that a killed run of the bench called `name` left on somebody's
+/// The set of changes that a killed run of the bench called `name` left on someone's
 /// server.
 ///
 /// # Errors
@@ -428,7 +428,7 @@ fn takes_restart(change: &Change) -> bool {
 }
 
 fn undone_meanwhile(id: u64) -> String {
-    format!("somebody has undone its change set {id} meanwhile")
+    format!("someone has undone its change set {id} meanwhile")
 }
 
 fn not_held(error: HoldError) -> ExperimentError {

@@ -18,25 +18,25 @@ const STEADY: f64 = 0.2;
 /// Part of the time that a writer alone on the machine may wait for a processor.
 const WAITING: f64 = 0.1;
 
-/// The doubts; `on_metal` where the machine is not virtual.
+/// The warnings; `on_metal` where the machine is not virtual.
 pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let wal_in_memory = in_memory(&measured.wal);
     if wal_in_memory {
-        doubts.push(memory(&measured.wal, "WAL"));
+        warnings.push(memory(&measured.wal, "WAL"));
     }
     if in_memory(&measured.data) && measured.data != measured.wal {
-        doubts.push(memory(&measured.data, "data"));
+        warnings.push(memory(&measured.data, "data"));
     }
     let bases: Vec<_> = measured.of(BASE).collect();
-    let Some(p50) = bases.iter().map(|cell| cell.latency.p50).min() else { return doubts };
+    let Some(p50) = bases.iter().map(|cell| cell.latency.p50).min() else { return warnings };
     if !wal_in_memory {
-        doubts.extend(implausible(measured, on_metal, p50));
+        warnings.extend(implausible(measured, on_metal, p50));
     }
     let rates = bases.iter().map(|cell| cell.per_second);
     let (low, high) = rates.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
     if high > low * (1.0 + STEADY) {
-        doubts.push(
+        warnings.push(
             Warning::new(
                 WarningCode::Storage,
                 format!(
@@ -49,7 +49,7 @@ pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> 
     }
     let waiting = measured.fastest(BASE).and_then(|cell| cell.waiting_for_processor);
     if let Some(share) = waiting.filter(|share| *share > WAITING) {
-        doubts.push(
+        warnings.push(
             Warning::new(
                 WarningCode::NoisyNeighbour,
                 format!(
@@ -61,7 +61,7 @@ pub(super) fn of(measured: &StorageMeasurement, on_metal: bool) -> Vec<Warning> 
             .hint("measure again when nothing else runs"),
         );
     }
-    doubts
+    warnings
 }
 
 fn in_memory(place: &StoragePlace) -> bool {
@@ -185,7 +185,7 @@ mod tests {
             data: place,
             data_bytes: 0,
             cells,
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             complete: true,
         }
     }
@@ -203,10 +203,10 @@ mod tests {
             (vec![("rotational", "1")], 90.0, 80.0, "half a turn"),
             (vec![("write_cache", "write back")], 60.0, 58.0, "hardly more"),
         ] {
-            let doubts = disk("xfs", &queue, &[flush], alone);
-            assert_eq!(doubts.len(), 1, "{doubts:?}");
-            assert_eq!(doubts[0].code, WarningCode::Storage);
-            assert!(doubts[0].text.contains(says), "{doubts:?}");
+            let warnings = disk("xfs", &queue, &[flush], alone);
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert_eq!(warnings[0].code, WarningCode::Storage);
+            assert!(warnings[0].text.contains(says), "{warnings:?}");
         }
     }
 
@@ -219,17 +219,17 @@ mod tests {
             of(&measured, true)
         };
         assert_eq!(waits(0.5, 0.02), []);
-        let doubts = waits(0.0, 0.5);
-        assert_eq!(doubts[0].code, WarningCode::NoisyNeighbour);
-        assert!(doubts[0].text.contains("50 %"), "{doubts:?}");
+        let warnings = waits(0.0, 0.5);
+        assert_eq!(warnings[0].code, WarningCode::NoisyNeighbour);
+        assert!(warnings[0].text.contains("50 %"), "{warnings:?}");
     }
 
     #[test]
     fn memory_and_unsteadiness_are_told() {
-        let doubts = disk("tmpfs", &[], &[2.0, 2.1], 1.0);
-        assert_eq!(doubts.len(), 1);
-        assert_eq!(doubts[0].code, WarningCode::MemoryFileSystem);
-        let doubts = disk("ext4", &[], &[400.0, 800.0], 50.0);
-        assert!(doubts[0].text.contains("1250 and 2500"), "{doubts:?}");
+        let warnings = disk("tmpfs", &[], &[2.0, 2.1], 1.0);
+        assert_eq!(warnings.len(), 1);
+        assert_eq!(warnings[0].code, WarningCode::MemoryFileSystem);
+        let warnings = disk("ext4", &[], &[400.0, 800.0], 50.0);
+        assert!(warnings[0].text.contains("1250 and 2500"), "{warnings:?}");
     }
 }

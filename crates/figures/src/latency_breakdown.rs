@@ -1,4 +1,4 @@
-//! The books: the client's mean latency, closed line by line, and what counters
+//! The latency breakdown: the client's mean latency, closed line by line, and what counters
 //! say against what was sampled.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const NEGLIGIBLE: f64 = 0.02;
 
 /// The client's latency in lines that sum up to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Books {
+pub struct LatencyBreakdown {
     /// What the seconds are per.
     pub unit: WorkUnit,
     /// Mean latency that the clients saw; `None` for a load whose clients are not
@@ -32,11 +32,11 @@ pub struct Books {
     pub memo: Vec<BookLine>,
     /// Figures that two instruments measured.
     pub checks: Vec<CrossCheck>,
-    /// Reasons to trust the books less.
-    pub doubts: Vec<String>,
+    /// Reasons to trust the latency breakdown less.
+    pub warnings: Vec<String>,
 }
 
-/// One line of the books.
+/// One line of the latency breakdown.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BookLine {
     /// For display.
@@ -64,9 +64,9 @@ pub struct CrossCheck {
     pub agrees: bool,
 }
 
-impl Books {
-    /// Closes the books of a summary; `None` without samples of wait events.
-    pub fn close(record: &Record, window: Window, summary: &Summary) -> Option<Books> {
+impl LatencyBreakdown {
+    /// Closes the latency breakdown of a summary; `None` without samples of wait events.
+    pub fn close(record: &Record, window: Window, summary: &Summary) -> Option<LatencyBreakdown> {
         let time = summary.time.as_ref()?;
         let whole = time.latency.map_or(time.on_server.center, |l| l.as_secs_f64());
         if whole <= 0.0 {
@@ -102,9 +102,9 @@ impl Books {
         .into_iter()
         .filter_map(|(name, counted)| Some(line(name, None, exact(counted?, &time.on_server))))
         .collect();
-        let mut doubts = time.doubts.clone();
+        let mut warnings = time.warnings.clone();
         let checks = cross_checks(record, window, time);
-        doubts.extend(checks.iter().filter(|check| !check.agrees).map(|check| {
+        warnings.extend(checks.iter().filter(|check| !check.agrees).map(|check| {
             format!(
                 "{}: {:.3} ms a transaction by samples and {:.3} ms by {}: trust neither alone",
                 check.what,
@@ -113,7 +113,14 @@ impl Books {
                 check.source
             )
         }));
-        Some(Books { unit: time.unit, latency: time.latency, lines, memo, checks, doubts })
+        Some(LatencyBreakdown {
+            unit: time.unit,
+            latency: time.latency,
+            lines,
+            memo,
+            checks,
+            warnings,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A server before and after each command that a guest can give, on every version: nothing of
+//! A server before and after each command that walwright can give to an attached server, on every version: nothing of
 //! it has changed.
 
 use std::cell::RefCell;
@@ -13,9 +13,9 @@ use walwright_server::Major;
 /// What one looks at: the name of a part, and what it was.
 type Parts = BTreeMap<String, String>;
 
-/// Somebody's server, on which nobody but us is busy: background workers would make files and
+/// An attached server, on which nobody but us is busy: background workers would make files and
 /// statistics of their own while we look.
-struct Bed {
+struct Testbed {
     host: Host,
     place: Place,
     /// As the last look found it. Nobody but the next command changes anything.
@@ -51,8 +51,8 @@ impl May {
     }
 }
 
-impl Bed {
-    fn new(major: Major) -> Bed {
+impl Testbed {
+    fn new(major: Major) -> Testbed {
         let settings =
             [("autovacuum", "off"), ("max_prepared_transactions", "5"), ("log_connections", "on")];
         let host = Host::made(major, &settings);
@@ -79,11 +79,11 @@ impl Bed {
              COMMENT ON TABLE kept IS 'somebody''s';
              GRANT SELECT, UPDATE ON counter TO watcher, plain;
              SELECT lo_from_bytea(0, 'x');
-             SELECT pg_create_physical_replication_slot('somebodys')",
+             SELECT pg_create_physical_replication_slot('someones')",
         );
         host.execute(
             "app",
-            "BEGIN; INSERT INTO kept (word) VALUES ('x'); PREPARE TRANSACTION 'somebodys'",
+            "BEGIN; INSERT INTO kept (word) VALUES ('x'); PREPARE TRANSACTION 'someones'",
         );
         // Maps and statistics are there before anything is compared.
         for database in DATABASES {
@@ -98,12 +98,12 @@ impl Bed {
         );
         place.file("read.sql", "\\set id random(1, 100)\nSELECT n FROM counter WHERE id = :id;\n");
         place.file("config.env", "PG_WORK_MEM=9MB\nPG_COMMIT_DELAY=40\n");
-        let bed = Bed { host, place, seen: RefCell::default() };
+        let testbed = Testbed { host, place, seen: RefCell::default() };
         until("what the server counts is all told", || {
-            let now = bed.look();
-            bed.seen.replace(now.clone()) == now
+            let now = testbed.look();
+            testbed.seen.replace(now.clone()) == now
         });
-        bed
+        testbed
     }
 
     fn dsn(&self, role: &str) -> String {
@@ -324,8 +324,8 @@ fn files(data: &Path) -> (String, String, String) {
 const SHORT: [&str; 5] = ["--plain", "--warmup=1s", "--duration=1s", "--load-jobs=1", "-c2"];
 
 /// What reads only, as a role.
-fn nothing_is_changed_by_looking(bed: &Bed, role: &str) {
-    let dsn = bed.dsn(role);
+fn nothing_is_changed_by_looking(testbed: &Testbed, role: &str) {
+    let dsn = testbed.dsn(role);
     let dsn = ["--dsn", dsn.as_str()];
     let with = |command: &[&'static str], more: &[&'static str]| -> Vec<String> {
         [command, &dsn, more].concat().into_iter().map(str::to_owned).collect()
@@ -342,76 +342,76 @@ fn nothing_is_changed_by_looking(bed: &Bed, role: &str) {
     ];
     for (args, codes) in commands {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        bed.stays(&format!("{args:?} as {role}"), May::Nothing, || {
-            bed.runs(role, codes, &args);
+        testbed.stays(&format!("{args:?} as {role}"), May::Nothing, || {
+            testbed.runs(role, codes, &args);
         });
     }
     let run = [&["run"], &dsn[..], &["--file", "count.sql"], &SHORT[..]].concat();
-    bed.stays(&format!("{run:?} as {role}"), May::Rows, || {
-        bed.runs(role, &[0], &run);
+    testbed.stays(&format!("{run:?} as {role}"), May::Rows, || {
+        testbed.runs(role, &[0], &run);
     });
 }
 
-fn a_guest_leaves(major: Major) {
-    let bed = Bed::new(major);
+fn an_attached_server_keeps(major: Major) {
+    let testbed = Testbed::new(major);
     for role in ["postgres", "watcher", "plain"] {
-        nothing_is_changed_by_looking(&bed, role);
+        nothing_is_changed_by_looking(&testbed, role);
     }
     // Once more as a superuser whose name does not say so.
-    let chief = bed.dsn("chief");
-    bed.stays("record as another superuser", May::Nothing, || {
-        bed.runs("chief", &[0], &["record", "--plain", "--dsn", &chief, "--for", "1s"]);
+    let chief = testbed.dsn("chief");
+    testbed.stays("record as another superuser", May::Nothing, || {
+        testbed.runs("chief", &[0], &["record", "--plain", "--dsn", &chief, "--for", "1s"]);
     });
 
-    let dsn = bed.dsn("postgres");
+    let dsn = testbed.dsn("postgres");
     let apply = ["config", "apply", "config.env", "--dsn", &dsn, "--no-kernel", "--yes"];
-    bed.stays("apply and rollback", May::Borrow, || {
-        bed.runs("postgres", &[0], &apply);
-        assert_eq!(bed.host.ask("postgres", "SHOW commit_delay"), "40");
-        bed.runs("postgres", &[0], &["config", "rollback", "--dsn", &dsn]);
+    testbed.stays("apply and rollback", May::Borrow, || {
+        testbed.runs("postgres", &[0], &apply);
+        assert_eq!(testbed.host.ask("postgres", "SHOW commit_delay"), "40");
+        testbed.runs("postgres", &[0], &["config", "rollback", "--dsn", &dsn]);
     });
     let plan = format!(
         "blocks = 1\nseed = 5\n[workload]\nfiles = [\"count.sql\"]\n\
          [load]\nclients = 2\nduration = \"1s\"\nwarmup = \"1s\"\n\
          [server]\ndsn = \"host=127.0.0.1 port={} user=postgres dbname=app\"\n\
          [[arm]]\nname = \"delay\"\nsettings = {{ commit_delay = 3000 }}\n",
-        bed.host.port()
+        testbed.host.port()
     );
-    let plan = bed.place.file("plan.toml", &plan);
-    bed.stays("an experiment", May::Borrow, || {
-        bed.runs("postgres", &[0], &["experiment", &plan, "--maintenance"]);
+    let plan = testbed.place.file("plan.toml", &plan);
+    testbed.stays("an experiment", May::Borrow, || {
+        testbed.runs("postgres", &[0], &["experiment", &plan, "--maintenance"]);
     });
 
     // What only reads records has no business with the server.
-    let logged = bed.host.log().len();
+    let logged = testbed.host.log().len();
     for command in ["show", "report", "diagnose", "runs", "export", "commit"] {
-        bed.runs("postgres", &[0], &[command]);
+        testbed.runs("postgres", &[0], &[command]);
     }
-    let log = bed.host.log()[logged..].to_owned();
+    let log = testbed.host.log()[logged..].to_owned();
     assert!(!log.contains("connection"), "{log}");
 }
 
 #[test]
-fn a_guest_leaves_version_14_as_it_was() {
-    a_guest_leaves(Major::V14);
+fn an_attached_server_keeps_version_14_as_it_was() {
+    an_attached_server_keeps(Major::V14);
 }
 
 #[test]
-fn a_guest_leaves_version_15_as_it_was() {
-    a_guest_leaves(Major::V15);
+fn an_attached_server_keeps_version_15_as_it_was() {
+    an_attached_server_keeps(Major::V15);
 }
 
 #[test]
-fn a_guest_leaves_version_16_as_it_was() {
-    a_guest_leaves(Major::V16);
+fn an_attached_server_keeps_version_16_as_it_was() {
+    an_attached_server_keeps(Major::V16);
 }
 
 #[test]
-fn a_guest_leaves_version_17_as_it_was() {
-    a_guest_leaves(Major::V17);
+fn an_attached_server_keeps_version_17_as_it_was() {
+    an_attached_server_keeps(Major::V17);
 }
 
 #[test]
-fn a_guest_leaves_version_18_as_it_was() {
-    a_guest_leaves(Major::V18);
+fn an_attached_server_keeps_version_18_as_it_was() {
+    an_attached_server_keeps(Major::V18);
 }

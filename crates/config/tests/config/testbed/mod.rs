@@ -19,7 +19,7 @@ use walwright_store::Lab;
 use walwright_store::ledger::{Intent, Ledger};
 
 /// A server, a lab and a machine of files.
-pub struct Bed {
+pub struct Testbed {
     pub runtime: Runtime,
     // Taken out while it restarts.
     pub server: Arc<Mutex<Option<RunningCluster>>>,
@@ -28,8 +28,8 @@ pub struct Bed {
     place: TempDir,
 }
 
-impl Bed {
-    pub fn new(major: Major) -> Bed {
+impl Testbed {
+    pub fn new(major: Major) -> Testbed {
         let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a real disk");
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
         let places = Places::open(Some(place.path().join("cache"))).expect("places");
@@ -38,7 +38,7 @@ impl Bed {
             .expect("an install");
         let spec = ClusterSpec::new(&places, install);
         let server = Cluster::create(spec).and_then(|cluster| cluster.start()).expect("a server");
-        let bed = Bed {
+        let testbed = Testbed {
             runtime: Runtime::new().expect("a runtime"),
             params: server.connect_params("postgres"),
             data: server.data_dir(),
@@ -53,11 +53,11 @@ impl Bed {
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
         ] {
-            let path = bed.root().join(file);
+            let path = testbed.root().join(file);
             fs::create_dir_all(path.parent().expect("a parent")).expect("mkdir");
             fs::write(path, text).expect("write");
         }
-        bed
+        testbed
     }
 
     pub fn root(&self) -> PathBuf {

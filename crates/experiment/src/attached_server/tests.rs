@@ -9,7 +9,7 @@ use super::super::visit::Remarks;
 use super::*;
 
 #[test]
-fn a_run_of_which_somebody_undid_the_changes_does_not_count() {
+fn a_run_of_which_someone_undid_the_changes_does_not_count() {
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let places = Places::open(Some(place.path().join("cache"))).unwrap();
@@ -26,21 +26,21 @@ fn a_run_of_which_somebody_undid_the_changes_does_not_count() {
     };
     let lab = Lab::at(Some(place.path().join("lab")));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let (guest, _) = Guest::visit(&lab, &maintenance, "test").await.unwrap();
+        let (attached, _) = AttachedServer::visit(&lab, &maintenance, "test").await.unwrap();
 
         let arm = Configuration::of_settings([("work_mem", "9MB")]);
-        let set = guest.set(&arm, &Stop::new()).await.unwrap();
-        assert_eq!(guest.bring_back(set).await.unwrap(), Vec::<String>::new());
+        let set = attached.set(&arm, &Stop::new()).await.unwrap();
+        assert_eq!(attached.bring_back(set).await.unwrap(), Vec::<String>::new());
 
-        let set = guest.set(&arm, &Stop::new()).await.unwrap();
-        let noted = guest.ledger.set(set.unwrap()).unwrap().unwrap();
+        let set = attached.set(&arm, &Stop::new()).await.unwrap();
+        let noted = attached.ledger.set(set.unwrap()).unwrap().unwrap();
         let mut never = Restart::Never;
-        let mut hold = guest.hold.lock().await;
-        let undone = undo_changes(&guest.ledger, &noted, Some(&mut *hold), &mut never);
+        let mut hold = attached.hold.lock().await;
+        let undone = undo_changes(&attached.ledger, &noted, Some(&mut *hold), &mut never);
         undone.await.unwrap();
         drop(hold);
-        let notes = guest.bring_back(set).await.unwrap();
-        assert!(notes.len() == 1 && notes[0].contains("somebody has undone"), "{notes:?}");
+        let notes = attached.bring_back(set).await.unwrap();
+        assert!(notes.len() == 1 && notes[0].contains("someone has undone"), "{notes:?}");
         assert_eq!(maintenance.remarks.of_others(), notes);
     });
     server.stop().unwrap();

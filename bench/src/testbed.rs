@@ -13,19 +13,19 @@ use walwright_server::{
 use crate::process::run_measured;
 
 /// An embedded cluster with pgbench's tables, made by pgbench.
-pub struct Bed {
+pub struct Testbed {
     server: RunningCluster,
     install: Install,
     scale: u32,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Bed {
+impl Testbed {
     /// Makes the cluster and fills it with `pgbench -i`.
     ///
     /// # Errors
     /// When a step fails.
-    pub fn start(scale: u32, settings: &[(&str, &str)]) -> anyhow::Result<Bed> {
+    pub fn start(scale: u32, settings: &[(&str, &str)]) -> anyhow::Result<Testbed> {
         let places = Places::open(None)?;
         sweep(&places)?;
         let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
@@ -33,10 +33,10 @@ impl Bed {
         spec.settings = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let server = Cluster::create(spec)?.start()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let bed = Bed { server, install, scale, runtime };
-        bed.reload()?;
-        bed.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")?;
-        Ok(bed)
+        let testbed = Testbed { server, install, scale, runtime };
+        testbed.reload()?;
+        testbed.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")?;
+        Ok(testbed)
     }
 
     /// Makes and fills pgbench's tables anew.

@@ -10,7 +10,7 @@ use walwright_run::{Observer, Progress};
 
 /// One thing worth showing.
 #[derive(Debug)]
-pub enum TuneNotice<'a> {
+pub enum TuneEvent<'a> {
     /// It has a name, and this is what it will take.
     Begins {
         /// Its name in the lab.
@@ -58,8 +58,8 @@ pub enum TuneNotice<'a> {
 
 /// Shows a tune. Called from several threads.
 pub trait TuneWatcher: Send + Sync {
-    /// Takes one notice. Must return quickly.
-    fn notice(&self, notice: TuneNotice<'_>);
+    /// Takes one event. Must return quickly.
+    fn event(&self, event: TuneEvent<'_>);
 }
 
 /// Shows nothing.
@@ -67,14 +67,14 @@ pub trait TuneWatcher: Send + Sync {
 pub struct Unwatched;
 
 impl TuneWatcher for Unwatched {
-    fn notice(&self, _: TuneNotice<'_>) {}
+    fn event(&self, _: TuneEvent<'_>) {}
 }
 
 /// Passes progress of runs on.
 pub(super) struct Passed(pub Arc<dyn TuneWatcher>);
 
 impl Observer for Passed {
-    fn notice(&self, progress: Progress<'_>) {
-        self.0.notice(TuneNotice::Run(&progress));
+    fn event(&self, progress: Progress<'_>) {
+        self.0.event(TuneEvent::Run(&progress));
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 
 /// Messages of one client after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct SendQueue {
     bytes: Vec<u8>,
     /// Whose messages end where.
     parcels: Vec<(u32, usize)>,
@@ -16,7 +16,7 @@ pub(crate) struct Outbox {
     opened: usize,
 }
 
-impl Outbox {
+impl SendQueue {
     /// Where the client whose turn it is adds its messages.
     #[inline]
     pub(crate) fn open(&mut self) -> &mut Vec<u8> {
@@ -121,20 +121,20 @@ mod tests {
 
     #[test]
     fn each_client_gets_what_was_added_before_it_was_closed() {
-        let mut outbox = Outbox::default();
+        let mut send_queue = SendQueue::default();
         for round in 0..2_u8 {
-            outbox.open().extend([round, 1]);
-            outbox.close(7);
-            outbox.open().extend([9; 100]);
-            outbox.discard();
-            outbox.close(8);
-            outbox.open().push(3);
-            assert_eq!((outbox.open_length(), outbox.is_closed()), (1, false));
-            outbox.close(9);
+            send_queue.open().extend([round, 1]);
+            send_queue.close(7);
+            send_queue.open().extend([9; 100]);
+            send_queue.discard();
+            send_queue.close(8);
+            send_queue.open().push(3);
+            assert_eq!((send_queue.open_length(), send_queue.is_closed()), (1, false));
+            send_queue.close(9);
             let mut posted = Vec::new();
-            outbox.empty(|client, bytes| posted.push((client, bytes.to_vec())));
+            send_queue.empty(|client, bytes| posted.push((client, bytes.to_vec())));
             assert_eq!(posted, [(7, vec![round, 1]), (9, vec![3])]);
-            assert!(outbox.is_closed());
+            assert!(send_queue.is_closed());
         }
     }
 }

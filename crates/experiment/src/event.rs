@@ -32,7 +32,7 @@ pub struct Estimate {
     pub left: Duration,
     /// Fewest blocks in which every arm can be proven.
     pub blocks_to_prove: usize,
-    /// Sets of data that are loaded before the first run; 0 on somebody's server.
+    /// Sets of data that are loaded before the first run; 0 on an attached server.
     pub data_sets: usize,
     /// Blocks after which it may end early.
     pub looks: Vec<usize>,
@@ -44,7 +44,7 @@ pub struct Estimate {
 
 /// One thing worth showing.
 #[derive(Debug)]
-pub enum Notice<'a> {
+pub enum ExperimentEvent<'a> {
     /// What it will take, before the first run.
     Estimate(&'a Estimate),
     /// Data are loaded for an arm.
@@ -113,8 +113,8 @@ pub enum Notice<'a> {
 
 /// Shows an experiment. Called from several threads.
 pub trait Watcher: Send + Sync {
-    /// Takes one notice. Must return quickly.
-    fn notice(&self, notice: Notice<'_>);
+    /// Takes one event. Must return quickly.
+    fn event(&self, event: ExperimentEvent<'_>);
 }
 
 /// Shows nothing.
@@ -122,14 +122,14 @@ pub trait Watcher: Send + Sync {
 pub struct Unwatched;
 
 impl Watcher for Unwatched {
-    fn notice(&self, _: Notice<'_>) {}
+    fn event(&self, _: ExperimentEvent<'_>) {}
 }
 
 /// Passes the progress of runs on.
 pub(super) struct Passed(pub Arc<dyn Watcher>);
 
 impl Observer for Passed {
-    fn notice(&self, progress: Progress<'_>) {
-        self.0.notice(Notice::Run(&progress));
+    fn event(&self, progress: Progress<'_>) {
+        self.0.event(ExperimentEvent::Run(&progress));
     }
 }

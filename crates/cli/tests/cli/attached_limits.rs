@@ -1,4 +1,4 @@
-//! What a careful owner of a server fears of a guest: tables gone, work left running, a record
+//! What a careful owner of a server fears of walwright: tables gone, work left running, a record
 //! that hangs, and what was not seen called slow.
 
 use std::fs::File;
