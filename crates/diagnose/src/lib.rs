@@ -6,7 +6,7 @@
 //!   ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`commit_anatomy`] takes a commit apart.
-//! - [`scaling::scaling`] reads a sweep over clients.
+//! - [`read_sweep`] reads the runs of a sweep over clients.
 
 mod action;
 mod commit_anatomy;
@@ -18,7 +18,7 @@ mod id;
 mod reading;
 mod review;
 mod rules;
-pub mod scaling;
+mod sweep;
 
 pub use action::{Action, Change, DurabilityClass, Needs};
 pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
@@ -29,3 +29,4 @@ pub use gain::{Bottleneck, Bound, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use reading::{Execution, Reading};
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
+pub use sweep::read_sweep;

@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
-use walwright_diagnose::scaling::{Scaling, scaling};
+use walwright_diagnose::read_sweep;
+use walwright_figures::scaling::{Scaling, scaling};
 use walwright_record::{Record, RunHeader, RunState, WarningCode};
 use walwright_report::format;
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
@@ -65,7 +66,7 @@ fn refuse(args: &RunArgs, loads: usize) {
 fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let records = swept.runs.iter().map(|id| store.load(id)).collect::<Result<Vec<Record>, _>>()?;
-    match scaling(&swept.name, &records) {
+    match scaling(&swept.name, &read_sweep(&records)) {
         Some(found) => {
             let written = records
                 .iter()
@@ -114,7 +115,8 @@ pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<Run
 pub fn read(store: &Store, name: &str, runs: &[RunHeader]) -> anyhow::Result<Scaling> {
     let ended = runs.iter().filter(|run| run.state != RunState::Running);
     let records = ended.map(|run| store.load(&run.id)).collect::<Result<Vec<Record>, _>>()?;
-    scaling(name, &records).with_context(|| format!("no run of {name} measured a throughput"))
+    scaling(name, &read_sweep(&records))
+        .with_context(|| format!("no run of {name} measured a throughput"))
 }
 
 /// Prints a sweep and where its page is.
