@@ -433,7 +433,7 @@ mod tests {
         let text = "design = \"addition\"\n[server]\nprofile = \"config.env\"\n\
                     [[arm]]\nname = \"mine\"\nprofile = \"config.env\"\n";
         let plan = PlanFile::parse(text).unwrap();
-        let read = || Profiles::read(&plan, dir.path(), &Consent::default()).unwrap();
+        let read = || Profiles::read(plan.profiles(), dir.path(), &Consent::default()).unwrap();
         let began = read();
         let header = header("first", 1);
         drop(Folder::create(&lab, &header, text, &began).unwrap());

@@ -1,28 +1,11 @@
 //! Cancelling what another connection runs.
 
-use std::fmt;
 use std::time::Duration;
 
-use crate::backend::BackendKeyData;
+use crate::cancel_key::CancelKey;
 use crate::deadline::Deadline;
 use crate::frontend::CancelRequest;
 use crate::{Connector, WireError};
-
-/// What a server wants to see before it cancels a query.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CancelKey(BackendKeyData);
-
-impl CancelKey {
-    pub(crate) fn new(key: BackendKeyData) -> Self {
-        CancelKey(key)
-    }
-}
-
-impl fmt::Debug for CancelKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelKey").field("process", &self.0.process).finish_non_exhaustive()
-    }
-}
 
 /// Longest a server may take to take a request where connecting has no limit.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
-use crate::connector::name_timeout;
 use crate::deadline::Deadline;
+use crate::deadline::name_timeout;
 use crate::frontend::{Describe, Object, Parse, Query, SYNC};
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 

@@ -12,7 +12,7 @@ use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::authenticate::{Channel, Login};
 use crate::backend::{self, Authentication, BackendKeyData, ErrorFields, ParameterStatus};
-use crate::deadline::{Deadline, Until, is_timeout};
+use crate::deadline::{Deadline, Until, is_timeout, name_timeout};
 use crate::frontend::{SslRequest, Startup};
 use crate::stream::Transport;
 use crate::tls::{TlsStream, client_config};
@@ -282,20 +282,6 @@ impl Connector {
     /// Says whose time ran out, where it did.
     pub(crate) fn name_timeout(&self, error: WireError, limit: Option<Duration>) -> WireError {
         name_timeout(error, limit, || self.options.target())
-    }
-}
-
-/// Says whose time ran out, where it did.
-pub(crate) fn name_timeout(
-    error: WireError,
-    limit: Option<Duration>,
-    target: impl FnOnce() -> String,
-) -> WireError {
-    match (error, limit) {
-        (WireError::Io(error), Some(limit)) if is_timeout(&error) => {
-            WireError::Timeout { target: target(), limit }
-        }
-        (error, _) => error,
     }
 }
 
