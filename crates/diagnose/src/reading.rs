@@ -214,7 +214,7 @@ impl<'r> Reading<'r> {
         self.spent(|row| WaitClass::of(row).is_some_and(|class| classes.contains(&class)))
     }
 
-    /// Seconds of a transaction in wait events of one type, by their names in lower case.
+    /// Seconds of a transaction in wait events of one type, by their names, in any case.
     pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
         self.spent(|row| {
             WaitClass::of(row).is_some()
