@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use walwright_wire::backend::TransactionStatus;
-use walwright_wire::frontend::{Query, SYNC};
+use walwright_wire::frontend::{ROLLBACK, SYNC};
 use walwright_workload::script::{Command, EvalError, Script, StatementId};
 
 use crate::capture::Capture;
@@ -66,7 +66,7 @@ impl Engine {
             return self.fail(client, &failure, now);
         }
         client.failure = Some(failure);
-        Query { sql: "ROLLBACK" }.write(self.send_queue.open());
+        self.send_queue.open().extend_from_slice(&ROLLBACK);
         client.owed += 1;
         self.send(client, Waiting::RollingBack);
         Next::Rest

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use walwright_wire::backend::{self, ErrorFields, TransactionStatus};
-use walwright_wire::frontend::{CopyFail, SYNC};
+use walwright_wire::frontend::{NOTHING_TO_COPY, SYNC};
 use walwright_wire::{TagSet, WireError};
 
 use crate::client::{Client, Failure, State, Waiting};
@@ -129,7 +129,7 @@ impl Engine {
     /// There is no data to copy; the statement is to fail, not to wait.
     fn decline_copy(&mut self, client: &mut Client) {
         let out = self.send_queue.open();
-        CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(out);
+        out.extend_from_slice(&NOTHING_TO_COPY);
         if self.job.plan.protocol != Protocol::Simple {
             // The server has ignored the Sync that came while it expected data.
             out.extend_from_slice(&SYNC);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cancel_key::CancelKey;
 use crate::deadline::Deadline;
-use crate::frontend::CancelRequest;
+use crate::frontend::cancel_request;
 use crate::{Connector, WireError};
 
 /// Longest a server may take to take a request where connecting has no limit.
@@ -22,9 +22,7 @@ pub fn cancel(connector: &Connector, key: &CancelKey) -> Result<(), WireError> {
     let deadline = Deadline::new(Some(limit));
     let sent = || {
         let mut stream = connector.open(connector.first_way(), deadline)?;
-        let mut out = Vec::new();
-        CancelRequest { process: key.0.process, key: &key.0.key }.write(&mut out);
-        stream.write_until(&out, deadline)?;
+        stream.write_until(&cancel_request(key.0.process, &key.0.key), deadline)?;
         // The server answers with nothing and closes, after it has signalled.
         match stream.read_until(&mut [0], deadline) {
             Ok(0) => Ok(()),

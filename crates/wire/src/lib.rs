@@ -46,5 +46,5 @@ pub use scanner::{Frame, FrameError, Scanner};
 pub use secret::Secret;
 pub use stream::Stream;
 pub use tag_set::TagSet;
-pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values};
+pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values, parse_message};
 pub use tls::TlsError;
