@@ -20,7 +20,6 @@ mod output;
 mod peers;
 mod pgbench;
 mod process;
-mod simulated;
 mod surfaces;
 mod walwright;
 
@@ -34,7 +33,6 @@ pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, run_measured};
-pub use simulated::{mean_and_half, on_all_processors};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use walwright::Walwright;
 
