@@ -267,6 +267,7 @@ impl PlanFile {
                 WarmUp::Fixed(length) => Some(length.0),
             },
             checkpoints: 0,
+            rules: Default::default(),
         };
         self.load.options().apply(&mut load);
         Ok(BenchPlan {

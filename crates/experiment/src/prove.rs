@@ -293,6 +293,7 @@ mod tests {
             duration: Duration::from_secs(60),
             warm_up: None,
             checkpoints: 0,
+            rules: Default::default(),
         };
         let had = LoadFacts {
             clients: 16,
@@ -303,6 +304,7 @@ mod tests {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: 7,
+            rules: Default::default(),
         };
         assert_eq!(load(&typed, Some(&had)).clients, Some(16));
         assert_eq!(load(&typed, None).clients, Some(1));

@@ -28,7 +28,7 @@ mod warning;
 
 pub use client::{ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals};
 pub use facts::{
-    CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, Probes, Schedule,
+    ClientRules, CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, OnError, Probes, Schedule,
     ScriptFacts, Setting, StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};

@@ -189,6 +189,7 @@ impl TunePlan {
                 duration: window.0,
                 warm_up: Some(self.warm_up.0),
                 checkpoints: 0,
+                rules: Default::default(),
             },
             base: Configuration {
                 // The attached server has them already.

@@ -163,6 +163,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
         ramp: plan.ramp,
         max_tries: plan.max_tries,
         seed: plan.seed,
+        rules: plan.rules,
     }
 }
 
