@@ -274,6 +274,8 @@ impl PlanFile {
             workload: WorkloadPlan {
                 name: named.map(|name| found_from(origin, name)),
                 files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: workload.scale,
                 options: text(&workload.options),
                 define: text(&workload.define),

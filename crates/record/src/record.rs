@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     ClientFacts, CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts,
-    LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source, SparseHistogram,
-    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, Window,
-    WorkloadFacts,
+    LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source,
+    SparseHistogram, StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning,
+    Window, WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.

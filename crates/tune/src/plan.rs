@@ -173,6 +173,8 @@ impl TunePlan {
             workload: WorkloadPlan {
                 name: self.workload.clone(),
                 files: self.files.clone(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: self.scale,
                 options: self.options.clone(),
                 define: self.define.clone(),
