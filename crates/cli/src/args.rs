@@ -25,7 +25,7 @@ pub use experiment::{ExperimentArgs, ExperimentCommand};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
-pub use run::{Gaps, Protocol, RunArgs, WarmUp};
+pub use run::{Gaps, OnError, Protocol, RunArgs, WarmUp};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{PromoteArgs, TuneArgs};
 use values::{duration, memory, percent, seconds_or_time, some_time};

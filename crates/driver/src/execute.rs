@@ -33,6 +33,11 @@ impl Engine {
         let job = Rc::clone(&self.job);
         let mut next = Next::Go;
         while next == Next::Go {
+            if client.link.is_none() {
+                client.state = State::Opening(self.clock.now());
+                self.opening.push(client.index);
+                return;
+            }
             let progress = self.advance(&job, client, now);
             next = match progress {
                 Progress::Waits => return,

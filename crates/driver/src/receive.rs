@@ -204,8 +204,9 @@ impl Engine {
             self.straddled(client, Some(&failure.kind), now);
         }
         client.unlink();
-        if self.stopping {
-            client.state = State::Finished;
+        client.state = State::Offline;
+        if self.stopping || self.has_done_all(client) || self.is_last(&failure) {
+            self.finish(client);
         } else {
             self.plan_reconnect(client, now);
         }

@@ -267,12 +267,15 @@ impl PlanFile {
                 WarmUp::Fixed(length) => Some(length.0),
             },
             checkpoints: 0,
+            rules: Default::default(),
         };
         self.load.options().apply(&mut load);
         Ok(BenchPlan {
             workload: WorkloadPlan {
                 name: named.map(|name| found_from(origin, name)),
                 files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: workload.scale,
                 options: text(&workload.options),
                 define: text(&workload.define),

@@ -243,6 +243,7 @@ mod tests {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: 1,
+            rules: Default::default(),
         });
         let script = ScriptFacts {
             name: "s.sql".to_owned(),

@@ -178,6 +178,8 @@ impl TunePlan {
             workload: WorkloadPlan {
                 name: self.workload.clone(),
                 files: self.files.clone(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: self.scale,
                 options: self.options.clone(),
                 define: self.define.clone(),
@@ -194,6 +196,7 @@ impl TunePlan {
                 duration: window.0,
                 warm_up: Some(self.warm_up.0),
                 checkpoints: 0,
+                rules: Default::default(),
             },
             base: Configuration {
                 // The attached server has them already.

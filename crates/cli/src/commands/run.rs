@@ -1,9 +1,12 @@
 //! `walwright run`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
-use walwright_record::{Record, RunState, Schedule, WarningCode};
+use walwright_record::{ClientRules, OnError, Record, RunState, Schedule, WarningCode};
+use walwright_report::format;
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
@@ -19,33 +22,43 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         return sweep::execute(lab, args, output);
     }
     let style = style(&args);
+    let statements = args.report_per_command && !output.json;
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
-        Ok(finished) => conclude(lab, finished, output),
+        Ok(finished) => conclude(lab, finished, statements, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 
 /// How a run is shown.
 pub fn style(args: &RunArgs) -> Style {
-    match (args.quiet, args.plain) {
-        (true, _) => Style::Quiet,
-        (false, true) => Style::Plain,
-        (false, false) => Style::Auto,
+    match (args.quiet, args.progress, args.plain) {
+        (true, ..) => Style::Quiet,
+        (false, Some(every), _) => Style::Every(every),
+        (false, None, true) => Style::Plain,
+        (false, None, false) => Style::Auto,
     }
 }
 
 /// Writes the report, prints the summary, and says with the exit code how it went.
-fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
+fn conclude(
+    lab: &Lab,
+    finished: Finished,
+    statements: bool,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let record = store.load(&finished.id)?;
     // The summary is worth more than the page: a full disk must not take it away.
     let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
     runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
+    if statements {
+        output.print_painted(&statement_latencies(&record))?;
+    }
     written?;
     if let Some(error) = finished.error {
         let what = match finished.state {
@@ -62,6 +75,34 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     Ok(verdict(&record))
+}
+
+/// The latency of each statement, script by script, as of pgbench's `-r`.
+fn statement_latencies(record: &Record) -> String {
+    let Some(load) = walwright_figures::summary(record).load else { return String::new() };
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
+    for script in load.scripts {
+        table.add_row([script.name]);
+        for statement in script.statements {
+            let mut row = vec![format!("  {}", statement.label)];
+            match statement.latency {
+                Some(of) => {
+                    row.push(format::count(of.count));
+                    row.extend([of.mean, of.p50, of.p99, of.max].map(format::latency));
+                }
+                None => row.push("not timed".to_owned()),
+            }
+            table.add_row(row);
+        }
+    }
+    for column in 1..6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("\n{}\n", table.trim_fmt())
 }
 
 /// The exit code of a run that came to its end.
@@ -108,8 +149,12 @@ pub fn plan(args: RunArgs) -> RunPlan {
     RunPlan {
         target,
         workload: WorkloadPlan {
-            name: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
+            name: args.workload.or_else(|| {
+                (args.file.is_empty() && args.builtin.is_empty()).then(|| "tpcb".to_owned())
+            }),
             files: args.file,
+            builtin: args.builtin,
+            no_vacuum: args.no_vacuum,
             scale: args.scale,
             options: args.option,
             define: args.define,
@@ -129,8 +174,19 @@ pub fn plan(args: RunArgs) -> RunPlan {
             seed: args.seed,
             duration: args.duration,
             warm_up: match args.warmup {
+                // All is measured of what is counted beforehand.
+                WarmUp::Auto if args.transactions.is_some() => Some(Duration::ZERO),
                 WarmUp::Auto => None,
                 WarmUp::Fixed(time) => Some(time),
+            },
+            rules: ClientRules {
+                transactions: args.transactions,
+                reconnect: args.connect,
+                on_error: match args.on_error {
+                    args::OnError::Continue => OnError::Continue,
+                    args::OnError::StopClient => OnError::StopClient,
+                    args::OnError::Stop => OnError::Stop,
+                },
             },
             checkpoints: 0,
         },

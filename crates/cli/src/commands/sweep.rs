@@ -54,6 +54,10 @@ fn refuse(args: &RunArgs, loads: usize) {
         "a sweep, and --repeats, need several client counts, such as --clients 1,2,4,8"
     } else if args.rate.is_some() {
         "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
+    } else if args.transactions.is_some() {
+        "a sweep compares loads over the same time: give --duration in place of --transactions"
+    } else if args.report_per_command {
+        "a sweep has no table of statements: leave -r out; `walwright show RUN --json` has them of each run"
     } else if args.keep {
         "a sweep restores its cluster before each run, so none is left as one run made it: leave --keep out"
     } else {

@@ -24,6 +24,7 @@ mod kill_rounds;
 mod kills;
 mod load;
 mod maintenance;
+mod pgbench_options;
 mod record;
 mod record_others;
 mod run;

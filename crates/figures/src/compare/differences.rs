@@ -91,6 +91,16 @@ fn load(found: &mut Found<'_>) {
     found.text(kind, "protocol", |run| Some(run.load.as_ref()?.protocol.clone()));
     found.text(kind, "mode", |run| Some(run.load.as_ref()?.mode.clone()));
     found.text(kind, "tries", |run| Some(run.load.as_ref()?.max_tries.to_string()));
+    found.text(kind, "connections", |run| {
+        let each = if run.load.as_ref()?.rules.reconnect { "transaction" } else { "client" };
+        Some(format!("one for each {each}"))
+    });
+    found.text(kind, "transactions of each client", |run| {
+        Some(match run.load.as_ref()?.rules.transactions {
+            Some(each) => each.to_string(),
+            None => "as many as the time allows".to_owned(),
+        })
+    });
     found.text(kind, "loop", |run| {
         Some(match run.load.as_ref()?.schedule {
             Schedule::Closed { think: None } => "closed".to_owned(),

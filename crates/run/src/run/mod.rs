@@ -342,7 +342,11 @@ impl Context {
     async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
         self.notes.observer.event(Progress::Step("what the load driver itself can do"));
         let (lab, load) = (self.lab.clone(), load.clone());
-        let ceiling = blocking(move || ceiling::ceiling(&lab, &load)).await??;
+        // How fast it opens connections is the server's affair.
+        let ceiling = match load.rules.reconnect {
+            true => None,
+            false => blocking(move || ceiling::ceiling(&lab, &load)).await??,
+        };
         let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
         self.notes.recorder.write(move |writer| writer.instrument(&facts));
         Ok(())
