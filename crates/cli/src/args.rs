@@ -6,6 +6,7 @@ mod journal;
 mod observe;
 mod prove;
 mod run;
+mod runs;
 mod storage;
 mod tune;
 mod values;
@@ -21,13 +22,14 @@ pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
     RollbackArgs,
 };
-pub use experiment::{ExperimentArgs, ExperimentCommand};
+pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
+pub use runs::{DeleteArgs, ExportArgs, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
-pub use tune::{PromoteArgs, TuneArgs};
+pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, memory, percent, seconds_or_time, some_time};
 pub use visit::VisitArgs;
 
@@ -36,7 +38,7 @@ const EXAMPLES: &str = "\
 Start here:
   walwright run                        a measured run on a fresh PostgreSQL 18, from nothing
   walwright run --file my.sql          your own pgbench script
-  walwright show latest                the summary of the last run again
+  walwright runs show                  the summary of the last run again
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted, or its server lost
 or restarted, 4 a check failed (of the workload, or config check),
@@ -100,19 +102,14 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),
-    /// Do an experiment: arms against a baseline, in blocks of runs from the same data.
+    /// Experiments: run, list, show, delete. Arms against a baseline, in blocks of runs.
     Experiment(Box<ExperimentArgs>),
     /// Prove a finding: try what it advises beside the run as it was.
     Prove(Box<ProveArgs>),
     /// Look for a better configuration and prove it, or say that configuration does not limit.
     Tune(Box<TuneArgs>),
-    /// Write the configuration that a tune proved, as config.env.
-    Promote(PromoteArgs),
-    /// List the runs of the lab.
-    #[command(visible_alias = "list")]
-    Runs,
-    /// Show the summary of a run again.
-    Show(RunName),
+    /// Recorded runs: list, show, export, delete.
+    Runs(Box<RunsArgs>),
     /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
     Diagnose(DiagnoseArgs),
     /// Show a commit's way on one page: flushes, waits, WAL, what commit_delay could do.
@@ -127,11 +124,6 @@ pub enum Command {
     /// Configurations of every layer: the catalogue, profiles checked, converted, applied, undone.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Export a run: the whole as JSON, or one series as CSV.
-    Export(ExportArgs),
-    /// Delete runs and their reports.
-    #[command(visible_alias = "rm")]
-    Delete(DeleteArgs),
     /// Measure what the disks under WAL and data can do: flushes, group commit, rates.
     ///
     /// Later runs on the same file system are told how near they came to it.
@@ -156,6 +148,21 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// An older spelling of `runs list`.
+    #[command(hide = true)]
+    List,
+    /// An older spelling of `runs show`.
+    #[command(hide = true)]
+    Show(RunName),
+    /// An older spelling of `runs export`.
+    #[command(hide = true)]
+    Export(ExportArgs),
+    /// An older spelling of `runs delete`.
+    #[command(hide = true, alias = "rm")]
+    Delete(DeleteArgs),
+    /// An older spelling of `tune promote`.
+    #[command(hide = true)]
+    Promote(PromoteArgs),
     /// Start a command and end it when the process that wants it ends.
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -230,31 +237,6 @@ pub struct ReviewArgs {
     /// Show also what is fine.
     #[arg(long)]
     pub all: bool,
-}
-
-/// `walwright export`.
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// Which run.
-    #[command(flatten)]
-    pub run: RunName,
-    /// One series as CSV: `load`, or a source such as wal, io, waits, statements, disk.
-    #[arg(long, value_name = "NAME")]
-    pub series: Option<String>,
-    /// List the series of the run.
-    #[arg(long, conflicts_with = "series")]
-    pub list: bool,
-    /// Where to write it. The default is standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// `walwright delete`.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// Runs to delete.
-    #[arg(required = true)]
-    pub runs: Vec<String>,
 }
 
 /// `walwright pg`.

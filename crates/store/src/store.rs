@@ -24,7 +24,7 @@ pub use writer::RunWriter;
 /// Name of the file inside the lab directory.
 const FILE: &str = "walwright.db";
 
-static RUNS: Kind = Kind { one: "run", many: "runs", listed_by: "walwright runs" };
+static RUNS: Kind = Kind { one: "run", many: "runs", listed_by: "walwright runs list" };
 
 /// Why the store refuses.
 #[derive(Debug, Error)]

@@ -76,7 +76,7 @@ fn labelled(runs: Vec<RunHeader>, label: &str) -> anyhow::Result<Vec<RunHeader>>
         .filter(|run| run.state == RunState::Complete && run.label.as_deref() == Some(label))
         .collect();
     if found.is_empty() {
-        bail!("no complete run has the label '{label}'; `walwright runs` lists them");
+        bail!("no complete run has the label '{label}'; `walwright runs list` lists them");
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! `walwright export`: a record as JSON, or one of its series as CSV.
+//! `walwright runs export`: a record as JSON, or one of its series as CSV.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -79,7 +79,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
             let count = record.intervals.len();
             let warnings: String = warnings.iter().map(|warning| format!("! {warning}\n")).collect();
             format!(
-                "{warnings}added to run {}: {count} intervals; `walwright show {}` tells the rest\n",
+                "{warnings}added to run {}: {count} intervals; `walwright runs show {}` tells the rest\n",
                 header.id, header.id
             )
         },

@@ -1,4 +1,4 @@
-//! `walwright runs`, `show` and `delete`.
+//! `walwright runs`.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -16,9 +16,19 @@ use walwright_run::{Kept, sweep_of};
 use walwright_store::Lab;
 use walwright_store::{Store, StoreError};
 
-use crate::args::{DeleteArgs, RunName};
-use crate::commands::sweep;
+use crate::args::{DeleteArgs, RunName, RunsArgs, RunsCommand};
+use crate::commands::{export, sweep};
 use crate::output::Output;
+
+/// Lists, shows, exports or deletes runs.
+pub fn execute(lab: &Lab, args: RunsArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    match args.command {
+        None | Some(RunsCommand::List) => list(lab, output),
+        Some(RunsCommand::Show(name)) => show(lab, &name, output),
+        Some(RunsCommand::Export(args)) => export::write(lab, &args, output),
+        Some(RunsCommand::Delete(args)) => delete(lab, &args, output),
+    }
+}
 
 /// Lists the runs.
 pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
@@ -76,7 +86,7 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
         let mut text = format!("{}\n", table.trim_fmt());
         for run in &runs {
             if let Some(why) = run.damage() {
-                text.push_str(&format!("{}: {why}; `walwright delete` removes it\n", run.id));
+                text.push_str(&format!("{}: {why}; `walwright runs delete` removes it\n", run.id));
             }
         }
         text
@@ -183,7 +193,7 @@ pub fn print_summary(
     );
     if let Some(sweep) = sweep_of(&record.header) {
         text.push_str(&format!(
-            "sweep: one of {sweep}; `walwright show {sweep}` shows the curve\n"
+            "sweep: one of {sweep}; `walwright runs show {sweep}` shows the curve\n"
         ));
     }
     if let Some(report) = report {

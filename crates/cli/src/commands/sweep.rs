@@ -24,7 +24,7 @@ use crate::commands::runtime::{Parting, until_done};
 use crate::output::{Output, exit, say};
 use crate::show::{self, Guard, Style};
 
-static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs" };
+static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs list" };
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
