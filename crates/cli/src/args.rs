@@ -27,7 +27,7 @@ pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
-pub use runs::{DeleteArgs, ExportArgs, RunsArgs, RunsCommand};
+pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, memory, percent, seconds_or_time, some_time};
@@ -150,7 +150,7 @@ pub enum Command {
     },
     /// An older spelling of `runs list`.
     #[command(hide = true)]
-    List,
+    List(RunFilter),
     /// An older spelling of `runs show`.
     #[command(hide = true)]
     Show(RunName),
@@ -171,7 +171,7 @@ pub enum Command {
 /// Names a run.
 #[derive(Debug, Args)]
 pub struct RunName {
-    /// A run: `latest`, its name, or the beginning or end of the name.
+    /// A run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(default_value = "latest")]
     pub run: String,
 }
@@ -184,7 +184,7 @@ Examples:
   walwright diagnose 20261121-0121       a run by the beginning or end of its name
   walwright diagnose --explain D34       what a diagnosis is and how it is derived")]
 pub struct DiagnoseArgs {
-    /// A run: `latest`, its name, or the beginning or end of the name.
+    /// A run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(default_value = "latest")]
     pub run: String,
     /// Teach one diagnosis, D1 to D59: what it is, how it is derived, what would disprove it.
@@ -215,7 +215,7 @@ Examples:
   walwright review postgresql.conf --run latest --memory 64GB --processors 16
   walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there")]
 pub struct ReviewArgs {
-    /// A configuration file, or a run: `latest`, its name, or the beginning or end of the name.
+    /// A configuration file, or a run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(value_name = "FILE|RUN", conflicts_with = "dsn")]
     pub subject: Option<String>,
     /// Connection string of a server of yours: a URI or keywords.

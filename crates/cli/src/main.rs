@@ -46,7 +46,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),
         Some(Command::Workload(command)) => commands::workload::execute(command, output),
         Some(Command::Calibrate(args)) => commands::calibrate::execute(&lab, &args, output),
-        Some(Command::List) => commands::runs::list(&lab, output),
+        Some(Command::List(filter)) => commands::runs::list(&lab, &filter, output),
         Some(Command::Show(name)) => commands::runs::show(&lab, &name, output),
         Some(Command::Export(args)) => commands::export::write(&lab, &args, output),
         Some(Command::Delete(args)) => commands::runs::delete(&lab, &args, output),

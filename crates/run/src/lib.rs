@@ -30,7 +30,7 @@ pub use run::{
 pub use storage::{
     StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
 };
-pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
+pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};

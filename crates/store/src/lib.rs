@@ -8,11 +8,13 @@ mod find;
 pub mod journal;
 mod lab;
 pub mod ledger;
+mod named_runs;
 pub mod private;
 mod store;
 mod whole_file;
 
 pub use find::{FindError, Kind};
 pub use lab::Lab;
+pub use named_runs::NamedRuns;
 pub use store::{RunWriter, Store, StoreError};
 pub use whole_file::{OPEN, flush_directory, replace, write_private, write_whole};

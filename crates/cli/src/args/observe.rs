@@ -101,7 +101,8 @@ Examples:
   walwright compare label:before label:after     all complete runs with these labels
 Runs that took turns in time (A1 B1 A2 B2 …) are compared pair by pair.")]
 pub struct CompareArgs {
-    /// The baseline: a run, several with commas between, or label:TEXT.
+    /// The baseline: a run, several with commas between, a label (or label:TEXT), or the name of
+    /// a sweep, experiment or tune, which mean all their complete runs.
     pub base: String,
     /// What is compared with it, each likewise.
     #[arg(required = true)]

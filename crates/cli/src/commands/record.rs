@@ -67,7 +67,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
         bail!("--add-to needs the files to add: --client-log FILE");
     }
     let header = match lab.existing_store()? {
-        Some(store) => store.find(run)?,
+        Some(store) => runs::named(lab, &store, run)?.one(run)?,
         None => bail!("there are no runs in {}", lab.directory().display()),
     };
     let warnings = walwright_run::add_results(lab, &header.id, &logs(args)?)?;

@@ -15,16 +15,14 @@ use walwright_report::format;
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
 use walwright_server::Stop;
 use walwright_store::Lab;
-use walwright_store::{Kind, Store};
+use walwright_store::{NamedRuns, Store};
 
 use crate::args::{Cli, RunArgs};
-use crate::commands::report;
 use crate::commands::run::{plan, style};
 use crate::commands::runtime::{Parting, until_done};
+use crate::commands::{report, runs};
 use crate::output::{Output, exit, say};
 use crate::show::{self, Guard, Style};
-
-static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs list" };
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -97,17 +95,15 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
 
 /// The runs of the sweep that a person means by its name or the beginning of it; `None`
 /// where it is not a sweep's name.
-pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
-    // Other names, and `latest`, are those of runs.
-    if !name.starts_with("sweep-") {
-        return Ok(None);
-    }
-    let runs = store.runs()?;
-    let names: BTreeSet<&str> = runs.iter().filter_map(walwright_run::sweep_of).collect();
-    let sweep = SWEEPS.find(names, |sweep| vec![sweep], name)?.to_owned();
-    let of = |run: &RunHeader| walwright_run::sweep_of(run) == Some(&sweep);
-    let found = runs.iter().filter(|run| of(run)).cloned().collect();
-    Ok(Some((sweep, found)))
+pub fn find(
+    lab: &Lab,
+    store: &Store,
+    name: &str,
+) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
+    Ok(match runs::named(lab, store, name)? {
+        NamedRuns::Series(name, runs) if name.starts_with(RunHeader::SWEEP) => Some((name, runs)),
+        _ => None,
+    })
 }
 
 /// A sweep read from its records.

@@ -134,6 +134,12 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(told[0]["experiments"], serde_json::json!([id]));
     assert!(!told[0]["effects"].as_array().unwrap().is_empty(), "{told}");
 
+    // Its runs go by its name, or by its plan's.
+    for name in [&*id, "two arms"] {
+        let named = place.run(&["runs", "delete", name, "--json"]).code(2).json();
+        assert_eq!(named["would_delete"].as_array().unwrap().len(), runs.len(), "{named}");
+    }
+
     // One that cannot be read is named, and goes all the same.
     let header = place.path("lab/experiments").join(&id).join("header.json");
     fs::write(&header, "{").unwrap();

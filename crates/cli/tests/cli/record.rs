@@ -25,6 +25,24 @@ fn a_record_is_listed_shown_reported_exported_and_deleted() {
     assert!(place.run(&["runs", "show", end]).code(0).out().contains(name));
     place.run(&["runs", "show", "2"]).refuses(&["fits several runs"]);
     place.run(&["runs", "show", "nosuch"]).refuses(&["there is no run 'nosuch'"]);
+    // By its label.
+    for label in ["one, \"two\"", "label:one, \"two\""] {
+        let shown = place.run(&["runs", "show", label, "--json"]).code(0).json();
+        assert_eq!(shown["run"]["id"], name);
+    }
+    let both = place.run(&["compare", "one, \"two\"", "latest", "--json"]).code(0).json();
+    assert_eq!(both["groups"][0]["name"], "one, \"two\"");
+
+    // Listed by what they are.
+    let ids = |args: &[&str]| -> Vec<String> {
+        let runs = place.run(&[&["runs", "list", "--json"], args].concat()).code(0).json();
+        runs.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&["--label=one, \"two\""]), [name]);
+    assert_eq!(ids(&["--workload=tpcb", "--state=complete", "--since=1h"]), [name, latest]);
+    assert!(ids(&["--state=failed"]).is_empty() && ids(&["--workload=tpc"]).is_empty());
+    assert!(ids(&["--since=2999-01-01"]).is_empty());
+    place.run(&["runs", "list", "--since=yesterday"]).code(2).says(&["2h or 3d"]);
 
     // Reported.
     let file = place.run(&["report", name, "--json"]).code(0).json()["file"].clone();
@@ -77,8 +95,19 @@ fn a_record_is_listed_shown_reported_exported_and_deleted() {
     assert_eq!(gone["deleted"], serde_json::json!([name]));
     assert!(!page.exists());
     assert_eq!(place.runs().len(), 1);
-    place.run(&["rm", "latest"]).code(0);
-    assert_eq!(place.runs().len(), 0);
+    // What a filter finds is named first, and so are several.
+    let done = place.run(&["runs", "delete", "--workload=tpcb"]).code(2).says(&["--yes"]);
+    assert!(done.out().contains(latest), "{}", done.out());
+    assert_eq!(place.runs().len(), 1);
+    place.run(&["runs", "delete", "--state=failed", "--yes"]).code(0);
+    assert_eq!(place.runs().len(), 1);
+    let third = place.measure(&["--dsn", &dsn, "--scale=1", "-c", "2", "--json"]).code(0).json();
+    let third = third["run"]["id"].as_str().unwrap();
+    place.run(&["runs", "delete", latest, third]).code(2).says(&["nothing was deleted", "2 runs"]);
+    assert_eq!(place.runs().len(), 2);
+    let gone = place.run(&["runs", "delete", "--since=1h", "--yes", "--json"]).code(0).json();
+    assert_eq!(gone["deleted"], serde_json::json!([latest, third]));
+    place.run(&["rm", "latest"]).refuses(&["there are no runs"]);
 }
 
 fn fields(line: &str) -> usize {

@@ -69,6 +69,12 @@ fn every_point_starts_from_the_same_data_and_the_curve_is_told() {
         listed.lines().any(|line| line.trim_start().starts_with(name) && line.contains("4 runs")),
         "{listed}"
     );
+    let named = [name, "mine"].map(|name| {
+        let done = place.run(&["runs", "delete", name, "--json"]).code(2);
+        done.json()["would_delete"].as_array().unwrap().len()
+    });
+    assert_eq!(named, [4, 4], "all of its runs, by its name or their label");
+    place.run(&["diagnose", name]).refuses(&["fits several runs", runs[0]["id"].as_str().unwrap()]);
     let one = place.run(&["runs", "show", "latest"]).code(0).out();
     assert!(one.contains(&format!("walwright runs show {name}")), "{one}");
     place.assert_clean();
