@@ -30,7 +30,7 @@ pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
-use values::{duration, memory, percent, seconds_or_time, some_time};
+use values::{duration, limit, memory, percent, seconds_or_time, some_time};
 pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.
@@ -42,8 +42,9 @@ Start here:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted, or its server lost
 or restarted, 4 a check failed (of the workload, or config check),
-a pass mark was missed, or a quarter or more of the transactions failed, 5 done, but on a server
-of yours something that others changed meanwhile was left as they made it.";
+a pass mark was missed, a quarter or more of the transactions failed, or what --fail-if says
+holds, 5 done, but on a server of yours something that others changed meanwhile was left as they
+made it.";
 
 /// A performance lab for write-heavy PostgreSQL.
 ///

@@ -21,6 +21,7 @@ mod experimented;
 pub mod format;
 pub mod html;
 pub mod journal;
+mod limits;
 pub mod markdown;
 mod scaled;
 mod settings;
@@ -28,6 +29,8 @@ mod storage;
 mod svg;
 pub mod terminal;
 mod words;
+
+pub use limits::limit;
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

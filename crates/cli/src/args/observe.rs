@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use walwright_figures::limit::Limit;
 use walwright_server::Secret;
 
 use super::{duration, some_time};
@@ -99,6 +100,7 @@ Examples:
   walwright compare RUN1 RUN2                    one against one: the effect, which proves nothing
   walwright compare A1,A2,A3 B1,B2,B3            groups: intervals and tests
   walwright compare label:before label:after     all complete runs with these labels
+  walwright compare A B --fail-if 'change(tps) < -5%'    exit code 4 when throughput fell by more
 Runs that took turns in time (A1 B1 A2 B2 …) are compared pair by pair.")]
 pub struct CompareArgs {
     /// The baseline: a run, several with commas between, a label (or label:TEXT), or the name of
@@ -110,6 +112,10 @@ pub struct CompareArgs {
     /// Write a page with plots that lay the runs over each other.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Fail with exit code 4 when this holds for a run that is compared, as 'p99 > 20ms', or of
+    /// its change against the baseline, as 'change(p99) > 5%'. May be repeated.
+    #[arg(long, value_name = "LIMIT")]
+    pub fail_if: Vec<Limit>,
     /// Tell every figure, also those that hardly differ.
     #[arg(long)]
     pub all: bool,

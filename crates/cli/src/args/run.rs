@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walwright_figures::limit::Limit;
 use walwright_server::Secret;
 
-use super::{duration, seconds_or_time, some_time};
+use super::{duration, limit, seconds_or_time, some_time};
 
 /// `walwright run`.
 #[derive(Debug, Args)]
@@ -14,6 +15,7 @@ use super::{duration, seconds_or_time, some_time};
 Examples:
   walwright run --clients 64 --duration 2m           more clients, longer
   walwright run --clients 1,2,4,8,16,32 -T 30s       a sweep: where throughput peaks, and why there
+  walwright run --fail-if 'p99 > 20ms'               exit code 4 when a limit is passed
   walwright run --rate 5000                          open loop: 5,000 transactions are due each second
   walwright run --lean                               one round trip a transaction, binary parameters
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
@@ -134,6 +136,12 @@ pub struct RunArgs {
     /// Your own words for this run.
     #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
     pub label: Option<String>,
+    /// Fail with exit code 4 when this holds, as 'p99 > 20ms' or 'tps < 5000'. May be repeated.
+    ///
+    /// Metrics are pN (any percentile of latency), max, mean, tps, failed_share and lag_pN; one
+    /// that the run does not know fails it too.
+    #[arg(long, value_name = "LIMIT", value_parser = limit, help_heading = "What is seen")]
+    pub fail_if: Vec<Limit>,
     /// Plain lines instead of the live view.
     #[arg(long, help_heading = "What is seen")]
     pub plain: bool,

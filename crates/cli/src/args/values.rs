@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walwright_figures::limit::Limit;
 use walwright_record::Timestamp;
 
 /// Reads a duration; it needs its unit.
@@ -36,6 +37,16 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
         time => Ok(time),
+    }
+}
+
+/// Reads a limit on one run.
+pub(super) fn limit(text: &str) -> Result<Limit, String> {
+    match text.parse::<Limit>().map_err(|error| error.to_string())? {
+        limit if limit.of_change => {
+            Err("one run has nothing to change from: walwright compare takes change(…)".to_owned())
+        }
+        limit => Ok(limit),
     }
 }
 

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use walwright_figures::compare::{RunGroup, compare};
+use walwright_figures::compare::{RunGroup, compare_within};
+use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Record, RunHeader};
 use walwright_store::Lab;
 use walwright_store::{NamedRuns, Store, StoreError};
 
 use crate::args::CompareArgs;
 use crate::commands::{report, runs};
-use crate::output::Output;
+use crate::output::{Output, exit};
 
 /// Compares runs with a baseline.
 pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -22,22 +23,29 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
     };
     let named = std::iter::once(&args.base).chain(&args.others);
     let groups = named.map(|name| group(lab, &store, name)).collect::<anyhow::Result<Vec<_>>>()?;
-    let comparison = compare(groups)?;
+    let comparison = compare_within(groups, &args.fail_if)?;
+    let code = match comparison.limits.iter().any(JudgedLimit::is_failed) {
+        true => ExitCode::from(exit::CHECK_FAILED),
+        false => ExitCode::SUCCESS,
+    };
     if let Some(path) = &args.html {
         report::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
     }
     if output.json {
         output.print_json(&comparison)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     let width = crate::show::terminal_width();
     let mut text =
         walwright_report::terminal::comparison(&comparison, width, output.colour, args.all);
+    for limit in &comparison.limits {
+        text.push_str(&format!("\n{}\n", walwright_report::limit(limit)));
+    }
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));
     }
     output.print_painted(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// The runs that an argument means.

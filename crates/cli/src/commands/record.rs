@@ -47,7 +47,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
     let record = lab.store()?.load(&recorded.id)?;
     report::write_html(lab, &record, &lab.report_path(&recorded.id))?;
-    runs::print_summary(lab, &record, None, output)?;
+    runs::print_summary(lab, &record, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use walwright_driver::{Mode, Protocol};
+use walwright_figures::limit::{JudgedLimit, Limit};
 use walwright_record::{Record, RunState, Schedule, WarningCode};
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
@@ -19,13 +20,14 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         return sweep::execute(lab, args, output);
     }
     let style = style(&args);
+    let limits = args.fail_if.clone();
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
-        Ok(finished) => conclude(lab, finished, output),
+        Ok(finished) => conclude(lab, finished, &limits, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
@@ -40,12 +42,18 @@ pub fn style(args: &RunArgs) -> Style {
 }
 
 /// Writes the report, prints the summary, and says with the exit code how it went.
-fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
+fn conclude(
+    lab: &Lab,
+    finished: Finished,
+    limits: &[Limit],
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let record = store.load(&finished.id)?;
     // The summary is worth more than the page: a full disk must not take it away.
     let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
-    runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
+    let limits = judged(&record, limits);
+    runs::print_summary(lab, &record, finished.kept.as_ref(), &limits, output)?;
     written?;
     if let Some(error) = finished.error {
         let what = match finished.state {
@@ -61,16 +69,26 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(verdict(&record))
+    Ok(verdict(&record, &limits))
+}
+
+/// Limits held against a run.
+pub fn judged(record: &Record, limits: &[Limit]) -> Vec<JudgedLimit> {
+    if limits.is_empty() {
+        return Vec::new();
+    }
+    let load = walwright_figures::summary(record).load;
+    limits.iter().map(|limit| limit.judge(record, load.as_ref())).collect()
 }
 
 /// The exit code of a run that came to its end.
-fn verdict(record: &Record) -> ExitCode {
+pub fn verdict(record: &Record, limits: &[JudgedLimit]) -> ExitCode {
     let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
     let load = walwright_figures::summary(record).load;
     let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
-    match check_failed || missed || failed {
+    let passed = !limits.iter().any(JudgedLimit::is_failed);
+    match check_failed || missed || failed || !passed {
         true => ExitCode::from(exit::CHECK_FAILED),
         false => ExitCode::SUCCESS,
     }

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use walwright_diagnose::findings;
+use walwright_figures::limit::JudgedLimit;
 use walwright_figures::summary;
 use walwright_record::{Headline, Record, RunHeader, RunState};
 use walwright_report::format;
@@ -140,7 +141,7 @@ pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let record = load(lab, name)?;
-    print_summary(lab, &record, None, output)?;
+    print_summary(lab, &record, None, &[], output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,24 +183,30 @@ pub fn named(lab: &Lab, store: &Store, name: &str) -> anyhow::Result<NamedRuns> 
     }
 }
 
-/// Prints the summary of a record, where its report is, and what else was kept.
+/// Prints the summary of a record, where its report is, what else was kept, and what came of
+/// limits.
 pub fn print_summary(
     lab: &Lab,
     record: &Record,
     kept: Option<&Kept>,
+    limits: &[JudgedLimit],
     output: &Output,
 ) -> anyhow::Result<()> {
     let summary = summary(record);
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {
-        return output.print_json(&json!({
+        let mut told = json!({
             "run": record.header,
             "summary": summary,
             "warnings": record.warnings,
             "report": report,
             "kept_cluster": kept,
-        }));
+        });
+        if !limits.is_empty() {
+            told["limits"] = json!(limits);
+        }
+        return output.print_json(&told);
     }
     let mut text = walwright_report::terminal::summary(
         record,
@@ -224,6 +231,9 @@ pub fn print_summary(
             kept.connect,
             kept.stop
         ));
+    }
+    for limit in limits {
+        text.push_str(&format!("{}\n", walwright_report::limit(limit)));
     }
     output.print_painted(&text)
 }

@@ -70,6 +70,18 @@ fn runs_are_compared_one_by_one_and_in_groups() {
     assert!(page.matches("class=\"line i-main\"").count() >= 2, "both plots have the baseline");
     assert!(page.contains("class=\"line i-second\""));
 
+    // Limits: on what is compared, and on its change.
+    let limited = ["--fail-if", "failed_share > 0%", "--fail-if", "change(p99) > -100%", "--json"];
+    let limited = place.run(&[&["compare", &slow[0], &fast[0]], &limited[..]].concat()).code(4);
+    let judged = limited.json()["limits"].clone();
+    assert_eq!(
+        (&judged[0]["outcome"], &judged[1]["outcome"]),
+        (&"passed".into(), &"failed".into())
+    );
+    let said = ["compare", &slow[0], &fast[0], "--fail-if", "tps < 1"];
+    assert!(place.run(&said).code(0).out().contains("passed: tps of"), "a line for each limit");
+    place.run(&["compare", "x", "y", "--fail-if", "change(p99) > 5"]).code(2).says(&["as 5%"]);
+
     // Groups, by name and by label.
     let (base, other) = (slow.join(","), fast.join(","));
     let by_name = place.run(&["compare", &base, &other, "--json"]).code(0).json();

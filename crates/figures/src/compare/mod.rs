@@ -10,6 +10,7 @@ mod differences;
 mod effect;
 mod figures;
 mod host_differences;
+mod limits;
 mod percentile;
 mod statements;
 mod verdict;
@@ -21,6 +22,7 @@ use serde::Serialize;
 use thiserror::Error;
 use walwright_record::{LatencyHistogram, Record, RunId, Schedule};
 
+use crate::limit::{JudgedLimit, Limit};
 use crate::{Summary, WorkUnit, latency, transactions};
 
 pub use differences::{Divergence, DivergenceKind};
@@ -78,6 +80,9 @@ pub struct Comparison {
     pub differences: Vec<Divergence>,
     /// Reasons to trust the comparison less, each a sentence.
     pub warnings: Vec<String>,
+    /// Limits that each group but the baseline was held against.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<JudgedLimit>,
     /// The runs as curves.
     #[serde(skip)]
     pub curves: Vec<RunCurve>,
@@ -162,7 +167,18 @@ pub struct RunCurve {
 ///
 /// # Errors
 /// When a group is empty, a run has no window, or is there twice.
-pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
+pub fn compare(groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
+    compare_within(groups, &[])
+}
+
+/// The same, and what came of limits.
+///
+/// # Errors
+/// As of [`compare`].
+pub fn compare_within(
+    mut groups: Vec<RunGroup>,
+    limits: &[Limit],
+) -> Result<Comparison, CompareError> {
     check(&groups)?;
     groups.iter_mut().for_each(|group| group.runs.sort_by_key(|run| run.header.started));
     let mut warnings = windows::warnings(&groups);
@@ -174,6 +190,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         })
         .collect();
     let curves = curves(&groups);
+    let limits = limits::judged(limits, &groups, &loads);
     let unit = windows::one_unit(&mut groups, &mut warnings);
     let summaries: Vec<Vec<Summary>> = groups
         .iter()
@@ -205,6 +222,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         statements,
         differences,
         warnings,
+        limits,
         curves,
     })
 }
