@@ -24,7 +24,7 @@ pub use config::{
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
-pub use observe::{CompareArgs, GuardArgs, RecordArgs};
+pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, Protocol, RunArgs, WarmUp};
 pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};

@@ -16,6 +16,7 @@
 //! template with its own style and script (`templates/`).
 
 mod compared;
+mod comparison_text;
 mod diagnosis;
 mod experimented;
 pub mod format;
@@ -30,6 +31,7 @@ mod svg;
 pub mod terminal;
 mod words;
 
+pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
 pub use limits::limit;
 
 /// The value of a compared figure with its unit, as tables write it.

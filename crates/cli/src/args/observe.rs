@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use walwright_figures::limit::Limit;
 use walwright_server::Secret;
 
@@ -112,6 +112,9 @@ pub struct CompareArgs {
     /// Write a page with plots that lay the runs over each other.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// How it is printed.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ComparisonFormat>,
     /// Fail with exit code 4 when this holds for a run that is compared, as 'p99 > 20ms', or of
     /// its change against the baseline, as 'change(p99) > 5%'. May be repeated.
     #[arg(long, value_name = "LIMIT")]
@@ -119,4 +122,17 @@ pub struct CompareArgs {
     /// Tell every figure, also those that hardly differ.
     #[arg(long)]
     pub all: bool,
+}
+
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ComparisonFormat {
+    /// For a terminal.
+    Text,
+    /// For a ticket or a chat.
+    Markdown,
+    /// Every figure, one line for each group.
+    Csv,
+    /// The whole, as --json.
+    Json,
 }

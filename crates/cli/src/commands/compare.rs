@@ -3,15 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use walwright_figures::compare::{RunGroup, compare_within};
+use walwright_figures::compare::{Comparison, RunGroup, compare_within};
 use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Record, RunHeader};
+use walwright_report::{comparison_csv, comparison_markdown};
 use walwright_store::Lab;
 use walwright_store::{NamedRuns, Store, StoreError};
 
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, ComparisonFormat};
 use crate::commands::{report, runs};
-use crate::output::{Output, exit};
+use crate::output::{Output, exit, print};
 
 /// Compares runs with a baseline.
 pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -31,21 +32,27 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
     if let Some(path) = &args.html {
         report::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
     }
-    if output.json {
-        output.print_json(&comparison)?;
-        return Ok(code);
+    let default = if output.json { ComparisonFormat::Json } else { ComparisonFormat::Text };
+    match args.format.unwrap_or(default) {
+        ComparisonFormat::Json => output.print_json(&comparison)?,
+        ComparisonFormat::Csv => print(&comparison_csv(&comparison))?,
+        ComparisonFormat::Markdown => print(&comparison_markdown(&comparison, args.all))?,
+        ComparisonFormat::Text => output.print_painted(&text(&comparison, args, output))?,
     }
+    Ok(code)
+}
+
+fn text(comparison: &Comparison, args: &CompareArgs, output: &Output) -> String {
     let width = crate::show::terminal_width();
     let mut text =
-        walwright_report::terminal::comparison(&comparison, width, output.colour, args.all);
+        walwright_report::terminal::comparison(comparison, width, output.colour, args.all);
     for limit in &comparison.limits {
         text.push_str(&format!("\n{}\n", walwright_report::limit(limit)));
     }
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));
     }
-    output.print_painted(&text)?;
-    Ok(code)
+    text
 }
 
 /// The runs that an argument means.

@@ -35,6 +35,20 @@ fn a_run_fails_by_its_limits_and_by_failed_transactions() {
     let failed = done.err().lines().filter(|line| line.contains(": failed: p50 is")).count();
     assert_eq!(failed, 2, "{}", done.err());
 
+    // Other work is said before any figure of it.
+    let of = |workload: &str| {
+        let runs = place.runs();
+        let run = runs.iter().find(|run| run["workload"] == workload).unwrap();
+        run["id"].as_str().unwrap().to_owned()
+    };
+    let other = place.run(&["compare", &of("slow.sql"), &of("fails.sql"), "--json"]).code(0).json();
+    let said = other["findings"][0]["text"].as_str().unwrap();
+    assert!(
+        said.contains("did other work than") && said.contains("slow.sql → fails.sql"),
+        "{said}"
+    );
+    assert!(said.find("other work") < said.find("%"), "{said}");
+
     // What is no limit is told before anything is begun.
     for (wrong, words) in [
         ("p99 > 20", "no unit; write a time with its unit, as 20ms"),

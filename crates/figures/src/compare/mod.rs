@@ -208,7 +208,7 @@ pub fn compare_within(
     let open = groups[0].runs.iter().any(|run| {
         matches!(run.load.as_ref().map(|load| load.schedule), Some(Schedule::Open { .. }))
     });
-    let findings = verdict::findings(&groups, &figures, &basis, open);
+    let findings = verdict::findings(&groups, &figures, &basis, &differences, open);
     let facts = groups.iter().map(|group| GroupFacts {
         name: group.name.clone(),
         runs: group.runs.iter().map(|run| run.header.id.clone()).collect(),
