@@ -56,7 +56,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine and the connections of a record, as `walwright export` prints it.
+    /// The machine and the connections of a record, as `walwright runs export` prints it.
     ///
     /// # Errors
     /// When the record does not tell memory or processors.

@@ -6,6 +6,7 @@ mod journal;
 mod observe;
 mod prove;
 mod run;
+mod runs;
 mod storage;
 mod tune;
 mod values;
@@ -21,14 +22,15 @@ pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
     RollbackArgs,
 };
-pub use experiment::{ExperimentArgs, ExperimentCommand};
+pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
-pub use observe::{CompareArgs, GuardArgs, RecordArgs};
+pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, OnError, Protocol, RunArgs, WarmUp};
+pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
-pub use tune::{PromoteArgs, TuneArgs};
-use values::{duration, memory, percent, seconds_or_time, some_time};
+pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
+use values::{duration, limit, memory, percent, seconds_or_time, some_time};
 pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.
@@ -36,12 +38,13 @@ const EXAMPLES: &str = "\
 Start here:
   walwright run                        a measured run on a fresh PostgreSQL 18, from nothing
   walwright run --file my.sql          your own pgbench script
-  walwright show latest                the summary of the last run again
+  walwright runs show                  the summary of the last run again
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the run was interrupted, or its server lost
 or restarted, 4 a check failed (of the workload, or config check),
-a pass mark was missed, or a quarter or more of the transactions failed, 5 done, but on a server
-of yours something that others changed meanwhile was left as they made it.";
+a pass mark was missed, a quarter or more of the transactions failed, or what --fail-if says
+holds, 5 done, but on a server of yours something that others changed meanwhile was left as they
+made it.";
 
 /// A performance lab for write-heavy PostgreSQL.
 ///
@@ -100,19 +103,14 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),
-    /// Do an experiment: arms against a baseline, in blocks of runs from the same data.
+    /// Experiments: run, list, show, delete. Arms against a baseline, in blocks of runs.
     Experiment(Box<ExperimentArgs>),
     /// Prove a finding: try what it advises beside the run as it was.
     Prove(Box<ProveArgs>),
     /// Look for a better configuration and prove it, or say that configuration does not limit.
     Tune(Box<TuneArgs>),
-    /// Write the configuration that a tune proved, as config.env.
-    Promote(PromoteArgs),
-    /// List the runs of the lab.
-    #[command(visible_alias = "list")]
-    Runs,
-    /// Show the summary of a run again.
-    Show(RunName),
+    /// Recorded runs: list, show, export, delete.
+    Runs(Box<RunsArgs>),
     /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
     Diagnose(DiagnoseArgs),
     /// Show a commit's way on one page: flushes, waits, WAL, what commit_delay could do.
@@ -127,11 +125,6 @@ pub enum Command {
     /// Configurations of every layer: the catalogue, profiles checked, converted, applied, undone.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Export a run: the whole as JSON, or one series as CSV.
-    Export(ExportArgs),
-    /// Delete runs and their reports.
-    #[command(visible_alias = "rm")]
-    Delete(DeleteArgs),
     /// Measure what the disks under WAL and data can do: flushes, group commit, rates.
     ///
     /// Later runs on the same file system are told how near they came to it.
@@ -156,6 +149,21 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// An older spelling of `runs list`.
+    #[command(hide = true)]
+    List(RunFilter),
+    /// An older spelling of `runs show`.
+    #[command(hide = true)]
+    Show(RunName),
+    /// An older spelling of `runs export`.
+    #[command(hide = true)]
+    Export(ExportArgs),
+    /// An older spelling of `runs delete`.
+    #[command(hide = true, alias = "rm")]
+    Delete(DeleteArgs),
+    /// An older spelling of `tune promote`.
+    #[command(hide = true)]
+    Promote(PromoteArgs),
     /// Start a command and end it when the process that wants it ends.
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -164,7 +172,7 @@ pub enum Command {
 /// Names a run.
 #[derive(Debug, Args)]
 pub struct RunName {
-    /// A run: `latest`, its name, or the beginning or end of the name.
+    /// A run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(default_value = "latest")]
     pub run: String,
 }
@@ -177,7 +185,7 @@ Examples:
   walwright diagnose 20261121-0121       a run by the beginning or end of its name
   walwright diagnose --explain D34       what a diagnosis is and how it is derived")]
 pub struct DiagnoseArgs {
-    /// A run: `latest`, its name, or the beginning or end of the name.
+    /// A run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(default_value = "latest")]
     pub run: String,
     /// Teach one diagnosis, D1 to D59: what it is, how it is derived, what would disprove it.
@@ -208,7 +216,7 @@ Examples:
   walwright review postgresql.conf --run latest --memory 64GB --processors 16
   walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there")]
 pub struct ReviewArgs {
-    /// A configuration file, or a run: `latest`, its name, or the beginning or end of the name.
+    /// A configuration file, or a run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(value_name = "FILE|RUN", conflicts_with = "dsn")]
     pub subject: Option<String>,
     /// Connection string of a server of yours: a URI or keywords.
@@ -230,31 +238,6 @@ pub struct ReviewArgs {
     /// Show also what is fine.
     #[arg(long)]
     pub all: bool,
-}
-
-/// `walwright export`.
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// Which run.
-    #[command(flatten)]
-    pub run: RunName,
-    /// One series as CSV: `load`, or a source such as wal, io, waits, statements, disk.
-    #[arg(long, value_name = "NAME")]
-    pub series: Option<String>,
-    /// List the series of the run.
-    #[arg(long, conflicts_with = "series")]
-    pub list: bool,
-    /// Where to write it. The default is standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// `walwright delete`.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// Runs to delete.
-    #[arg(required = true)]
-    pub runs: Vec<String>,
 }
 
 /// `walwright pg`.

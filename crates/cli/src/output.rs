@@ -28,8 +28,8 @@ pub mod exit {
     pub const INTERRUPTED: u8 = 3;
     /// Left by a second signal: 128 + SIGINT, as shells report it.
     pub const KILLED: u8 = 130;
-    /// A check of the workload failed, a pass mark was missed, or a quarter or more of the
-    /// transactions failed.
+    /// A check of the workload failed, a pass mark was missed, a quarter or more of the
+    /// transactions failed, or a limit was passed.
     pub const CHECK_FAILED: u8 = 4;
     /// Something on a server is not as it was: others changed it meanwhile, and it was left.
     pub const LEFT: u8 = 5;

@@ -173,7 +173,7 @@ pub enum ExperimentError {
     },
     /// What was changed on an attached server could not be brought back.
     #[error(
-        "what was changed on the server could not be brought back: {why}; mend that, then `walwright config rollback {id} --dsn …` or going on with --resume tries again"
+        "what was changed on the server could not be brought back: {why}; mend that, then `walwright config rollback {id} --dsn …` or resuming tries again"
     )]
     ServerLeft {
         /// The set in the ledger of changes.
@@ -192,7 +192,7 @@ pub enum ExperimentError {
         id: u64,
     },
     /// The attached server is away, and not because of a configuration.
-    #[error("the server does not accept connections: {why}; start it, then go on with --resume")]
+    #[error("the server does not accept connections: {why}; start it, then resume")]
     ServerGone {
         /// What was tried last.
         why: String,
@@ -257,7 +257,7 @@ pub enum ExperimentError {
     InUse(String),
     /// An unfinished experiment of the same plan.
     #[error(
-        "experiment {id} of this very plan is not finished ({done} of {of} runs are done): --resume {id} goes on with it, --new begins another"
+        "experiment {id} of this very plan is not finished ({done} of {of} runs are done): `walwright experiment resume {id}` goes on with it, --new begins another"
     )]
     Unfinished {
         /// Its name.

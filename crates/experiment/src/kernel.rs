@@ -113,7 +113,7 @@ impl Kernel {
         let Some(set) = set else { return Ok(()) };
         if matches!(set.state, State::Undone { .. }) {
             return Err(ExperimentError::ChangesStand(format!(
-                "someone has undone change set {}, values of the kernel, which a run still needed: that run does not count; go on with --resume",
+                "someone has undone change set {}, values of the kernel, which a run still needed: that run does not count; resume to make it again",
                 set.id
             )));
         }

@@ -27,6 +27,7 @@ pub mod experiment;
 mod host_series;
 mod latency;
 mod latency_breakdown;
+pub mod limit;
 mod not_observable;
 mod process_role;
 pub mod scaling;
@@ -53,7 +54,7 @@ pub use cpu::{CpuUse, GroupCpu};
 pub use data_disk_use::{DataDiskUse, Requests};
 pub use latency::{
     Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
-    UnderWaySummary, latencies, load_summary,
+    UnderWaySummary, lags, latencies, load_summary,
 };
 pub use latency_breakdown::{BookLine, CrossCheck, LatencyBreakdown};
 pub use not_observable::{Blind, NotObservable};

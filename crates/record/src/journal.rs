@@ -41,7 +41,7 @@ pub enum Origin {
     Proof,
     /// `walwright tune`.
     Tuning,
-    /// `walwright promote`.
+    /// `walwright tune promote`.
     Promotion,
     /// `walwright sweep`.
     Sweep,

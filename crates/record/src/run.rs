@@ -98,6 +98,40 @@ impl RunHeader {
     pub fn damage(&self) -> Option<&str> {
         self.error.as_deref().filter(|error| *error == RunHeader::DAMAGED)
     }
+
+    /// Before the name of a sweep, which is the last word of its runs' labels.
+    pub const SWEEP: &str = "sweep-";
+
+    /// The name of the sweep that it belongs to.
+    pub fn sweep(&self) -> Option<&str> {
+        let last = self.label.as_deref()?.split(' ').next_back()?;
+        last.starts_with(RunHeader::SWEEP).then_some(last)
+    }
+
+    /// The name of the sweep, experiment or tune that made it, which its label tells.
+    pub fn series(&self) -> Option<&str> {
+        let label = self.label.as_deref()?;
+        let experiment = || Some(label.split_once(" block ")?.0);
+        let tune = || Some(label.strip_prefix("tune ")?.split_once(": ")?.0);
+        let is_name = |name: &&str| RunHeader::is_id(name);
+        self.sweep().or_else(|| experiment().or_else(tune).filter(is_name))
+    }
+
+    /// The person's own words in its label.
+    pub fn own_label(&self) -> &str {
+        let label = self.label.as_deref().unwrap_or_default();
+        match self.sweep() {
+            Some(sweep) => label.strip_suffix(sweep).unwrap_or(label).trim_end(),
+            None => label,
+        }
+    }
+
+    /// Whether it may be a name as [`RunId::new`] makes them, of runs and other things.
+    fn is_id(name: &str) -> bool {
+        let parts: Vec<&str> = name.split('-').collect();
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        matches!(parts[..], [day, time, end] if day.len() == 8 && time.len() == 6 && digits(day) && digits(time) && end.len() == 3)
+    }
 }
 
 /// A stage of a run.

@@ -16,11 +16,13 @@
 //! template with its own style and script (`templates/`).
 
 mod compared;
+mod comparison_text;
 mod diagnosis;
 mod experimented;
 pub mod format;
 pub mod html;
 pub mod journal;
+mod limits;
 pub mod markdown;
 mod scaled;
 mod settings;
@@ -28,6 +30,9 @@ mod storage;
 mod svg;
 pub mod terminal;
 mod words;
+
+pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
+pub use limits::limit;
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

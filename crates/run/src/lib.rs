@@ -28,7 +28,7 @@ pub use run::{
     WorkloadPlan, fill, filled, install, run, snapshot, with_connections,
 };
 pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
-pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep, sweep_of};
+pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};
 
 /// Named in a [`RecordPlan`].
 pub use walwright_probe::{LoadParts, ProcessName};

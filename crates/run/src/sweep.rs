@@ -19,9 +19,6 @@ use crate::{Observer, Progress};
 use walwright_server::Stop;
 use walwright_store::Lab;
 
-/// What the name of every sweep begins with.
-const PREFIX: &str = "sweep-";
-
 /// Name of the data at rest inside the directory of the cluster that they were loaded into:
 /// they go with it, also when walwright is killed.
 const DATA: &str = "prepared";
@@ -84,7 +81,7 @@ pub async fn sweep(
 ) -> Result<Swept, RunError> {
     let now = Timestamp::now();
     let id = RunId::new(now, (now.0 as u32).rotate_left(11) ^ std::process::id());
-    let name = format!("{PREFIX}{id}");
+    let name = format!("{}{id}", RunHeader::SWEEP);
     let mut template = plan.run;
     template.label = Some(match &template.label {
         Some(label) => format!("{label} {name}"),
@@ -158,16 +155,9 @@ fn order(clients: &[u32], repeats: u32) -> Vec<u32> {
     order
 }
 
-/// The name of the sweep that a run belongs to, from its label.
-pub fn sweep_of(run: &RunHeader) -> Option<&str> {
-    let last = run.label.as_deref()?.split(' ').next_back()?;
-    last.starts_with(PREFIX).then_some(last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use walwright_testing::header;
 
     #[test]
     fn every_repeat_has_each_count_once() {
@@ -181,15 +171,5 @@ mod tests {
         }
         // One order in 40,320 is the one they were given in; three such in a row is none.
         assert_ne!(order, clients.repeat(3));
-    }
-
-    #[test]
-    fn a_label_names_its_sweep() {
-        let run = |label: Option<&str>| RunHeader { label: label.map(str::to_owned), ..header() };
-        let name = "sweep-20261120-000000-k3f";
-        assert_eq!(sweep_of(&run(Some(name))), Some(name));
-        assert_eq!(sweep_of(&run(Some(&format!("more memory {name}")))), Some(name));
-        assert_eq!(sweep_of(&run(Some("after the sweep-out of logs"))), None);
-        assert_eq!(sweep_of(&run(None)), None);
     }
 }

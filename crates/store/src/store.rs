@@ -16,15 +16,13 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
-use crate::{FindError, Kind, private};
+use crate::{FindError, NamedRuns, private};
 use walwright_record::{Headline, Probes, Record, RunHeader, RunId, RunState, Timestamp};
 
 pub use writer::RunWriter;
 
 /// Name of the file inside the lab directory.
 const FILE: &str = "walwright.db";
-
-static RUNS: Kind = Kind { one: "run", many: "runs", listed_by: "walwright runs" };
 
 /// Why the store refuses.
 #[derive(Debug, Error)]
@@ -156,12 +154,20 @@ impl Store {
         load::headers(self)
     }
 
-    /// The run a person means by `name`, as [`Kind::find`] has it.
+    /// The runs a person means by `name`, as [`NamedRuns::find`] has it.
+    ///
+    /// # Errors
+    /// When nothing or several things fit.
+    pub fn named(&self, name: &str) -> Result<NamedRuns, StoreError> {
+        Ok(NamedRuns::find(self.runs()?, name)?)
+    }
+
+    /// The one run a person means by `name`.
     ///
     /// # Errors
     /// When none or several fit.
     pub fn find(&self, name: &str) -> Result<RunHeader, StoreError> {
-        Ok(RUNS.find(self.runs()?, |run| vec![&run.id.0], name)?)
+        Ok(self.named(name)?.one(name)?)
     }
 
     /// The whole record of a run.

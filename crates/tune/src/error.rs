@@ -69,7 +69,7 @@ pub enum TuneError {
         source: std::io::Error,
     },
     /// A state file that is none.
-    #[error("the state of the tune {} cannot be understood ({what}); it was written by another version, or damaged: begin a new tune; `walwright tune --delete` removes this one", path.display())]
+    #[error("the state of the tune {} cannot be understood ({what}); it was written by another version, or damaged: begin a new tune; `walwright tune delete` removes this one", path.display())]
     State {
         /// The file.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum TuneError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// It was stopped; it can go on.
-    #[error("stopped; `walwright tune --resume` goes on where it was")]
+    #[error("stopped; `walwright tune resume` goes on where it was")]
     Stopped,
 }
 

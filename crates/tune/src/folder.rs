@@ -24,7 +24,7 @@ const DIRECTORY: &str = "tunes";
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 
-static TUNES: Kind = Kind { one: "tune", many: "tunes", listed_by: "walwright tune --list" };
+static TUNES: Kind = Kind { one: "tune", many: "tunes", listed_by: "walwright tune list" };
 
 /// A tune's directory, held by this process.
 #[derive(Debug)]

@@ -47,7 +47,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
     // Half a confirmation proves nothing, and the crash is to come.
     if state.phase < Phase::Promote {
         return Err(nothing(&format!(
-            "it has not come to its end: `walwright tune --resume {}` goes on with it",
+            "it has not come to its end: `walwright tune resume {}` goes on with it",
             state.id
         )));
     }
@@ -391,7 +391,7 @@ pub(super) mod tests {
         state.phase = Phase::Confirm;
         state.confirmation.made.truncate(2);
         let error = text_of(&state).unwrap_err().to_string();
-        assert!(error.contains("not come to its end") && error.contains("--resume"), "{error}");
+        assert!(error.contains("not come to its end") && error.contains("tune resume"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use walwright_catalog::{DurabilityClass, Format};
 use walwright_server::Secret;
 
-use super::memory;
+use super::{PromoteArgs, memory};
 
 /// `walwright config`.
 #[derive(Debug, Subcommand)]
@@ -35,6 +35,8 @@ pub enum ConfigCommand {
     Apply(ApplyArgs),
     /// Undo what apply or an experiment has changed, also after a crash.
     Rollback(RollbackArgs),
+    /// Write the configuration that a tune proved, as config.env.
+    Promote(PromoteArgs),
 }
 
 /// `walwright config list`.

@@ -14,10 +14,10 @@ use super::VisitArgs;
     after_help = "\
 Examples:
   walwright experiment --example > plan.toml         a plan to edit
-  walwright experiment plan.toml --estimate          check it and say what it will take
+  walwright experiment plan.toml --estimate          check it and print the estimated cost
   walwright experiment plan.toml                     do it
   walwright experiment plan.toml --stop-when-clear   end at a planned look when all is clear
-  walwright experiment --resume latest               go on with one that was stopped or killed
+  walwright experiment resume                        go on with one that was stopped or killed
   walwright experiment show latest                   the result again
   walwright experiment plan.toml --dsn postgres://me@db/app --maintenance
                                                      on your server: its settings are changed for
@@ -29,16 +29,24 @@ pub struct ExperimentArgs {
     /// What else to do with experiments.
     #[command(subcommand)]
     pub command: Option<ExperimentCommand>,
+    /// What to run.
+    #[command(flatten)]
+    pub new: NewExperimentArgs,
+}
+
+/// `walwright experiment run`, which may be left out.
+#[derive(Debug, Args)]
+pub struct NewExperimentArgs {
     /// The plan, a TOML file; see --example.
     #[arg(value_name = "PLAN.toml", required_unless_present_any = ["resume", "example"])]
     pub plan: Option<PathBuf>,
     /// Print a plan that can be edited and run.
     #[arg(long, conflicts_with_all = ["plan", "resume"])]
     pub example: bool,
-    /// Go on with an experiment: its name, the beginning or end of it, or `latest`.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["plan", "estimate", "new", "blocks", "consent", "stop_when_clear"])]
+    /// An older spelling of `experiment resume`.
+    #[arg(long, hide = true, value_name = "ID", conflicts_with_all = ["plan", "estimate", "new", "blocks", "consent", "stop_when_clear"])]
     pub resume: Option<String>,
-    /// Check the plan and say what it will take, then end.
+    /// Check the plan, print the estimated cost and exit.
     #[arg(long)]
     pub estimate: bool,
     /// Blocks instead of the plan's.
@@ -68,6 +76,20 @@ pub struct ExperimentArgs {
 /// What else there is to do with experiments.
 #[derive(Debug, Subcommand)]
 pub enum ExperimentCommand {
+    /// Run a plan; `run` may be left out.
+    Run(Box<NewExperimentArgs>),
+    /// Go on with an experiment that was stopped or killed.
+    Resume {
+        /// Its name, the beginning or end of it, or `latest`.
+        #[arg(default_value = "latest")]
+        experiment: String,
+        /// A server of yours that it runs on.
+        #[command(flatten)]
+        visit: Box<VisitArgs>,
+        /// Only the result.
+        #[arg(short, long)]
+        quiet: bool,
+    },
     /// List the experiments of the lab.
     List,
     /// Show the result of an experiment, finished or not.
@@ -80,7 +102,7 @@ pub enum ExperimentCommand {
         html: Option<PathBuf>,
     },
     /// Delete an experiment and the data it restores from. The records of its runs stay.
-    #[command(visible_alias = "rm")]
+    #[command(alias = "rm")]
     Delete {
         /// Its name, or the beginning or end of it.
         experiment: String,

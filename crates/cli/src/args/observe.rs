@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use walwright_figures::limit::Limit;
 use walwright_server::Secret;
 
 use super::{duration, some_time};
@@ -99,9 +100,11 @@ Examples:
   walwright compare RUN1 RUN2                    one against one: the effect, which proves nothing
   walwright compare A1,A2,A3 B1,B2,B3            groups: intervals and tests
   walwright compare label:before label:after     all complete runs with these labels
+  walwright compare A B --fail-if 'change(tps) < -5%'    exit code 4 when throughput fell by more
 Runs that took turns in time (A1 B1 A2 B2 …) are compared pair by pair.")]
 pub struct CompareArgs {
-    /// The baseline: a run, several with commas between, or label:TEXT.
+    /// The baseline: a run, several with commas between, a label (or label:TEXT), or the name of
+    /// a sweep, experiment or tune, which mean all their complete runs.
     pub base: String,
     /// What is compared with it, each likewise.
     #[arg(required = true)]
@@ -109,7 +112,27 @@ pub struct CompareArgs {
     /// Write a page with plots that lay the runs over each other.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// How it is printed.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ComparisonFormat>,
+    /// Fail with exit code 4 when this holds for a run that is compared, as 'p99 > 20ms', or of
+    /// its change against the baseline, as 'change(p99) > 5%'. May be repeated.
+    #[arg(long, value_name = "LIMIT")]
+    pub fail_if: Vec<Limit>,
     /// Tell every figure, also those that hardly differ.
     #[arg(long)]
     pub all: bool,
+}
+
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ComparisonFormat {
+    /// For a terminal.
+    Text,
+    /// For a ticket or a chat.
+    Markdown,
+    /// Every figure, one line for each group.
+    Csv,
+    /// The whole, as --json.
+    Json,
 }

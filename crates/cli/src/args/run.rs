@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walwright_figures::limit::Limit;
 use walwright_server::Secret;
 use walwright_workload::Workload;
 use walwright_workload::script::parse_script_argument;
 
-use super::{duration, seconds_or_time, some_time};
+use super::{duration, limit, seconds_or_time, some_time};
 
 /// `walwright run`.
 #[derive(Debug, Args)]
@@ -16,6 +17,7 @@ use super::{duration, seconds_or_time, some_time};
 Examples:
   walwright run --clients 64 --duration 2m           more clients, longer
   walwright run --clients 1,2,4,8,16,32 -T 30s       a sweep: where throughput peaks, and why there
+  walwright run --fail-if 'p99 > 20ms'               exit code 4 when a limit is passed
   walwright run --rate 5000                          open loop: 5,000 transactions are due each second
   walwright run --lean                               one round trip a transaction, binary parameters
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
@@ -166,6 +168,12 @@ pub struct RunArgs {
     /// Print the latency of each statement at the end.
     #[arg(short, long, help_heading = "What is seen")]
     pub report_per_command: bool,
+    /// Fail with exit code 4 when this holds, as 'p99 > 20ms' or 'tps < 5000'. May be repeated.
+    ///
+    /// Metrics are pN (any percentile of latency), max, mean, tps, failed_share and lag_pN; one
+    /// that the run does not know fails it too.
+    #[arg(long, value_name = "LIMIT", value_parser = limit, help_heading = "What is seen")]
+    pub fail_if: Vec<Limit>,
     /// Plain lines instead of the live view.
     #[arg(long, help_heading = "What is seen")]
     pub plain: bool,

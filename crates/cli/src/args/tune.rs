@@ -1,9 +1,9 @@
-//! Arguments of `walwright tune` and `walwright promote`.
+//! Arguments of `walwright tune`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::run::pair;
 use super::{VisitArgs, percent, seconds_or_time, some_time};
@@ -38,7 +38,9 @@ const OF_A_NEW_TUNE: [&str; 24] = [
 
 /// `walwright tune`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   walwright tune                                      tpcb, throughput, 60 measurements of 20 s
   walwright tune --set shared_buffers=16MB --for 2h   from a server set like this, what fits two hours
@@ -49,16 +51,82 @@ Examples:
   walwright tune --consent kernel --consent schema    also search values of the kernel, fill factors, indexes
   walwright tune --flush-latency 2ms --tcp            as on network storage, reached by TCP
   walwright tune --client                             also measure protocol, round trips, pool size and batches
-  walwright tune --resume                             go on with one that was stopped or killed
+  walwright tune resume                               go on with one that was stopped or killed
   walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
                                                       which are brought back after each run
-  walwright promote --output config.env               write the configuration that was proven
+  walwright tune promote --output config.env          write the configuration that was proven
 Durability never falls below the baseline's without --consent; fsync and full_page_writes stay on.
-Values of the kernel are brought back after each run, also by --resume after a kill; the schema is
+Values of the kernel are brought back after each run, also by `tune resume` after a kill; the schema is
 changed in restored data alone, and what it came to is written as statements with their undoing.
 Two measurements differ by noise alone: take windows long enough that a run repeats within a few
-percent (walwright compare tells), and more measurements for more parameters.")]
+percent (walwright compare tells), and more measurements for more parameters."
+)]
 pub struct TuneArgs {
+    /// What else to do with tunes.
+    #[command(subcommand)]
+    pub command: Option<TuneCommand>,
+    /// What to tune.
+    #[command(flatten)]
+    pub new: NewTuneArgs,
+    /// An older spelling of `tune resume`.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "ID",
+        num_args = 0..=1,
+        default_missing_value = "latest",
+        conflicts_with_all = OF_A_NEW_TUNE
+    )]
+    pub resume: Option<String>,
+    /// An older spelling of `tune show`.
+    #[arg(long, hide = true, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "resume")]
+    pub show: Option<String>,
+    /// An older spelling of `tune list`.
+    #[arg(long, hide = true, conflicts_with_all = ["resume", "show"])]
+    pub list: bool,
+    /// An older spelling of `tune delete`.
+    #[arg(long, hide = true, value_name = "ID", conflicts_with_all = ["resume", "show", "list"])]
+    pub delete: Option<String>,
+}
+
+/// What else there is to do with tunes.
+#[derive(Debug, Subcommand)]
+pub enum TuneCommand {
+    /// Begin a tune; `run` may be left out.
+    Run(Box<NewTuneArgs>),
+    /// Go on, as it was begun, with a tune that was stopped or killed.
+    Resume {
+        /// A tune: `latest`, its name, or the beginning or end of the name.
+        #[arg(default_value = "latest")]
+        tune: String,
+        /// A server of yours that it tunes.
+        #[command(flatten)]
+        visit: Box<VisitArgs>,
+        /// Only the result.
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// List the tunes of the lab.
+    List,
+    /// Show the result of a tune, finished or not.
+    Show {
+        /// A tune: `latest`, its name, or the beginning or end of the name.
+        #[arg(default_value = "latest")]
+        tune: String,
+    },
+    /// Delete a tune and the data it left; its records and its entry in the journal stay.
+    #[command(alias = "rm")]
+    Delete {
+        /// Its name, or the beginning or end of it.
+        tune: String,
+    },
+    /// Write the configuration that a tune proved, as config.env.
+    Promote(PromoteArgs),
+}
+
+/// `walwright tune run`, which may be left out.
+#[derive(Debug, Args)]
+pub struct NewTuneArgs {
     /// What is to become better: throughput, pNN@RATE (any latency percentile at an offered rate,
     /// as p99@2500 or p99.95@2500), wal-bytes, the name of a figure, or a cost made of figures.
     #[arg(long, value_name = "WHAT", default_value = "throughput", help_heading = "What is tuned")]
@@ -151,31 +219,11 @@ pub struct TuneArgs {
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "What is tuned")]
     pub allow_loss: Option<f64>,
 
-    /// Go on with a tune: its name, the beginning or end of it; the latest without one.
-    /// It goes on as it was begun.
-    #[arg(
-        long,
-        value_name = "ID",
-        num_args = 0..=1,
-        default_missing_value = "latest",
-        conflicts_with_all = OF_A_NEW_TUNE,
-        help_heading = "Which tune"
-    )]
-    pub resume: Option<String>,
-    /// Show a tune again; the latest without a name.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "resume", help_heading = "Which tune")]
-    pub show: Option<String>,
-    /// List the tunes of the lab.
-    #[arg(long, conflicts_with_all = ["resume", "show"], help_heading = "Which tune")]
-    pub list: bool,
-    /// Delete a tune and the data it left; its records and its entry in the journal stay.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "show", "list"], help_heading = "Which tune")]
-    pub delete: Option<String>,
     /// Seed of the search and of the load; drawn where not given.
-    #[arg(long, value_name = "N", help_heading = "Which tune")]
+    #[arg(long, value_name = "N", help_heading = "Everything else")]
     pub seed: Option<u64>,
     /// Only the result.
-    #[arg(short, long, help_heading = "Which tune")]
+    #[arg(short, long, help_heading = "Everything else")]
     pub quiet: bool,
 
     /// A server of yours to tune.
@@ -183,12 +231,12 @@ pub struct TuneArgs {
     pub visit: VisitArgs,
 }
 
-/// `walwright promote`.
+/// `walwright tune promote`, and `walwright config promote`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  walwright promote                                   what the latest tune proved, into ./config.env
-  walwright promote 20261121-0721 --output prod.env   of another tune, by the beginning of its name
+  walwright tune promote                                   what the latest tune proved, into ./config.env
+  walwright tune promote 20261121-0721 --output prod.env   of another tune, by the beginning of its name
 The file holds each value with what proves it; `walwright config` checks, exports and applies it.")]
 pub struct PromoteArgs {
     /// A tune: `latest`, its name, or the beginning or end of the name.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use walwright_figures::limit::Limit;
+use walwright_record::Timestamp;
+
 /// Reads a duration; it needs its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     walwright_workload::parse_duration(text)
@@ -37,6 +40,28 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads a limit on one run.
+pub(super) fn limit(text: &str) -> Result<Limit, String> {
+    match text.parse::<Limit>().map_err(|error| error.to_string())? {
+        limit if limit.of_change => {
+            Err("one run has nothing to change from: walwright compare takes change(…)".to_owned())
+        }
+        limit => Ok(limit),
+    }
+}
+
+/// Reads a moment: so long ago, or a date with or without a time, in UTC.
+pub(super) fn since(text: &str) -> Result<Timestamp, String> {
+    if let Ok(ago) = duration(text) {
+        return Ok(Timestamp(Timestamp::now().0 - ago.as_micros() as i64));
+    }
+    let date = text.parse::<jiff::civil::DateTime>().ok();
+    let moment = date.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
+    moment.map(|moment| Timestamp(moment.timestamp().as_microsecond())).ok_or_else(|| {
+        format!("'{text}' is no time: write 2h or 3d, for so long ago, or 2026-11-23")
+    })
+}
+
 /// Reads a share in percent, above 0 and below 100.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
@@ -65,6 +90,18 @@ mod tests {
             assert!(seconds_or_time(wrong).is_err(), "{wrong}");
         }
         assert!(duration("5").is_err() && some_time("5").is_err());
+    }
+
+    #[test]
+    fn a_moment_is_a_date_or_so_long_ago() {
+        assert_eq!(since("2023-11-14"), Ok(Timestamp(1_699_920_000_000_000)));
+        assert_eq!(since("2023-11-14T22:13:20"), Ok(Timestamp(1_700_000_000_000_000)));
+        assert_eq!(since("2023-11-14 22:13"), Ok(Timestamp(1_699_999_980_000_000)));
+        let (two_hours, now) = (since("2h").unwrap().0, Timestamp::now().0);
+        assert!((0..60_000_000).contains(&(now - two_hours - 7_200_000_000)));
+        for wrong in ["", "yesterday", "2h ago", "2023-13-01", "5"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use walwright_figures::compare::{RunGroup, compare};
-use walwright_record::{Record, RunHeader, RunState};
+use walwright_figures::compare::{Comparison, RunGroup, compare_within};
+use walwright_figures::limit::JudgedLimit;
+use walwright_record::{Record, RunHeader};
+use walwright_report::{comparison_csv, comparison_markdown};
 use walwright_store::Lab;
-use walwright_store::{Store, StoreError};
+use walwright_store::{NamedRuns, Store, StoreError};
 
-use crate::args::CompareArgs;
-use crate::commands::report;
-use crate::output::Output;
-
-/// Before a label that names all runs which carry it.
-const LABEL: &str = "label:";
+use crate::args::{CompareArgs, ComparisonFormat};
+use crate::commands::{report, runs};
+use crate::output::{Output, exit, print};
 
 /// Compares runs with a baseline.
 pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -24,59 +23,65 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
         );
     };
     let named = std::iter::once(&args.base).chain(&args.others);
-    let groups = named.map(|name| group(&store, name)).collect::<anyhow::Result<Vec<_>>>()?;
-    let comparison = compare(groups)?;
+    let groups = named.map(|name| group(lab, &store, name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let comparison = compare_within(groups, &args.fail_if)?;
+    let code = match comparison.limits.iter().any(JudgedLimit::is_failed) {
+        true => ExitCode::from(exit::CHECK_FAILED),
+        false => ExitCode::SUCCESS,
+    };
     if let Some(path) = &args.html {
         report::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
     }
-    if output.json {
-        output.print_json(&comparison)?;
-        return Ok(ExitCode::SUCCESS);
+    let default = if output.json { ComparisonFormat::Json } else { ComparisonFormat::Text };
+    match args.format.unwrap_or(default) {
+        ComparisonFormat::Json => output.print_json(&comparison)?,
+        ComparisonFormat::Csv => print(&comparison_csv(&comparison))?,
+        ComparisonFormat::Markdown => print(&comparison_markdown(&comparison, args.all))?,
+        ComparisonFormat::Text => output.print_painted(&text(&comparison, args, output))?,
     }
+    Ok(code)
+}
+
+fn text(comparison: &Comparison, args: &CompareArgs, output: &Output) -> String {
     let width = crate::show::terminal_width();
     let mut text =
-        walwright_report::terminal::comparison(&comparison, width, output.colour, args.all);
+        walwright_report::terminal::comparison(comparison, width, output.colour, args.all);
+    for limit in &comparison.limits {
+        text.push_str(&format!("\n{}\n", walwright_report::limit(limit)));
+    }
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));
     }
-    output.print_painted(&text)?;
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 /// The runs that an argument means.
-fn group(store: &Store, name: &str) -> anyhow::Result<RunGroup> {
-    let headers: Vec<RunHeader> = match name.strip_prefix(LABEL) {
-        Some(label) => labelled(store.runs()?, label)?,
-        None => name
+fn group(lab: &Lab, store: &Store, text: &str) -> anyhow::Result<RunGroup> {
+    // Commas may be in a label.
+    let named = match runs::named(lab, store, text) {
+        Err(_) if text.contains(',') => text
             .split(',')
-            .map(|run| store.find(run.trim()))
-            .collect::<Result<Vec<_>, StoreError>>()?,
+            .map(|name| runs::named(lab, store, name.trim()))
+            .collect::<anyhow::Result<Vec<_>>>()?,
+        named => vec![named?],
     };
+    let called = match &named[..] {
+        [NamedRuns::Label(name, _) | NamedRuns::Series(name, _)] => Some(name.clone()),
+        [NamedRuns::Run(run)] => Some(run.id.0.clone()),
+        _ => None,
+    };
+    let headers: Vec<RunHeader> = named.into_iter().flat_map(NamedRuns::measured).collect();
+    if headers.is_empty() {
+        bail!("no run of '{text}' is complete; `walwright runs list` lists them");
+    }
     let runs = headers
         .iter()
         .map(|header| store.load(&header.id))
         .collect::<Result<Vec<Record>, StoreError>>()?;
-    let called = match (name.strip_prefix(LABEL), &headers[..]) {
-        (Some(label), _) => label.to_owned(),
-        (None, [only]) => only.id.0.clone(),
-        (None, all) => all
-            .iter()
-            .map(|header| header.label.as_deref())
-            .reduce(|a, b| if a == b { a } else { None })
-            .flatten()
-            .map_or_else(|| name.to_owned(), str::to_owned),
+    let shared = || {
+        let labels = headers.iter().map(|header| header.label.as_deref());
+        labels.reduce(|a, b| if a == b { a } else { None }).flatten().map(str::to_owned)
     };
-    Ok(RunGroup { name: called, runs })
-}
-
-/// The complete runs with a label.
-fn labelled(runs: Vec<RunHeader>, label: &str) -> anyhow::Result<Vec<RunHeader>> {
-    let found: Vec<RunHeader> = runs
-        .into_iter()
-        .filter(|run| run.state == RunState::Complete && run.label.as_deref() == Some(label))
-        .collect();
-    if found.is_empty() {
-        bail!("no complete run has the label '{label}'; `walwright runs` lists them");
-    }
-    Ok(found)
+    let name = called.or_else(shared).unwrap_or_else(|| text.to_owned());
+    Ok(RunGroup { name, runs })
 }

@@ -1,4 +1,4 @@
-//! `walwright export`: a record as JSON, or one of its series as CSV.
+//! `walwright runs export`: a record as JSON, or one of its series as CSV.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use walwright_record::{
     LatencyHistogram, LoadInterval, Record, Sample, Source, SparseHistogram, UnderWay,
 };
+use walwright_report::csv_field;
 use walwright_store::Lab;
 
 use crate::args::ExportArgs;
@@ -172,7 +173,7 @@ fn samples_csv(samples: &[Sample]) -> String {
     let mut csv = String::from("time_us");
     for column in &columns {
         csv.push(',');
-        csv.push_str(&quoted(column));
+        csv.push_str(&csv_field(column));
     }
     csv.push('\n');
     for sample in samples {
@@ -181,22 +182,13 @@ fn samples_csv(samples: &[Sample]) -> String {
             for column in &columns {
                 csv.push(',');
                 if let Some(value) = row.0.get(*column) {
-                    csv.push_str(&quoted(&value.to_string()));
+                    csv.push_str(&csv_field(&value.to_string()));
                 }
             }
             csv.push('\n');
         }
     }
     csv
-}
-
-/// A CSV field as RFC 4180 writes it.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
     let record = lab.store()?.load(&recorded.id)?;
     report::write_html(lab, &record, &lab.report_path(&recorded.id))?;
-    runs::print_summary(lab, &record, None, output)?;
+    runs::print_summary(lab, &record, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -67,7 +67,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
         bail!("--add-to needs the files to add: --client-log FILE");
     }
     let header = match lab.existing_store()? {
-        Some(store) => store.find(run)?,
+        Some(store) => runs::named(lab, &store, run)?.one(run)?,
         None => bail!("there are no runs in {}", lab.directory().display()),
     };
     let warnings = walwright_run::add_results(lab, &header.id, &logs(args)?)?;
@@ -79,7 +79,7 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
             let count = record.intervals.len();
             let warnings: String = warnings.iter().map(|warning| format!("! {warning}\n")).collect();
             format!(
-                "{warnings}added to run {}: {count} intervals; `walwright show {}` tells the rest\n",
+                "{warnings}added to run {}: {count} intervals; `walwright runs show {}` tells the rest\n",
                 header.id, header.id
             )
         },

@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Writes the report of a run again.
 pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let store = runs::store(lab)?;
-    if let Some((name, runs)) = sweep::find(&store, &args.run.run)? {
+    if let Some((name, runs)) = sweep::find(lab, &store, &args.run.run)? {
         let path = args.output.clone().unwrap_or_else(|| sweep::page_path(lab, &name));
         sweep::write_page(lab, &path, &sweep::read(&store, &name, &runs)?)?;
         output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
+use walwright_figures::limit::{JudgedLimit, Limit};
 use walwright_record::{ClientRules, OnError, Record, RunState, Schedule, WarningCode};
 use walwright_report::format;
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
@@ -23,13 +24,14 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     }
     let style = style(&args);
     let statements = args.report_per_command && !output.json;
+    let limits = args.fail_if.clone();
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
-        Ok(finished) => conclude(lab, finished, statements, output),
+        Ok(finished) => conclude(lab, finished, &limits, statements, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
@@ -48,6 +50,7 @@ pub fn style(args: &RunArgs) -> Style {
 fn conclude(
     lab: &Lab,
     finished: Finished,
+    limits: &[Limit],
     statements: bool,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
@@ -55,7 +58,8 @@ fn conclude(
     let record = store.load(&finished.id)?;
     // The summary is worth more than the page: a full disk must not take it away.
     let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
-    runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
+    let limits = judged(&record, limits);
+    runs::print_summary(lab, &record, finished.kept.as_ref(), &limits, output)?;
     if statements {
         output.print_painted(&statement_latencies(&record))?;
     }
@@ -74,7 +78,16 @@ fn conclude(
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(verdict(&record))
+    Ok(verdict(&record, &limits))
+}
+
+/// Limits held against a run.
+pub fn judged(record: &Record, limits: &[Limit]) -> Vec<JudgedLimit> {
+    if limits.is_empty() {
+        return Vec::new();
+    }
+    let load = walwright_figures::summary(record).load;
+    limits.iter().map(|limit| limit.judge(record, load.as_ref())).collect()
 }
 
 /// The latency of each statement, script by script, as of pgbench's `-r`.
@@ -106,12 +119,13 @@ fn statement_latencies(record: &Record) -> String {
 }
 
 /// The exit code of a run that came to its end.
-fn verdict(record: &Record) -> ExitCode {
+pub fn verdict(record: &Record, limits: &[JudgedLimit]) -> ExitCode {
     let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
     let load = walwright_figures::summary(record).load;
     let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
-    match check_failed || missed || failed {
+    let passed = !limits.iter().any(JudgedLimit::is_failed);
+    match check_failed || missed || failed || !passed {
         true => ExitCode::from(exit::CHECK_FAILED),
         false => ExitCode::SUCCESS,
     }

@@ -1,4 +1,4 @@
-//! `walwright runs`, `show` and `delete`.
+//! `walwright runs`.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -9,29 +9,46 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use walwright_diagnose::findings;
+use walwright_figures::limit::JudgedLimit;
 use walwright_figures::summary;
-use walwright_record::{Headline, Record, RunHeader};
+use walwright_record::{Headline, Record, RunHeader, RunState};
 use walwright_report::format;
-use walwright_run::{Kept, sweep_of};
+use walwright_run::Kept;
 use walwright_store::Lab;
-use walwright_store::{Store, StoreError};
+use walwright_store::{FindError, NamedRuns, Store, StoreError};
 
-use crate::args::{DeleteArgs, RunName};
-use crate::commands::sweep;
-use crate::output::Output;
+use crate::args::{DeleteArgs, RunFilter, RunName, RunsArgs, RunsCommand};
+use crate::commands::{export, sweep};
+use crate::output::{Output, exit, say};
 
-/// Lists the runs.
-pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
-    let (runs, headlines) = match lab.existing_store()? {
+/// Lists, shows, exports or deletes runs.
+pub fn execute(lab: &Lab, args: RunsArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    match args.command {
+        None => list(lab, &RunFilter::default(), output),
+        Some(RunsCommand::List(filter)) => list(lab, &filter, output),
+        Some(RunsCommand::Show(name)) => show(lab, &name, output),
+        Some(RunsCommand::Export(args)) => export::write(lab, &args, output),
+        Some(RunsCommand::Delete(args)) => delete(lab, &args, output),
+    }
+}
+
+/// Lists the runs that a filter leaves.
+pub fn list(lab: &Lab, filter: &RunFilter, output: &Output) -> anyhow::Result<ExitCode> {
+    let (mut runs, headlines) = match lab.existing_store()? {
         Some(store) => (store.runs()?, store.headlines()?),
         None => Default::default(),
     };
+    let is_empty = runs.is_empty();
+    runs.retain(|run| filter.fits(run));
     let headline = |run: &RunHeader| headlines.get(&run.id.0);
     let listed: Vec<Listed> = runs
         .iter()
-        .map(|run| Listed { run, headline: headline(run), sweep: sweep_of(run) })
+        .map(|run| Listed { run, headline: headline(run), sweep: run.sweep() })
         .collect();
     output.result(&listed, || {
+        if runs.is_empty() && !is_empty {
+            return "No run fits. `walwright runs list` lists all.\n".to_owned();
+        }
         if runs.is_empty() {
             return format!(
                 "No runs in {}. `walwright run` makes the first.\n",
@@ -56,7 +73,7 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 table.add_row([name.to_owned(), format::counted(count as u64, "run")]);
             }
             let headline = headline(run);
-            let indent = if sweep_of(run).is_some() { "  " } else { "" };
+            let indent = if run.sweep().is_some() { "  " } else { "" };
             table.add_row([
                 format!("{indent}{}", run.id),
                 run.state.name().to_owned(),
@@ -65,7 +82,7 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 headline.map(|h| format::number(h.throughput)).unwrap_or_default(),
                 headline.map(|h| latency(h.p50)).unwrap_or_default(),
                 headline.map(|h| latency(h.p99)).unwrap_or_default(),
-                own_label(run).to_owned(),
+                run.own_label().to_owned(),
             ]);
         }
         for column in 4..7 {
@@ -76,7 +93,7 @@ pub fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
         let mut text = format!("{}\n", table.trim_fmt());
         for run in &runs {
             if let Some(why) = run.damage() {
-                text.push_str(&format!("{}: {why}; `walwright delete` removes it\n", run.id));
+                text.push_str(&format!("{}: {why}; `walwright runs delete` removes it\n", run.id));
             }
         }
         text
@@ -90,28 +107,19 @@ fn grouped(runs: &[RunHeader]) -> Vec<(&RunHeader, Option<(&str, usize)>)> {
     let mut listed = Vec::new();
     let mut told = BTreeSet::new();
     for run in runs {
-        let Some(name) = sweep_of(run) else {
+        let Some(name) = run.sweep() else {
             listed.push((run, None));
             continue;
         };
         if told.insert(name) {
             let of: Vec<&RunHeader> =
-                runs.iter().filter(|other| sweep_of(other) == Some(name)).collect();
+                runs.iter().filter(|other| other.sweep() == Some(name)).collect();
             let count = of.len();
             let head = |place| (place == 0).then_some((name, count));
             listed.extend(of.into_iter().enumerate().map(|(place, run)| (run, head(place))));
         }
     }
     listed
-}
-
-/// The person's own words in a label.
-fn own_label(run: &RunHeader) -> &str {
-    let label = run.label.as_deref().unwrap_or_default();
-    match sweep_of(run) {
-        Some(sweep) => label.strip_suffix(sweep).unwrap_or(label).trim_end(),
-        None => label,
-    }
 }
 
 /// A run as `runs --json` lists it.
@@ -128,12 +136,12 @@ struct Listed<'a> {
 /// Prints the summary of one run, or a sweep.
 pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
     let store = store(lab)?;
-    if let Some((name, runs)) = sweep::find(&store, &name.run)? {
+    if let Some((name, runs)) = sweep::find(lab, &store, &name.run)? {
         sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let record = load(lab, name)?;
-    print_summary(lab, &record, None, output)?;
+    print_summary(lab, &record, None, &[], output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -151,28 +159,54 @@ pub fn store(lab: &Lab) -> anyhow::Result<Store> {
 /// The record a person means.
 pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
     let store = store(lab)?;
-    let header = store.find(&name.run)?;
+    let header = named(lab, &store, &name.run)?.one(&name.run)?;
     Ok(store.load(&header.id)?)
 }
 
-/// Prints the summary of a record, where its report is, and what else was kept.
+/// The runs a person means: as the store has it, or by the name that a plan gives its
+/// experiment.
+pub fn named(lab: &Lab, store: &Store, name: &str) -> anyhow::Result<NamedRuns> {
+    let no_such = match store.named(name) {
+        Err(StoreError::Find(error @ FindError::NoSuch { .. })) => error,
+        found => return Ok(found?),
+    };
+    let experiments = walwright_experiment::list(lab)?;
+    let ids: Vec<&str> = experiments
+        .iter()
+        .filter(|experiment| experiment.header.name == name)
+        .map(|experiment| experiment.header.id.as_str())
+        .collect();
+    match ids[..] {
+        [] => Err(no_such.into()),
+        [id] => Ok(store.named(id)?),
+        _ => bail!("several experiments are named '{name}': {}; name one of these", ids.join(", ")),
+    }
+}
+
+/// Prints the summary of a record, where its report is, what else was kept, and what came of
+/// limits.
 pub fn print_summary(
     lab: &Lab,
     record: &Record,
     kept: Option<&Kept>,
+    limits: &[JudgedLimit],
     output: &Output,
 ) -> anyhow::Result<()> {
     let summary = summary(record);
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {
-        return output.print_json(&json!({
+        let mut told = json!({
             "run": record.header,
             "summary": summary,
             "warnings": record.warnings,
             "report": report,
             "kept_cluster": kept,
-        }));
+        });
+        if !limits.is_empty() {
+            told["limits"] = json!(limits);
+        }
+        return output.print_json(&told);
     }
     let mut text = walwright_report::terminal::summary(
         record,
@@ -181,9 +215,9 @@ pub fn print_summary(
         crate::show::terminal_width(),
         output.colour,
     );
-    if let Some(sweep) = sweep_of(&record.header) {
+    if let Some(sweep) = record.header.sweep() {
         text.push_str(&format!(
-            "sweep: one of {sweep}; `walwright show {sweep}` shows the curve\n"
+            "sweep: one of {sweep}; `walwright runs show {sweep}` shows the curve\n"
         ));
     }
     if let Some(report) = report {
@@ -198,15 +232,25 @@ pub fn print_summary(
             kept.stop
         ));
     }
+    for limit in limits {
+        text.push_str(&format!("{}\n", walwright_report::limit(limit)));
+    }
     output.print_painted(&text)
 }
 
 /// Deletes runs and their reports.
 pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let store = store(lab)?;
-    // All names are looked up first: a wrong one deletes nothing.
-    let found: Vec<RunHeader> =
-        args.runs.iter().map(|name| store.find(name)).collect::<Result<_, StoreError>>()?;
+    let found = chosen(lab, &store, args)?;
+    let names: Vec<&str> = found.iter().map(|run| run.id.0.as_str()).collect();
+    if !args.yes && !names.is_empty() && (names.len() > 1 || args.filter.is_set()) {
+        output.result(&json!({ "would_delete": names }), || {
+            found.iter().map(|run| format!("{}\n", told(run))).collect()
+        })?;
+        let runs = format::counted(names.len() as u64, "run");
+        say(&format!("nothing was deleted; --yes deletes the {runs} listed"));
+        return Ok(ExitCode::from(exit::USAGE));
+    }
     for run in &found {
         store.delete(&run.id)?;
         let report = lab.report_path(&run.id);
@@ -217,7 +261,37 @@ pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<E
             _ => {}
         }
     }
-    let names: Vec<&str> = found.iter().map(|run| run.id.0.as_str()).collect();
-    output.result(&json!({ "deleted": names }), || format!("deleted {}\n", names.join(", ")))?;
+    output.result(&json!({ "deleted": names }), || match names.is_empty() {
+        true => "no run fits; nothing was deleted\n".to_owned(),
+        false => format!("deleted {}\n", names.join(", ")),
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The runs to delete. All names are looked up first: a wrong one deletes nothing. Of several
+/// that go by one name, or by a filter, those that are being written stay.
+fn chosen(lab: &Lab, store: &Store, args: &DeleteArgs) -> anyhow::Result<Vec<RunHeader>> {
+    let ended = |runs: Vec<RunHeader>| {
+        runs.into_iter().filter(|run| run.state != RunState::Running).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for name in &args.runs {
+        found.extend(match named(lab, store, name)? {
+            NamedRuns::Run(run) => vec![run],
+            several => ended(several.all()),
+        });
+    }
+    if args.runs.is_empty() {
+        found = ended(store.runs()?);
+    }
+    found.retain(|run| args.filter.fits(run));
+    let mut seen = BTreeSet::new();
+    found.retain(|run| seen.insert(run.id.0.clone()));
+    Ok(found)
+}
+
+/// A run in one line: its name, and what tells it from others.
+fn told(run: &RunHeader) -> String {
+    let label = run.label.as_deref().unwrap_or_default();
+    format!("{}  {}  {}  {label}", run.id, run.state.name(), run.workload).trim_end().to_owned()
 }

@@ -10,28 +10,28 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
 use walwright_diagnose::read_sweep;
+use walwright_figures::limit::Limit;
 use walwright_figures::scaling::{Scaling, scaling};
-use walwright_record::{Record, RunHeader, RunState, WarningCode};
+use walwright_record::{Record, RunHeader, RunState};
 use walwright_report::format;
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
 use walwright_server::Stop;
 use walwright_store::Lab;
-use walwright_store::{Kind, Store};
+use walwright_store::{NamedRuns, Store};
 
 use crate::args::{Cli, RunArgs};
-use crate::commands::report;
-use crate::commands::run::{plan, style};
+use crate::commands::run::{judged, plan, style, verdict};
 use crate::commands::runtime::{Parting, until_done};
+use crate::commands::{report, runs};
 use crate::output::{Output, exit, say};
 use crate::show::{self, Guard, Style};
-
-static SWEEPS: Kind = Kind { one: "sweep", many: "sweeps", listed_by: "walwright runs" };
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let clients: BTreeSet<u32> = args.clients.iter().copied().collect();
     refuse(&args, clients.len());
     let style = style(&args);
+    let limits = args.fail_if.clone();
     let sweep = SweepPlan {
         clients: clients.into_iter().collect(),
         repeats: args.repeats,
@@ -42,7 +42,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         anyhow::Ok(walwright_run::sweep(lab, sweep, stop.clone(), &watcher).await)
     })??;
     match swept {
-        Ok(swept) => conclude(lab, swept, output),
+        Ok(swept) => conclude(lab, swept, &limits, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
@@ -67,7 +67,12 @@ fn refuse(args: &RunArgs, loads: usize) {
 }
 
 /// Writes the page, prints the curve, and says with the exit code how it went.
-fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode> {
+fn conclude(
+    lab: &Lab,
+    swept: Swept,
+    limits: &[Limit],
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
     let records = swept.runs.iter().map(|id| store.load(id)).collect::<Result<Vec<Record>, _>>()?;
     match scaling(&swept.name, &read_sweep(&records)) {
@@ -91,28 +96,30 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
     if swept.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    let failed = |record: &Record| {
-        record.warnings.iter().any(|warning| warning.code == WarningCode::CheckFailed)
-    };
-    if records.iter().any(failed) {
-        return Ok(ExitCode::from(exit::CHECK_FAILED));
+    let mut code = ExitCode::SUCCESS;
+    for record in &records {
+        let limits = judged(record, limits);
+        for limit in limits.iter().filter(|limit| limit.is_failed()) {
+            say(&format!("{}: {}", record.header.id, walwright_report::limit(limit)));
+        }
+        if verdict(record, &limits) != ExitCode::SUCCESS {
+            code = ExitCode::from(exit::CHECK_FAILED);
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// The runs of the sweep that a person means by its name or the beginning of it; `None`
 /// where it is not a sweep's name.
-pub fn find(store: &Store, name: &str) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
-    // Other names, and `latest`, are those of runs.
-    if !name.starts_with("sweep-") {
-        return Ok(None);
-    }
-    let runs = store.runs()?;
-    let names: BTreeSet<&str> = runs.iter().filter_map(walwright_run::sweep_of).collect();
-    let sweep = SWEEPS.find(names, |sweep| vec![sweep], name)?.to_owned();
-    let of = |run: &RunHeader| walwright_run::sweep_of(run) == Some(&sweep);
-    let found = runs.iter().filter(|run| of(run)).cloned().collect();
-    Ok(Some((sweep, found)))
+pub fn find(
+    lab: &Lab,
+    store: &Store,
+    name: &str,
+) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
+    Ok(match runs::named(lab, store, name)? {
+        NamedRuns::Series(name, runs) if name.starts_with(RunHeader::SWEEP) => Some((name, runs)),
+        _ => None,
+    })
 }
 
 /// A sweep read from its records.

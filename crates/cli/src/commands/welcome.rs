@@ -33,8 +33,8 @@ pub fn show(output: &Output) -> anyhow::Result<ExitCode> {
         text.push_str(&format!("  {bold}{command}{plain}\n      {what}\n"));
     }
     text.push_str(
-        "\nThen `walwright runs` lists what was recorded, `walwright show` prints it again,\n\
-         and `walwright --help` names everything else.\n",
+        "\nThen `walwright runs list` lists what was recorded, `walwright runs show` prints the last\n\
+         run again, and `walwright --help` names everything else.\n",
     );
     output.print_painted(&text)?;
     Ok(ExitCode::SUCCESS)

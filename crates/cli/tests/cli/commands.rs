@@ -31,7 +31,10 @@ fn help_teaches_the_exit_codes_and_wrong_usage_is_two() {
         &["run", "--init"],
         &["run", "--dsn=x", "--keep"],
         &["run", "--think=1s", "--rate=5"],
-        &["delete"],
+        &["runs", "delete"],
+        &["runs", "lost"],
+        &["tune", "list", "--runs=8"],
+        &["experiment", "list", "--new"],
     ] {
         let done = place.run(wrong).code(2);
         assert_eq!(done.out(), "");
@@ -43,11 +46,18 @@ fn help_teaches_the_exit_codes_and_wrong_usage_is_two() {
 #[test]
 fn reading_an_empty_lab_makes_nothing_and_says_how_to_begin() {
     let place = Place::new();
-    let out = place.run(&["runs"]).code(0).out();
+    let out = place.run(&["runs", "list"]).code(0).out();
     assert!(out.contains("`walwright run` makes the first"), "{out}");
-    assert_eq!(place.run(&["runs", "--json"]).code(0).json(), serde_json::json!([]));
-    for command in [&["show"][..], &["report"], &["export"], &["delete", "latest"]] {
-        place.run(command).refuses(&["there are no runs in", "`walwright run` makes one"]);
+    for old in [&["runs"][..], &["list"]] {
+        assert_eq!(place.run(old).code(0).out(), out);
+    }
+    assert_eq!(place.run(&["runs", "list", "--json"]).code(0).json(), serde_json::json!([]));
+    for command in ["report", "runs show", "runs export", "runs delete latest"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        // What there was before `runs` stays.
+        let old = if words[0] == "runs" { &words[1..] } else { &words[..] };
+        assert_eq!(place.run(old).code(1).err(), place.run(&words).err());
+        place.run(&words).refuses(&["there are no runs in", "`walwright run` makes one"]);
     }
     assert!(!place.path("lab").exists());
     // An empty variable is none: the lab is then the user's own.
@@ -110,6 +120,49 @@ fn completion_scripts_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&["completion", shell]).code(0).out();
         assert!(script.contains("calibrate") && script.contains("latency-limit"), "{shell}");
+        // Older spellings are understood, not taught.
+        for old in ["older spelling", "guard"] {
+            assert!(!script.contains(old), "{shell}: {old}");
+        }
+        for new in ["promote", "resume", "storage-dir"] {
+            assert!(script.contains(new), "{shell}: {new}");
+        }
     }
     place.run(&["completion", "tcl"]).code(2);
+}
+
+#[test]
+fn older_spellings_are_understood_and_not_taught() {
+    let place = Place::new();
+    let help = place.run(&["--help"]).code(0).out();
+    let taught: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(taught.contains(&"runs") && taught.contains(&"tune"), "{taught:?}");
+    for old in ["list", "show", "export", "delete", "promote", "guard"] {
+        assert!(!taught.contains(&old), "{old} in {taught:?}");
+    }
+    for (old, new) in [
+        (&["tune", "--list"][..], &["tune", "list"][..]),
+        (&["tune", "--show", "nosuch"], &["tune", "show", "nosuch"]),
+        (&["tune", "--delete", "nosuch"], &["tune", "delete", "nosuch"]),
+        (&["tune", "--resume", "nosuch"], &["tune", "resume", "nosuch"]),
+        (&["promote", "nosuch"], &["tune", "promote", "nosuch"]),
+        (&["promote", "nosuch"], &["config", "promote", "nosuch"]),
+        (&["experiment", "--resume", "nosuch"], &["experiment", "resume", "nosuch"]),
+        (&["experiment", "--example"], &["experiment", "run", "--example"]),
+    ] {
+        let (old, new) = (place.run(old), place.run(new));
+        assert_eq!((old.exit_code(), old.out()), (new.exit_code(), new.out()));
+        assert_eq!(old.err(), new.err());
+    }
+    for command in ["tune", "experiment"] {
+        let help = place.run(&[command, "--help"]).code(0).out();
+        for old in ["--resume", "--list", "--show", "--delete"] {
+            assert!(!help.contains(old), "{command}: {old}");
+        }
+    }
 }

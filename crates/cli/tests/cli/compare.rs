@@ -70,6 +70,43 @@ fn runs_are_compared_one_by_one_and_in_groups() {
     assert!(page.matches("class=\"line i-main\"").count() >= 2, "both plots have the baseline");
     assert!(page.contains("class=\"line i-second\""));
 
+    // Limits: on what is compared, and on its change.
+    let limited = ["--fail-if", "failed_share > 0%", "--fail-if", "change(p99) > -100%", "--json"];
+    let limited = place.run(&[&["compare", &slow[0], &fast[0]], &limited[..]].concat()).code(4);
+    let judged = limited.json()["limits"].clone();
+    assert_eq!(
+        (&judged[0]["outcome"], &judged[1]["outcome"]),
+        (&"passed".into(), &"failed".into())
+    );
+    let said = ["compare", &slow[0], &fast[0], "--fail-if", "tps < 1"];
+    assert!(place.run(&said).code(0).out().contains("passed: tps of"), "a line for each limit");
+    place.run(&["compare", "x", "y", "--fail-if", "change(p99) > 5"]).code(2).says(&["as 5%"]);
+
+    // For other programs, and for a ticket.
+    let format = |format: &str| {
+        let shown = place.run(&["compare", &slow[0], &fast[0], "--format", format]).code(0);
+        shown.out()
+    };
+    let csv = format("csv");
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
+    let throughput: Vec<f64> = csv
+        .lines()
+        .filter(|line| line.starts_with("throughput,load,per_second,"))
+        .map(|line| line.split(',').nth(5).unwrap().parse().unwrap())
+        .collect();
+    let told =
+        [0, 1].map(|group| figure(&one, "throughput")["values"][group]["center"].as_f64().unwrap());
+    let same = |(a, b): (&f64, f64)| (a - b).abs() <= 1e-9 * b;
+    assert!(throughput.iter().zip(told).all(same), "{throughput:?} {told:?}");
+    let markdown = format("markdown");
+    assert!(
+        markdown.contains("proves nothing") && markdown.contains("| throughput |"),
+        "{markdown}"
+    );
+    assert_eq!(serde_json::from_str::<Value>(&format("json")).unwrap(), one);
+    assert_eq!(format("text"), place.run(&["compare", &slow[0], &fast[0]]).code(0).out());
+
     // Groups, by name and by label.
     let (base, other) = (slow.join(","), fast.join(","));
     let by_name = place.run(&["compare", &base, &other, "--json"]).code(0).json();

@@ -73,8 +73,8 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     let first = fs::read_to_string(&cells).unwrap();
     File::options().append(true).open(&cells).unwrap().write_all(b"{\"block\":0,").unwrap();
 
-    place.run(&["experiment", &plan]).code(2).says(&["not finished", "--resume", "--new"]);
-    let outcome = place.run(&["experiment", "--resume", &id, "--json"]).code(0).json();
+    place.run(&["experiment", &plan]).code(2).says(&["not finished", "experiment resume", "--new"]);
+    let outcome = place.run(&["experiment", "resume", &id, "--json"]).code(0).json();
     place.assert_clean();
     assert!(!place.path("cache/snapshots").join(&id).exists());
     assert!(fs::read_to_string(&cells).unwrap().starts_with(&first), "no run is made again");
@@ -109,7 +109,7 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     }
     let record = |arm: usize| {
         let run = outcome["arms"][arm]["runs"][0].as_str().unwrap();
-        place.run(&["export", run]).code(0).json()
+        place.run(&["runs", "export", run]).code(0).json()
     };
     let indexes = |record: &Value| {
         let tables = record["target"]["tables"].as_array().unwrap();
@@ -119,7 +119,7 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(indexes(&record(0)), 1);
     assert_eq!(setting(&record(0), "listen_addresses"), "127.0.0.1");
     let base = outcome["baseline_runs"][0][0].as_str().unwrap();
-    let base = place.run(&["export", base]).code(0).json();
+    let base = place.run(&["runs", "export", base]).code(0).json();
     assert_eq!(indexes(&base), 2, "the baseline has the index again, from the same data");
     assert_eq!(setting(&base, "listen_addresses"), "", "the baseline is reached by its socket");
     assert_eq!(base["load"]["seed"], record(0)["load"]["seed"], "one block, one seed");
@@ -133,6 +133,12 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(told.as_array().unwrap().len(), 1, "one entry, though it was resumed: {told}");
     assert_eq!(told[0]["experiments"], serde_json::json!([id]));
     assert!(!told[0]["effects"].as_array().unwrap().is_empty(), "{told}");
+
+    // Its runs go by its name, or by its plan's.
+    for name in [&*id, "two arms"] {
+        let named = place.run(&["runs", "delete", name, "--json"]).code(2).json();
+        assert_eq!(named["would_delete"].as_array().unwrap().len(), runs.len(), "{named}");
+    }
 
     // One that cannot be read is named, and goes all the same.
     let header = place.path("lab/experiments").join(&id).join("header.json");

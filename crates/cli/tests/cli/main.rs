@@ -22,6 +22,7 @@ mod attached_limits;
 #[path = "../../../../bench/src/kills.rs"]
 mod kill_rounds;
 mod kills;
+mod limits;
 mod load;
 mod maintenance;
 mod pgbench_options;

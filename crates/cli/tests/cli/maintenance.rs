@@ -128,8 +128,8 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert_eq!(state(), before);
 
     // Killed within the arm that changes the schema, and gone on with.
-    run(&["experiment", "--resume", &id]).code(2).says(&["--maintenance"]);
-    let resume = ["experiment", "--resume", &id, "--maintenance", "--json"];
+    run(&["experiment", "resume", &id]).code(2).says(&["--maintenance"]);
+    let resume = ["experiment", "resume", &id, "--maintenance", "--json"];
     let child = spawned(as_tuner(&place, &resume), &log);
     until("the arm is run", || host.ask("app", "SELECT to_regclass('extra')::text") == "extra");
     signal(child.id(), libc::SIGKILL);
@@ -229,10 +229,10 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     signal(child.id(), libc::SIGKILL);
     finish(child);
     assert_ne!(state(), before);
-    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     let begun = shown["measurements"].as_u64().unwrap();
-    run(&["tune", "--resume"]).refuses(&["nothing of how that is reached is kept", "--dsn"]);
-    let resume = [&["tune", "--resume", "--dsn", &dsn], &maintenance[..]].concat();
+    run(&["tune", "resume"]).refuses(&["nothing of how that is reached is kept", "--dsn"]);
+    let resume = [&["tune", "resume", "--dsn", &dsn], &maintenance[..]].concat();
     run(&[&resume[..], &["--init"]].concat()).refuses(&["without --init"]);
     assert_ne!(state(), before);
 
@@ -241,7 +241,7 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     signal(child.id(), libc::SIGINT);
     finish(child).code(3);
     assert_eq!(state(), before);
-    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     assert!(shown["measurements"].as_u64().unwrap() > begun, "{shown}");
     assert!(shown["warnings"].to_string().contains("not restored"), "{shown}");
     let kept = fs::read_to_string(place.path("lab/changes.jsonl")).unwrap();
@@ -401,7 +401,7 @@ fn a_tune_that_restarts_the_server_goes_on_only_with_the_command() {
     finish(child).code(3);
     assert_eq!(owned.ask(STATE), before);
     assert!(owned.restarts() >= 2, "every measurement begins with one");
-    let resume = [&["tune", "--resume"], &there[..]].concat();
+    let resume = [&["tune", "resume"], &there[..]].concat();
     place.run(&resume).refuses(&["shared_buffers", "--restart-command again"]);
 }
 

@@ -44,7 +44,7 @@ fn every_point_starts_from_the_same_data_and_the_curve_is_told() {
         assert_eq!(run["label"], format!("mine {name}"));
         assert_eq!((&run["sweep"], &run["state"]), (&Value::from(name), &Value::from("complete")));
         let id = run["id"].as_str().unwrap();
-        let record = place.run(&["export", id]).code(0).json();
+        let record = place.run(&["runs", "export", id]).code(0).json();
         clients.insert(record["load"]["clients"].as_u64().unwrap());
         // What other points inserted is not there.
         let tables = record["target"]["tables"].as_array().unwrap();
@@ -55,22 +55,28 @@ fn every_point_starts_from_the_same_data_and_the_curve_is_told() {
     assert_eq!(clients, BTreeSet::from([1, 2, 3, 4]));
 
     // It can be told again from its records, by the beginning of its name too.
-    let again = place.run(&["show", name, "--json"]).code(0).json();
+    let again = place.run(&["runs", "show", name, "--json"]).code(0).json();
     assert_eq!(again["sweep"], *found);
-    let shown = place.run(&["show", &name[..name.len() - 2]]).code(0).out();
+    let shown = place.run(&["runs", "show", &name[..name.len() - 2]]).code(0).out();
     assert!(shown.contains("throughput over clients") && shown.contains('●'), "{shown}");
     let page = place.path(&format!("lab/reports/{name}.html"));
     let first = std::fs::read_to_string(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
     place.run(&["report", name]).code(0);
     assert_eq!(std::fs::read_to_string(&page).unwrap(), first);
-    let listed = place.run(&["runs"]).code(0).out();
+    let listed = place.run(&["runs", "list"]).code(0).out();
     assert!(
         listed.lines().any(|line| line.trim_start().starts_with(name) && line.contains("4 runs")),
         "{listed}"
     );
-    let one = place.run(&["show", "latest"]).code(0).out();
-    assert!(one.contains(&format!("walwright show {name}")), "{one}");
+    let named = [name, "mine"].map(|name| {
+        let done = place.run(&["runs", "delete", name, "--json"]).code(2);
+        done.json()["would_delete"].as_array().unwrap().len()
+    });
+    assert_eq!(named, [4, 4], "all of its runs, by its name or their label");
+    place.run(&["diagnose", name]).refuses(&["fits several runs", runs[0]["id"].as_str().unwrap()]);
+    let one = place.run(&["runs", "show", "latest"]).code(0).out();
+    assert!(one.contains(&format!("walwright runs show {name}")), "{one}");
     place.assert_clean();
 }
 
@@ -108,7 +114,8 @@ fn on_attached_server_the_tables_are_filled_once() {
         .runs()
         .iter()
         .map(|run| {
-            let shown = place.run(&["show", run["id"].as_str().unwrap(), "--json"]).code(0).json();
+            let shown =
+                place.run(&["runs", "show", run["id"].as_str().unwrap(), "--json"]).code(0).json();
             shown["summary"]["load"]["transactions"].as_u64().unwrap()
         })
         .sum();

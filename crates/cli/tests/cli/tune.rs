@@ -41,13 +41,13 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--objective=speed"]).refuses(&["there is no metric 'speed'"]);
     place.run(&["tune", "--objective=p99@fast"]).refuses(&["p99@5000"]);
     place.run(&["tune", "--set", "max_wal_size=much"]).refuses(&["max_wal_size", "number"]);
-    place.run(&["tune", "--resume"]).refuses(&["there is no tune 'latest'"]);
+    place.run(&["tune", "resume"]).refuses(&["there is no tune 'latest'"]);
     place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);
     place.run(&["tune", "--confirm-pairs=2"]).code(2);
     place.run(&["tune", "--worth=0"]).code(2).says(&["no share in percent"]);
     place.run(&["tune", "--allow-loss=5"]).refuses(&["'throughput' keeps no throughput"]);
-    assert_eq!(place.run(&["tune", "--list", "--json"]).code(0).json(), serde_json::json!([]));
+    assert_eq!(place.run(&["tune", "list", "--json"]).code(0).json(), serde_json::json!([]));
     place.assert_clean();
 }
 
@@ -64,7 +64,7 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     signal(child.id(), libc::SIGKILL);
     finish(child);
 
-    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     assert_eq!(
         (shown["phase"].as_str(), shown["measurements"].as_u64()),
         (Some("search"), Some(2))
@@ -83,8 +83,8 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
         assert!(searched.contains(&name.as_str()), "{name} of {searched:?}");
     }
     let id = shown["id"].as_str().unwrap().to_owned();
-    let text = place.run(&["tune", "--show"]).code(0).out();
-    let goes_on = format!("This tune is unfinished: search; `walwright tune --resume {id}`");
+    let text = place.run(&["tune", "show"]).code(0).out();
+    let goes_on = format!("This tune is unfinished: search; `walwright tune resume {id}`");
     assert!(text.contains(&goes_on), "{text}");
     assert!(text.contains("throughput, flushes of at least 1ms, reached by TCP"), "{text}");
     let runs = place.runs();
@@ -93,26 +93,26 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     assert_eq!(setting(&run, "listen_addresses"), "127.0.0.1");
     let warnings = run["warnings"].to_string();
     assert!(warnings.contains("lengthened_flushes"), "{warnings}");
-    let listed = place.run(&["tune", "--list", "--json"]).code(0).json();
+    let listed = place.run(&["tune", "list", "--json"]).code(0).json();
     assert_eq!(
         (listed[0]["tune"].as_str(), listed[0]["state"].as_str(), listed[0]["measured"].as_u64()),
         (Some(&*id), Some("unfinished: search"), Some(2))
     );
-    let list = place.run(&["tune", "--list"]).code(0).out();
+    let list = place.run(&["tune", "list"]).code(0).out();
     assert!(list.contains(&id) && list.contains("2 of 8"), "{list}");
-    place.run(&["promote", &id]).refuses(&["nothing to promote", "not come to its end"]);
+    place.run(&["tune", "promote", &id]).refuses(&["nothing to promote", "not come to its end"]);
 
-    let child = begin(&["tune", "--resume"]);
+    let child = begin(&["tune", "resume"]);
     until_said(&log, "  3 of 8");
     signal(child.id(), libc::SIGINT);
     finish(child).code(3);
     place.assert_clean();
-    let shown = place.run(&["tune", "--show", &id, "--json"]).code(0).json();
+    let shown = place.run(&["tune", "show", &id, "--json"]).code(0).json();
     assert!(shown["measurements"].as_u64().unwrap() >= 3, "{shown}");
     assert!(shown["baseline"].as_f64().unwrap() > 0.2 * first);
 
-    place.run(&["tune", "--delete", &id]).code(0);
-    place.run(&["tune", "--show", &id]).refuses(&["there is no tune"]);
+    place.run(&["tune", "delete", &id]).code(0);
+    place.run(&["tune", "show", &id]).refuses(&["there is no tune"]);
     assert!(!place.path("cache/snapshots").join(format!("tune-{id}")).exists());
     assert!(!place.runs().is_empty(), "records stay");
 }
@@ -176,7 +176,7 @@ fn kernel_schema_and_client_are_searched_by_consent_and_nothing_stays_changed() 
     signal(child.id(), libc::SIGKILL);
     finish(child);
 
-    let child = begin(&["tune", "--resume"]);
+    let child = begin(&["tune", "resume"]);
     until_said(&log, "10 transactions in one commit, block 1: ");
     assert!(!said("did not run"));
     signal(child.id(), libc::SIGINT);
@@ -184,7 +184,7 @@ fn kernel_schema_and_client_are_searched_by_consent_and_nothing_stays_changed() 
     assert_eq!(dirty_background(), kernel);
     place.assert_clean();
 
-    let shown = place.run(&["tune", "--show", "--json"]).code(0).json();
+    let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     let named = |list: &str, name: &str| {
         let list = shown[list].as_array().unwrap().clone();
         list.into_iter().find(|one| one["name"].as_str().unwrap().contains(name))

@@ -11,6 +11,7 @@ mod divergence;
 mod effect;
 mod figures;
 mod host_differences;
+mod limits;
 mod percentile;
 mod statements;
 mod verdict;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use thiserror::Error;
 use walwright_record::{LatencyHistogram, Record, RunId, Schedule};
 
+use crate::limit::{JudgedLimit, Limit};
 use crate::{Summary, WorkUnit, latency, transactions};
 
 pub use divergence::{Divergence, DivergenceKind};
@@ -79,6 +81,9 @@ pub struct Comparison {
     pub differences: Vec<Divergence>,
     /// Reasons to trust the comparison less, each a sentence.
     pub warnings: Vec<String>,
+    /// Limits that each group but the baseline was held against.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<JudgedLimit>,
     /// The runs as curves.
     #[serde(skip)]
     pub curves: Vec<RunCurve>,
@@ -163,7 +168,18 @@ pub struct RunCurve {
 ///
 /// # Errors
 /// When a group is empty, a run has no window, or is there twice.
-pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
+pub fn compare(groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
+    compare_within(groups, &[])
+}
+
+/// The same, and what came of limits.
+///
+/// # Errors
+/// As of [`compare`].
+pub fn compare_within(
+    mut groups: Vec<RunGroup>,
+    limits: &[Limit],
+) -> Result<Comparison, CompareError> {
     check(&groups)?;
     groups.iter_mut().for_each(|group| group.runs.sort_by_key(|run| run.header.started));
     let mut warnings = windows::warnings(&groups);
@@ -175,6 +191,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         })
         .collect();
     let curves = curves(&groups);
+    let limits = limits::judged(limits, &groups, &loads);
     let unit = windows::one_unit(&mut groups, &mut warnings);
     let summaries: Vec<Vec<Summary>> = groups
         .iter()
@@ -192,7 +209,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
     let open = groups[0].runs.iter().any(|run| {
         matches!(run.load.as_ref().map(|load| load.schedule), Some(Schedule::Open { .. }))
     });
-    let findings = verdict::findings(&groups, &figures, &basis, open);
+    let findings = verdict::findings(&groups, &figures, &basis, &differences, open);
     let facts = groups.iter().map(|group| GroupFacts {
         name: group.name.clone(),
         runs: group.runs.iter().map(|run| run.header.id.clone()).collect(),
@@ -206,6 +223,7 @@ pub fn compare(mut groups: Vec<RunGroup>) -> Result<Comparison, CompareError> {
         statements,
         differences,
         warnings,
+        limits,
         curves,
     })
 }

@@ -47,6 +47,7 @@ pub(super) fn findings(
     groups: &[RunGroup],
     figures: &[ComparedFigure],
     bases: &[Basis],
+    differences: &[Divergence],
     open_loop: bool,
 ) -> Vec<Finding> {
     let keys: &[&str] = if open_loop {
@@ -60,9 +61,36 @@ pub(super) fn findings(
                 let figure = figures.iter().find(|figure| figure.key == *key)?;
                 figure.effects[group - 1].is_some().then_some(figure)
             });
-            finding(&groups[0].name, &groups[group].name, judged, group, bases[group - 1])
+            let names = [&*groups[0].name, &*groups[group].name];
+            let mut found = finding(names[0], names[1], judged, group, bases[group - 1]);
+            if let Some(other_work) = other_work(names, group, differences) {
+                found.text = format!("{other_work} {}", found.text);
+            }
+            found
         })
         .collect()
+}
+
+/// That a group did other work than the baseline, which goes before any figure.
+fn other_work([base, name]: [&str; 2], group: usize, differences: &[Divergence]) -> Option<String> {
+    /// Longer values, as the text of a script, are only named.
+    const LONGEST: usize = 40;
+    let differs: Vec<String> = differences
+        .iter()
+        .filter(|of| of.kind == DivergenceKind::Workload && of.values[0] != of.values[group])
+        .map(|of| match (&of.values[0], &of.values[group]) {
+            (Some(before), Some(after)) if before.len().max(after.len()) <= LONGEST => {
+                format!("{} {before} → {after}", of.name)
+            }
+            _ => of.name.clone(),
+        })
+        .collect();
+    (!differs.is_empty()).then(|| {
+        format!(
+            "{name} did other work than {base} ({}), so their figures are not of the same thing.",
+            differs.join(", ")
+        )
+    })
 }
 
 fn finding(
@@ -180,9 +208,6 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let of_kind = |kind: DivergenceKind| differences.iter().filter(move |d| d.kind == kind).count();
-    if of_kind(DivergenceKind::Workload) > 0 {
-        warnings.push("the runs did different work (see the differences): their figures are of different things".to_owned());
-    }
     let settings = of_kind(DivergenceKind::Setting);
     let changed = settings
         + of_kind(DivergenceKind::Load)

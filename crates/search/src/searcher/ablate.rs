@@ -45,7 +45,7 @@ impl Searcher {
             // costs.
             let expected = self.ahead(model, &winner, &self.baseline).mean;
             winner = self.simplified(model, &winner, |lost| {
-                lost.warnings() < CLEAR && lost.mean <= CHANCE * expected
+                lost.deviations() < CLEAR && lost.mean <= CHANCE * expected
             });
         }
         let left = self.runs_left() as usize;

@@ -6,7 +6,7 @@ use crate::{Configuration, Prediction, Trial};
 
 /// Configurations of the highest expected score among which the rival of the simple one is.
 const CONSIDERED: usize = 3;
-/// Standard deviations of the model's doubt by which a value must be of use to be kept.
+/// Standard deviations of the model's uncertainty by which a value must be of use to be kept.
 pub(super) const CLEAR: f64 = 0.5;
 
 impl Searcher {
@@ -18,7 +18,7 @@ impl Searcher {
         let ranked = self.ranked(&model);
         let Some(best) = self.expected_best(&model, &ranked) else { return self.best_by_mean() };
         // The simple one defends: what it lacks must show its use.
-        let simple = self.simplified(&model, &best, |lost| lost.doubts() < CLEAR);
+        let simple = self.simplified(&model, &best, |lost| lost.deviations() < CLEAR);
         let ranked = ranked.into_iter().map(|(configuration, _)| configuration);
         let mut rivals = std::iter::once(best).chain(ranked).take(CONSIDERED);
         match rivals.find(|rival| *rival != simple) {
@@ -28,12 +28,12 @@ impl Searcher {
     }
 
     /// Probability that a configuration is worth more than another, after all that was
-    /// measured, as far as the score is in doubt: a half where nothing is known.
+    /// measured, as far as the score is uncertain: a half where nothing is known.
     pub(super) fn probability_better(&self, this: &Configuration, other: &Configuration) -> f64 {
         self.model().map_or(0.5, |model| {
             let worth = |of: &Configuration| model.worth(&self.space.features(of));
             let mean = worth(this) - worth(other);
-            normal_cdf(Prediction { mean, ..self.ahead(&model, this, other) }.doubts())
+            normal_cdf(Prediction { mean, ..self.ahead(&model, this, other) }.deviations())
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::Row as SqlRow;
 use serde::de::DeserializeOwned;
 
-use super::{RUNS, Store, StoreError, sound};
+use super::{Store, StoreError, sound};
 use walwright_record::{
     Event, LatencyHistogram, LoadInterval, Phase, PhaseName, Record, RunHeader, RunId, RunState,
     Sample, Source, SparseHistogram, Timestamp, Warning, Window,
@@ -79,7 +79,7 @@ pub(super) fn record(store: &Store, id: &RunId) -> Result<Record, StoreError> {
         rows.next().transpose()
     })?;
     let reader = Reader { store, id };
-    let header = header.ok_or_else(|| RUNS.no_such(&id.0))?;
+    let header = header.ok_or_else(|| crate::named_runs::RUNS.no_such(&id.0))?;
     let header = header.map_err(|why| reader.damaged("its first page", why))?;
     let mut record = Record::new(header);
     reader.facts(&mut record)?;

@@ -28,6 +28,7 @@ pub fn execute(lab: &Lab, command: ConfigCommand, output: &Output) -> anyhow::Re
         ConfigCommand::Export(args) => files::export(&args, output),
         ConfigCommand::Apply(args) => apply::execute(lab, &args, output),
         ConfigCommand::Rollback(args) => rollback::execute(lab, &args, output),
+        ConfigCommand::Promote(args) => super::tune::promote(lab, &args, output),
     }
 }
 

@@ -17,7 +17,7 @@ use walwright_report::format;
 use walwright_server::Stop;
 use walwright_store::Lab;
 
-use crate::args::{ExperimentArgs, ExperimentCommand};
+use crate::args::{ExperimentArgs, ExperimentCommand, NewExperimentArgs, VisitArgs};
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::commands::{command_line, report};
 use crate::output::{Output, exit, say};
@@ -25,29 +25,49 @@ use crate::output::{Output, exit, say};
 /// Does an experiment, or tells of those there are.
 pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
-        Some(ExperimentCommand::List) => return list(lab, output),
+        None => run(lab, args.new, output),
+        Some(ExperimentCommand::Run(args)) => run(lab, *args, output),
+        Some(ExperimentCommand::Resume { experiment, visit, quiet }) => {
+            resume(lab, &experiment, *visit, quiet, output)
+        }
+        Some(ExperimentCommand::List) => list(lab, output),
         Some(ExperimentCommand::Show { experiment, html }) => {
             let outcome = walwright_experiment::outcome(lab, &experiment)?;
             show(lab, &outcome, html, output)?;
-            return Ok(ExitCode::SUCCESS);
+            Ok(ExitCode::SUCCESS)
         }
         Some(ExperimentCommand::Delete { experiment }) => {
             let id = runtime()?.block_on(walwright_experiment::delete(lab, &experiment))?;
             output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
-            return Ok(ExitCode::SUCCESS);
+            Ok(ExitCode::SUCCESS)
         }
-        None => {}
     }
+}
+
+/// Goes on with an experiment.
+fn resume(
+    lab: &Lab,
+    id: &str,
+    visit: VisitArgs,
+    quiet: bool,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
+    let visit = Visit::from(visit);
+    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+        walwright_experiment::resume(lab, id, &visit, &stop, &watcher).await
+    })
+}
+
+/// Does the experiment of a plan, or tells what it would take.
+fn run(lab: &Lab, args: NewExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
     if args.example {
         output.result(&json!({ "plan": EXAMPLE }), || EXAMPLE.to_owned())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let visit = Visit::from(args.visit);
     if let Some(id) = &args.resume {
-        return conducted(lab, args.quiet, output, &visit.remarks, async |stop, watcher| {
-            walwright_experiment::resume(lab, id, &visit, &stop, &watcher).await
-        });
+        return resume(lab, id, args.visit, args.quiet, output);
     }
+    let visit = Visit::from(args.visit);
     // clap requires a plan where nothing else is asked for.
     let plan = args.plan.unwrap_or_default();
     let text = std::fs::read_to_string(&plan)
@@ -123,7 +143,7 @@ fn shown(
     }
     if stopped {
         let id = &outcome.id;
-        say(&format!("stopped; `walwright experiment --resume {id}` goes on where it was"));
+        say(&format!("stopped; `walwright experiment resume {id}` goes on where it was"));
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     if outcome.ending == Ending::NoArmLeft {

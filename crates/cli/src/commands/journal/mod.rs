@@ -14,6 +14,7 @@ use walwright_store::Lab;
 use walwright_store::journal::{Contents, Entry, EntryId, Journal};
 
 use crate::args::{AddArgs, JournalArgs, JournalCommand};
+use crate::commands::runs;
 use crate::output::{Output, print, say};
 
 /// Does what is asked with the journal.
@@ -98,9 +99,10 @@ fn completed(lab: &Lab, draft: draft::Draft) -> anyhow::Result<Entry> {
         bail!("there are no runs in {}", lab.directory().display());
     };
     for name in &draft.runs {
-        let run = store.find(name)?;
-        entry.workload.get_or_insert(run.workload);
-        entry.runs.push(run.id);
+        for run in runs::named(lab, &store, name)?.all() {
+            entry.workload.get_or_insert(run.workload);
+            entry.runs.push(run.id);
+        }
     }
     Ok(entry)
 }

@@ -1,4 +1,4 @@
-//! `walwright tune --list`: which tunes there are, and where each stands.
+//! `walwright tune list`: which tunes there are, and where each stands.
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `walwright tune` and `walwright promote`.
+//! `walwright tune`.
 
 mod list;
 mod result;
@@ -14,37 +14,67 @@ use walwright_server::Stop;
 use walwright_store::Lab;
 use walwright_tune::{Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
 
-use crate::args::{PromoteArgs, TuneArgs};
+use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
 
-/// Tunes, goes on, or shows.
+/// Tunes, goes on, or tells of the tunes there are.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    if args.list {
-        list::print(lab, output)?;
-        return Ok(ExitCode::SUCCESS);
+    match args.command {
+        Some(TuneCommand::Run(args)) => begin(lab, *args, output),
+        Some(TuneCommand::Resume { tune, visit, quiet }) => {
+            resume(lab, &tune, *visit, quiet, output)
+        }
+        Some(TuneCommand::List) => list(lab, output),
+        Some(TuneCommand::Show { tune }) => show(lab, &tune, output),
+        Some(TuneCommand::Delete { tune }) => delete(lab, &tune, output),
+        Some(TuneCommand::Promote(args)) => promote(lab, &args, output),
+        None if args.list => list(lab, output),
+        None => match (&args.show, &args.delete, &args.resume) {
+            (Some(tune), _, _) => show(lab, tune, output),
+            (_, Some(tune), _) => delete(lab, tune, output),
+            (_, _, Some(tune)) => resume(lab, tune, args.new.visit, args.new.quiet, output),
+            (None, None, None) => begin(lab, args.new, output),
+        },
     }
-    if let Some(name) = &args.show {
-        result::print(&walwright_tune::show(lab, name)?, output)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(name) = &args.delete {
-        let id = runtime()?.block_on(walwright_tune::delete(lab, name))?;
-        output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+}
+
+fn begin(lab: &Lab, args: NewTuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let quiet = args.quiet;
-    let resume = args.resume.clone();
     let (plan, visit) = plan(args);
-    match resume {
-        Some(name) => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-            walwright_tune::resume(lab, &name, &visit, &stop, &watcher).await
-        }),
-        None => conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-            walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
-        }),
-    }
+    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
+        walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
+    })
+}
+
+fn resume(
+    lab: &Lab,
+    tune: &str,
+    visit: VisitArgs,
+    quiet: bool,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
+    let visit = Visit::from(visit);
+    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
+        walwright_tune::resume(lab, tune, &visit, &stop, &watcher).await
+    })
+}
+
+fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
+    list::print(lab, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(lab: &Lab, tune: &str, output: &Output) -> anyhow::Result<ExitCode> {
+    result::print(&walwright_tune::show(lab, tune)?, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn delete(lab: &Lab, tune: &str, output: &Output) -> anyhow::Result<ExitCode> {
+    let id = runtime()?.block_on(walwright_tune::delete(lab, tune))?;
+    output.result(&json!({ "deleted": id }), || format!("deleted {id}\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the configuration of a tune.
@@ -87,7 +117,7 @@ fn warm_up(window: Duration) -> Duration {
 }
 
 /// What is asked for, and the attached server to do it on.
-fn plan(args: TuneArgs) -> (TunePlan, Visit) {
+fn plan(args: NewTuneArgs) -> (TunePlan, Visit) {
     let drawn = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         // JSON readers keep 53 bits of a number.

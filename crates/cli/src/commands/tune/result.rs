@@ -117,7 +117,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
     if state.phase != Phase::Done {
         let _ = writeln!(
             out,
-            "\nThis tune is {}; `walwright tune --resume {}` goes on with it",
+            "\nThis tune is {}; `walwright tune resume {}` goes on with it",
             stands(state),
             state.id
         );
