@@ -22,7 +22,7 @@ pub mod scaling;
 
 pub use action::{Action, Change, DurabilityClass, Needs};
 pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
-pub use diagnosis::{Diagnosis, diagnose, findings};
+pub use diagnosis::{Diagnosis, diagnose, findings, findings_with};
 pub use explain::Explanation;
 pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
 pub use gain::{Bottleneck, Bound, Gain, Relief};

@@ -22,12 +22,15 @@ pub mod format;
 pub mod html;
 pub mod journal;
 pub mod markdown;
+mod run;
 mod scaled;
 mod settings;
 mod storage;
 mod svg;
 pub mod terminal;
 mod words;
+
+pub use run::RunReport;
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

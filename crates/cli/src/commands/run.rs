@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use walwright_driver::{Mode, Protocol};
-use walwright_record::{Record, RunState, Schedule, WarningCode};
+use walwright_record::{RunState, Schedule, WarningCode};
+use walwright_report::RunReport;
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
@@ -41,11 +42,10 @@ pub fn style(args: &RunArgs) -> Style {
 
 /// Writes the report, prints the summary, and says with the exit code how it went.
 fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<ExitCode> {
-    let store = lab.store()?;
-    let record = store.load(&finished.id)?;
+    let run = RunReport::with(finished.record, finished.summary);
     // The summary is worth more than the page: a full disk must not take it away.
-    let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
-    runs::print_summary(lab, &record, finished.kept.as_ref(), output)?;
+    let written = report::write_html(lab, &run, &lab.report_path(&finished.id));
+    runs::print_summary(lab, &run, finished.kept.as_ref(), output)?;
     written?;
     if let Some(error) = finished.error {
         let what = match finished.state {
@@ -61,14 +61,14 @@ fn conclude(lab: &Lab, finished: Finished, output: &Output) -> anyhow::Result<Ex
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(verdict(&record))
+    Ok(verdict(&run))
 }
 
 /// The exit code of a run that came to its end.
-fn verdict(record: &Record) -> ExitCode {
-    let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
-    let load = walwright_figures::summary(record).load;
-    let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
+fn verdict(run: &RunReport) -> ExitCode {
+    let check_failed = run.record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
+    let load = run.summary.load.as_ref();
+    let missed = load.and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
     match check_failed || missed || failed {
         true => ExitCode::from(exit::CHECK_FAILED),

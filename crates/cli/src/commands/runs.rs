@@ -8,10 +8,8 @@ use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
-use walwright_diagnose::findings;
-use walwright_figures::summary;
 use walwright_record::{Headline, Record, RunHeader};
-use walwright_report::format;
+use walwright_report::{RunReport, format};
 use walwright_run::{Kept, sweep_of};
 use walwright_store::Lab;
 use walwright_store::{Store, StoreError};
@@ -132,8 +130,7 @@ pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCo
         sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let record = load(lab, name)?;
-    print_summary(lab, &record, None, output)?;
+    print_summary(lab, &RunReport::new(load(lab, name)?), None, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,14 +152,14 @@ pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
     Ok(store.load(&header.id)?)
 }
 
-/// Prints the summary of a record, where its report is, and what else was kept.
+/// Prints the summary of a run, where its report is, and what else was kept.
 pub fn print_summary(
     lab: &Lab,
-    record: &Record,
+    run: &RunReport,
     kept: Option<&Kept>,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let summary = summary(record);
+    let RunReport { record, summary, diagnosis } = run;
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {
@@ -176,8 +173,8 @@ pub fn print_summary(
     }
     let mut text = walwright_report::terminal::summary(
         record,
-        &summary,
-        &findings(record),
+        summary,
+        diagnosis,
         crate::show::terminal_width(),
         output.colour,
     );

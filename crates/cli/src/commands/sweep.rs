@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use serde_json::json;
 use walwright_diagnose::scaling::{Scaling, scaling};
 use walwright_record::{Record, RunHeader, RunState, WarningCode};
-use walwright_report::format;
+use walwright_report::{RunReport, format};
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
 use walwright_server::Stop;
 use walwright_store::Lab;
@@ -69,7 +69,11 @@ fn conclude(lab: &Lab, swept: Swept, output: &Output) -> anyhow::Result<ExitCode
         Some(found) => {
             let written = records
                 .iter()
-                .try_for_each(|run| report::write_html(lab, run, &lab.report_path(&run.header.id)))
+                .cloned()
+                .map(RunReport::new)
+                .try_for_each(|run| {
+                    report::write_html(lab, &run, &lab.report_path(&run.record.header.id))
+                })
                 .and_then(|()| write_page(lab, &page_path(lab, &found.name), &found));
             print_scaling(lab, &found, output)?;
             written?;
