@@ -6,7 +6,6 @@
 //!   ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`commit_anatomy`] takes a commit apart.
-//! - [`read_sweep`] reads the runs of a sweep over clients.
 
 mod action;
 mod commit_anatomy;
@@ -18,15 +17,13 @@ mod id;
 mod reading;
 mod review;
 mod rules;
-mod sweep;
 
 pub use action::{Action, Change, DurabilityClass, Needs};
 pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
-pub use diagnosis::{Diagnosis, diagnose, findings};
+pub use diagnosis::{Diagnosis, diagnose, findings, findings_with};
 pub use explain::Explanation;
 pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
 pub use gain::{Bottleneck, Bound, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use reading::{Execution, Reading};
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
-pub use sweep::read_sweep;

@@ -54,8 +54,12 @@ pub struct Reading<'r> {
 impl<'r> Reading<'r> {
     /// Reads a record; `None` for one without a measured window.
     pub fn new(record: &'r Record) -> Option<Reading<'r>> {
+        Reading::with(record, summary(record))
+    }
+
+    /// The same, where the record's figures are known already.
+    pub fn with(record: &'r Record, summary: Summary) -> Option<Reading<'r>> {
         let window = record.window()?;
-        let summary = summary(record);
         let mut reading = Reading {
             record,
             window,

@@ -242,7 +242,7 @@ impl Conductor {
         };
         let record = self.lab.store()?.load(&measured.run)?;
         let summary = walwright_figures::summary(&record);
-        let diagnosis = walwright_diagnose::findings(&record);
+        let diagnosis = walwright_diagnose::findings_with(&record, &summary);
         self.state.diagnosed_run = Some(measured.run.clone());
         self.state.cause = starts::cause(&diagnosis, &summary);
         self.state.server_version = summary.server_version.clone();

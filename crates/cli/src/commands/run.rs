@@ -6,8 +6,8 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
 use walwright_figures::limit::{JudgedLimit, Limit};
-use walwright_record::{ClientRules, OnError, Record, RunState, Schedule, WarningCode};
-use walwright_report::format;
+use walwright_record::{ClientRules, OnError, RunState, Schedule, WarningCode};
+use walwright_report::{RunReport, format};
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
@@ -54,14 +54,13 @@ fn conclude(
     statements: bool,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
-    let store = lab.store()?;
-    let record = store.load(&finished.id)?;
+    let run = RunReport::with(finished.record, finished.summary);
     // The summary is worth more than the page: a full disk must not take it away.
-    let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
-    let limits = judged(&record, limits);
-    runs::print_summary(lab, &record, finished.kept.as_ref(), &limits, output)?;
+    let written = report::write_html(lab, &run, &lab.report_path(&finished.id));
+    let limits = judged(&run, limits);
+    runs::print_summary(lab, &run, finished.kept.as_ref(), &limits, output)?;
     if statements {
-        output.print_painted(&statement_latencies(&record))?;
+        output.print_painted(&statement_latencies(&run))?;
     }
     written?;
     if let Some(error) = finished.error {
@@ -78,29 +77,25 @@ fn conclude(
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(verdict(&record, &limits))
+    Ok(verdict(&run, &limits))
 }
 
 /// Limits held against a run.
-pub fn judged(record: &Record, limits: &[Limit]) -> Vec<JudgedLimit> {
-    if limits.is_empty() {
-        return Vec::new();
-    }
-    let load = walwright_figures::summary(record).load;
-    limits.iter().map(|limit| limit.judge(record, load.as_ref())).collect()
+pub fn judged(run: &RunReport, limits: &[Limit]) -> Vec<JudgedLimit> {
+    limits.iter().map(|limit| limit.judge(&run.record, run.summary.load.as_ref())).collect()
 }
 
 /// The latency of each statement, script by script, as of pgbench's `-r`.
-fn statement_latencies(record: &Record) -> String {
-    let Some(load) = walwright_figures::summary(record).load else { return String::new() };
+fn statement_latencies(run: &RunReport) -> String {
+    let Some(load) = &run.summary.load else { return String::new() };
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
-    for script in load.scripts {
-        table.add_row([script.name]);
-        for statement in script.statements {
+    for script in &load.scripts {
+        table.add_row([&script.name]);
+        for statement in &script.statements {
             let mut row = vec![format!("  {}", statement.label)];
-            match statement.latency {
+            match &statement.latency {
                 Some(of) => {
                     row.push(format::count(of.count));
                     row.extend([of.mean, of.p50, of.p99, of.max].map(format::latency));
@@ -119,10 +114,10 @@ fn statement_latencies(record: &Record) -> String {
 }
 
 /// The exit code of a run that came to its end.
-pub fn verdict(record: &Record, limits: &[JudgedLimit]) -> ExitCode {
-    let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
-    let load = walwright_figures::summary(record).load;
-    let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
+pub fn verdict(run: &RunReport, limits: &[JudgedLimit]) -> ExitCode {
+    let check_failed = run.record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
+    let load = run.summary.load.as_ref();
+    let missed = load.and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
     let passed = !limits.iter().any(JudgedLimit::is_failed);
     match check_failed || missed || failed || !passed {

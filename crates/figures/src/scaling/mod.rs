@@ -64,7 +64,7 @@ pub struct SweptRun<'r> {
     /// The record.
     pub record: &'r Record,
     /// Its summary.
-    pub summary: Summary,
+    pub summary: &'r Summary,
     /// The first problem that its diagnosis names.
     pub problem: Option<PointFinding>,
 }

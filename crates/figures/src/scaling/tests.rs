@@ -10,8 +10,9 @@ use walwright_testing::{Build, row, wait};
 
 /// Runs, read without a diagnosis.
 fn read(records: &[Record]) -> Option<Scaling> {
-    let read = |record| SweptRun { record, summary: crate::summary(record), problem: None };
-    scaling("s", &records.iter().map(read).collect::<Vec<_>>())
+    let summaries: Vec<Summary> = records.iter().map(crate::summary).collect();
+    let read = |(record, summary)| SweptRun { record, summary, problem: None };
+    scaling("s", &records.iter().zip(&summaries).map(read).collect::<Vec<_>>())
 }
 
 /// Seconds of each run.
