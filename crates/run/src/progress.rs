@@ -33,6 +33,9 @@ pub enum Progress<'a> {
         measured: Duration,
         /// Length that is wanted.
         wanted: Duration,
+        /// How much longer it is waited at most for the load to settle, where that alone is
+        /// missing.
+        unsettled: Option<Duration>,
     },
     /// Commits of a server under someone else's load, since the last such event.
     Commits {

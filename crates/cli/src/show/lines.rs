@@ -95,6 +95,11 @@ pub fn erase() {
     let _ = write!(std::io::stderr(), "\r\x1b[K");
 }
 
+/// What is said of a load that has been measured for long enough and has not settled.
+pub fn waiting(longest: Duration) -> String {
+    format!("not settled yet, waiting up to {:.0} s more", longest.as_secs_f64())
+}
+
 /// What a run is at, in few words; `None` for what needs none. `load` says how far the load
 /// is, from the settled part of it so far and wanted.
 pub fn stage(
@@ -107,10 +112,11 @@ pub fn stage(
         Progress::Rows { done, total } => {
             Some(format!("{} of {} rows", format::count(*done), format::count(*total)))
         }
-        Progress::Interval { interval, measured, wanted } => {
+        Progress::Interval { interval, measured, wanted, unsettled } => {
             let seconds = interval.length.as_secs_f64().max(1e-3);
             let rate = walwright_figures::transactions(interval) as f64 / seconds;
-            Some(format!("{}, {}", load(*measured, *wanted), format::rate(rate)))
+            let load = unsettled.map_or_else(|| load(*measured, *wanted), waiting);
+            Some(format!("{load}, {}", format::rate(rate)))
         }
         _ => None,
     }

@@ -25,6 +25,7 @@ use walwright_report::format;
 use walwright_run::{Observer, Progress};
 use walwright_server::Stop;
 
+use super::lines;
 use super::state::{Second, State};
 use crate::output::exit;
 
@@ -276,7 +277,9 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint)
         }
         (Some((measured, wanted)), _, _) => {
             let ratio = measured.as_secs_f64() / wanted.as_secs_f64().max(1e-3);
-            let label = if measured.is_zero() {
+            let label = if let Some(left) = state.unsettled {
+                lines::waiting(left)
+            } else if measured.is_zero() {
                 "waiting for a steady load".to_owned()
             } else {
                 format!("{:.0} of {:.0} s measured", measured.as_secs_f64(), wanted.as_secs_f64())

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use walwright_report::format;
 use walwright_run::{Observer, Progress};
 
+use super::lines;
 use super::state::State;
 use crate::output::say;
 
@@ -60,8 +61,9 @@ impl Observer for Plain {
 
 fn load_line(state: &State) -> String {
     let Some(second) = state.seconds.back() else { return String::new() };
-    let mut line = match state.measured {
-        Some((measured, wanted)) if !measured.is_zero() => {
+    let mut line = match (state.unsettled, state.measured) {
+        (Some(longest), _) => format!("  {}: ", lines::waiting(longest)),
+        (None, Some((measured, wanted))) if !measured.is_zero() => {
             format!("  measured {:.0} of {:.0} s: ", measured.as_secs_f64(), wanted.as_secs_f64())
         }
         _ => "  warming up: ".to_owned(),

@@ -43,6 +43,8 @@ pub struct State {
     pub seconds: VecDeque<Second>,
     /// Settled load so far and wanted.
     pub measured: Option<(Duration, Duration)>,
+    /// How much longer it is waited at most for the load to settle.
+    pub unsettled: Option<Duration>,
     /// Whether the load is someone else's, of which commits are counted.
     pub observed: bool,
     /// How long that has been watched, and for how long it will be, where that is known.
@@ -67,6 +69,7 @@ impl State {
             amount: None,
             seconds: VecDeque::new(),
             measured: None,
+            unsettled: None,
             observed: false,
             watched: None,
             failures: 0,
@@ -93,8 +96,9 @@ impl State {
             Progress::Connected { done, total } => {
                 self.amount = Some(((*done).into(), (*total).into()));
             }
-            Progress::Interval { interval, measured, wanted } => {
+            Progress::Interval { interval, measured, wanted, unsettled } => {
                 self.measured = Some((*measured, *wanted));
+                self.unsettled = *unsettled;
                 let second = second(interval);
                 self.failures += second.failures;
                 push(&mut self.seconds, second, HISTORY);

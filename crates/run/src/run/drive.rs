@@ -361,6 +361,7 @@ impl Stage {
             interval: &interval,
             measured: standing.measured,
             wanted: self.wanted_in_all(standing.measured),
+            unsettled: standing.unsettled,
         });
         self.keep(interval);
         if self.notes.recorder.failed() {
@@ -394,7 +395,7 @@ impl Stage {
         if !steady && whole && some {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
-                "the load did not settle inside the run: its throughput (in an open loop, its median latency) shifted or drifted",
+                format!("the load did not settle: its {} shifted or drifted", self.settling.watched()),
             )
             .hint(match self.all {
                 None => "look at the timeline for what changed with it, or measure longer with --duration",

@@ -33,6 +33,9 @@ pub(super) struct Standing {
     pub measured: Duration,
     /// Whether there is enough.
     pub done: bool,
+    /// How much longer the load goes on at most for it to settle, where it has gone on for as
+    /// long as was asked and that alone is waited for.
+    pub unsettled: Option<Duration>,
 }
 
 impl Settling {
@@ -52,15 +55,19 @@ impl Settling {
     pub fn push(&mut self, interval: &LoadInterval) -> Standing {
         self.levels.push(self.level(interval));
         self.lengths.push(interval.length);
-        let Some(from) = self.begin() else {
-            return Standing { from: None, measured: Duration::ZERO, done: false };
-        };
-        let measured = self.length_from(from);
+        let from = self.begin();
+        let measured = from.map_or(Duration::ZERO, |from| self.length_from(from));
+        let all: Duration = self.lengths.iter().sum();
+        let left = self.longest().saturating_sub(all);
         let done = match self.fixed {
             Some(_) => measured >= self.wanted,
-            None => self.enough(measured),
+            None => left.is_zero() || self.enough(measured),
         };
-        Standing { from: Some(from), measured: measured.min(self.wanted), done }
+        let long_enough = all >= self.ramp.saturating_add(self.wanted);
+        let waits = self.fixed.is_none() && long_enough && !done;
+        let only_that = from.is_none() || measured >= self.wanted;
+        let unsettled = (waits && only_that).then_some(left);
+        Standing { from, measured: measured.min(self.wanted), done, unsettled }
     }
 
     /// The first interval of the window, by a cheap rule that can be asked each second.
@@ -78,6 +85,11 @@ impl Settling {
         self.settled.map(|from| from.max(earliest))
     }
 
+    /// What is to settle.
+    pub fn watched(&self) -> &'static str {
+        if self.open_loop { "median latency" } else { "throughput" }
+    }
+
     fn level(&self, interval: &LoadInterval) -> f64 {
         if !self.open_loop {
             let transactions = walwright_figures::transactions(interval) as f64;
@@ -91,13 +103,14 @@ impl Settling {
     }
 
     fn enough(&self, measured: Duration) -> bool {
-        let all: Duration = self.lengths.iter().sum();
-        let patience = LONGEST_WARM_UP.min(self.wanted.max(SHORTEST_WARM_UP));
-        if all >= self.ramp.saturating_add(self.wanted).saturating_add(patience) {
-            return true;
-        }
         let settled = || self.verdict().map(|from| self.length_from(from));
         measured >= self.wanted && settled().is_some_and(|length| length >= self.wanted)
+    }
+
+    /// How long the load goes on at most, settled or not.
+    fn longest(&self) -> Duration {
+        let patience = LONGEST_WARM_UP.min(self.wanted.max(SHORTEST_WARM_UP));
+        self.ramp.saturating_add(self.wanted).saturating_add(patience)
     }
 
     /// The first interval that may belong to the window.
@@ -186,6 +199,19 @@ mod tests {
     /// A rate around 1000 a second that wobbles in a fixed pattern.
     fn wobbling(second_number: u64) -> u64 {
         1_000 + [0, 13, 7, -11, 4, -6, 9, -14, 2, -4][second_number as usize % 10].max(0) as u64
+    }
+
+    #[test]
+    fn a_load_that_never_settles_says_how_long_it_is_waited_for() {
+        let mut settling = settling(10, None);
+        let waits: Vec<Duration> = (0..)
+            .map(|n| settling.push(&second(1_000 + 300 * n)))
+            .take_while(|standing| !standing.done)
+            .filter_map(|standing| standing.unsettled)
+            .collect();
+        // A second after the other, until the load has gone on for twice the window.
+        let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();
+        assert_eq!(seconds, (1..=10).rev().collect::<Vec<u64>>());
     }
 
     fn drive(settling: &mut Settling, rate: impl Fn(u64) -> u64) -> u64 {
