@@ -3,6 +3,7 @@
 use walwright_figures::compare::{Better, Section};
 use walwright_figures::experiment::{
     Ending, Held, Judged, JudgedArm, NoRatio, Outcome, Outlook, PredictionMet, Prospect, Reason,
+    blocks_to_settle,
 };
 use walwright_stats::{Estimate, Interval, Verdict};
 
@@ -23,6 +24,97 @@ pub(crate) fn interval(of: &Estimate) -> String {
 /// A p-value.
 pub(crate) fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// What an experiment came to, in one line that needs no statistics.
+pub fn experiment_verdict(of: &Outcome) -> String {
+    match &of.judged.arms[..] {
+        [] => "Nothing was compared.".to_owned(),
+        [arm] => one_verdict(arm, of),
+        arms => {
+            let count = |wanted: fn(&JudgedArm) -> bool| arms.iter().filter(|a| wanted(a)).count();
+            let better =
+                count(|arm| arm.verdict == Some(Verdict::Proven) && arm.better == Some(true));
+            let worse =
+                count(|arm| arm.verdict == Some(Verdict::Proven) && arm.better != Some(true));
+            let rest = arms.len() - better - worse;
+            let named = |arm: &&JudgedArm| arm.verdict == Some(Verdict::Proven);
+            let change = |arm: &JudgedArm| {
+                let change = arm.effect.as_ref().map(|effect| percent(effect.change.center));
+                format!("{} {}", arm.name, change.unwrap_or_default())
+            };
+            let proven: Vec<String> = arms.iter().filter(named).map(change).collect();
+            let told =
+                if proven.is_empty() { String::new() } else { format!(": {}", proven.join(", ")) };
+            format!(
+                "Of {} arms {better} proven better, {worse} worse, {rest} undecided{told}.",
+                arms.len()
+            )
+        }
+    }
+}
+
+/// The same of a single arm.
+fn one_verdict(arm: &JudgedArm, of: &Outcome) -> String {
+    let name = &arm.name;
+    let Some((effect, verdict)) = arm.effect.as_ref().zip(arm.verdict) else {
+        return format!("Undecided: {name} was not measured beside the baseline.");
+    };
+    let pairs = |count: usize| format::counted(count as u64, "pair");
+    let (change, blocks) = (&effect.change, effect.log_ratios.len());
+    let span = change.interval.map(|of| (percent(of.low), percent(of.high)));
+    let within =
+        span.as_ref().map_or_else(String::new, |(low, high)| format!(" between {low} and {high}"));
+    let is = |looks: &str| {
+        let sizes = change.interval.map(|of| {
+            let (low, high) = (of.low.abs().min(of.high.abs()), of.low.abs().max(of.high.abs()));
+            format!(" ({} to {})", plain(low), plain(high))
+        });
+        let (size, sizes) = (plain(change.center.abs()), sizes.unwrap_or_default());
+        let key = of.judged.metric.key.as_str();
+        match key == "throughput" || key.starts_with("latency") {
+            true => {
+                let way = if arm.better == Some(true) { "faster" } else { "slower" };
+                format!("{name} {looks} {way} by {size}{sizes}")
+            }
+            false => {
+                let way = if change.center > 0.0 { "more" } else { "less" };
+                format!("{name} {looks} {size}{sizes} {way} in {}", of.judged.metric.name)
+            }
+        }
+    };
+    match verdict {
+        Verdict::Proven => format!("{}, {}.", is("is"), pairs(blocks)),
+        Verdict::Screened => format!(
+            "{} after {}; {} can prove it.",
+            is("looks"),
+            pairs(blocks),
+            of.judged.blocks_to_prove.max(blocks + 1)
+        ),
+        Verdict::WithinNoise => {
+            format!("No difference beyond noise:{within}, {}.", pairs(blocks))
+        }
+        Verdict::Open => {
+            let small = |of: Interval, most: f64| of.low >= -most && of.high <= most;
+            if change.interval.is_some_and(|interval| small(interval, of.negligible)) {
+                return format!("No difference that matters:{within}, {}.", pairs(blocks));
+            }
+            let needed = blocks_to_settle(effect, of.judged.confidence, of.negligible);
+            let settle =
+                needed.filter(|needed| *needed > blocks).map_or_else(String::new, |needed| {
+                    format!("; about {} would settle it", pairs(needed))
+                });
+            match span {
+                Some(_) => format!("Undecided:{within}{settle}."),
+                None => format!("Undecided after {}.", pairs(blocks)),
+            }
+        }
+    }
+}
+
+/// A size of a change without its sign.
+fn plain(share: f64) -> String {
+    percent(share.abs()).trim_start_matches('+').to_owned()
 }
 
 /// What may be said of an arm, in a word or two.
