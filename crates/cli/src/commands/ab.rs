@@ -18,7 +18,7 @@ use crate::output::Output;
 
 /// Makes an experiment of two groups of settings and does it.
 pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let (a, b) = sides(&args);
+    let [a, b] = sides(&args);
     let visit = Visit::from(args.visit);
     let pair = Pair {
         a,
@@ -78,10 +78,10 @@ pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitC
 }
 
 /// The settings of A and of B; leaves with a usage error where there are not two sides.
-fn sides(args: &AbArgs) -> (Vec<(String, String)>, Vec<(String, String)>) {
-    let (a, b) = match &args.set[..] {
-        [] => (args.a.clone(), args.b.clone()),
-        [a, b] => (vec![a.clone()], vec![b.clone()]),
+fn sides(args: &AbArgs) -> [Vec<(String, String)>; 2] {
+    let [a, b] = match &args.set[..] {
+        [] => [args.a.clone(), args.b.clone()],
+        [a, b] => [vec![a.clone()], vec![b.clone()]],
         _ => {
             let why = "--set is given twice: A's setting, then B's; for several on a side write --a NAME=VALUE and --b NAME=VALUE";
             crate::output::refuse(&Cli::command().error(ErrorKind::WrongNumberOfValues, why))
@@ -91,7 +91,7 @@ fn sides(args: &AbArgs) -> (Vec<(String, String)>, Vec<(String, String)>) {
         let why = "A and B are the same; give them different values";
         crate::output::refuse(&Cli::command().error(ErrorKind::ValueValidation, why));
     }
-    (a, b)
+    [a, b]
 }
 
 fn values(pairs: Vec<(String, String)>) -> Values {
