@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
+mod ab;
 mod config;
 mod experiment;
 mod journal;
@@ -18,6 +19,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use walwright_server::Secret;
 
+pub use ab::AbArgs;
 pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
     RollbackArgs,
@@ -105,6 +107,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Experiments: run, list, show, delete. Arms against a baseline, in blocks of runs.
     Experiment(Box<ExperimentArgs>),
+    /// Compare two settings: interleaved pairs of runs, and which is faster.
+    Ab(Box<AbArgs>),
     /// Prove a finding: try what it advises beside the run as it was.
     Prove(Box<ProveArgs>),
     /// Look for a better configuration and prove it, or say that configuration does not limit.
@@ -300,6 +304,7 @@ mod tests {
             "review",
             "experiment plan.toml",
             "prove latest D1",
+            "ab --set jit=off --set jit=on",
             "tune",
             "config explain commit_delay",
             "config check",

@@ -32,6 +32,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => commands::record::execute(&lab, *args, output),
         Some(Command::Compare(args)) => commands::compare::execute(&lab, &args, output),
         Some(Command::Experiment(args)) => commands::experiment::execute(&lab, *args, output),
+        Some(Command::Ab(args)) => commands::ab::execute(&lab, *args, output),
         Some(Command::Prove(args)) => commands::prove::execute(&lab, *args, output),
         Some(Command::Guard(args)) => commands::record::guard(&args),
         Some(Command::Tune(args)) => commands::tune::execute(&lab, *args, output),

@@ -12,8 +12,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
-use walwright_experiment::Remarks;
+use walwright_experiment::{ExperimentError, Remarks};
+use walwright_figures::compare::CompareError;
 use walwright_report::terminal::{printable, printable_json, printable_painted};
+use walwright_run::RunError;
+use walwright_tune::TuneError;
+use walwright_workload::WorkloadError;
 
 use crate::args::Colour;
 
@@ -102,7 +106,7 @@ impl Output {
             let chain = chain.join("\n  because: ");
             let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {}", printable(&chain));
         }
-        ExitCode::from(exit::FAILED)
+        ExitCode::from(if is_usage(error) { exit::USAGE } else { exit::FAILED })
     }
 
     /// Tells what is not as it was on a server when work there has ended. What others
@@ -132,6 +136,37 @@ impl Output {
         let code = self.fail(&error.into());
         if interrupted { ExitCode::from(exit::INTERRUPTED) } else { code }
     }
+}
+
+/// What was typed is not right, whatever the state of servers and of the lab.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error in what was typed.
+pub fn usage(what: impl Into<String>) -> anyhow::Error {
+    Usage(what.into()).into()
+}
+
+/// Whether an error is in what was typed.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let run = cause.downcast_ref::<RunError>();
+        let tune = cause.downcast_ref::<TuneError>();
+        cause.is::<Usage>()
+            || matches!(cause.downcast_ref(), Some(ExperimentError::Plan(_)))
+            || cause.is::<CompareError>()
+            || run.is_some_and(RunError::is_usage)
+            || cause.downcast_ref::<WorkloadError>().is_some_and(WorkloadError::is_usage)
+            || tune.is_some_and(TuneError::is_usage)
+    })
 }
 
 /// A value as JSON. Durations are seconds, as all times in JSON are.

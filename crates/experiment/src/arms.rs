@@ -84,6 +84,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
         Design::Addition => addition(&parts),
         Design::Ablation => ablation(&parts)?,
         Design::Factorial => factorial(&parts)?,
+        Design::Pair => pair(&parts)?,
     };
     // Only here is it known which changes of the load come together.
     let loads = arms.arms.iter().map(|arm| (arm.name.as_str(), &arm.configuration.load));
@@ -186,6 +187,14 @@ fn factorial(parts: &[Part]) -> Result<Arms, PlanError> {
     Ok(Arms { baseline: Configuration::default(), arms, factors })
 }
 
+fn pair(parts: &[Part]) -> Result<Arms, PlanError> {
+    let [a, b] = parts else {
+        let what = format!("a pair is of two arms, not of {}", parts.len());
+        return Err(PlanError::value("", "design", what));
+    };
+    Ok(Arms { baseline: a.configuration.clone(), arms: vec![alone(b)], factors: Vec::new() })
+}
+
 /// What an arm's table says.
 fn configuration(
     arm: &ArmTable,
@@ -276,6 +285,10 @@ mod tests {
         assert_eq!(names(&factorial), ["a", "b", "a + b"]);
         assert_eq!(factorial.factors, ["a", "b"]);
         assert_eq!(factorial.arms[2].configuration, ablation.baseline);
+        let pair = planned("pair").unwrap();
+        assert_eq!(names(&pair), ["b"]);
+        assert_eq!(pair.baseline, one.arms[0].configuration);
+        assert_eq!(pair.arms[0].configuration, one.arms[1].configuration);
     }
 
     #[test]

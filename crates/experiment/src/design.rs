@@ -16,6 +16,8 @@ pub enum Design {
     Ablation,
     /// Every combination.
     Factorial,
+    /// Two arms: the first is the baseline of the second, which has nothing of it.
+    Pair,
 }
 
 impl Design {
@@ -26,6 +28,7 @@ impl Design {
             Design::Addition => "addition",
             Design::Ablation => "ablation",
             Design::Factorial => "factorial",
+            Design::Pair => "pair",
         }
     }
 }

@@ -27,6 +27,7 @@ mod metric;
 mod order;
 mod origin;
 mod outcome;
+mod pair;
 mod permission;
 mod plan;
 mod plan_tables;
@@ -58,6 +59,7 @@ pub use maintenance::{OnServer, Remarks};
 pub use metric::{Metric, MetricError, metric_names};
 pub use origin::found_from;
 pub use outcome::{delete, outcome, page_path};
+pub use pair::Pair;
 pub use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{

@@ -3,6 +3,7 @@
 use walwright_figures::compare::{Better, Section};
 use walwright_figures::experiment::{
     Ending, Held, Judged, JudgedArm, NoRatio, Outcome, Outlook, PredictionMet, Prospect, Reason,
+    blocks_to_settle,
 };
 use walwright_stats::{Estimate, Interval, Verdict};
 
@@ -23,6 +24,97 @@ pub(crate) fn interval(of: &Estimate) -> String {
 /// A p-value.
 pub(crate) fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// What an experiment came to, in one line that needs no statistics.
+pub fn experiment_verdict(of: &Outcome) -> String {
+    match &of.judged.arms[..] {
+        [] => "Nothing was compared.".to_owned(),
+        [arm] => one_verdict(arm, &of.judged, of.negligible),
+        arms => {
+            let count = |wanted: fn(&JudgedArm) -> bool| arms.iter().filter(|a| wanted(a)).count();
+            let better =
+                count(|arm| arm.verdict == Some(Verdict::Proven) && arm.better == Some(true));
+            let worse =
+                count(|arm| arm.verdict == Some(Verdict::Proven) && arm.better != Some(true));
+            let rest = arms.len() - better - worse;
+            let named = |arm: &&JudgedArm| arm.verdict == Some(Verdict::Proven);
+            let change = |arm: &JudgedArm| {
+                let change = arm.effect.as_ref().map(|effect| percent(effect.change.center));
+                format!("{} {}", arm.name, change.unwrap_or_default())
+            };
+            let proven: Vec<String> = arms.iter().filter(named).map(change).collect();
+            let told =
+                if proven.is_empty() { String::new() } else { format!(": {}", proven.join(", ")) };
+            format!(
+                "Of {} arms {better} proven better, {worse} worse, {rest} undecided{told}.",
+                arms.len()
+            )
+        }
+    }
+}
+
+/// The same of a single arm.
+fn one_verdict(arm: &JudgedArm, of: &Judged, negligible: f64) -> String {
+    let name = &arm.name;
+    let Some((effect, verdict)) = arm.effect.as_ref().zip(arm.verdict) else {
+        return format!("Undecided: {name} was not measured beside the baseline.");
+    };
+    let pairs = |count: usize| format::counted(count as u64, "pair");
+    let (change, blocks) = (&effect.change, effect.log_ratios.len());
+    let is = |looks: &str| {
+        let sizes = change.interval.map(|ends| {
+            let (low, high) =
+                (ends.low.abs().min(ends.high.abs()), ends.low.abs().max(ends.high.abs()));
+            let low = plain(low);
+            format!(" ({} to {})", low.trim_end_matches(" %"), plain(high))
+        });
+        let (size, sizes) = (plain(change.center.abs()), sizes.unwrap_or_default());
+        let key = of.metric.key.as_str();
+        match key == "throughput" || key.starts_with("latency") {
+            true => {
+                let way = if arm.better == Some(true) { "faster" } else { "slower" };
+                format!("{name} {looks} {way} by {size}{sizes}")
+            }
+            false => {
+                let way = if change.center > 0.0 { "higher" } else { "lower" };
+                format!("{name}: {} {looks} {size} {way}{sizes}", of.metric.name)
+            }
+        }
+    };
+    match verdict {
+        Verdict::Proven => format!("{}, {}.", is("is"), pairs(blocks)),
+        Verdict::Screened => format!(
+            "{} after {}; {} can prove it.",
+            is("looks"),
+            pairs(blocks),
+            of.blocks_to_prove.max(blocks + 1)
+        ),
+        Verdict::WithinNoise | Verdict::Open => {
+            let Some(interval) = change.interval else {
+                return format!("Undecided after {}.", pairs(blocks));
+            };
+            let between =
+                format!("between {} and {}", percent(interval.low), percent(interval.high));
+            if interval.low >= -negligible && interval.high <= negligible {
+                return format!("No difference that matters: {between}, {}.", pairs(blocks));
+            }
+            if !interval.contains(0.0) && verdict == Verdict::WithinNoise {
+                return format!("No difference beyond noise: {between}, {}.", pairs(blocks));
+            }
+            let needed = blocks_to_settle(effect, of.confidence, negligible);
+            let settle = needed.filter(|needed| *needed > blocks);
+            let settle = settle.map_or_else(String::new, |needed| {
+                format!("; about {} would settle it", pairs(needed))
+            });
+            format!("Undecided: {between}{settle}.")
+        }
+    }
+}
+
+/// A size of a change without its sign.
+fn plain(share: f64) -> String {
+    percent(share.abs()).trim_start_matches('+').to_owned()
 }
 
 /// What may be said of an arm, in a word or two.
@@ -243,6 +335,49 @@ mod tests {
         assert!(sentence(&judged.arms[1], &judged).contains("not measured"), "{told}");
         let floor = floor(&judged);
         assert!(floor.contains("its second run was") && floor.contains("block 2"), "{floor}");
+    }
+
+    /// The verdict on one arm whose ratios to the baseline these are; that against itself
+    /// has those of `again`.
+    fn verdict_of(ratios: &[f64], again: &[f64], key: &str, better: Better) -> String {
+        let kind = MetricKind {
+            key: key.to_owned(),
+            name: key.to_owned(),
+            unit: FigureUnit::PerSecond,
+            better,
+            expression: None,
+        };
+        let values = |of: &[f64]| of.iter().map(|ratio| Some(100.0 * ratio)).collect::<Vec<_>>();
+        let arm = Arm { name: "B".to_owned(), values: values(ratios) };
+        let base = vec![Some(100.0); ratios.len()];
+        let judged = judge(kind, &base, &values(again), &[arm], Confidence::P95, 1);
+        one_verdict(&judged.arms[0], &judged, 0.02)
+    }
+
+    #[test]
+    fn a_verdict_needs_no_statistics() {
+        let quiet = [1.001, 0.999, 1.0, 1.001, 1.0, 0.999, 1.0, 1.0];
+        let gain = [1.12, 1.11, 1.13, 1.12, 1.11, 1.13, 1.12, 1.12];
+        let of =
+            |ratios: &[f64], key, better| verdict_of(ratios, &quiet[..ratios.len()], key, better);
+        let faster = of(&gain, "throughput", Better::Higher);
+        assert_eq!(faster, "B is faster by 12.0 % (11.4 to 12.6 %), 8 pairs.");
+        let slower = of(&gain, "latency_p99", Better::Lower);
+        assert!(slower.starts_with("B is slower by 12.0 %"), "{slower}");
+        let more = of(&gain, "WAL", Better::Lower);
+        assert_eq!(more, "B: WAL is 12.0 % higher (11.4 to 12.6 %), 8 pairs.");
+        let few = of(&gain[..3], "throughput", Better::Higher);
+        assert!(
+            few.starts_with("B looks faster by 12.0 %") && few.contains("3 pairs; 6 can"),
+            "{few}"
+        );
+        let same = of(&[1.001, 0.998, 1.0, 1.002, 0.999, 1.0], "throughput", Better::Higher);
+        assert!(same.starts_with("No difference that matters: between −0."), "{same}");
+        let open = of(&[1.2, 0.9, 1.1, 0.95, 1.05, 0.97], "throughput", Better::Higher);
+        assert!(open.starts_with("Undecided: between −") && open.contains(" and +"), "{open}");
+        assert!(open.ends_with(" pairs would settle it."), "{open}");
+        let none = of(&[1.2], "throughput", Better::Higher);
+        assert_eq!(none, "Undecided after 1 pair.");
     }
 
     #[test]

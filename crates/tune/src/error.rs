@@ -90,6 +90,9 @@ pub enum TuneError {
         /// Why not.
         why: String,
     },
+    /// A file that would be lost.
+    #[error("{} is there already and would be lost: name another with --output, or add --force", .0.display())]
+    Exists(PathBuf),
     /// A value that a profile does not take.
     #[error(transparent)]
     Profile(#[from] EntryError),
@@ -108,6 +111,20 @@ impl TuneError {
     ) -> impl FnOnce(std::io::Error) -> TuneError + use<> {
         let path = path.to_owned();
         move |source| TuneError::File { action, path, source }
+    }
+
+    /// Whether what was asked for is not right, whatever the state of servers and of the lab.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            TuneError::Asked(_)
+            | TuneError::Objective(_)
+            | TuneError::Profile(_)
+            | TuneError::Measurement(ExperimentError::Plan(_)) => true,
+            TuneError::Run(error) | TuneError::Measurement(ExperimentError::Run(error)) => {
+                error.is_usage()
+            }
+            _ => false,
+        }
     }
 
     /// Whether it was stopped from outside rather than by something wrong.

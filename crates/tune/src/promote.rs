@@ -13,14 +13,20 @@ use walwright_store::{Lab, write_whole};
 
 /// Writes the promoted configuration of a tune to `path`.
 ///
+/// What is there already is replaced by `force` alone.
+///
 /// # Errors
-/// When the tune has nothing to promote, or the file cannot be written.
-pub fn promote(lab: &Lab, name: &str, path: &Path) -> Result<TuneState, TuneError> {
+/// When the tune has nothing to promote, or the file is there or cannot be written.
+pub fn promote(lab: &Lab, name: &str, path: &Path, force: bool) -> Result<TuneState, TuneError> {
     let state = conduct::show(lab, &folder::find(lab, name)?)?;
     let objective = state.plan.objective()?;
-    write(path, &text(&state, &objective)?)?;
-    if let Some(sql) = schema_file::text(&state, &objective) {
-        write(&schema_file::path(path), &sql)?;
+    let mut files = vec![(path.to_owned(), text(&state, &objective)?)];
+    files.extend(schema_file::text(&state, &objective).map(|sql| (schema_file::path(path), sql)));
+    if !force {
+        files.iter().try_for_each(|(path, _)| is_free(path))?;
+    }
+    for (path, text) in files {
+        write(&path, &text)?;
     }
     Ok(state)
 }
@@ -29,6 +35,11 @@ pub fn promote(lab: &Lab, name: &str, path: &Path) -> Result<TuneState, TuneErro
 /// `path`; `None` where there are none.
 pub fn promoted_schema(state: &TuneState, path: &Path) -> Option<PathBuf> {
     (!state.schema_changes().is_empty()).then(|| schema_file::path(path))
+}
+
+/// That nothing is lost by writing a file. A pipe or a device holds nothing that would be.
+fn is_free(path: &Path) -> Result<(), TuneError> {
+    if path.is_file() { Err(TuneError::Exists(path.to_owned())) } else { Ok(()) }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), TuneError> {
@@ -242,6 +253,16 @@ fn date(state: &TuneState) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    #[test]
+    fn a_file_that_is_there_is_not_written_over() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("config.env");
+        assert!(super::is_free(&file).is_ok() && super::is_free(Path::new("/dev/null")).is_ok());
+        std::fs::write(&file, "mine").unwrap();
+        let error = super::is_free(&file).unwrap_err().to_string();
+        assert!(error.contains("--force") && error.contains("config.env"), "{error}");
+    }
+
     use walwright_record::RunId;
     use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start};
 

@@ -223,7 +223,7 @@ pub enum Protocol {
 }
 
 /// A number of transactions a second.
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
         _ => Err(format!("'{text}' is not a number of transactions a second above 0")),
@@ -245,7 +245,7 @@ fn builtin_script(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn warm_up(text: &str) -> Result<WarmUp, String> {
+pub(super) fn warm_up(text: &str) -> Result<WarmUp, String> {
     if text == "auto" { Ok(WarmUp::Auto) } else { duration(text).map(WarmUp::Fixed) }
 }
 

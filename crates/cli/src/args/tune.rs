@@ -245,4 +245,7 @@ pub struct PromoteArgs {
     /// Where to write it.
     #[arg(short, long, default_value = "config.env", value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace the file where it is there already.
+    #[arg(long)]
+    pub force: bool,
 }

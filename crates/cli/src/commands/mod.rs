@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod ab;
 pub mod calibrate;
 pub mod command_line;
 pub mod commit;

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::anyhow;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_report::terminal::printable;
@@ -11,7 +10,7 @@ use walwright_server::{CheckState, FetchEvent, Installs, Major, doctor, system_i
 use walwright_store::Lab;
 
 use crate::args::PgCommand;
-use crate::output::{Output, exit, print, say};
+use crate::output::{Output, exit, print, say, usage};
 
 /// Does what is asked of installs.
 pub fn execute(lab: &Lab, command: PgCommand, output: &Output) -> anyhow::Result<ExitCode> {
@@ -64,7 +63,7 @@ fn install(majors: &[String], output: &Output) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|text| {
             Major::from_str(text)
-                .map_err(|_| anyhow!("'{text}' is not one of 14, 15, 16, 17 and 18"))
+                .map_err(|_| usage(format!("'{text}' is not one of 14, 15, 16, 17 and 18")))
         })
         .collect::<Result<_, _>>()?;
     let installs = Installs::open(None)?;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use walwright_catalog::Configuration;
 use walwright_diagnose::{Machine, Review, ReviewInput, ReviewItem, Standing, review};
 use walwright_probe::{HostScope, TablesOfInterest, TargetDescription};
@@ -15,7 +15,7 @@ use walwright_store::Lab;
 use crate::args::{ReviewArgs, RunName};
 use crate::commands::runs;
 use crate::commands::runtime::runtime;
-use crate::output::{Output, wrapped};
+use crate::output::{Output, usage, wrapped};
 
 /// Version that a file without a data directory around it is taken to be for.
 const NEWEST: u32 = 18;
@@ -109,7 +109,7 @@ fn of_server(dsn: &str) -> anyhow::Result<ReviewInput<'static>> {
 
 fn of_record(record: Option<&Record>) -> anyhow::Result<ReviewInput<'_>> {
     let Some(record) = record else {
-        bail!("name a file, a run, or a server with --dsn");
+        return Err(usage("name a file, a run, or a server with --dsn"));
     };
     ReviewInput::of_record(record).with_context(|| {
         format!("run {} holds no settings: it ended before they were read", record.header.id)

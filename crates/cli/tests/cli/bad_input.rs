@@ -20,7 +20,7 @@ fn a_fault_in_a_script_is_told_with_line_and_column() {
     }
     place.run(&["run", "--file", "nosuch.sql"]).refuses(&["cannot read nosuch.sql"]);
     place.file("my.sql", "SELECT 1;");
-    place.run(&["run", "--file", "my.sql@x"]).refuses(&["the weight after @"]);
+    place.run(&["run", "--file", "my.sql@x"]).misused(&["the weight after @"]);
     place.run(&["run", "--file", "my.sql@0"]).refuses(&["at least one script a weight above 0"]);
     assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
 }
@@ -28,12 +28,12 @@ fn a_fault_in_a_script_is_told_with_line_and_column() {
 #[test]
 fn a_workload_that_is_none_or_has_no_such_option_is_told() {
     let place = Place::new();
-    place.run(&["run", "-w", "tcpb"]).refuses(&["no workload \"tcpb\" (did you mean tpcb?)"]);
-    place.run(&["run", "-w", "./dir"]).refuses(&["the built-in workloads are tpcb"]);
-    place.run(&["run", "--option", "a=b"]).refuses(&["this workload has no options"]);
+    place.run(&["run", "-w", "tcpb"]).misused(&["no workload \"tcpb\" (did you mean tpcb?)"]);
+    place.run(&["run", "-w", "./dir"]).misused(&["the built-in workloads are tpcb"]);
+    place.run(&["run", "--option", "a=b"]).misused(&["this workload has no options"]);
     place
         .run(&["run", "-w", "events", "--option", "partial_index=maybe"])
-        .refuses(&["\"maybe\" is neither true nor false"]);
+        .misused(&["\"maybe\" is neither true nor false"]);
     place.run(&["workload", "export", "events", "mine"]).code(0);
     let manifest = std::fs::read_to_string(place.path("mine/workload.toml")).unwrap();
     place.file("mine/workload.toml", &manifest.replacen("[defaults]", "[default]", 1));
@@ -45,7 +45,7 @@ fn choices_that_exclude_each_other_are_refused_before_anything_is_begun() {
     let place = Place::new();
     place
         .run(&["run", "--lean", "-M", "simple"])
-        .refuses(&["--lean uses prepared statements", "leave --protocol out"]);
+        .misused(&["--lean uses prepared statements", "leave --protocol out"]);
     assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
     place.run(&["run", "--duration", "9000000h"]).code(2).says(&["a year at most"]);
     place.run(&["run", "--tcp", "--dsn", "x"]).code(2).says(&["cannot be used with"]);
@@ -85,7 +85,7 @@ fn binaries_that_are_too_old_or_none_are_told() {
         .run(&["run", "--pg-bin", "old"])
         .refuses(&["is PostgreSQL 13.9; walwright needs 14 or later"]);
     place.run(&["run", "--pg-bin", "home"]).refuses(&["holds no postgres"]);
-    place.run(&["run", "--pg", "13"]).refuses(&["14 to 18 can, and --pg-bin"]);
+    place.run(&["run", "--pg", "13"]).misused(&["14 to 18 can, and --pg-bin"]);
     assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
 }
 

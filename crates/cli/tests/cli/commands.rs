@@ -86,7 +86,7 @@ fn workloads_are_listed_shown_and_copied_once() {
     place.run(&["workload", "export", "events", "mine"]).refuses(&["already exists"]);
     let mine = place.run(&["workload", "show", "mine", "--json"]).code(0).json();
     assert_eq!(mine["name"], "events");
-    place.run(&["workload", "show", "evnts"]).refuses(&["did you mean events?"]);
+    place.run(&["workload", "show", "evnts"]).misused(&["did you mean events?"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn installs_are_listed_and_the_machine_is_examined() {
     }
     let checks = place.run(&["pg", "doctor", "--json"]).json();
     assert!(checks.as_array().unwrap().iter().any(|check| check["name"] == "processor"));
-    place.run(&["pg", "install", "13"]).refuses(&["'13' is not one of 14, 15, 16, 17 and 18"]);
+    place.run(&["pg", "install", "13"]).misused(&["'13' is not one of 14, 15, 16, 17 and 18"]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn windows_of_different_length_are_cut_and_said() {
     assert!((1.5..3.5).contains(&window), "{window}");
     assert!(result["warnings"].to_string().contains("are compared"), "{}", result["warnings"]);
 
-    place.run(&["compare", &short, &short]).refuses(&["named twice"]);
+    place.run(&["compare", &short, &short]).misused(&["named twice"]);
     place.run(&["compare", &short, "label:nobody"]).refuses(&["'nobody'", "walwright runs"]);
     place.run(&["compare", &short, "20010101-000000-xxx"]).refuses(&["there is no run"]);
     place.run(&["compare", &short]).code(2);

@@ -24,7 +24,7 @@ fn the_catalogue_is_listed_and_taught() {
     assert!(locked.contains("fsync") && locked.contains("full_page_writes"), "{locked}");
     let block = place.run(&["config", "list", "--layer", "block"]).code(0).out();
     assert!(block.contains("queue/read_ahead_kb") && !block.contains("fsync"), "{block}");
-    place.run(&["config", "list", "--layer", "nonsense"]).refuses(&["layers are", "arrays"]);
+    place.run(&["config", "list", "--layer", "nonsense"]).misused(&["layers are", "arrays"]);
     place.run(&["config", "list", "--class", "Z"]).code(2);
 
     let taught = place.run(&["config", "explain", "WAL_READ_AHEAD_KB"]).code(0).out();
@@ -37,8 +37,8 @@ fn the_catalogue_is_listed_and_taught() {
     let value = here["here"][0]["value"].as_str().unwrap();
     let kernel = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     assert_eq!(value, kernel.trim());
-    place.run(&["config", "explain", "swappines"]).refuses(&["it has vm.swappiness"]);
-    place.run(&["config", "explain", "fillfactor"]).refuses(&["table.fillfactor or"]);
+    place.run(&["config", "explain", "swappines"]).misused(&["it has vm.swappiness"]);
+    place.run(&["config", "explain", "fillfactor"]).misused(&["table.fillfactor or"]);
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn a_profile_makes_the_way_to_a_server_and_back() {
     );
     let apply = ["config", "apply", &wanted, "--dsn", &dsn, "--no-kernel"];
     let with = |more: &[&str]| place.run(&[&apply[..], more].concat());
-    with(&[]).code(1).says(&["--consent synchronous_commit --yes", "nothing was changed"]);
-    with(&["--yes"]).code(1).says(&["wal_writer_delay", "--consent synchronous_commit"]);
+    with(&[]).code(2).says(&["--consent synchronous_commit --yes", "nothing was changed"]);
+    with(&["--yes"]).code(2).says(&["wal_writer_delay", "--consent synchronous_commit"]);
     let unsafe_one = place.file("unsafe.env", "PG_WORK_MEM=9MB\nPG_FSYNC=off\n");
     let refused = ["config", "apply", &unsafe_one, "--dsn", &dsn, "--yes", "--consent", "fsync"];
     place.run(&refused).code(1).says(&["fsync = off is refused", "class X"]);

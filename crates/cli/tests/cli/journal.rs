@@ -70,12 +70,12 @@ fn a_torn_line_trips_nobody_and_nothing_before_it_is_lost() {
 #[test]
 fn what_cannot_be_an_entry_is_refused() {
     let place = Place::new();
-    place.run(&["journal", "add"]).refuses(&["--question"]);
+    place.run(&["journal", "add"]).misused(&["--question"]);
     place.run(&["journal", "add", "--question", " "]).refuses(&["question"]);
     let of_no_run = ["journal", "add", "--question", "q", "--run", "latest"];
     place.run(&of_no_run).refuses(&["no runs"]);
     let of_no_change = ["journal", "add", "--question", "q", "--change", "faster"];
-    place.run(&of_no_change).refuses(&["NAME=FROM->TO"]);
+    place.run(&of_no_change).misused(&["NAME=FROM->TO"]);
     place.run(&["journal", "show", "1999"]).refuses(&["walwright journal"]);
     assert_eq!(place.run(&["journal", "--json"]).code(0).json(), serde_json::json!([]));
     assert!(place.run(&["journal", "trend"]).code(0).out().contains("--all-runs"));

@@ -1,5 +1,6 @@
 //! The binary, end to end, against real servers.
 
+mod ab;
 mod attached_identical;
 mod attached_server;
 mod audit;

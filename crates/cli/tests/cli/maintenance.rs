@@ -214,11 +214,11 @@ fn a_tune_leaves_a_server_as_it_was_however_it_ends() {
     let agreed = [&tune[..], &maintenance].concat();
     let run = |args: &[&str]| finish(as_tuner(&place, args).spawn().unwrap());
 
-    run(&tune).refuses(&["--maintenance"]);
+    run(&tune).misused(&["--maintenance"]);
     run(&[&agreed[..], &["--set", "jit=off"]].concat()).code(2);
-    run(&["tune", "--maintenance"]).refuses(&["no server is named"]);
+    run(&["tune", "--maintenance"]).misused(&["no server is named"]);
     let nobody = host.dsn("nobody", "gG7", "app");
-    run(&["tune", "--dsn", &nobody, "--maintenance"]).refuses(&["postgresql.auto.conf"]);
+    run(&["tune", "--dsn", &nobody, "--maintenance"]).misused(&["postgresql.auto.conf"]);
     assert_eq!((place.runs().len(), state()), (0, before.clone()));
 
     // Killed while it measures something else than the baseline.
@@ -402,7 +402,7 @@ fn a_tune_that_restarts_the_server_goes_on_only_with_the_command() {
     assert_eq!(owned.ask(STATE), before);
     assert!(owned.restarts() >= 2, "every measurement begins with one");
     let resume = [&["tune", "resume"], &there[..]].concat();
-    place.run(&resume).refuses(&["shared_buffers", "--restart-command again"]);
+    place.run(&resume).misused(&["shared_buffers", "--restart-command again"]);
 }
 
 /// Ends the sessions that hold the server.
@@ -439,7 +439,7 @@ fn of_two_labs_one_changes_a_server_and_the_other_is_told_which() {
     let apply = ["config", "apply", &wanted, "--dsn", &there, "--no-kernel"];
     other.run(&[&apply[..], &["--yes"]].concat()).refuses(&who);
     // Looking is not changing.
-    other.run(&apply).code(1).says(&["agree to it with --yes"]);
+    other.run(&apply).code(2).says(&["agree to it with --yes"]);
     let mut second = as_tuner(&other, &["experiment", &files[1], "--maintenance"]);
     finish(second.spawn().unwrap()).refuses(&who);
     let tune = other.file("count.sql", SCRIPT);

@@ -32,21 +32,21 @@ const TUNE: [&str; 19] = [
 #[test]
 fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     let place = Place::new();
-    place.run(&["tune", "--consent=fsync"]).refuses(&["fsync is never tuned"]);
-    place.run(&["tune", "--only=synchronous_commit"]).refuses(&["--consent synchronous_commit"]);
-    place.run(&["tune", "--only=vm.swappiness"]).refuses(&["--consent vm.swappiness"]);
-    place.run(&["tune", "--only=kernel"]).refuses(&["--consent kernel"]);
-    place.run(&["tune", "--only=schema"]).refuses(&["--consent schema"]);
-    place.run(&["tune", "--consent=vm.nr_hugepages"]).refuses(&["cannot be searched"]);
-    place.run(&["tune", "--objective=speed"]).refuses(&["there is no metric 'speed'"]);
-    place.run(&["tune", "--objective=p99@fast"]).refuses(&["p99@5000"]);
-    place.run(&["tune", "--set", "max_wal_size=much"]).refuses(&["max_wal_size", "number"]);
+    place.run(&["tune", "--consent=fsync"]).misused(&["fsync is never tuned"]);
+    place.run(&["tune", "--only=synchronous_commit"]).misused(&["--consent synchronous_commit"]);
+    place.run(&["tune", "--only=vm.swappiness"]).misused(&["--consent vm.swappiness"]);
+    place.run(&["tune", "--only=kernel"]).misused(&["--consent kernel"]);
+    place.run(&["tune", "--only=schema"]).misused(&["--consent schema"]);
+    place.run(&["tune", "--consent=vm.nr_hugepages"]).misused(&["cannot be searched"]);
+    place.run(&["tune", "--objective=speed"]).misused(&["there is no metric 'speed'"]);
+    place.run(&["tune", "--objective=p99@fast"]).misused(&["p99@5000"]);
+    place.run(&["tune", "--set", "max_wal_size=much"]).misused(&["max_wal_size", "number"]);
     place.run(&["tune", "resume"]).refuses(&["there is no tune 'latest'"]);
     place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);
     place.run(&["tune", "--confirm-pairs=2"]).code(2);
     place.run(&["tune", "--worth=0"]).code(2).says(&["no share in percent"]);
-    place.run(&["tune", "--allow-loss=5"]).refuses(&["'throughput' keeps no throughput"]);
+    place.run(&["tune", "--allow-loss=5"]).misused(&["'throughput' keeps no throughput"]);
     assert_eq!(place.run(&["tune", "list", "--json"]).code(0).json(), serde_json::json!([]));
     place.assert_clean();
 }

@@ -1,7 +1,7 @@
 //! What precision the remaining blocks will buy.
 
 use serde::Serialize;
-use walwright_stats::{Confidence, Interval, Moments, Verdict};
+use walwright_stats::{Confidence, Interval, Moments, PairedEffect, Verdict, t_quantile};
 
 use super::judge::interval;
 use super::{Judged, JudgedArm, blocks_to_prove};
@@ -89,6 +89,36 @@ pub fn outlook(arm: &JudgedArm, of: &Judged, planned: usize) -> Option<Outlook> 
     })
 }
 
+/// Blocks in all after which an effect will be clear, if those to come scatter as those so
+/// far: shown, or inside the changes that do not matter. `None` where the scatter does not tell,
+/// or so many say nothing any more.
+pub fn blocks_to_settle(
+    effect: &PairedEffect,
+    confidence: Confidence,
+    negligible: f64,
+) -> Option<usize> {
+    /// With more, one experiment takes months.
+    const MOST: usize = 100_000;
+    let moments: Moments = effect.log_ratios.iter().copied().collect();
+    let (mean, deviation) = (moments.mean()?, moments.standard_deviation()?);
+    let half = |blocks: usize| {
+        let t = t_quantile(confidence, blocks as f64 - 1.0)?;
+        Some(t * deviation / (blocks as f64).sqrt())
+    };
+    let wanted = mean.abs().max(negligible.ln_1p() - mean.abs());
+    let is_clear = |blocks: usize| half(blocks).is_some_and(|half| half <= wanted);
+    let (mut low, mut high) = (blocks_to_prove(1, confidence).max(2), MOST);
+    if !is_clear(high) {
+        return None;
+    }
+    // The half-width falls with every block.
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if is_clear(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(low)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +152,17 @@ mod tests {
         let expected = (4.302_65 / 3_f64.sqrt()) / (2.200_99 / 12_f64.sqrt());
         assert!((log_width(outlook.now) / log_width(outlook.then) - expected).abs() < 1e-3);
         assert_eq!(outlook.corrected, outlook.then, "one arm is not corrected for");
+    }
+
+    #[test]
+    fn so_many_blocks_settle_it_and_one_less_does_not() {
+        let judged = judged(&[&[1.06, 0.99, 1.02, 1.05]], &QUIET);
+        let effect = judged.arms[0].effect.as_ref().unwrap();
+        let blocks = blocks_to_settle(effect, Confidence::P95, 0.0).unwrap();
+        let after = |blocks| interval(effect, blocks, Confidence::P95).unwrap();
+        assert!(!after(blocks).contains(0.0) && after(blocks - 1).contains(0.0), "{blocks}");
+        // What matters less need not be shown.
+        assert!(blocks_to_settle(effect, Confidence::P95, 0.2).unwrap() < blocks);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn experiment(of: &Outcome, width: usize, colour: bool) -> String {
 fn styled(of: &Outcome, style: &Style) -> String {
     let longest = of.judged.arms.iter().map(|arm| arm.name.chars().count()).max().unwrap_or(0);
     let mut page = Page { style, lines: Vec::new(), names: longest.clamp(8, NAMES) };
+    page.text(&words::experiment_verdict(of), 0, Some(Ansi::Bold));
     page.header(of);
     page.judged(&of.judged);
     if let Some(contrasts) = &of.contrasts {
@@ -37,6 +38,7 @@ fn styled(of: &Outcome, style: &Style) -> String {
         page.table(other, false);
     }
     page.conclusions(of);
+    page.method(of);
     page.warnings(of);
     style.finish(&page.lines)
 }
@@ -58,11 +60,16 @@ impl Page<'_> {
     }
 
     fn header(&mut self, of: &Outcome) {
-        self.lines.push(self.style.paint(Ansi::Bold, &one_line(&of.name)));
+        self.lines.push(String::new());
+        self.lines.push(one_line(&of.name));
         self.text(&format!("experiment {}", of.id), 0, Some(Ansi::Faint));
         if let Some(question) = &of.question {
             self.text(question, 0, None);
         }
+    }
+
+    fn method(&mut self, of: &Outcome) {
+        self.lines.push(String::new());
         self.text(&format!("Baseline: {}.", of.baseline.join("; ")), 0, Some(Ansi::Faint));
         self.text(&words::progress(of), 0, Some(Ansi::Faint));
     }

@@ -239,6 +239,17 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether what was asked for is not right, whatever the state of servers and of the lab.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            RunError::Workload(error) => error.is_usage(),
+            RunError::ScriptArgument(_)
+            | RunError::LeanNeedsPrepared
+            | RunError::NoSuchMajor(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether something is wrong with the lab or its machine: another configuration would
     /// have met it too.
     pub fn is_of_the_lab(&self) -> bool {

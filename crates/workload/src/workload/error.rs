@@ -86,3 +86,10 @@ pub enum WorkloadError {
         message: String,
     },
 }
+
+impl WorkloadError {
+    /// Whether a name or value that was asked for is none, whatever files there are.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, WorkloadError::Unknown { .. } | WorkloadError::Option { .. })
+    }
+}

@@ -15,7 +15,7 @@ use walwright_store::ledger::{Change, Ledger};
 use super::{machine, profile, server};
 use crate::args::ApplyArgs;
 use crate::commands::runtime::{Parting, runtime, until_done};
-use crate::output::{Output, print, wrapped};
+use crate::output::{Output, print, usage, wrapped};
 
 /// What cannot come back.
 const BY_HAND: &str = "postgresql.auto.conf had been edited by hand: ALTER SYSTEM has written it anew, without comments. A rollback brings back its settings, their values and their order.";
@@ -109,16 +109,16 @@ fn consented(plan: &ApplyPlan, consent: &Consent, output: &Output) -> anyhow::Re
     }
     if let Some(first) = by_name.first() {
         let names: Vec<&str> = by_name.iter().map(|change| change.change.name()).collect();
-        bail!(
+        return Err(usage(format!(
             "nothing was changed: {} = {} needs consent by name. {} Agree with --consent {}{}",
             first.title,
             first.to,
             first.can_lose.as_deref().unwrap_or_default(),
             names.join(","),
             if plain { " --yes" } else { "" }
-        );
+        )));
     }
-    bail!("nothing was changed: agree to it with --yes")
+    Err(usage("nothing was changed: agree to it with --yes"))
 }
 
 fn text(plan: &ApplyPlan) -> String {

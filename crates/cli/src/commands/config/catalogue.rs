@@ -4,8 +4,6 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
-
 use serde::Serialize;
 use walwright_catalog::{Disk, Parameter, Place, parameter, parameters};
 use walwright_config::ServerView;
@@ -14,7 +12,7 @@ use walwright_workload::script::closest;
 use super::{machine, server};
 use crate::args::{ExplainArgs, ListArgs};
 use crate::commands::runtime::runtime;
-use crate::output::{Output, wrapped};
+use crate::output::{Output, usage, wrapped};
 
 /// One parameter in a list.
 #[derive(Serialize)]
@@ -90,7 +88,10 @@ pub fn list(args: &ListArgs, output: &Output) -> anyhow::Result<ExitCode> {
     if found.is_empty() {
         let mut layers: Vec<&str> = parameters().iter().map(|p| p.layer.as_str()).collect();
         layers.dedup();
-        bail!("no parameter is of that kind; layers are: {}", layers.join("; "));
+        return Err(usage(format!(
+            "no parameter is of that kind; layers are: {}",
+            layers.join("; ")
+        )));
     }
     let listed: Vec<Listed> = found.iter().map(|p| Listed::of(p, 18)).collect();
     output.result(&listed, || text(&found))?;
@@ -167,13 +168,17 @@ fn find(text: &str) -> anyhow::Result<&'static Parameter> {
                 near.extend(closest(&lower, names()));
             }
             match near.as_slice() {
-                [] => bail!("the catalogue has no {text}: walwright config list shows what it has"),
-                near => bail!("the catalogue has no {text}; it has {}", near.join(", ")),
+                [] => Err(usage(format!(
+                    "the catalogue has no {text}: walwright config list shows what it has"
+                ))),
+                near => {
+                    Err(usage(format!("the catalogue has no {text}; it has {}", near.join(", "))))
+                }
             }
         }
         several => {
             let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
-            bail!("{text} may be {}", names.join(" or "))
+            Err(usage(format!("{text} may be {}", names.join(" or "))))
         }
     }
 }

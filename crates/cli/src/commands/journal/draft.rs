@@ -10,6 +10,7 @@ use walwright_store::Lab;
 use walwright_store::journal::{Change, Entry};
 
 use crate::args::AddArgs;
+use crate::output::usage;
 
 /// Name of the file inside the lab that is edited. It stays until its entry is kept.
 const FILE: &str = "journal.draft";
@@ -73,7 +74,7 @@ pub(super) fn of_arguments(args: AddArgs) -> anyhow::Result<Draft> {
 /// earlier start left is opened again.
 pub(super) fn edited(lab: &Lab) -> anyhow::Result<(Draft, PathBuf)> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        bail!("--question is needed where there is no terminal to open an editor on");
+        return Err(usage("--question is needed where there is no terminal to open an editor on"));
     }
     let path = lab.directory().join(FILE);
     let cannot = || format!("cannot write {}", path.display());
@@ -102,7 +103,7 @@ pub(super) fn edited(lab: &Lab) -> anyhow::Result<(Draft, PathBuf)> {
         parse(&text).with_context(|| format!("your draft is kept in {}", path.display()))?;
     if draft.entry.question.is_empty() {
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        bail!("without a question nothing is kept");
+        return Err(usage("without a question nothing is kept"));
     }
     Ok((draft, path))
 }
@@ -152,10 +153,10 @@ fn take(draft: &mut Draft, heading: &str, text: &str) -> anyhow::Result<()> {
 
 /// Reads `NAME=TO` and `NAME=FROM->TO`.
 fn change(text: &str) -> anyhow::Result<Change> {
-    let (name, values) = text
-        .split_once('=')
-        .filter(|(name, _)| !name.trim().is_empty())
-        .with_context(|| format!("'{text}' is not a change: write NAME=TO or NAME=FROM->TO"))?;
+    let (name, values) =
+        text.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
+            usage(format!("'{text}' is not a change: write NAME=TO or NAME=FROM->TO"))
+        })?;
     let (from, to) = match values.split_once("->") {
         Some((from, to)) => (from.trim(), to.trim()),
         None => ("", values.trim()),
@@ -171,7 +172,9 @@ fn class(text: &str) -> anyhow::Result<DurabilityClass> {
         "X" => DurabilityClass::X,
         "E" => DurabilityClass::E,
         "T" => DurabilityClass::T,
-        other => bail!("'{other}' is not a durability class: S, D, X, E or T"),
+        other => {
+            return Err(usage(format!("'{other}' is not a durability class: S, D, X, E or T")));
+        }
     })
 }
 

@@ -79,7 +79,7 @@ fn delete(lab: &Lab, tune: &str, output: &Output) -> anyhow::Result<ExitCode> {
 
 /// Writes the configuration of a tune.
 pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let state = walwright_tune::promote(lab, &args.tune, &args.output)?;
+    let state = walwright_tune::promote(lab, &args.tune, &args.output, args.force)?;
     let path = args.output.display().to_string();
     let schema = walwright_tune::promoted_schema(&state, &args.output);
     let schema = schema.map(|schema| schema.display().to_string());

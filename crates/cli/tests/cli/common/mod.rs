@@ -185,7 +185,18 @@ impl Done {
     /// Fails the test unless it ended with code 1 after one `error:` that says these.
     #[track_caller]
     pub fn refuses(self, words: &[&str]) -> Done {
-        let done = self.code(1).says(words);
+        self.fails(1, words)
+    }
+
+    /// The same with code 2, of wrong usage.
+    #[track_caller]
+    pub fn misused(self, words: &[&str]) -> Done {
+        self.fails(2, words)
+    }
+
+    #[track_caller]
+    fn fails(self, code: i32, words: &[&str]) -> Done {
+        let done = self.code(code).says(words);
         assert_eq!(done.out(), "");
         let errors = done.err().lines().filter(|line| line.starts_with("error: ")).count();
         assert_eq!(errors, 1, "{}", done.err());

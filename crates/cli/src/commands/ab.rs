@@ -1,0 +1,99 @@
+//! `walwright ab`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use serde_json::json;
+use walwright_experiment::{
+    Choices, Length, LoadTable, Pair, Protocol, ServerTable, SettingValue, Values, Visit, WarmUp,
+    WorkloadTable,
+};
+use walwright_store::Lab;
+
+use crate::args::{self, AbArgs, Cli};
+use crate::commands::{command_line, experiment as experiments};
+use crate::output::Output;
+
+/// Makes an experiment of two groups of settings and does it.
+pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let [a, b] = sides(&args);
+    let visit = Visit::from(args.visit);
+    let pair = Pair {
+        a,
+        b,
+        workload: WorkloadTable {
+            name: args.workload,
+            scale: args.scale,
+            files: args.file,
+            options: values(args.option),
+            define: values(args.define),
+        },
+        load: LoadTable {
+            clients: args.clients,
+            threads: args.threads,
+            protocol: args.protocol.map(|protocol| match protocol {
+                args::Protocol::Simple => Protocol::Simple,
+                args::Protocol::Extended => Protocol::Extended,
+                args::Protocol::Prepared => Protocol::Prepared,
+            }),
+            lean: args.lean.then_some(true),
+            rate: args.rate,
+            think: args.think.map(Length),
+            max_tries: args.max_tries,
+            duration: Length(args.duration),
+            warmup: match args.warmup {
+                args::WarmUp::Auto => WarmUp::Auto,
+                args::WarmUp::Fixed(time) => WarmUp::Fixed(Length(time)),
+            },
+            ..LoadTable::default()
+        },
+        server: ServerTable {
+            postgres: args.pg.map(SettingValue::Text),
+            pg_bin: args.pg_bin,
+            flush_latency: args.flush_latency.map(Length),
+            tcp: args.tcp.then_some(true),
+            ..ServerTable::default()
+        },
+        pairs: args.pairs.map(|pairs| pairs as usize),
+        seed: args.seed,
+        consent: args.consent,
+    };
+    let text = pair.plan().to_toml()?;
+    if args.plan {
+        output.result(&json!({ "plan": text }), || text.clone())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let choices = Choices {
+        new: args.new,
+        stop_when_clear: args.stop_when_clear,
+        blocks: None,
+        consent: Vec::new(),
+        command: command_line::command_line(),
+        visit,
+        made_on: None,
+    };
+    experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
+}
+
+/// The settings of A and of B; leaves with a usage error where there are not two sides.
+fn sides(args: &AbArgs) -> [Vec<(String, String)>; 2] {
+    let [a, b] = match &args.set[..] {
+        [] => [args.a.clone(), args.b.clone()],
+        [a, b] => [vec![a.clone()], vec![b.clone()]],
+        _ => {
+            let why = "--set is given twice: A's setting, then B's; for several on a side write --a NAME=VALUE and --b NAME=VALUE";
+            crate::output::refuse(&Cli::command().error(ErrorKind::WrongNumberOfValues, why))
+        }
+    };
+    if a == b {
+        let why = "A and B are the same; give them different values";
+        crate::output::refuse(&Cli::command().error(ErrorKind::ValueValidation, why));
+    }
+    [a, b]
+}
+
+fn values(pairs: Vec<(String, String)>) -> Values {
+    pairs.into_iter().map(|(name, value)| (name, SettingValue::Text(value))).collect()
+}
