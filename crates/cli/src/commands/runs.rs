@@ -17,7 +17,7 @@ use walwright_store::Lab;
 use walwright_store::{Store, StoreError};
 
 use crate::args::{DeleteArgs, RunName};
-use crate::commands::sweep;
+use crate::commands::{stages, sweep};
 use crate::output::Output;
 
 /// Lists the runs.
@@ -181,6 +181,9 @@ pub fn print_summary(
         crate::show::terminal_width(),
         output.colour,
     );
+    if let Some(load) = summary.load.as_ref().filter(|load| !load.stages.is_empty()) {
+        text.push_str(&stages::table(&load.stages));
+    }
     if let Some(sweep) = sweep_of(&record.header) {
         text.push_str(&format!(
             "sweep: one of {sweep}; `walwright show {sweep}` shows the curve\n"

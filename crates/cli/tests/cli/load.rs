@@ -133,3 +133,45 @@ fn retries_turn_serialization_failures_into_successes() {
         csv.lines().skip(1).map(|l| l.split(',').nth(5).unwrap().parse::<u64>().unwrap()).sum();
     assert!(retries > 0, "{csv}");
 }
+
+#[test]
+fn stages_have_figures_of_their_own_and_no_steady_state() {
+    let bench = Bench::new();
+    bench.place.file("a.sql", "SELECT 1;\n");
+    let dsn = bench.host.superuser("postgres");
+    let run = |stages: &str| {
+        let args =
+            ["run", "--dsn", &dsn, "--file", "a.sql", "--json", "--plain", "--stages", stages];
+        bench.place.run(&args).code(0).json()
+    };
+    let result = run("3s:20,2s:200");
+    let load = &result["summary"]["load"];
+    let stages = load["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 2, "{load}");
+    let figure = |place: usize, name: &str| stages[place][name].as_f64().unwrap();
+    // Poisson arrivals: within five standard deviations.
+    assert!((figure(0, "transactions") - 60.0).abs() < 40.0, "{stages:?}");
+    assert!((figure(1, "transactions") - 400.0).abs() < 100.0, "{stages:?}");
+    assert_eq!((figure(0, "length"), figure(1, "length")), (3.0, 2.0));
+    assert!(stages.iter().all(|stage| stage["latency"]["p99"].as_f64() > Some(0.0)), "{stages:?}");
+    assert_eq!((&load["steadiness"], &load["precision"]), (&Value::Null, &Value::Null));
+    assert_eq!(load["open_loop"]["offered"], 92.0);
+    assert_eq!(warning(&result, "no_steady_state"), None);
+    let export = bench.place.run(&["export"]).json();
+    let of_stages = |export: &Value| -> Vec<(i64, String)> {
+        let events = export["events"].as_array().unwrap().iter().filter(|e| e["kind"] == "stage");
+        let of = |e: &Value| (e["at"].as_i64().unwrap(), e["text"].as_str().unwrap().to_owned());
+        events.map(of).collect()
+    };
+    let events = of_stages(&export);
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[1].0 - events[0].0, 3_000_000, "{events:?}");
+    assert_eq!(events[1].1, "stage 2 of 2: 200 transactions a second for 2 s");
+    let show = bench.place.run(&["show"]).out();
+    assert!(show.contains("200 /s due") || show.contains("200/s due"), "{show}");
+
+    let result = run("2s:1c,2s:3c");
+    let stages = &result["summary"]["load"]["stages"];
+    assert_eq!(stages[1]["level"]["clients"], 3, "{stages}");
+    assert_eq!(result["summary"]["clients"], 3);
+}

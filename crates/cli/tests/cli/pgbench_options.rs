@@ -131,6 +131,13 @@ fn what_does_not_go_together_is_wrong_usage() {
         &["-b", "tpcb@x"],
         &["--on-error", "panic"],
         &["-c", "1,2", "-t", "5"],
+        &["--stages", "1s"],
+        &["--stages", "1500ms:5"],
+        &["--stages", "1s:0"],
+        &["--stages", "1s:5,1s:2c"],
+        &["--stages", "1s:2c", "-c", "4"],
+        &["--stages", "1s:5", "-T", "5"],
+        &["--gaps", "even"],
     ] {
         place.run(&[&["run"], args].concat()).code(2);
     }
