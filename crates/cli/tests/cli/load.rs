@@ -175,3 +175,53 @@ fn stages_have_figures_of_their_own_and_no_steady_state() {
     assert_eq!(stages[1]["level"]["clients"], 3, "{stages}");
     assert_eq!(result["summary"]["clients"], 3);
 }
+
+#[test]
+fn tpcc_stays_consistent_under_load() {
+    let (place, host) = (Place::new(), Host::new());
+    let dsn = host.superuser("postgres");
+    let args = ["run", "--dsn", &dsn, "--init", "-w", "tpcc", "-c", "6", "-t", "150", "--plain"];
+    let done = place.run(&[&args[..], &["--max-tries=0", "--seed=3", "--json"]].concat()).code(0);
+    let result = done.json();
+    let load = &result["summary"]["load"];
+    assert_eq!((&load["transactions"], &load["failed"]), (&900.into(), &0.into()), "{load}");
+    for script in load["scripts"].as_array().unwrap() {
+        assert!(script["transactions"].as_u64().unwrap() > 5, "{script}");
+    }
+    let export = place.run(&["export"]).json();
+    let holds = export["events"].as_array().unwrap().iter().filter(|event| {
+        event["kind"] == "check" && event["text"].as_str().unwrap().starts_with("holds: ")
+    });
+    assert_eq!(holds.count(), 6);
+    // What the transactions did, and not only that it agrees with itself.
+    let count = |sql: &str| -> i64 {
+        host.ask("postgres", &format!("SELECT ({sql})::text")).parse().expect("a number")
+    };
+    let script = |place: usize| load["scripts"][place]["transactions"].as_i64().unwrap();
+    let orders = count("SELECT count(*) - 30000 FROM tpcc_orders");
+    // One in a hundred is taken back.
+    assert!(orders <= script(0) && orders > script(0) * 9 / 10, "{orders} of {}", script(0));
+    assert_eq!(count("SELECT count(*) - 30000 FROM tpcc_history"), script(1));
+    assert_eq!(count("SELECT sum(c_delivery_cnt) FROM tpcc_customer"), 10 * script(3));
+    let lines = "SELECT count(*) - 300000 FROM tpcc_order_line";
+    assert_eq!(count(lines), count("SELECT sum(s_order_cnt) FROM tpcc_stock"));
+    assert_eq!(
+        count("SELECT sum(s_ytd) FROM tpcc_stock"),
+        count("SELECT sum(ol_quantity) - 1500000 FROM tpcc_order_line"),
+    );
+
+    // Each check notices what it is for, and only then does the run not exit 0.
+    let damage = [
+        "UPDATE tpcc_warehouse SET w_ytd = w_ytd + 1",
+        "UPDATE tpcc_district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 4",
+        "DELETE FROM tpcc_new_order WHERE no_o_id = 2900 AND no_d_id = 5",
+        "UPDATE tpcc_order_line SET ol_delivery_d = NULL WHERE ol_o_id = 7 AND ol_number = 3",
+        "UPDATE tpcc_customer SET c_balance = c_balance - 1 WHERE c_id = 9",
+    ];
+    damage.iter().for_each(|sql| host.execute("postgres", sql));
+    let args = ["run", "--dsn", &dsn, "-w", "tpcc", "-c", "1", "-t", "1", "--json", "--plain"];
+    let result = place.run(&args).code(4).json();
+    let missed = result["warnings"].as_array().unwrap();
+    let missed = missed.iter().filter(|warning| warning["code"] == "check_failed");
+    assert_eq!(missed.count(), 6, "{}", result["warnings"]);
+}
