@@ -109,6 +109,9 @@ fn statement_latencies(record: &Record) -> String {
     table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
     for script in load.scripts {
         table.add_row([script.name]);
+        if script.statements.is_empty() {
+            table.add_row(["  none ran in a round trip of its own"]);
+        }
         for statement in script.statements {
             let mut row = vec![format!("  {}", statement.label)];
             match statement.latency {

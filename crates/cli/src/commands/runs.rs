@@ -181,6 +181,15 @@ pub fn print_summary(
         crate::show::terminal_width(),
         output.colour,
     );
+    if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
+        text.push_str(&format!(
+            "connections: {} opened, mean {}, p50 {}, p99 {} each\n",
+            format::count(time.count),
+            format::latency(time.mean),
+            format::latency(time.p50),
+            format::latency(time.p99)
+        ));
+    }
     if let Some(load) = summary.load.as_ref().filter(|load| !load.stages.is_empty()) {
         text.push_str(&stages::table(&load.stages));
     }

@@ -384,6 +384,7 @@ impl Stage {
             if at <= start && last.is_none_or(|last| last < at) {
                 let level = match stage.level {
                     LoadLevel::Rate(rate) => format!("{rate} transactions a second"),
+                    LoadLevel::Clients(1) => "1 client".to_owned(),
                     LoadLevel::Clients(clients) => format!("{clients} clients"),
                 };
                 let (number, of, seconds) =
