@@ -48,6 +48,7 @@ pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration
     alone.latency_limit = None;
     alone.ramp = Duration::ZERO;
     alone.rules = ClientRules::default();
+    alone.stages.clear();
     alone.drain = Duration::from_secs(1);
     let load = Load::start(alone)?;
     let end = Instant::now() + length;

@@ -11,6 +11,8 @@ use crate::clock::Moment;
 pub(crate) struct Client {
     /// Its place among the clients of its thread.
     pub(crate) index: u32,
+    /// Its place among all clients.
+    pub(crate) number: u32,
     /// Its connection; `None` while there is none.
     pub(crate) link: Option<Link>,
     pub(crate) state: State,
@@ -141,9 +143,16 @@ impl Failure {
 }
 
 impl Client {
-    pub(crate) fn new(index: u32, variables: Variables, rng: Rng, statements: usize) -> Self {
+    pub(crate) fn new(
+        index: u32,
+        number: u32,
+        variables: Variables,
+        rng: Rng,
+        statements: usize,
+    ) -> Self {
         Client {
             index,
+            number,
             link: None,
             state: State::Offline,
             status: TransactionStatus::Idle,

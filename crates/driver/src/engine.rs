@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use walwright_record::{LatencyHistogram, OnError};
+use walwright_record::{LatencyHistogram, LoadLevel, OnError};
 use walwright_workload::script::{Program, Rng};
 
 use crate::capture::ColumnCache;
@@ -218,6 +218,27 @@ impl Engine {
         self.job.plan.rules.transactions.is_some_and(|all| client.begun >= all)
     }
 
+    /// When a client is next to run transactions, if it is none of those of this moment's stage.
+    pub(crate) fn left_out_until(&self, client: &Client, now: Moment) -> Option<Moment> {
+        let mut end = Moment::default();
+        for stage in &self.job.plan.stages {
+            let LoadLevel::Clients(clients) = stage.level else { return None };
+            let start = end;
+            end = end + stage.length;
+            if client.number < clients && end > now {
+                return (start > now).then_some(start);
+            }
+        }
+        let last = self.job.plan.stages.last()?;
+        match last.level {
+            LoadLevel::Clients(clients) if client.number >= clients || end > now => {
+                Some((now + LAST_RECONNECT).max(end))
+            }
+            // The last stage goes on.
+            _ => None,
+        }
+    }
+
     /// Whether this failure ends its client; it may end the whole load.
     pub(crate) fn is_last(&mut self, failure: &Failure) -> bool {
         let on_error = self.job.plan.rules.on_error;
@@ -323,6 +344,11 @@ impl Engine {
                     Next::Rest
                 }
             };
+        }
+        if let Some(next) = self.left_out_until(client, now) {
+            self.running -= u32::from(std::mem::take(&mut client.started));
+            self.pause(client, next);
+            return Next::Rest;
         }
         match self.job.plan.arrival {
             Arrival::Closed { think: None } if client.transaction.waited => {

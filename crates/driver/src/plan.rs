@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use walwright_record::ClientRules;
+use walwright_record::{ClientRules, LoadLevel, LoadStage};
 use walwright_wire::ConnectOptions;
 use walwright_workload::script::{Program, ScriptError};
 pub use walwright_workload::workload::Protocol;
@@ -82,6 +82,9 @@ pub struct LoadPlan {
     pub mode: Mode,
     /// When transactions begin.
     pub arrival: Arrival,
+    /// Levels of load one after the other, from the first transaction on; the last goes on.
+    /// None: the same throughout. In an open loop `arrival` has their mean rate.
+    pub stages: Vec<LoadStage>,
     /// Transactions that end later than this count as late; in an open loop
     /// those that could only begin later than this are skipped, as with
     /// pgbench's `--latency-limit`.
@@ -122,6 +125,7 @@ impl LoadPlan {
             protocol: Protocol::default(),
             mode: Mode::default(),
             arrival: Arrival::Closed { think: None },
+            stages: Vec::new(),
             latency_limit: None,
             ramp: Duration::ZERO,
             max_tries: 1,
@@ -156,6 +160,14 @@ impl LoadPlan {
             && !(rate.is_finite() && (1e-6..=1e9).contains(&rate))
         {
             return Err(PlanError::Rate(rate));
+        }
+        let open = matches!(self.arrival, Arrival::Open { .. });
+        let fits = |stage: &LoadStage| match stage.level {
+            LoadLevel::Rate(rate) => open && rate.is_finite() && rate > 0.0,
+            LoadLevel::Clients(clients) => !open && (1..=self.clients).contains(&clients),
+        };
+        if !self.stages.iter().all(fits) {
+            return Err(PlanError::Stages);
         }
         let scripts = &self.program.scripts;
         if scripts.iter().map(|script| script.statements.len()).chain([scripts.len()]).max()
@@ -200,6 +212,9 @@ pub enum PlanError {
         "a rate of {0} transactions per second is not possible; choose one from 0.000001 to 1000000000"
     )]
     Rate(f64),
+    /// A stage of another kind of loop, or without load.
+    #[error("stages of an open loop are rates above 0, those of a closed loop 1 client or more")]
+    Stages,
     /// More scripts, or statements in one, than are counted apart.
     #[error("a load has at most {MOST} scripts of at most {MOST} statements each")]
     TooLong,

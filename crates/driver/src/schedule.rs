@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walwright_record::{LoadLevel, LoadStage};
 use walwright_workload::script::Rng;
 
 use crate::clock::Moment;
@@ -17,6 +18,19 @@ pub(crate) struct Schedule {
     /// The next due time, in nanoseconds. Kept with its fraction, so that
     /// rounding does not add up.
     next: f64,
+    /// Where the rate changes; empty where it does not.
+    legs: Vec<Leg>,
+}
+
+/// A stretch of one rate. The source counts time at the mean rate; what is due then comes
+/// sooner where the rate is above it, and later where it is below.
+#[derive(Debug, Clone, Copy)]
+struct Leg {
+    /// Its start in the time of the source, and in that of the load, in nanoseconds.
+    source: f64,
+    load: f64,
+    /// Its rate over that of the source.
+    pace: f64,
 }
 
 /// A thread's part of a load: client `n` belongs to the thread whose number is the
@@ -55,13 +69,18 @@ impl Schedule {
         match gaps {
             Gaps::Poisson => {
                 let mean = gap * f64::from(share.clients) / f64::from(share.own().max(1));
-                let mut schedule = Schedule { source: Source::Poisson { mean, rng }, next: 0.0 };
+                let mut schedule =
+                    Schedule { source: Source::Poisson { mean, rng }, next: 0.0, legs: Vec::new() };
                 schedule.advance();
                 schedule
             }
             Gaps::Even => {
                 let number = u64::from(share.thread);
-                Schedule { source: Source::Even { gap, share, number }, next: gap * number as f64 }
+                Schedule {
+                    source: Source::Even { gap, share, number },
+                    next: gap * number as f64,
+                    legs: Vec::new(),
+                }
             }
         }
     }
@@ -69,7 +88,24 @@ impl Schedule {
     /// The next due time.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
-        Moment(self.next as u64)
+        let Some(leg) = self.legs.iter().rev().find(|leg| leg.source <= self.next) else {
+            return Moment(self.next as u64);
+        };
+        Moment((leg.load + (self.next - leg.source) / leg.pace) as u64)
+    }
+
+    /// The same due times at the rates of these stages, of which `rate` is the mean.
+    pub(crate) fn in_stages(mut self, stages: &[LoadStage], rate: f64) -> Self {
+        let (mut source, mut load) = (0.0, 0.0);
+        for stage in stages {
+            if let LoadLevel::Rate(level) = stage.level {
+                let (pace, length) = (level / rate, stage.length.as_nanos() as f64);
+                self.legs.push(Leg { source, load, pace });
+                source += length * pace;
+                load += length;
+            }
+        }
+        self
     }
 
     /// Goes on to the one after.
@@ -159,6 +195,25 @@ mod tests {
         all.sort_by(f64::total_cmp);
         for pair in all.windows(2) {
             assert!((pair[1] - pair[0] - 1e9 / 300.0).abs() < 1.0);
+        }
+    }
+
+    #[test]
+    fn stages_have_their_rates_and_a_copy_counts_them_too() {
+        let stage = |seconds, rate| LoadStage {
+            length: Duration::from_secs(seconds),
+            level: LoadLevel::Rate(rate),
+        };
+        let stages = [stage(10, 100.0), stage(5, 2000.0), stage(20, 50.0)];
+        let mean = (1000.0 + 10_000.0 + 1000.0) / 35.0;
+        for gaps in [Gaps::Even, Gaps::Poisson] {
+            let schedule = Schedule::new(mean, gaps, share(0, 1, 3), Rng::from_seed(2));
+            let mut schedule = schedule.in_stages(&stages, mean);
+            for (end, wanted) in [(10, 1000.0), (15, 10_000.0), (35, 1000.0), (45, 500.0)] {
+                let due = schedule.count_until(Moment(end * 1_000_000_000)) as f64;
+                let near = if gaps == Gaps::Even { 1.0 } else { 5.0 * f64::sqrt(wanted) };
+                assert!((due - wanted).abs() <= near, "{gaps:?} until {end}: {due}");
+            }
         }
     }
 

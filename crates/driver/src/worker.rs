@@ -79,7 +79,7 @@ impl Worker {
                     threads: workers as u32,
                     clients: plan.clients,
                 };
-                Some(Schedule::new(rate, gaps, share, rng()))
+                Some(Schedule::new(rate, gaps, share, rng()).in_stages(&plan.stages, rate))
             }
             Arrival::Closed { .. } => None,
         };
@@ -97,7 +97,7 @@ impl Worker {
                 Some(rng) => rng.clone(),
                 None => seeds.another(),
             };
-            clients.push(Client::new(index as u32, variables, rng, job.statements));
+            clients.push(Client::new(index as u32, *number, variables, rng, job.statements));
         }
         let poller = Poller::new()?;
         poller.add(inbox.waker.as_raw_fd(), INBOX, false)?;
@@ -246,6 +246,11 @@ impl Worker {
     /// A client may begin a transaction: after a pause, or newly connected.
     fn become_available(&mut self, index: u32, now: Moment) {
         let client = &mut self.clients[index as usize];
+        if let Some(next) = self.engine.left_out_until(client, now)
+            && !self.engine.stopping
+        {
+            return self.engine.pause(client, next);
+        }
         if !client.started {
             client.started = true;
             self.engine.running += 1;

@@ -268,6 +268,7 @@ impl PlanFile {
             },
             checkpoints: 0,
             rules: Default::default(),
+            stages: Vec::new(),
         };
         self.load.options().apply(&mut load);
         Ok(BenchPlan {

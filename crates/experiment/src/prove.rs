@@ -71,6 +71,7 @@ pub fn prove(
     let id = record.header.id.0.clone();
     let server = server(&plan.target, on_server, &id)?;
     if plan.load.rules != ClientRules::default()
+        || !plan.load.stages.is_empty()
         || plan.workload.no_vacuum
         || plan.workload.builtin.len() > 1
     {
@@ -308,6 +309,7 @@ mod tests {
             warm_up: None,
             checkpoints: 0,
             rules: Default::default(),
+            stages: Vec::new(),
         };
         let had = LoadFacts {
             clients: 16,
@@ -319,6 +321,7 @@ mod tests {
             max_tries: 1,
             seed: 7,
             rules: Default::default(),
+            stages: Vec::new(),
         };
         assert_eq!(load(&typed, Some(&had)).clients, Some(16));
         assert_eq!(load(&typed, None).clients, Some(1));

@@ -13,6 +13,7 @@ use walwright_stats::{
 };
 
 use crate::WorkUnit;
+use crate::stages::{StageSummary, stages};
 use crate::window::{client_unit, failures, intervals_inside, transactions};
 
 /// Blocks that the intervals of a run are merged to before they are resampled:
@@ -180,8 +181,11 @@ pub struct LoadSummary {
     pub transactions: u64,
     /// Transactions a second, with the precision of this one run; `None` without intervals.
     pub throughput: Option<Estimate>,
-    /// Whether throughput was level through the window.
-    pub steadiness: SteadyState,
+    /// Whether throughput was level through the window; `None` where the load was driven in
+    /// stages, which are not meant to be.
+    pub steadiness: Option<SteadyState>,
+    /// Stage by stage, where it was driven in stages.
+    pub stages: Vec<StageSummary>,
     /// What one of the `transactions` is.
     pub unit: WorkUnit,
     /// What was under way when the window ended; `None` where that is not known, as of a
@@ -222,6 +226,8 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         return None;
     }
     let rates = rates(&intervals);
+    // Stages differ by intent, so no interval tells how far their mean would be off.
+    let level = record.load.as_ref().is_none_or(|load| load.stages.is_empty());
     let seconds: f64 = intervals.iter().map(|i| i.length.as_secs_f64()).sum();
     let total: u64 = intervals.iter().map(|i| transactions(i)).sum();
     let under_way = under_way(record, window);
@@ -252,9 +258,13 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
     });
     Some(LoadSummary {
         transactions: total,
-        throughput: throughput(&rates, total),
-        steadiness: steady_state(&rates, &SteadyRule::default()),
-        precision: precision(&intervals, under_way),
+        throughput: throughput(&rates, total).map(|mean| match level {
+            true => mean,
+            false => Estimate { interval: None, ..mean },
+        }),
+        steadiness: level.then(|| steady_state(&rates, &SteadyRule::default())),
+        stages: stages(record, window),
+        precision: level.then(|| precision(&intervals, under_way)).flatten(),
         unit: client_unit(record),
         under_way: under_way.map(UnderWaySummary::from),
         mean_latency: mean_latency(record, window),
@@ -450,7 +460,7 @@ mod tests {
         let summary = summary(&build, 10.0, 40.0);
         assert_eq!(summary.transactions, 6_000);
         assert!((summary.throughput.unwrap().center - 200.0).abs() < 1e-9);
-        assert_eq!(summary.steadiness, SteadyState::Steady { from: 0 });
+        assert_eq!(summary.steadiness, Some(SteadyState::Steady { from: 0 }));
     }
 
     #[test]

@@ -220,6 +220,25 @@ pub enum OnError {
     Stop,
 }
 
+/// A stretch of a load that is driven at one level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoadStage {
+    /// Its length.
+    pub length: Duration,
+    /// How much load.
+    pub level: LoadLevel,
+}
+
+/// How much load a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadLevel {
+    /// Open loop: transactions due each second.
+    Rate(f64),
+    /// Closed loop: clients that run transactions; the others stay connected and idle.
+    Clients(u32),
+}
+
 /// How the load was driven.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadFacts {
@@ -242,6 +261,10 @@ pub struct LoadFacts {
     /// What clients do beside running their scripts.
     #[serde(default)]
     pub rules: ClientRules,
+    /// Its stages one after the other; none where it is the same throughout. `schedule` has
+    /// their mean rate then, and `clients` the most clients.
+    #[serde(default)]
+    pub stages: Vec<LoadStage>,
 }
 
 /// What the instrument knows of itself.

@@ -32,8 +32,12 @@ pub(crate) fn deck(record: &Record) -> String {
             true => ", a new connection for each transaction",
             false => "",
         };
+        let stages = match load.stages.len() {
+            0 => String::new(),
+            of => format!(" in {of} stages"),
+        };
         format!(
-            "{clients} in {}, {} protocol, {} mode{connections}",
+            "{clients} in {}{stages}, {} protocol, {} mode{connections}",
             with_article(&schedule(&load.schedule)),
             load.protocol,
             load.mode

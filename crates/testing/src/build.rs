@@ -144,6 +144,7 @@ impl Build {
             max_tries: 1,
             seed: 1,
             rules: Default::default(),
+            stages: Vec::new(),
         });
         self
     }

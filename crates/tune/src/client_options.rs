@@ -244,6 +244,7 @@ mod tests {
             max_tries: 1,
             seed: 1,
             rules: Default::default(),
+            stages: Vec::new(),
         });
         let script = ScriptFacts {
             name: "s.sql".to_owned(),

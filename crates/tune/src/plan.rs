@@ -197,6 +197,7 @@ impl TunePlan {
                 warm_up: Some(self.warm_up.0),
                 checkpoints: 0,
                 rules: Default::default(),
+                stages: Vec::new(),
             },
             base: Configuration {
                 // The attached server has them already.

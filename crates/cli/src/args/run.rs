@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use walwright_figures::limit::Limit;
+use walwright_record::{LoadLevel, LoadStage};
 use walwright_server::Secret;
 use walwright_workload::Workload;
 use walwright_workload::script::parse_script_argument;
@@ -19,6 +20,7 @@ Examples:
   walwright run --clients 1,2,4,8,16,32 -T 30s       a sweep: where throughput peaks, and why there
   walwright run --fail-if 'p99 > 20ms'               exit code 4 when a limit is passed
   walwright run --rate 5000                          open loop: 5,000 transactions are due each second
+  walwright run --stages 30s:100,1m:500              stages: 100 a second for 30 s, then 500 for a minute
   walwright run --lean                               one round trip a transaction, binary parameters
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
   walwright run --set shared_buffers=1GB --pg 16     another version and setting
@@ -114,8 +116,13 @@ pub struct RunArgs {
     /// Open loop: this many transactions are due each second, over all clients.
     #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = rate, help_heading = "How it is run")]
     pub rate: Option<f64>,
+    /// Levels of load one after the other: LENGTH:RATE in an open loop, as 30s:100,1m:500, or
+    /// LENGTH:CLIENTSc in a closed one, as 30s:4c,1m:16c. They are the whole run, without warm-up,
+    /// and each has figures of its own.
+    #[arg(long, value_name = "LENGTH:LEVEL,…", value_delimiter = ',', value_parser = stage, conflicts_with_all = ["duration", "transactions", "rate", "warmup", "ramp"], help_heading = "How it is run")]
+    pub stages: Vec<LoadStage>,
     /// Open loop: gaps between due times.
-    #[arg(long, value_enum, default_value_t = Gaps::Poisson, requires = "rate", help_heading = "How it is run")]
+    #[arg(long, value_enum, default_value_t = Gaps::Poisson, help_heading = "How it is run")]
     pub gaps: Gaps,
     /// Open loop: skip a transaction that is later than this; count those that end later.
     #[arg(short = 'L', long, value_name = "TIME", value_parser = duration, requires = "rate", help_heading = "How it is run")]
@@ -228,6 +235,24 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
         Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
         _ => Err(format!("'{text}' is not a number of transactions a second above 0")),
     }
+}
+
+/// A stage of a load.
+fn stage(text: &str) -> Result<LoadStage, String> {
+    let wrong = || format!("'{text}' is not a stage: write 30s:100 for a rate, 30s:4c for clients");
+    let (length, level) = text.split_once(':').ok_or_else(wrong)?;
+    let length = duration(length)?;
+    if length.is_zero() || length.subsec_nanos() != 0 {
+        return Err(format!("'{text}': a stage lasts whole seconds"));
+    }
+    let level = match level.strip_suffix('c') {
+        Some(clients) => match clients.parse() {
+            Ok(clients @ 1..=5000) => LoadLevel::Clients(clients),
+            _ => return Err(format!("'{text}': a stage has 1 to 5000 clients")),
+        },
+        None => LoadLevel::Rate(rate(level)?),
+    };
+    Ok(LoadStage { length, level })
 }
 
 /// Seconds of pgbench's -P.

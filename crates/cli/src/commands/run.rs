@@ -3,15 +3,19 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::CommandFactory;
+use clap::error::ErrorKind;
 use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
 use walwright_figures::limit::{JudgedLimit, Limit};
-use walwright_record::{ClientRules, OnError, RunState, Schedule, WarningCode};
+use walwright_record::{
+    ClientRules, LoadLevel, LoadStage, OnError, RunState, Schedule, WarningCode,
+};
 use walwright_report::{RunReport, format};
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
-use crate::args::{self, RunArgs, WarmUp};
+use crate::args::{self, Cli, RunArgs, WarmUp};
 use crate::commands::runtime::{Parting, until_done};
 use crate::commands::{command_line, report, runs, sweep};
 use crate::output::{Output, exit};
@@ -19,6 +23,7 @@ use crate::show::{self, Style};
 
 /// Does a run, prints its summary and writes its report.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    refuse(&args);
     if args.clients.len() > 1 || args.repeats > 1 {
         return sweep::execute(lab, args, output);
     }
@@ -34,6 +39,25 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         Ok(finished) => conclude(lab, finished, &limits, statements, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
+}
+
+/// Leaves with a usage error where stages do not go together, or with what else is asked.
+fn refuse(args: &RunArgs) {
+    let by_clients = args.stages.iter().filter(|s| matches!(s.level, LoadLevel::Clients(_)));
+    let by_clients = by_clients.count();
+    let open = args.rate.is_some() || (by_clients == 0 && !args.stages.is_empty());
+    let why = if by_clients > 0 && by_clients < args.stages.len() {
+        "stages are all of rates or all of clients"
+    } else if by_clients > 0 && !args.clients.is_empty() {
+        "the stages give the number of clients: leave --clients out"
+    } else if !args.stages.is_empty() && by_clients == 0 && args.think.is_some() {
+        "stages of rates are an open loop, in which no client thinks: leave --think out"
+    } else if args.gaps != args::Gaps::Poisson && !open {
+        "--gaps belongs to an open loop: give --rate or --stages with rates"
+    } else {
+        return;
+    };
+    crate::output::refuse(&Cli::command().error(ErrorKind::ArgumentConflict, why));
 }
 
 /// How a run is shown.
@@ -93,6 +117,9 @@ fn statement_latencies(run: &RunReport) -> String {
     table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
     for script in &load.scripts {
         table.add_row([&script.name]);
+        if script.statements.is_empty() {
+            table.add_row(["  none ran in a round trip of its own"]);
+        }
         for statement in &script.statements {
             let mut row = vec![format!("  {}", statement.label)];
             match &statement.latency {
@@ -131,6 +158,26 @@ fn too_many_failed(succeeded: u64, failed: u64) -> bool {
     failed > 0 && failed.saturating_mul(3) >= succeeded
 }
 
+/// The mean rate of the stages of an open loop.
+fn mean_rate(stages: &[LoadStage]) -> Option<f64> {
+    let rate = |stage: &LoadStage| match stage.level {
+        LoadLevel::Rate(rate) => Some(rate * stage.length.as_secs_f64()),
+        LoadLevel::Clients(_) => None,
+    };
+    let due: f64 = stages.iter().map(rate).sum::<Option<f64>>()?;
+    let seconds: f64 = stages.iter().map(|stage| stage.length.as_secs_f64()).sum();
+    (seconds > 0.0).then(|| due / seconds)
+}
+
+/// The most clients of the stages of a closed loop.
+fn most_clients(stages: &[LoadStage]) -> Option<u32> {
+    let clients = |stage: &LoadStage| match stage.level {
+        LoadLevel::Clients(clients) => Some(clients),
+        LoadLevel::Rate(_) => None,
+    };
+    stages.iter().filter_map(clients).max()
+}
+
 /// What the arguments ask for.
 pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
@@ -147,7 +194,8 @@ pub fn plan(args: RunArgs) -> RunPlan {
             restored: None,
         },
     };
-    let schedule = match args.rate {
+    let length: Duration = args.stages.iter().map(|stage| stage.length).sum();
+    let schedule = match args.rate.or_else(|| mean_rate(&args.stages)) {
         Some(rate) => Schedule::Open {
             rate,
             poisson: args.gaps == args::Gaps::Poisson,
@@ -169,7 +217,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
             define: args.define,
         },
         load: LoadChoice {
-            clients: args.clients.first().copied(),
+            clients: most_clients(&args.stages).or(args.clients.first().copied()),
             threads: args.threads,
             protocol: args.protocol.map(|protocol| match protocol {
                 args::Protocol::Simple => Protocol::Simple,
@@ -181,10 +229,12 @@ pub fn plan(args: RunArgs) -> RunPlan {
             ramp: args.ramp,
             max_tries: args.max_tries,
             seed: args.seed,
-            duration: args.duration,
+            duration: if args.stages.is_empty() { args.duration } else { length },
             warm_up: match args.warmup {
-                // All is measured of what is counted beforehand.
-                WarmUp::Auto if args.transactions.is_some() => Some(Duration::ZERO),
+                // All is measured of a load whose extent is given otherwise than as a length.
+                WarmUp::Auto if args.transactions.is_some() || !args.stages.is_empty() => {
+                    Some(Duration::ZERO)
+                }
                 WarmUp::Auto => None,
                 WarmUp::Fixed(time) => Some(time),
             },
@@ -197,6 +247,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
                     args::OnError::Stop => OnError::Stop,
                 },
             },
+            stages: args.stages,
             checkpoints: 0,
         },
         load_jobs: args.load_jobs,

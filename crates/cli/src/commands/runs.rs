@@ -16,7 +16,7 @@ use walwright_store::Lab;
 use walwright_store::{FindError, NamedRuns, Store, StoreError};
 
 use crate::args::{DeleteArgs, RunFilter, RunName, RunsArgs, RunsCommand};
-use crate::commands::{export, sweep};
+use crate::commands::{export, stages, sweep};
 use crate::output::{Output, exit, say};
 
 /// Lists, shows, exports or deletes runs.
@@ -212,6 +212,18 @@ pub fn print_summary(
         crate::show::terminal_width(),
         output.colour,
     );
+    if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
+        text.push_str(&format!(
+            "connections: {} opened, mean {}, p50 {}, p99 {} each\n",
+            format::count(time.count),
+            format::latency(time.mean),
+            format::latency(time.p50),
+            format::latency(time.p99)
+        ));
+    }
+    if let Some(load) = summary.load.as_ref().filter(|load| !load.stages.is_empty()) {
+        text.push_str(&stages::table(&load.stages));
+    }
     if let Some(sweep) = record.header.sweep() {
         text.push_str(&format!(
             "sweep: one of {sweep}; `walwright runs show {sweep}` shows the curve\n"

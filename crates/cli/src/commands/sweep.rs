@@ -55,6 +55,8 @@ fn refuse(args: &RunArgs, loads: usize) {
         "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
     } else if args.transactions.is_some() {
         "a sweep compares loads over the same time: give --duration in place of --transactions"
+    } else if !args.stages.is_empty() {
+        "a sweep is runs at one load each: leave --stages out"
     } else if args.report_per_command {
         "a sweep has no table of statements: leave -r out; `walwright show RUN --json` has them of each run"
     } else if args.keep {

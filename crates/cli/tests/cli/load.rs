@@ -133,3 +133,95 @@ fn retries_turn_serialization_failures_into_successes() {
         csv.lines().skip(1).map(|l| l.split(',').nth(5).unwrap().parse::<u64>().unwrap()).sum();
     assert!(retries > 0, "{csv}");
 }
+
+#[test]
+fn stages_have_figures_of_their_own_and_no_steady_state() {
+    let bench = Bench::new();
+    bench.place.file("a.sql", "SELECT 1;\n");
+    let dsn = bench.host.superuser("postgres");
+    let run = |stages: &str| {
+        let args =
+            ["run", "--dsn", &dsn, "--file", "a.sql", "--json", "--plain", "--stages", stages];
+        bench.place.run(&args).code(0).json()
+    };
+    let result = run("3s:20,2s:200");
+    let load = &result["summary"]["load"];
+    let stages = load["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 2, "{load}");
+    let figure = |place: usize, name: &str| stages[place][name].as_f64().unwrap();
+    // Poisson arrivals: within five standard deviations.
+    assert!((figure(0, "transactions") - 60.0).abs() < 40.0, "{stages:?}");
+    assert!((figure(1, "transactions") - 400.0).abs() < 100.0, "{stages:?}");
+    assert_eq!((figure(0, "length"), figure(1, "length")), (3.0, 2.0));
+    assert!(stages.iter().all(|stage| stage["latency"]["p99"].as_f64() > Some(0.0)), "{stages:?}");
+    assert_eq!((&load["steadiness"], &load["precision"]), (&Value::Null, &Value::Null));
+    assert_eq!(load["open_loop"]["offered"], 92.0);
+    assert_eq!(warning(&result, "no_steady_state"), None);
+    let export = bench.place.run(&["export"]).json();
+    let of_stages = |export: &Value| -> Vec<(i64, String)> {
+        let events = export["events"].as_array().unwrap().iter().filter(|e| e["kind"] == "stage");
+        let of = |e: &Value| (e["at"].as_i64().unwrap(), e["text"].as_str().unwrap().to_owned());
+        events.map(of).collect()
+    };
+    let events = of_stages(&export);
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[1].0 - events[0].0, 3_000_000, "{events:?}");
+    assert_eq!(events[1].1, "stage 2 of 2: 200 transactions a second for 2 s");
+    let show = bench.place.run(&["show"]).out();
+    assert!(show.contains("200 /s due") || show.contains("200/s due"), "{show}");
+
+    let result = run("2s:1c,2s:3c");
+    let stages = &result["summary"]["load"]["stages"];
+    assert_eq!(stages[1]["level"]["clients"], 3, "{stages}");
+    assert_eq!(result["summary"]["clients"], 3);
+}
+
+#[test]
+fn tpcc_stays_consistent_under_load() {
+    let (place, host) = (Place::new(), Host::new());
+    let dsn = host.superuser("postgres");
+    let args = ["run", "--dsn", &dsn, "--init", "-w", "tpcc", "-c", "6", "-t", "150", "--plain"];
+    let done = place.run(&[&args[..], &["--max-tries=0", "--seed=3", "--json"]].concat()).code(0);
+    let result = done.json();
+    let load = &result["summary"]["load"];
+    assert_eq!((&load["transactions"], &load["failed"]), (&900.into(), &0.into()), "{load}");
+    for script in load["scripts"].as_array().unwrap() {
+        assert!(script["transactions"].as_u64().unwrap() > 5, "{script}");
+    }
+    let export = place.run(&["export"]).json();
+    let holds = export["events"].as_array().unwrap().iter().filter(|event| {
+        event["kind"] == "check" && event["text"].as_str().unwrap().starts_with("holds: ")
+    });
+    assert_eq!(holds.count(), 6);
+    // What the transactions did, and not only that it agrees with itself.
+    let count = |sql: &str| -> i64 {
+        host.ask("postgres", &format!("SELECT ({sql})::text")).parse().expect("a number")
+    };
+    let script = |place: usize| load["scripts"][place]["transactions"].as_i64().unwrap();
+    let orders = count("SELECT count(*) - 30000 FROM tpcc_orders");
+    // One in a hundred is taken back.
+    assert!(orders <= script(0) && orders > script(0) * 9 / 10, "{orders} of {}", script(0));
+    assert_eq!(count("SELECT count(*) - 30000 FROM tpcc_history"), script(1));
+    assert_eq!(count("SELECT sum(c_delivery_cnt) FROM tpcc_customer"), 10 * script(3));
+    let lines = "SELECT count(*) - 300000 FROM tpcc_order_line";
+    assert_eq!(count(lines), count("SELECT sum(s_order_cnt) FROM tpcc_stock"));
+    assert_eq!(
+        count("SELECT sum(s_ytd) FROM tpcc_stock"),
+        count("SELECT sum(ol_quantity) - 1500000 FROM tpcc_order_line"),
+    );
+
+    // Each check notices what it is for, and only then does the run not exit 0.
+    let damage = [
+        "UPDATE tpcc_warehouse SET w_ytd = w_ytd + 1",
+        "UPDATE tpcc_district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 4",
+        "DELETE FROM tpcc_new_order WHERE no_o_id = 2900 AND no_d_id = 5",
+        "UPDATE tpcc_order_line SET ol_delivery_d = NULL WHERE ol_o_id = 7 AND ol_number = 3",
+        "UPDATE tpcc_customer SET c_balance = c_balance - 1 WHERE c_id = 9",
+    ];
+    damage.iter().for_each(|sql| host.execute("postgres", sql));
+    let args = ["run", "--dsn", &dsn, "-w", "tpcc", "-c", "1", "-t", "1", "--json", "--plain"];
+    let result = place.run(&args).code(4).json();
+    let missed = result["warnings"].as_array().unwrap();
+    let missed = missed.iter().filter(|warning| warning["code"] == "check_failed");
+    assert_eq!(missed.count(), 6, "{}", result["warnings"]);
+}

@@ -54,6 +54,7 @@ fn a_number_of_transactions_with_their_statements() {
     assert_eq!(export["load"]["rules"]["reconnect"], true);
     let show = bench.place.run(&["show"]).out();
     let show: Vec<&str> = show.split_whitespace().collect();
+    assert!(show.join(" ").contains("connections: 38 opened, mean "), "{show:?}");
     assert!(show.join(" ").contains("a new connection for each transaction"), "{show:?}");
 }
 
@@ -131,6 +132,13 @@ fn what_does_not_go_together_is_wrong_usage() {
         &["-b", "tpcb@x"],
         &["--on-error", "panic"],
         &["-c", "1,2", "-t", "5"],
+        &["--stages", "1s"],
+        &["--stages", "1500ms:5"],
+        &["--stages", "1s:0"],
+        &["--stages", "1s:5,1s:2c"],
+        &["--stages", "1s:2c", "-c", "4"],
+        &["--stages", "1s:5", "-T", "5"],
+        &["--gaps", "even"],
     ] {
         place.run(&[&["run"], args].concat()).code(2);
     }

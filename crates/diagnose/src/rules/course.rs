@@ -253,7 +253,7 @@ fn warm_up(reading: &Reading) -> Option<Finding> {
         .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
         .collect();
     let third = rates.len() / 3;
-    let rising = match &load.steadiness {
+    let rising = match load.steadiness.as_ref()? {
         // Steady in the end, after a part of the window that is too long to be nothing.
         SteadyState::Steady { from } => *from >= third,
         SteadyState::NotSteady { why: Unsteady::StillWarming } => true,

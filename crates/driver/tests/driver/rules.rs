@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{Server, number, plan, program, query, run_until};
-use walwright_driver::{Arrival, Gaps, OnError};
+use walwright_driver::{Arrival, Gaps, LoadLevel, LoadStage, OnError, PlanError};
 
 #[test]
 fn clients_that_have_done_their_transactions_end_the_load() {
@@ -102,4 +102,29 @@ fn a_load_without_clients_left_ends_and_serialization_failures_stop_none() {
     let ran = run_until(plan, |done| done >= 10);
     assert_eq!(ran.outcome.clients_stopped, 0);
     assert!(ran.outcome.failures() >= 10);
+}
+
+#[test]
+fn clients_rest_in_the_stages_that_are_without_them() {
+    let server = Server::shared();
+    let mut plan = plan(program(&["SELECT :client_id;\n"]), server.database());
+    plan.clients = 3;
+    plan.threads = 2;
+    plan.interval = Duration::from_millis(100);
+    let stage = |tenths: u64, clients| LoadStage {
+        length: Duration::from_millis(100 * tenths),
+        level: LoadLevel::Clients(clients),
+    };
+    plan.stages = vec![stage(4, 1), stage(4, 3), stage(4, 2)];
+    let mut wrong = plan.clone();
+    wrong.stages.push(stage(1, 4));
+    assert!(matches!(wrong.check(), Err(PlanError::Stages)));
+    let load = walwright_driver::Load::start(plan).expect("a plan that can be driven");
+    let intervals: Vec<_> = load.intervals().iter().take(14).collect();
+    load.stop();
+    let outcome = load.join().expect("a load that ran");
+    // At the end of an interval inside a stage its clients run, and no other.
+    let clients: Vec<u32> = intervals.iter().map(|interval| interval.clients).collect();
+    assert_eq!((clients[2], clients[6], clients[10], clients[13]), (1, 3, 2, 2), "{clients:?}");
+    assert_eq!((outcome.failures(), outcome.unfinished, outcome.connections_lost), (0, 0, 0));
 }

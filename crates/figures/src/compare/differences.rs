@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use walwright_record::{Record, Schedule, TableFacts};
+use walwright_record::{LoadLevel, LoadStage, Record, Schedule, TableFacts};
 
 use super::divergence::{Divergence, DivergenceKind, Found};
 use super::{RunGroup, host_differences};
@@ -99,6 +99,20 @@ fn load(found: &mut Found<'_>) {
         Some(match run.load.as_ref()?.rules.transactions {
             Some(each) => each.to_string(),
             None => "as many as the time allows".to_owned(),
+        })
+    });
+    found.text(kind, "stages", |run| {
+        let stages = &run.load.as_ref()?.stages;
+        let stage = |stage: &LoadStage| {
+            let seconds = stage.length.as_secs_f64();
+            match stage.level {
+                LoadLevel::Rate(rate) => format!("{seconds} s at {rate}/s"),
+                LoadLevel::Clients(clients) => format!("{seconds} s of {clients} clients"),
+            }
+        };
+        Some(match stages.is_empty() {
+            true => "none".to_owned(),
+            false => stages.iter().map(stage).collect::<Vec<_>>().join(", "),
         })
     });
     found.text(kind, "loop", |run| {

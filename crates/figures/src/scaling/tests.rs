@@ -55,6 +55,7 @@ fn run(clients: u32, rate: f64, kind: &str, event: &str, repeat: u32) -> Record 
         max_tries: 1,
         seed: 1,
         rules: Default::default(),
+        stages: Vec::new(),
     });
     record
 }

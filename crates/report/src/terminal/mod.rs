@@ -102,6 +102,7 @@ impl Page<'_> {
                 let unit = load.unit.name();
                 let note = match throughput.interval {
                     Some(_) => format!("{unit}s, 95 % interval within this run"),
+                    None if !load.stages.is_empty() => format!("{unit}s, the mean of all stages"),
                     None => format!("{unit}s; too short for an interval"),
                 };
                 let figure = format::estimate(throughput, "/s");

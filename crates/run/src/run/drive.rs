@@ -11,8 +11,8 @@ use walwright_driver::{
     Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
 use walwright_record::{
-    LoadFacts, LoadInterval, PhaseName, Schedule, SparseHistogram, Timestamp, UnderWay, Warning,
-    WarningCode, Window,
+    Event, LoadFacts, LoadInterval, LoadLevel, LoadStage, PhaseName, Schedule, SparseHistogram,
+    Timestamp, UnderWay, Warning, WarningCode, Window,
 };
 use walwright_server::ConnectParams;
 use walwright_wire::ConnectOptions;
@@ -84,6 +84,7 @@ pub(super) async fn drive(
         stop: context.stop.clone(),
         wanted: choice.duration,
         all,
+        stages: choice.stages.clone(),
         settling,
         starts: Vec::new(),
         measured: None,
@@ -146,6 +147,7 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     plan.ramp = choice.ramp;
     plan.max_tries = choice.max_tries;
     plan.rules = choice.rules;
+    plan.stages.clone_from(&choice.stages);
     plan.drain = DRAIN;
     plan.seed = choice.seed.unwrap_or_else(|| Timestamp::now().0.unsigned_abs());
     plan
@@ -178,6 +180,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
         max_tries: plan.max_tries,
         seed: plan.seed,
         rules: plan.rules,
+        stages: plan.stages.clone(),
     }
 }
 
@@ -198,6 +201,8 @@ struct Stage {
     wanted: Duration,
     /// Transactions of all clients together, where they are given in place of a length.
     all: Option<u64>,
+    /// Levels of load one after the other, if there are several.
+    stages: Vec<LoadStage>,
     settling: Settling,
     /// Start of every interval so far, and the end of the last.
     starts: Vec<Timestamp>,
@@ -330,6 +335,7 @@ impl Stage {
         if self.starts.is_empty() {
             self.notes.phase_at(PhaseName::WarmUp, interval.start);
         }
+        self.enter_stage(interval.start);
         self.starts.push(interval.start);
         let ended = walwright_figures::transactions(&interval);
         self.completed.push((ended, walwright_figures::failures(&interval)));
@@ -370,6 +376,27 @@ impl Stage {
         standing.done
     }
 
+    /// Says so where a new stage of the load has begun by the start of an interval.
+    fn enter_stage(&self, start: Timestamp) {
+        let begun = self.starts.first().copied().unwrap_or(start);
+        let last = self.starts.last().copied();
+        let mut at = begun;
+        for (place, stage) in self.stages.iter().enumerate() {
+            if at <= start && last.is_none_or(|last| last < at) {
+                let level = match stage.level {
+                    LoadLevel::Rate(rate) => format!("{rate} transactions a second"),
+                    LoadLevel::Clients(1) => "1 client".to_owned(),
+                    LoadLevel::Clients(clients) => format!("{clients} clients"),
+                };
+                let (number, of, seconds) =
+                    (place + 1, self.stages.len(), stage.length.as_secs_f64());
+                let text = format!("stage {number} of {of}: {level} for {seconds} s");
+                self.notes.happened(Event { at, kind: "stage".to_owned(), text });
+            }
+            at = at.plus(stage.length);
+        }
+    }
+
     /// Length of the window: as asked for, or as it will be at the rate so far.
     fn wanted_in_all(&self, measured: Duration) -> Duration {
         let Some(all) = self.all else { return self.wanted };
@@ -392,7 +419,8 @@ impl Stage {
         self.notes.recorder.write(move |writer| writer.set_phase(PhaseName::Measure, start, end));
         // One in which nothing ended has a fault of its own.
         let some = self.completed[from..].iter().any(|(well, _)| *well > 0);
-        if !steady && whole && some {
+        // Stages are not meant to be the same.
+        if !steady && whole && some && self.stages.is_empty() {
             let warning = Warning::new(
                 WarningCode::NoSteadyState,
                 format!("the load did not settle: its {} shifted or drifted", self.settling.watched()),

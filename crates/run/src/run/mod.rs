@@ -372,7 +372,7 @@ impl Context {
         let mark = self.workload.pass_mark.as_ref()?;
         let clients = mark.clients.is_none_or(|clients| clients == self.clients());
         let closed = self.plan.load.schedule == Schedule::Closed { think: None };
-        (clients && closed).then_some(mark.mean_latency)
+        (clients && closed && self.plan.load.stages.is_empty()).then_some(mark.mean_latency)
     }
 
     fn script_facts(&self) -> Vec<walwright_record::ScriptFacts> {

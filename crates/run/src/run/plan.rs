@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use walwright_record::{ClientRules, Schedule};
+use walwright_record::{ClientRules, LoadStage, Schedule};
 use walwright_server::{Secret, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
@@ -126,6 +126,9 @@ pub struct LoadChoice {
     pub warm_up: Option<Duration>,
     /// What clients do beside running their scripts.
     pub rules: ClientRules,
+    /// Levels of load one after the other, which make up `duration`; none where it is the same
+    /// throughout.
+    pub stages: Vec<LoadStage>,
     /// Checkpoints that the measured window is to hold: it begins with a requested one, and later
     /// ones are requested where the server does not complete them by itself.
     pub checkpoints: u32,

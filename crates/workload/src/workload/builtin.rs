@@ -48,6 +48,17 @@ const EVENTS: &[File] = &[
     file!("ingest.sql", "events/ingest.sql"),
 ];
 
+const TPCC: &[File] = &[
+    file!("workload.toml", "tpcc/workload.toml"),
+    file!("schema.sql", "tpcc/schema.sql"),
+    file!("after_load.sql", "tpcc/after_load.sql"),
+    file!("new-order.sql", "tpcc/new-order.sql"),
+    file!("payment.sql", "tpcc/payment.sql"),
+    file!("order-status.sql", "tpcc/order-status.sql"),
+    file!("delivery.sql", "tpcc/delivery.sql"),
+    file!("stock-level.sql", "tpcc/stock-level.sql"),
+];
+
 /// All built-in workloads, the default first.
 pub(crate) const BUILTINS: &[(&str, &[File])] = &[
     ("tpcb", TPCB),
@@ -55,6 +66,7 @@ pub(crate) const BUILTINS: &[(&str, &[File])] = &[
     ("select-only", SELECT_ONLY),
     ("autocommit", AUTOCOMMIT),
     ("events", EVENTS),
+    ("tpcc", TPCC),
 ];
 
 /// pgbench's built-in scripts on its tables: the name there, the workload here that runs it

@@ -140,6 +140,7 @@ async fn try_workload(server: &RunningCluster, name: &str) {
         "events" => {
             "ALTER TABLE events ALTER partition_key DROP EXPRESSION; UPDATE events SET partition_key = -1"
         }
+        "tpcc" => "UPDATE tpcc_customer SET c_balance = c_balance + 1 WHERE c_id = 1",
         _ => "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 1",
     };
     client.batch_execute(damage).await.unwrap();

@@ -45,6 +45,7 @@ pub(super) fn case(clients: u32, rate: u32) -> Case {
         max_tries: 1,
         seed: 1,
         rules: Default::default(),
+        stages: Vec::new(),
     });
     build.record.target = Some(embedded());
     build.record.host = Some(HostFacts {

@@ -40,6 +40,7 @@ pub fn record_of(measure: u64) -> Record {
         max_tries: 1,
         seed: 42,
         rules: Default::default(),
+        stages: Vec::new(),
     });
     record.instrument = Some(InstrumentFacts {
         cpu_per_transaction: Some(Duration::from_micros(38)),

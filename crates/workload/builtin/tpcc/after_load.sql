@@ -1,0 +1,20 @@
+alter table tpcc_warehouse add primary key (w_id);
+alter table tpcc_district add primary key (d_w_id, d_id);
+alter table tpcc_customer add primary key (c_w_id, c_d_id, c_id);
+alter table tpcc_orders add primary key (o_w_id, o_d_id, o_id);
+alter table tpcc_new_order add primary key (no_w_id, no_d_id, no_o_id);
+alter table tpcc_order_line add primary key (ol_w_id, ol_d_id, ol_o_id, ol_number);
+alter table tpcc_item add primary key (i_id);
+alter table tpcc_stock add primary key (s_w_id, s_i_id);
+create index tpcc_customer_name on tpcc_customer (c_w_id, c_d_id, c_last, c_first);
+create index tpcc_orders_customer on tpcc_orders (o_w_id, o_d_id, o_c_id, o_id);
+
+vacuum analyze tpcc_warehouse;
+vacuum analyze tpcc_district;
+vacuum analyze tpcc_customer;
+vacuum analyze tpcc_history;
+vacuum analyze tpcc_orders;
+vacuum analyze tpcc_new_order;
+vacuum analyze tpcc_order_line;
+vacuum analyze tpcc_item;
+vacuum analyze tpcc_stock;
