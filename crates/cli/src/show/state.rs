@@ -41,8 +41,8 @@ pub struct State {
     pub amount: Option<(u64, u64)>,
     /// Seconds so far.
     pub seconds: VecDeque<Second>,
-    /// Settled load so far and wanted.
-    pub measured: Option<(Duration, Duration)>,
+    /// Settled load so far and wanted, and how much longer it is given to settle.
+    pub measured: Option<(Duration, Duration, Option<Duration>)>,
     /// Whether the load is someone else's, of which commits are counted.
     pub observed: bool,
     /// How long that has been watched, and for how long it will be, where that is known.
@@ -93,8 +93,8 @@ impl State {
             Progress::Connected { done, total } => {
                 self.amount = Some(((*done).into(), (*total).into()));
             }
-            Progress::Interval { interval, measured, wanted } => {
-                self.measured = Some((*measured, *wanted));
+            Progress::Interval { interval, measured, wanted, until } => {
+                self.measured = Some((*measured, *wanted, *until));
                 let second = second(interval);
                 self.failures += second.failures;
                 push(&mut self.seconds, second, HISTORY);

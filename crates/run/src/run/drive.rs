@@ -340,6 +340,7 @@ impl Stage {
             interval: &interval,
             measured: standing.measured,
             wanted: self.wanted,
+            until: standing.until,
         });
         self.keep(interval);
         if self.notes.recorder.failed() {

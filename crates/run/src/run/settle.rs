@@ -31,6 +31,8 @@ pub(super) struct Standing {
     pub from: Option<usize>,
     /// Length of the window so far.
     pub measured: Duration,
+    /// How much longer the load is given to settle, where all that is wanted is measured.
+    pub until: Option<Duration>,
     /// Whether there is enough.
     pub done: bool,
 }
@@ -53,14 +55,16 @@ impl Settling {
         self.levels.push(self.level(interval));
         self.lengths.push(interval.length);
         let Some(from) = self.begin() else {
-            return Standing { from: None, measured: Duration::ZERO, done: false };
+            let measured = Duration::ZERO;
+            return Standing { from: None, measured, until: None, done: false };
         };
         let measured = self.length_from(from);
         let done = match self.fixed {
             Some(_) => measured >= self.wanted,
             None => self.enough(measured),
         };
-        Standing { from: Some(from), measured: measured.min(self.wanted), done }
+        let until = (!done && measured >= self.wanted).then(|| self.patience_left());
+        Standing { from: Some(from), measured: measured.min(self.wanted), until, done }
     }
 
     /// The first interval of the window, by a cheap rule that can be asked each second.
@@ -91,13 +95,18 @@ impl Settling {
     }
 
     fn enough(&self, measured: Duration) -> bool {
-        let all: Duration = self.lengths.iter().sum();
-        let patience = LONGEST_WARM_UP.min(self.wanted.max(SHORTEST_WARM_UP));
-        if all >= self.ramp.saturating_add(self.wanted).saturating_add(patience) {
+        if self.patience_left().is_zero() {
             return true;
         }
         let settled = || self.verdict().map(|from| self.length_from(from));
         measured >= self.wanted && settled().is_some_and(|length| length >= self.wanted)
+    }
+
+    /// How much longer a load that does not settle goes on.
+    fn patience_left(&self) -> Duration {
+        let all: Duration = self.lengths.iter().sum();
+        let patience = LONGEST_WARM_UP.min(self.wanted.max(SHORTEST_WARM_UP));
+        self.ramp.saturating_add(self.wanted).saturating_add(patience).saturating_sub(all)
     }
 
     /// The first interval that may belong to the window.
@@ -223,6 +232,22 @@ mod tests {
         let (from, steady) = settling.window().unwrap();
         assert!(!steady);
         assert!(seconds - from as u64 >= 30);
+    }
+
+    #[test]
+    fn what_is_waited_for_has_an_end_that_comes_nearer() {
+        let mut settling = settling(30, None);
+        let mut told = Vec::new();
+        let ended = (1..).find(|n| {
+            let standing = settling.push(&second(if n % 40 < 20 { 1_000 } else { 400 }));
+            told.extend(standing.until.map(|until| (*n, until.as_secs())));
+            assert!(standing.until.is_none() || standing.measured.as_secs() == 30);
+            standing.done
+        });
+        assert!(!told.is_empty() && told.iter().all(|(n, until)| n + until == 60), "{told:?}");
+        assert_eq!(ended, Some(60));
+        let mut fixed = super::tests::settling(5, Some(Duration::from_secs(2)));
+        assert!((0..7).all(|n| fixed.push(&second(wobbling(n))).until.is_none()));
     }
 
     #[test]
