@@ -14,12 +14,13 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 use walwright_experiment::{ExperimentError, Remarks};
 use walwright_figures::compare::CompareError;
-use walwright_report::terminal::{printable, printable_json, printable_painted};
+use walwright_report::terminal::{fit, printable, printable_json, printable_painted};
 use walwright_run::RunError;
 use walwright_tune::TuneError;
 use walwright_workload::WorkloadError;
 
 use crate::args::Colour;
+use crate::show::terminal_width;
 
 /// Exit codes, as `walwright --help` lists them.
 pub mod exit {
@@ -71,7 +72,7 @@ impl Output {
         value: &T,
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if self.json { self.print_json(value) } else { print(&human()) }
+        if self.json { self.print_json(value) } else { print(&for_stdout(&human())) }
     }
 
     /// The same for a text in colours.
@@ -85,7 +86,8 @@ impl Output {
 
     /// Prints a text that was painted where colours are wanted.
     pub fn print_painted(&self, text: &str) -> anyhow::Result<()> {
-        if self.colour { write_out(&printable_painted(text)) } else { print(text) }
+        let text = for_stdout(text);
+        if self.colour { write_out(&printable_painted(&text)) } else { print(&text) }
     }
 
     /// Prints a value as JSON, as [`json_text`] writes it.
@@ -100,11 +102,13 @@ impl Output {
         }
         let chain = sentences(error);
         if self.json {
-            say(&printable_json(&json!({ "error": chain.join(": ") }).to_string()));
+            let body = json!({ "error": chain.join(": ") }).to_string();
+            let _ = writeln!(std::io::stderr(), "{}", printable_json(&body));
         } else {
             let (bold, plain) = if self.colour_err { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
             let chain = chain.join("\n  because: ");
-            let _ = writeln!(std::io::stderr(), "{bold}error:{plain} {}", printable(&chain));
+            let text = format!("{bold}error:{plain} {}\n", printable(&chain));
+            let _ = std::io::stderr().write_all(for_stderr(&text).as_bytes());
         }
         ExitCode::from(if is_usage(error) { exit::USAGE } else { exit::FAILED })
     }
@@ -197,28 +201,32 @@ fn durations_to_seconds(value: &mut Value) {
     }
 }
 
-/// Text in lines of at most 96 characters.
+/// Wider than this text is hard to read.
+const WIDEST: usize = 96;
+
+/// Text in lines of at most 96 columns, fewer where the terminal has fewer.
 pub fn wrapped(text: &str, indent: &str) -> String {
-    const WIDTH: usize = 96;
-    let mut out = String::new();
-    let mut line = indent.to_owned();
-    for word in text.split_whitespace() {
-        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push_str(&line);
-            out.push('\n');
-            line = indent.to_owned();
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    out.push_str(&line);
-    out.push('\n');
-    out
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let terminal = std::io::stdout().is_terminal();
+    let width = if terminal { terminal_width().min(WIDEST) } else { WIDEST };
+    fit(&format!("{indent}{}\n", words.join(" ")), width)
 }
 
-/// Writes to standard output.
+/// Text for people with lines that fit the terminal on standard output, if it is one.
+fn for_stdout(text: &str) -> Cow<'_, str> {
+    for_terminal(text, std::io::stdout().is_terminal())
+}
+
+/// The same for standard error.
+fn for_stderr(text: &str) -> Cow<'_, str> {
+    for_terminal(text, std::io::stderr().is_terminal())
+}
+
+fn for_terminal(text: &str, terminal: bool) -> Cow<'_, str> {
+    if terminal { Cow::Owned(fit(text, terminal_width())) } else { Cow::Borrowed(text) }
+}
+
+/// Writes to standard output as it is: files and statements keep their lines.
 pub fn print(text: &str) -> anyhow::Result<()> {
     write_out(&printable(text))
 }
@@ -230,7 +238,7 @@ pub fn say(line: &str) {
 
 /// Text with its own ends of lines on standard error. Nobody to read it is no reason to stop.
 pub fn say_text(text: &str) {
-    let _ = std::io::stderr().write_all(printable(text).as_bytes());
+    let _ = std::io::stderr().write_all(for_stderr(&printable(text)).as_bytes());
 }
 
 fn write_out(text: &str) -> anyhow::Result<()> {

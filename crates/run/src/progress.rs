@@ -33,9 +33,9 @@ pub enum Progress<'a> {
         measured: Duration,
         /// Length that is wanted.
         wanted: Duration,
-        /// How much longer it is waited at most for the load to settle, where that alone is
-        /// missing.
-        unsettled: Option<Duration>,
+        /// How much longer the load is given to settle, where all that is wanted is
+        /// measured and it has not.
+        until: Option<Duration>,
     },
     /// Commits of a server under someone else's load, since the last such event.
     Commits {

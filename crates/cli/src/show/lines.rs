@@ -95,29 +95,54 @@ pub fn erase() {
     let _ = write!(std::io::stderr(), "\r\x1b[K");
 }
 
-/// What is said of a load that has been measured for long enough and has not settled.
-pub fn waiting(longest: Duration) -> String {
-    format!("not settled yet, waiting up to {:.0} s more", longest.as_secs_f64())
+/// How far a load is, from what is measured of it, what is wanted, and how much longer it is
+/// given to settle where that is all it waits for.
+pub fn load_text(measured: Duration, wanted: Duration, until: Option<Duration>) -> String {
+    let (so_far, wanted) = (measured.as_secs_f64(), wanted.as_secs_f64());
+    match until {
+        Some(until) if measured.is_zero() => {
+            format!("not settled: at most {:.0} s more", until.as_secs_f64())
+        }
+        Some(until) => {
+            format!(
+                "measured {so_far:.0} s, not settled: at most {:.0} s more",
+                until.as_secs_f64()
+            )
+        }
+        None if measured.is_zero() => "warming up".to_owned(),
+        None => format!("measured {so_far:.0} of {wanted:.0} s"),
+    }
 }
 
-/// What a run is at, in few words; `None` for what needs none. `load` says how far the load
-/// is, from the settled part of it so far and wanted.
-pub fn stage(
-    progress: &Progress<'_>,
-    load: impl FnOnce(Duration, Duration) -> String,
-) -> Option<String> {
+/// What a run is at, in few words; `None` for what needs none.
+pub fn stage(progress: &Progress<'_>) -> Option<String> {
     match progress {
         Progress::Phase(name) => Some(name.name().to_owned()),
         Progress::Step(text) => Some((*text).to_owned()),
         Progress::Rows { done, total } => {
             Some(format!("{} of {} rows", format::count(*done), format::count(*total)))
         }
-        Progress::Interval { interval, measured, wanted, unsettled } => {
+        Progress::Interval { interval, measured, wanted, until } => {
             let seconds = interval.length.as_secs_f64().max(1e-3);
             let rate = walwright_figures::transactions(interval) as f64 / seconds;
-            let load = unsettled.map_or_else(|| load(*measured, *wanted), waiting);
-            Some(format!("{load}, {}", format::rate(rate)))
+            Some(format!("{}, {}", load_text(*measured, *wanted, *until), format::rate(rate)))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_has_not_settled_says_how_long_it_is_waited_for() {
+        let text = |measured, until: Option<u64>| {
+            let wanted = Duration::from_secs(60);
+            load_text(Duration::from_secs(measured), wanted, until.map(Duration::from_secs))
+        };
+        assert_eq!(text(0, None), "warming up");
+        assert_eq!(text(12, None), "measured 12 of 60 s");
+        assert_eq!(text(60, Some(45)), "measured 60 s, not settled: at most 45 s more");
     }
 }

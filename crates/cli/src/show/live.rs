@@ -25,7 +25,7 @@ use walwright_report::format;
 use walwright_run::{Observer, Progress};
 use walwright_server::Stop;
 
-use super::lines;
+use super::lines::load_text;
 use super::state::{Second, State};
 use crate::output::exit;
 
@@ -275,16 +275,9 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint)
                 None => (0.0, format!("{elapsed:.0} s watched, until the command ends")),
             }
         }
-        (Some((measured, wanted)), _, _) => {
+        (Some((measured, wanted, until)), _, _) => {
             let ratio = measured.as_secs_f64() / wanted.as_secs_f64().max(1e-3);
-            let label = if let Some(left) = state.unsettled {
-                lines::waiting(left)
-            } else if measured.is_zero() {
-                "waiting for a steady load".to_owned()
-            } else {
-                format!("{:.0} of {:.0} s measured", measured.as_secs_f64(), wanted.as_secs_f64())
-            };
-            (ratio, label)
+            (ratio, load_text(measured, wanted, until))
         }
         (None, Some((done, total)), _) if total > 0 => (
             done as f64 / total as f64,

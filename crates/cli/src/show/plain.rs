@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use walwright_report::format;
 use walwright_run::{Observer, Progress};
 
-use super::lines;
+use super::lines::load_text;
 use super::state::State;
 use crate::output::say;
 
@@ -61,12 +61,9 @@ impl Observer for Plain {
 
 fn load_line(state: &State) -> String {
     let Some(second) = state.seconds.back() else { return String::new() };
-    let mut line = match (state.unsettled, state.measured) {
-        (Some(longest), _) => format!("  {}: ", lines::waiting(longest)),
-        (None, Some((measured, wanted))) if !measured.is_zero() => {
-            format!("  measured {:.0} of {:.0} s: ", measured.as_secs_f64(), wanted.as_secs_f64())
-        }
-        _ => "  warming up: ".to_owned(),
+    let mut line = match state.measured {
+        Some((measured, wanted, until)) => format!("  {}: ", load_text(measured, wanted, until)),
+        None => "  warming up: ".to_owned(),
     };
     line.push_str(&format::rate(second.rate));
     if let Some([p50, _, p99]) = second.percentiles {

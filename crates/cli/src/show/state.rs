@@ -41,10 +41,8 @@ pub struct State {
     pub amount: Option<(u64, u64)>,
     /// Seconds so far.
     pub seconds: VecDeque<Second>,
-    /// Settled load so far and wanted.
-    pub measured: Option<(Duration, Duration)>,
-    /// How much longer it is waited at most for the load to settle.
-    pub unsettled: Option<Duration>,
+    /// Settled load so far and wanted, and how much longer it is given to settle.
+    pub measured: Option<(Duration, Duration, Option<Duration>)>,
     /// Whether the load is someone else's, of which commits are counted.
     pub observed: bool,
     /// How long that has been watched, and for how long it will be, where that is known.
@@ -69,7 +67,6 @@ impl State {
             amount: None,
             seconds: VecDeque::new(),
             measured: None,
-            unsettled: None,
             observed: false,
             watched: None,
             failures: 0,
@@ -96,9 +93,8 @@ impl State {
             Progress::Connected { done, total } => {
                 self.amount = Some(((*done).into(), (*total).into()));
             }
-            Progress::Interval { interval, measured, wanted, unsettled } => {
-                self.measured = Some((*measured, *wanted));
-                self.unsettled = *unsettled;
+            Progress::Interval { interval, measured, wanted, until } => {
+                self.measured = Some((*measured, *wanted, *until));
                 let second = second(interval);
                 self.failures += second.failures;
                 push(&mut self.seconds, second, HISTORY);

@@ -24,7 +24,7 @@ pub use printable::{printable, printable_json, printable_painted};
 pub use scaling::{scaling, scaling_styled};
 pub use storage::{storage, storage_list};
 use style::Ansi;
-pub use style::Style;
+pub use style::{Style, fit};
 
 /// Lines of a screen, less those of the prompt and the path of the report.
 const LINES: usize = 37;

@@ -143,6 +143,27 @@ impl Style {
     }
 }
 
+/// Text whose lines of more than `width` columns are broken between words. What is broken
+/// off stands below the beginning of its line; every other line stays as it is.
+pub fn fit(text: &str, width: usize) -> String {
+    let style = Style { width, colour: false, unicode: true };
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_end_matches('\n');
+        if columns(body) <= width {
+            out.push_str(line);
+            continue;
+        }
+        let rest = body.trim_start_matches(' ');
+        let indent = (body.len() - rest.len()).min(width / 2);
+        let lines = style.fill(words(rest).into_iter(), " ", indent);
+        let lines: Vec<String> = lines.iter().map(|l| format!("{:indent$}{l}", "")).collect();
+        out.push_str(&lines.join("\n"));
+        out.push_str(&line[body.len()..]);
+    }
+    out
+}
+
 /// Words, a number and its unit being one.
 fn words(text: &str) -> Vec<&str> {
     const UNITS: [&str; 10] = ["%", "s", "ms", "µs", "min", "h", "B", "kB", "MB", "GB"];
@@ -166,8 +187,12 @@ fn understands_unicode(locale: &str) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
+/// Columns a text takes, its colours left out.
 fn columns(text: &str) -> usize {
-    text.chars().count()
+    let mut painted = text.split("\x1b[");
+    let first = painted.next().unwrap_or_default().chars().count();
+    let after = |rest: &str| rest.split_once('m').map_or(0, |(_, shown)| shown.chars().count());
+    first + painted.map(after).sum::<usize>()
 }
 
 /// The nearest ASCII for what our own texts use, `?` for anything else.
@@ -207,6 +232,14 @@ mod tests {
         assert_eq!(PLAIN.join(&figures, ", ", 5), ["p50 1.2 ms, p95 3.4 ms,", "p99 5 ms"]);
         assert_eq!(PLAIN.wrap("", 5), [""]);
         assert_eq!(words("for 2 min, 5 in 10 s."), ["for", "2 min,", "5", "in", "10 s."]);
+    }
+
+    #[test]
+    fn only_lines_that_are_too_long_are_broken_and_never_inside_a_word() {
+        let text = "a  b\n  pairs of runs would settle it, 158 pairs\nend";
+        assert_eq!(fit(text, 30), "a  b\n  pairs of runs would settle\n  it, 158 pairs\nend");
+        let painted = "\x1b[1mexactly thirty columns of text\x1b[0m\n";
+        assert_eq!(fit(painted, 30), painted);
     }
 
     #[test]

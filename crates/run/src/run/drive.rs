@@ -367,7 +367,7 @@ impl Stage {
             interval: &interval,
             measured: standing.measured,
             wanted: self.wanted_in_all(standing.measured),
-            unsettled: standing.unsettled,
+            until: standing.until,
         });
         self.keep(interval);
         if self.notes.recorder.failed() {

@@ -35,7 +35,7 @@ pub(super) struct Standing {
     pub done: bool,
     /// How much longer the load goes on at most for it to settle, where it has gone on for as
     /// long as was asked and that alone is waited for.
-    pub unsettled: Option<Duration>,
+    pub until: Option<Duration>,
 }
 
 impl Settling {
@@ -66,8 +66,8 @@ impl Settling {
         let long_enough = all >= self.ramp.saturating_add(self.wanted);
         let waits = self.fixed.is_none() && long_enough && !done;
         let only_that = from.is_none() || measured >= self.wanted;
-        let unsettled = (waits && only_that).then_some(left);
-        Standing { from, measured: measured.min(self.wanted), done, unsettled }
+        let until = (waits && only_that).then_some(left);
+        Standing { from, measured: measured.min(self.wanted), done, until }
     }
 
     /// The first interval of the window, by a cheap rule that can be asked each second.
@@ -207,7 +207,7 @@ mod tests {
         let waits: Vec<Duration> = (0..)
             .map(|n| settling.push(&second(1_000 + 300 * n)))
             .take_while(|standing| !standing.done)
-            .filter_map(|standing| standing.unsettled)
+            .filter_map(|standing| standing.until)
             .collect();
         // A second after the other, until the load has gone on for twice the window.
         let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();

@@ -87,13 +87,7 @@ impl Watcher for Lines {
 impl Inner {
     /// Within a run: what it is at.
     fn progress(&mut self, progress: &Progress<'_>) {
-        let now = stage(progress, |measured, wanted| match measured.is_zero() {
-            true => "warming up".to_owned(),
-            false => {
-                format!("measured {:.0} of {:.0} s", measured.as_secs_f64(), wanted.as_secs_f64())
-            }
-        });
-        let Some(now) = now else { return };
+        let Some(now) = stage(progress) else { return };
         if self.lines.may_rewrite() {
             self.lines.rewrite(&format!("{} {}: {now}", bar(self.runs), self.run));
         } else if self.lines.line_is_due(EVERY_LINE) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 use walwright_report::format::counted;
 use walwright_search::{Effect, Line, Searcher, Standing};
@@ -62,6 +62,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
         let (together, alone): (Vec<&Line>, Vec<&Line>) =
             end.lines.iter().partition(|line| went_together(line));
         let mut table = Table::new();
+        table.set_content_arrangement(ContentArrangement::Dynamic);
         table.load_style(presets::NOTHING).set_header([
             "parameter",
             "layer",

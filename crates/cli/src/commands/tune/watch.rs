@@ -104,10 +104,7 @@ impl Inner {
         if !self.lines.may_rewrite() {
             return;
         }
-        let now = stage(progress, |measured, wanted| {
-            format!("{:.0} of {:.0} s", measured.as_secs_f64(), wanted.as_secs_f64())
-        });
-        if let Some(now) = now {
+        if let Some(now) = stage(progress) {
             self.lines.rewrite(&format!("{}  {now}", self.what));
         }
     }
