@@ -305,41 +305,22 @@ pub struct Bench {
     rng: StdRng,
     sigma: f64,
     drift: f64,
-    /// Deviation of the measurements of the start, and how many are left.
-    quiet: (f64, u32),
 }
 
 /// Step of the drift from run to run, in units of the noise.
 const WANDER: f64 = 0.2;
-/// Measurements of a quiet start: about as many as a search opens with.
-const OPENING: u32 = 5;
 
 impl Bench {
     /// A bench whose single measurement has the standard deviation `sigma`.
     pub fn new(sigma: f64, seed: u64) -> Bench {
-        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0, quiet: (sigma, 0) }
-    }
-
-    /// The same, of which the first measurements vary less, by this factor: what the baseline
-    /// against itself then shows of the noise does not hold later.
-    #[must_use]
-    pub fn quiet_at_first(self, factor: f64) -> Bench {
-        Bench { quiet: (self.sigma / factor, OPENING), ..self }
+        Bench { rng: StdRng::seed_from_u64(seed), sigma, drift: 0.0 }
     }
 
     /// One measurement; `None` for a crash.
     pub fn measure(&mut self, surface: &Surface, configuration: &Configuration) -> Option<f64> {
-        let seen = self.seen();
+        self.drift += WANDER * self.sigma * self.normal();
+        let seen = self.drift + self.sigma * self.normal();
         surface.truth(configuration).map(|truth| truth + seen)
-    }
-
-    /// What one measurement shows beside the truth: noise and drift.
-    pub fn seen(&mut self) -> f64 {
-        let (quiet, left) = self.quiet;
-        let sigma = if left > 0 { quiet } else { self.sigma };
-        self.quiet.1 = left.saturating_sub(1);
-        self.drift += WANDER * sigma * self.normal();
-        self.drift + sigma * self.normal()
     }
 
     /// A random number of the standard normal distribution (Box & Muller).

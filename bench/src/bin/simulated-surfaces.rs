@@ -2,28 +2,26 @@
 //! nothing: on simulated surfaces whose truth is known.
 
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 use clap::Parser;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
-use walwright_bench::{
-    Family, Kind, Report, SimulatedBench, Surface, mean_and_half, on_all_processors,
-};
+use walwright_bench::{Family, Kind, Report, SimulatedBench, Surface};
 use walwright_search::{
-    Conclusion, Configuration, Domain, Effect, Options, Outcome, Searcher, Start, WORTH,
+    Conclusion, Configuration, Effect, Options, Outcome, Searcher, Start, WORTH,
 };
+use walwright_stats::{Confidence, Moments, t_quantile};
 use walwright_tune::{Confirmation, Confirming, Questions};
 
-/// The search of `walwright tune`, its parts, and other searches, at equal budget on simulated
-/// surfaces: the true regret of what each recommends, and how often it claims a gain where
-/// there is none.
+/// The search of `walwright tune` and others, at equal budget on simulated surfaces: the true
+/// regret of what each recommends, and how often it claims a gain where there is none.
 ///
 /// Contenders: the search itself; `best observed`, the highest score of the measurements
-/// that it made; `random`, the highest of random configurations; `tpe`, that of a
-/// tree-structured Parzen estimator (crate tpe); `searching alone`, that of the same search
-/// with all measurements spent on searching and none on proof.
+/// that it made; `random`, the highest of random configurations.
 ///
 /// Every search has a surface of its own, drawn from its seed. The constants of the search
 /// were chosen on the training surfaces (`--training`); the figures to quote are those of
@@ -44,10 +42,6 @@ struct Cli {
     /// Searches on flat surfaces, where each says only yes or no, for each of the others.
     #[arg(long, default_value_t = 5)]
     flat: u64,
-    /// The noise of the first five measurements of each is by this factor lower than that of
-    /// the others, so that the baseline against itself tells of a quiet that does not last.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    quiet_start: f64,
     /// The surfaces on which the constants of the search were chosen.
     #[arg(long)]
     training: bool,
@@ -62,10 +56,7 @@ impl Cli {
     }
 }
 
-const CONTENDERS: [&str; 5] = ["walwright", "best observed", "random", "tpe", "searching alone"];
-/// What it holds for best when searching ends, what the blocks of the ablation measure, and
-/// what it then recommends.
-const STAGES: [&str; 3] = ["search", "winner", "recommendation"];
+const CONTENDERS: [&str; 3] = ["walwright", "best observed", "random"];
 /// Settings that must carry
 const FEW: usize = 6;
 /// this share of the gain of a profile.
@@ -87,8 +78,6 @@ struct Done {
     noise: usize,
     /// True regret in percent, by contender.
     regret: [f64; CONTENDERS.len()],
-    /// True regret in percent, by stage.
-    stages: [f64; STAGES.len()],
     /// Whether a gain is proposed, to be confirmed.
     proposed: bool,
     /// What is told in the end.
@@ -116,8 +105,6 @@ enum Ending {
 /// What the search itself showed.
 struct Searched {
     end: Conclusion,
-    /// The best by the model when searching ended.
-    searched: Configuration,
     /// The one with the highest score of all that it measured.
     observed: Configuration,
 }
@@ -140,22 +127,11 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
     let surface = &Surface::new(cli.family(), job.kind, job.seed);
     let sigma = cli.noise[job.noise] / 100.0;
     let seed = |what: u64| cli.family().seed(job.kind, job.seed, 1 + what);
-    let bench = |contender: u64| {
-        SimulatedBench::new(sigma, seed(8 + contender)).quiet_at_first(cli.quiet_start)
-    };
-    let Searched { end, searched, observed } = search(cli, surface, seed(0), bench(0))?;
-    let others = match job.kind {
-        // There every configuration is as good as any.
-        Kind::Flat => [(); 3].map(|()| surface.baseline.clone()),
-        _ => [
-            random(cli, surface, seed(1), bench(1)),
-            tpe(cli, surface, seed(2), bench(2))?,
-            searching_alone(cli, surface, seed(0), bench(3))?,
-        ],
-    };
+    let bench = |contender: u64| SimulatedBench::new(sigma, seed(8 + contender));
+    let Searched { end, observed } = search(cli, surface, seed(0), bench(0))?;
+    let random = random(cli, surface, seed(1), bench(1));
     let asked = Questions { planned: PAIRS.0, most: PAIRS.1, worth: WORTH, allowed_loss: None };
     let (ending, pairs) = match end.is_proposed {
-        // What came before it was noisy already.
         true => confirmed(surface, &end, &asked, SimulatedBench::new(sigma, seed(12))),
         false if excluded(&end.gain) => (Ending::Excluded, 0),
         false => (Ending::Open, 0),
@@ -164,12 +140,10 @@ fn one(cli: &Cli, job: &Job) -> anyhow::Result<Done> {
         |configuration: &Configuration| surface.truth(configuration).unwrap_or(f64::NEG_INFINITY);
     let regret =
         |configuration: &Configuration| 100.0 * -(truth(configuration) - surface.best).exp_m1();
-    let [random, tpe, alone] = &others;
     Ok(Done {
         kind: job.kind,
         noise: job.noise,
-        regret: [&end.configuration, &observed, random, tpe, alone].map(regret),
-        stages: [&searched, &end.winner, &end.configuration].map(regret),
+        regret: [&end.configuration, &observed, &random].map(regret),
         proposed: end.is_proposed,
         ending,
         pairs,
@@ -256,142 +230,34 @@ fn search(
     seed: u64,
     mut bench: SimulatedBench,
 ) -> anyhow::Result<Searched> {
-    let mut searcher = searcher(surface, cli.runs, seed)?;
-    let mut searched = None;
-    while measure(&mut searcher, surface, &mut bench)? {
-        if searched.is_none() && searcher.stage().1 > 3 {
-            searched = Some(searcher.best());
-        }
+    let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
+    let options =
+        Options { runs: cli.runs, seed, worth: WORTH, allowed_loss: None, starts: vec![home] };
+    let mut searcher = Searcher::new(surface.space.clone(), &surface.baseline, options)?;
+    while let Some(ask) = searcher.ask() {
+        let score = bench.measure(surface, &ask.configuration);
+        searcher.tell(ask.trial, score.map_or(Outcome::Crashed, Outcome::score))?;
     }
     let end = searcher.conclusion().context("a search that asks for nothing has concluded")?;
-    let searched = searched.unwrap_or_else(|| end.winner.clone());
-    let observed = highest_score(&searcher).context("something was measured")?;
-    Ok(Searched { end: end.clone(), searched, observed })
+    let scores = searcher.trials().iter().filter_map(|trial| Some((trial.score()?, trial)));
+    let (_, highest) =
+        scores.max_by(|a, b| a.0.total_cmp(&b.0)).context("something was measured")?;
+    Ok(Searched { end: end.clone(), observed: highest.configuration.clone() })
 }
 
-/// The configuration with the highest score of all that a search measured.
-fn highest_score(searcher: &Searcher) -> Option<Configuration> {
-    let seen = searcher.trials().iter();
-    let highest = seen
-        .filter_map(|trial| Some((trial.score()?, &trial.configuration)))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    highest.map(|(_, configuration)| configuration.clone())
-}
-
-/// The same search with all its measurements spent on searching, and none on proof: the
-/// highest score seen.
-fn searching_alone(
-    cli: &Cli,
-    surface: &Surface,
-    seed: u64,
-    mut bench: SimulatedBench,
-) -> anyhow::Result<Configuration> {
-    let searching = |runs: u32| {
-        let budget = searcher(surface, runs, seed).map(|searcher| searcher.budget());
-        budget.is_ok_and(|b| b.runs - b.race - b.ablation >= cli.runs)
-    };
-    let enough = (cli.runs..4 * cli.runs).find(|runs| searching(*runs)).unwrap_or(cli.runs);
-    let mut searcher = searcher(surface, enough, seed)?;
-    for _ in 0..cli.runs {
-        if !measure(&mut searcher, surface, &mut bench)? {
-            break;
-        }
-    }
-    highest_score(&searcher).context("something was measured")
-}
-
-fn searcher(surface: &Surface, runs: u32, seed: u64) -> anyhow::Result<Searcher> {
-    let home = Start { name: "defaults".to_owned(), configuration: surface.space.home() };
-    let options = Options { runs, seed, worth: WORTH, allowed_loss: None, starts: vec![home] };
-    Ok(Searcher::new(surface.space.clone(), &surface.baseline, options)?)
-}
-
-/// One measurement; `false` at the end.
-fn measure(
-    searcher: &mut Searcher,
-    surface: &Surface,
-    bench: &mut SimulatedBench,
-) -> anyhow::Result<bool> {
-    let Some(ask) = searcher.ask() else { return Ok(false) };
-    let outcome = match bench.measure(surface, &ask.configuration) {
-        Some(score) => Outcome::score(score),
-        None => Outcome::Crashed,
-    };
-    searcher.tell(ask.trial, outcome)?;
-    Ok(true)
-}
-
-/// The configuration with the highest score, of those that `next` gives.
-fn highest(
-    cli: &Cli,
-    surface: &Surface,
-    bench: &mut SimulatedBench,
-    mut next: impl FnMut() -> Configuration,
-    mut told: impl FnMut(Option<f64>),
-) -> Configuration {
+/// Of the baseline and random configurations the one with the highest score.
+fn random(cli: &Cli, surface: &Surface, seed: u64, mut bench: SimulatedBench) -> Configuration {
+    let mut rng = StdRng::seed_from_u64(seed);
     let mut best = (f64::NEG_INFINITY, surface.baseline.clone());
     for run in 0..cli.runs {
-        let configuration = if run == 0 { surface.baseline.clone() } else { next() };
+        let configuration =
+            if run == 0 { surface.baseline.clone() } else { surface.space.sample(&mut rng) };
         let score = bench.measure(surface, &configuration);
-        if run > 0 {
-            told(score);
-        }
         if let Some(score) = score.filter(|score| *score > best.0) {
             best = (score, configuration);
         }
     }
     best.1
-}
-
-fn random(cli: &Cli, surface: &Surface, seed: u64, mut bench: SimulatedBench) -> Configuration {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let next = || surface.space.sample(&mut rng);
-    highest(cli, surface, &mut bench, next, |_| {})
-}
-
-fn tpe(
-    cli: &Cli,
-    surface: &Surface,
-    seed: u64,
-    mut bench: SimulatedBench,
-) -> anyhow::Result<Configuration> {
-    let mut rng = StdRng::seed_from_u64(seed ^ 0x79E);
-    let mut best = (f64::NEG_INFINITY, surface.baseline.clone());
-    let mut worst: f64 = 0.0;
-    let mut numbers = Vec::new();
-    for dimension in &surface.space.dimensions {
-        let (range, estimator) = match &dimension.domain {
-            Domain::Range(_) => (tpe::range(0.0, 1.0)?, tpe::parzen_estimator()),
-            Domain::Words(words) => {
-                (tpe::categorical_range(words.len())?, tpe::histogram_estimator())
-            }
-        };
-        numbers.push(tpe::TpeOptimizer::new(estimator, range));
-    }
-    for _ in 0..cli.runs {
-        let mut asked = Vec::new();
-        let mut configuration = Configuration::new();
-        for (optimiser, dimension) in numbers.iter_mut().zip(&surface.space.dimensions) {
-            let at = optimiser.ask(&mut rng)?;
-            let value = match &dimension.domain {
-                Domain::Range(_) => dimension.at(at),
-                Domain::Words(words) => words[at as usize].clone(),
-            };
-            configuration.insert(dimension.name.clone(), value);
-            asked.push(at);
-        }
-        let score = bench.measure(surface, &configuration);
-        worst = worst.min(score.unwrap_or(worst));
-        // A crash is twice as bad as the worst seen, as in the search itself.
-        let cost = -score.unwrap_or(worst - std::f64::consts::LN_2);
-        for (optimiser, at) in numbers.iter_mut().zip(asked) {
-            optimiser.tell(at, cost)?;
-        }
-        if let Some(score) = score.filter(|score| *score > best.0) {
-            best = (score, configuration);
-        }
-    }
-    Ok(best.1)
 }
 
 /// A list of figures with the half widths of their intervals, as a row shows it.
@@ -449,12 +315,6 @@ fn regrets(report: &mut Report, cli: &Cli, percent: f64, hilly: &[&Done]) {
             .collect();
         report.figure(&name(kind), shown(&means), json!(value));
     }
-    for kind in hills() {
-        let stages: Vec<(f64, f64)> =
-            (0..STAGES.len()).map(|s| mean_and_half(of(kind).map(|d| d.stages[s]))).collect();
-        let name = format!("{}, after {}", name(kind), STAGES.join(" | "));
-        report.figure(&name, shown(&stages), json!(stages));
-    }
     let what = name(None);
     bars(report, &what, percent, hilly);
     endings(report, &what, hilly);
@@ -490,7 +350,7 @@ fn bars(report: &mut Report, what: &str, percent: f64, hilly: &[&Done]) {
         let figure = format!("{what}: below {name} by");
         let shown = format!("{less:.1} ± {half:.1} points");
         let value = json!({ "less": less, "half_width": half });
-        if percent >= 10.0 && other < 3 {
+        if percent >= 10.0 {
             report.bar(&figure, shown, value, "interval above 0", less - half > 0.0);
         } else {
             report.figure(&figure, shown, value);
@@ -514,4 +374,36 @@ fn bars(report: &mut Report, what: &str, percent: f64, hilly: &[&Done]) {
         "at least 95 %",
         share >= 0.95,
     );
+}
+
+/// Does the jobs on all processors; results come in the order in which they were done.
+fn on_all_processors<J: Sync, D: Send>(
+    jobs: &[J],
+    one: impl Fn(&J) -> anyhow::Result<D> + Sync,
+) -> anyhow::Result<Vec<D>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = one(job);
+                    done.lock().unwrap_or_else(|e| e.into_inner()).push(result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(|e| e.into_inner()).into_iter().collect()
+}
+
+/// Mean with the half width of its 95 % interval.
+fn mean_and_half(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let moments: Moments = values.collect();
+    let count = moments.count() as f64;
+    let half = moments
+        .standard_deviation()
+        .zip(t_quantile(Confidence::P95, count - 1.0))
+        .map_or(f64::INFINITY, |(deviation, t)| t * deviation / count.sqrt());
+    (moments.mean().unwrap_or(f64::NAN), half)
 }

@@ -28,7 +28,7 @@ pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
-pub use run::{Gaps, Protocol, RunArgs, WarmUp};
+pub use run::{Gaps, OnError, Protocol, RunArgs, WarmUp};
 pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 use walwright_experiment::{ExperimentError, Remarks};
 use walwright_figures::compare::CompareError;
 use walwright_report::terminal::{printable, printable_json, printable_painted};
@@ -272,14 +273,15 @@ pub fn log_to_stderr(verbose: u8) {
         1 => "info,walwright=debug",
         _ => "debug",
     };
-    let filter = EnvFilter::try_from_env("WALWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = std::env::var("WALWRIGHT_LOG").unwrap_or_default();
+    let filter: Option<Targets> =
+        [&*asked, level].into_iter().filter(|text| !text.is_empty()).find_map(|t| t.parse().ok());
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| PrintableStderr)
         .without_time()
-        .with_target(false)
-        .init();
+        .with_target(false);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
 /// Has a fault of the tool itself say where it is as anything else is said: what it quotes

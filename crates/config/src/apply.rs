@@ -1,27 +1,19 @@
 //! Making a set of changes: noted first, made, read back; undone when anything fails.
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
 use walwright_catalog::{DurabilityClass, holds_password, is_secret, parameter};
-use walwright_server::{Client, ConnectParams, QueryError};
+use walwright_server::ConnectParams;
 
-use super::auto_conf::{AutoConf, literals};
-use super::check::{holds, same};
+use super::alter_system::{alter_system, auto_conf, reload};
+use super::check::holds;
 use super::hold::{Hold, HoldError};
+use super::kernel_file::{is_kept, write_kernel};
 use super::queue::{is_only_noted, scheduler_first};
 use super::restart::Restart;
-use super::server::text;
 use super::statements;
-use super::undo::{self, Undone};
+use super::undo;
+use super::undone::Undone;
 use walwright_server::Stop;
 use walwright_store::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome};
-
-/// How long the server may take to read its configuration again.
-const RELOAD: Duration = Duration::from_secs(20);
-/// How often it is asked.
-const POLL: Duration = Duration::from_millis(20);
 
 /// What a set of changes came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,103 +288,4 @@ async fn in_force(
         }
     }
     Ok(())
-}
-
-/// Writes a file of the kernel and reads it back.
-pub(super) fn write_kernel(name: &str, path: &Path, value: &str) -> Result<(), String> {
-    let failed = |error: std::io::Error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => " (only root may write it)",
-            _ => "",
-        };
-        format!("{name}: cannot write {value} to {}: {error}{hint}", path.display())
-    };
-    // Never made: a kernel's file that is not there is no place for a value.
-    let mut file = fs::File::options().write(true).truncate(true).open(path).map_err(failed)?;
-    std::io::Write::write_all(&mut file, value.as_bytes()).map_err(failed)?;
-    drop(file);
-    is_kept(name, path, value)
-}
-
-/// Whether a file of the kernel holds what was written to it.
-fn is_kept(name: &str, path: &Path, value: &str) -> Result<(), String> {
-    let found = read_kernel(path)
-        .map_err(|error| format!("{name}: cannot read {} back: {error}", path.display()))?;
-    let is_it = match parameter(name) {
-        Some(parameter) => same(parameter, value, &found),
-        None => found == value,
-    };
-    match is_it {
-        true => Ok(()),
-        false => Err(format!("{name} was set to {value}, and the kernel keeps {found}")),
-    }
-}
-
-/// What a file of the kernel holds: the choice in brackets where it lists all.
-pub(super) fn read_kernel(path: &Path) -> std::io::Result<String> {
-    let text = fs::read_to_string(path)?;
-    let chosen = text.split_once('[').and_then(|(_, rest)| Some(rest.split_once(']')?.0));
-    let text = chosen.unwrap_or(&text);
-    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// `ALTER SYSTEM SET`, or `RESET` where there is no value.
-pub(super) async fn alter_system(
-    client: &Client,
-    name: &str,
-    value: Option<&str>,
-) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    if name.is_empty() || !name.chars().all(plain) {
-        return Err(format!("'{name}' is no name of a setting"));
-    }
-    let quoted = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
-    let statement = match value {
-        Some(value) => format!("ALTER SYSTEM SET {quoted} = {}", literals(name, value)),
-        None => format!("ALTER SYSTEM RESET {quoted}"),
-    };
-    client.batch_execute(&statement).await.map_err(|error| format!("{name}: {}", told(&error)))
-}
-
-/// Has the server read its files again, and waits until this session has seen it.
-pub(super) async fn reload(client: &Client) -> Result<(), String> {
-    let loaded = "SELECT pg_catalog.pg_conf_load_time()::pg_catalog.text";
-    let before = text(client, loaded).await;
-    client
-        .query_one("SELECT pg_catalog.pg_reload_conf()", &[])
-        .await
-        .map_err(|error| format!("reload: {}", told(&error)))?;
-    let deadline = tokio::time::Instant::now() + RELOAD;
-    loop {
-        match text(client, loaded).await {
-            now @ Some(_) if now != before => return Ok(()),
-            None => return Err("the server went away while it read its files".to_owned()),
-            _ => {}
-        }
-        if tokio::time::Instant::now() > deadline {
-            let query = "SELECT sourcefile || ':' || sourceline || ': ' || error
-                         FROM pg_catalog.pg_file_settings
-                         WHERE error IS NOT NULL AND error <> 'setting could not be applied' LIMIT 1";
-            let why = text(client, query).await.map_or_else(String::new, |why| format!(": {why}"));
-            return Err(format!("the server did not take its configuration{why}"));
-        }
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-/// `postgresql.auto.conf` as it lies there.
-pub(super) async fn auto_conf(client: &Client) -> Option<AutoConf> {
-    let query = "SELECT pg_catalog.pg_read_file('postgresql.auto.conf')";
-    text(client, query).await.map(|text| AutoConf::parse(&text))
-}
-
-/// What the server says is wrong.
-pub(super) fn told(error: &QueryError) -> String {
-    match error.as_db_error() {
-        Some(said) => match said.hint() {
-            Some(hint) => format!("{} ({hint})", said.message()),
-            None => said.message().to_owned(),
-        },
-        None => error.to_string(),
-    }
 }

@@ -17,8 +17,8 @@ use walwright_server::{
     Client, ConnectError, ConnectFailure, ConnectParams, QueryError, SessionSettings,
 };
 
+use super::query::text;
 use super::restart::Restart;
-use super::server::text;
 
 /// First key of the lock: "walw".
 const CLASS: u32 = 0x7761_6c77;

@@ -11,14 +11,17 @@
 //!
 //! What a profile is and how its file is written belongs to the catalogue.
 
+mod alter_system;
 mod apply;
 mod auto_conf;
 mod check;
 mod hold;
 mod import;
+mod kernel_file;
 mod machine;
 mod objects;
 mod plan;
+mod query;
 mod queue;
 mod restart;
 mod server;
@@ -26,6 +29,7 @@ mod statements;
 #[cfg(test)]
 mod tree;
 mod undo;
+mod undone;
 
 pub use apply::unfinished;
 pub use apply::{ApplyError, Made, make_changes};
@@ -39,4 +43,5 @@ pub use plan::{ApplyPlan, Consent, NotApplied, PlannedChange};
 pub use restart::Restart;
 pub use server::ServerView;
 pub use undo::is_same_server;
-pub use undo::{UndoError, Undone, undo_changes};
+pub use undo::{UndoError, undo_changes};
+pub use undone::Undone;

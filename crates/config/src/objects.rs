@@ -25,7 +25,7 @@ pub(super) async fn found(client: &Client, names: &Client, profile: &Profile) ->
         let Some(Scope::Object(object)) = &entry.scope else { continue };
         let reading = match look(client, names, entry, object).await {
             Ok(reading) => reading,
-            Err(error) => Reading::NotObservable(super::apply::told(&error)),
+            Err(error) => Reading::NotObservable(super::query::told(&error)),
         };
         objects.insert((entry.parameter.name.clone(), object.clone()), reading);
     }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::apply::read_kernel;
+use super::kernel_file::read_kernel;
 use walwright_store::ledger::{Change, Intent};
 
 const SCHEDULER: &str = "queue/scheduler";

@@ -10,7 +10,8 @@ use walwright_server::{Client, ConnectParams};
 
 use super::auto_conf::AutoConf;
 use super::objects::{self, Objects};
-use walwright_store::ledger::ServerIdentity;
+use super::query::text;
+use walwright_store::ledger::{Intent, ServerIdentity};
 
 /// What a server shows.
 #[derive(Clone)]
@@ -106,11 +107,6 @@ impl ServerView {
     }
 }
 
-/// The text that a query of one value gives; `None` where it is refused.
-pub(super) async fn text(client: &Client, query: &str) -> Option<String> {
-    client.query_one(query, &[]).await.ok()?.get(0).ok()?
-}
-
 /// The same of a query that calls a function which not every role may call. A refusal would
 /// be an error in the server's log.
 async fn allowed(client: &Client, function: &str, query: &str) -> Option<String> {
@@ -120,5 +116,24 @@ async fn allowed(client: &Client, function: &str, query: &str) -> Option<String>
     match text(client, &may).await?.as_str() {
         "true" => text(client, query).await,
         _ => None,
+    }
+}
+
+/// Refuses to undo on another server what was done on one.
+pub(super) async fn is_the_server(
+    intent: &Intent,
+    client: &Client,
+    params: &ConnectParams,
+) -> Result<(), String> {
+    let Some(server) = &intent.server else { return Ok(()) };
+    let query = "SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()";
+    let here = text(client, query).await;
+    match (&server.system_identifier, here) {
+        (Some(there), Some(here)) if *there != here => Err(format!(
+            "{} is another server than the one it was made on, {}",
+            params.address(),
+            server.address
+        )),
+        _ => Ok(()),
     }
 }

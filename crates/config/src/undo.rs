@@ -7,16 +7,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use walwright_catalog::{holds_password, is_secret, parameter};
-use walwright_server::{Client, ConnectFailure, ConnectParams};
+use walwright_server::{Client, ConnectFailure};
 
-use super::apply::{alter_system, auto_conf, read_kernel, reload, told, write_kernel};
+use super::alter_system::{alter_system, auto_conf, reload};
 use super::auto_conf::{self, AutoConf, edited, elements, is_list};
 use super::check::same;
 use super::hold::{Hold, HoldError};
+use super::kernel_file::{read_kernel, write_kernel};
+use super::query::{text, told};
 use super::queue::{is_switch, switch_of};
 use super::restart::Restart;
-use super::server::text;
+use super::server::is_the_server;
 use super::statements;
+use super::undone::Undone;
 use walwright_store::ledger::{
     Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
 };
@@ -43,25 +46,6 @@ const LOUD: &str = "RESET log_statement; RESET log_min_duration_statement;
     RESET pg_stat_statements.track";
 /// Libraries that write down no statement that these settings leave out.
 const KNOWN: [&str; 3] = ["pg_stat_statements", "auto_explain", "pg_prewarm"];
-
-/// What undoing came to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Undone {
-    /// Names whose old value is there again.
-    pub restored: Vec<String>,
-    /// What to know: values someone else has changed since, and the like.
-    pub notes: Vec<String>,
-    /// Names of what someone else has changed since, and of statements of which nobody
-    /// knows: they are left as they are.
-    pub left: Vec<String>,
-    /// What is not as before in `postgresql.auto.conf` though its settings are: the order
-    /// of its lines, or what a hand had written beside them.
-    pub file: Option<String>,
-    /// Names whose old value waits for a restart.
-    pub waiting: Vec<String>,
-    /// Whether the server was restarted for that.
-    pub restarted: bool,
-}
 
 /// Why a set was not undone.
 #[derive(Debug, thiserror::Error)]
@@ -470,25 +454,6 @@ pub fn is_same_server(one: &ServerIdentity, other: &ServerIdentity) -> bool {
             _ => true,
         },
         _ => one.address == other.address,
-    }
-}
-
-/// Refuses to undo on another server what was done on one.
-pub(super) async fn is_the_server(
-    intent: &Intent,
-    client: &Client,
-    params: &ConnectParams,
-) -> Result<(), String> {
-    let Some(server) = &intent.server else { return Ok(()) };
-    let query = "SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()";
-    let here = text(client, query).await;
-    match (&server.system_identifier, here) {
-        (Some(there), Some(here)) if *there != here => Err(format!(
-            "{} is another server than the one it was made on, {}",
-            params.address(),
-            server.address
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use walwright_record::{Record, RunHeader};
 
 use crate::{DiagnosisId, Finding, Kind, Reading, rules};
-use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse};
+use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary, summary};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,7 +40,12 @@ impl Diagnosis {
 
 /// Diagnoses a record. Pure: the same record gives the same findings anywhere.
 pub fn findings(record: &Record) -> Diagnosis {
-    let Some(reading) = Reading::new(record) else {
+    findings_with(record, &summary(record))
+}
+
+/// The same, where the record's figures are known already.
+pub fn findings_with(record: &Record, summary: &Summary) -> Diagnosis {
+    let Some(reading) = Reading::with(record, summary.clone()) else {
         return Diagnosis {
             run: record.header.clone(),
             window: None,

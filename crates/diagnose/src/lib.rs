@@ -6,7 +6,6 @@
 //!   ([`Diagnosis`]). The rules are in `rules`.
 //! - [`review`] judges settings, of a file, a server or a record ([`Review`]).
 //! - [`commit_anatomy`] takes a commit apart.
-//! - [`scaling::scaling`] reads a sweep over clients.
 
 mod action;
 mod commit_anatomy;
@@ -18,11 +17,10 @@ mod id;
 mod reading;
 mod review;
 mod rules;
-pub mod scaling;
 
 pub use action::{Action, Change, DurabilityClass, Needs};
 pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_anatomy};
-pub use diagnosis::{Diagnosis, diagnose, findings};
+pub use diagnosis::{Diagnosis, diagnose, findings, findings_with};
 pub use explain::Explanation;
 pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
 pub use gain::{Bottleneck, Bound, Gain, Relief};

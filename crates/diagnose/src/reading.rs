@@ -54,8 +54,12 @@ pub struct Reading<'r> {
 impl<'r> Reading<'r> {
     /// Reads a record; `None` for one without a measured window.
     pub fn new(record: &'r Record) -> Option<Reading<'r>> {
+        Reading::with(record, summary(record))
+    }
+
+    /// The same, where the record's figures are known already.
+    pub fn with(record: &'r Record, summary: Summary) -> Option<Reading<'r>> {
         let window = record.window()?;
-        let summary = summary(record);
         let mut reading = Reading {
             record,
             window,
@@ -214,7 +218,7 @@ impl<'r> Reading<'r> {
         self.spent(|row| WaitClass::of(row).is_some_and(|class| classes.contains(&class)))
     }
 
-    /// Seconds of a transaction in wait events of one type, by their names in lower case.
+    /// Seconds of a transaction in wait events of one type, by their names, in any case.
     pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
         self.spent(|row| {
             WaitClass::of(row).is_some()

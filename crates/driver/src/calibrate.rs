@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::time::{Duration, Instant};
+use walwright_record::ClientRules;
 
 use crate::load::Load;
 use crate::outcome::LoadError;
@@ -46,6 +47,7 @@ pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration
     alone.arrival = Arrival::Closed { think: None };
     alone.latency_limit = None;
     alone.ramp = Duration::ZERO;
+    alone.rules = ClientRules::default();
     alone.drain = Duration::from_secs(1);
     let load = Load::start(alone)?;
     let end = Instant::now() + length;

@@ -41,6 +41,8 @@ pub(crate) struct Client {
     pub(crate) attempts: u32,
     /// Whether its first transaction may have begun.
     pub(crate) started: bool,
+    /// Transactions it has begun.
+    pub(crate) begun: u64,
 }
 
 /// What a client waits for.
@@ -48,6 +50,8 @@ pub(crate) struct Client {
 pub(crate) enum State {
     /// A connection.
     Offline,
+    /// The connection of the transaction that is to begin, asked for at this moment.
+    Opening(Moment),
     /// The start of the load.
     Connected,
     /// A transaction to be due (open loop).
@@ -164,12 +168,13 @@ impl Client {
             timer: 0,
             attempts: 0,
             started: false,
+            begun: 0,
         }
     }
 
     /// Whether a transaction is under way.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Sleeping | State::Waiting(_))
+        matches!(self.state, State::Opening(_) | State::Sleeping | State::Waiting(_))
     }
 
     /// Says goodbye to the server, where there is one to hear it.

@@ -3,9 +3,9 @@
 
 use std::cell::Cell;
 
-use walwright_wire::frontend::Parse;
 use walwright_wire::{
     BindTemplate, Connection, Format, Piece as WirePiece, Template, Values, WireError,
+    parse_message,
 };
 use walwright_workload::script::{Piece, Program, Slot, Statement, Variables};
 
@@ -75,8 +75,7 @@ pub(crate) fn compile(
         // The names pgbench gives.
         let name =
             if protocol == Protocol::Prepared { format!("P_{number}") } else { String::new() };
-        let mut parse = Vec::new();
-        Parse { statement: &name, sql: &statement.text_extended, types: &[] }.write(&mut parse);
+        let parse = parse_message(&name, &statement.text_extended);
         let bind = |format_of: &dyn Fn(usize) -> Format, describe| {
             let parameters: Vec<(u32, Format)> =
                 (0..statement.params.len()).map(|i| (i as u32, format_of(i))).collect();

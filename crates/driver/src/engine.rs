@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use walwright_record::{LatencyHistogram, OnError};
 use walwright_workload::script::{Program, Rng};
 
 use crate::capture::ColumnCache;
@@ -58,6 +59,8 @@ pub(crate) struct Totals {
     pub(crate) connect_failures: u64,
     pub(crate) never_begun: u64,
     pub(crate) unfinished: u64,
+    /// Clients that an error ended.
+    pub(crate) clients_stopped: u32,
 }
 
 /// What the clients of one thread share.
@@ -82,6 +85,12 @@ pub(crate) struct Engine {
     pub(crate) stopping: bool,
     /// Clients that have a connection and have started.
     pub(crate) running: u32,
+    /// Clients whose load is over.
+    pub(crate) finished: usize,
+    /// Clients that want a connection for the transaction that is to begin.
+    pub(crate) opening: Vec<u32>,
+    /// How long opening those took.
+    pub(crate) connection_time: LatencyHistogram,
     pub(crate) counts: Counts,
     /// Number of the current interval, and when it ends.
     interval: u64,
@@ -165,6 +174,9 @@ impl Engine {
             pauses,
             stopping: false,
             running: 0,
+            finished: 0,
+            opening: Vec::new(),
+            connection_time: LatencyHistogram::new(),
             counts,
             interval: 0,
             interval_end,
@@ -198,6 +210,26 @@ impl Engine {
         transaction.tries = 1;
         transaction.waited = false;
         transaction.rng.clone_from(&client.rng);
+        client.begun += 1;
+    }
+
+    /// Whether a client has begun as many transactions as it is to do.
+    pub(crate) fn has_done_all(&self, client: &Client) -> bool {
+        self.job.plan.rules.transactions.is_some_and(|all| client.begun >= all)
+    }
+
+    /// Whether this failure ends its client; it may end the whole load.
+    pub(crate) fn is_last(&mut self, failure: &Failure) -> bool {
+        let on_error = self.job.plan.rules.on_error;
+        if on_error == OnError::Continue || failure.is_retryable() || self.stopping {
+            return false;
+        }
+        self.totals.clients_stopped += 1;
+        if on_error == OnError::Stop {
+            // Whoever listens is gone only when the load is being torn down.
+            let _ = self.reports.send(Report::Error { kind: failure.kind.clone() });
+        }
+        true
     }
 
     /// Counts a transaction that ended well.
@@ -235,8 +267,12 @@ impl Engine {
         add(&mut script.failures, &failure.kind, 1);
         script.retried += u64::from(client.transaction.tries > 1);
         self.straddled(client, Some(&failure.kind), now);
+        if self.is_last(failure) {
+            self.finish(client);
+            return Next::Rest;
+        }
         if failure.kind == SCRIPT {
-            match self.stopping {
+            match self.stopping || self.has_done_all(client) {
                 true => self.finish(client),
                 false => self.pause(client, now + SCRIPT_BACK_OFF),
             }
@@ -269,6 +305,13 @@ impl Engine {
 
     /// What a client does after a transaction, or when it becomes available.
     pub(crate) fn follow(&mut self, client: &mut Client, now: Moment) -> Next {
+        if self.has_done_all(client) {
+            self.finish(client);
+            return Next::Rest;
+        }
+        if client.begun > 0 && self.job.plan.rules.reconnect {
+            self.hang_up(client);
+        }
         if self.stopping {
             return match self.take_due(now) {
                 Some(due) => {
@@ -454,14 +497,51 @@ impl Engine {
         Some(tail)
     }
 
-    /// The load is over for a client.
-    pub(crate) fn finish(&mut self, client: &mut Client) {
+    /// The connection of the transaction that is to begin is open; it was asked for at `asked`.
+    pub(crate) fn opened(&mut self, client: &mut Client, asked: Moment, now: Moment) {
+        self.connection_time.record_nanos(now.nanos_since(asked));
+        if matches!(self.job.plan.arrival, Arrival::Closed { .. }) {
+            client.transaction.from = now;
+        }
+        self.drive(client, now);
+    }
+
+    /// The connection of the transaction that is to begin could not be opened, so it fails.
+    pub(crate) fn not_opened(&mut self, client: &mut Client, failure: &Failure, now: Moment) {
+        self.cut_intervals(now);
+        let script = &mut self.counts.scripts[client.transaction.script];
+        add(&mut script.failures, &failure.kind, 1);
+        self.straddled(client, Some(&failure.kind), now);
+        if self.stopping || self.has_done_all(client) || self.is_last(failure) {
+            return self.finish(client);
+        }
+        self.running -= 1;
+        self.plan_reconnect(client, now);
+    }
+
+    /// Ends a client's connection.
+    fn hang_up(&mut self, client: &mut Client) {
         if client.link.is_some() {
             self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+            client.goodbye();
+            client.unlink();
+        }
+    }
+
+    /// The load is over for a client.
+    pub(crate) fn finish(&mut self, client: &mut Client) {
+        if client.state == State::Finished {
+            return;
+        }
+        // One whose connections are its transactions' runs without one between them.
+        if client.link.is_some()
+            || (self.job.plan.rules.reconnect && client.state != State::Offline)
+        {
             self.running -= u32::from(client.started);
         }
-        client.goodbye();
+        self.hang_up(client);
         client.state = State::Finished;
+        self.finished += 1;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use walwright_wire::backend::TransactionStatus;
-use walwright_wire::frontend::{Query, SYNC};
+use walwright_wire::frontend::{ROLLBACK, SYNC};
 use walwright_workload::script::{Command, EvalError, Script, StatementId};
 
 use crate::capture::Capture;
@@ -33,6 +33,11 @@ impl Engine {
         let job = Rc::clone(&self.job);
         let mut next = Next::Go;
         while next == Next::Go {
+            if client.link.is_none() {
+                client.state = State::Opening(self.clock.now());
+                self.opening.push(client.index);
+                return;
+            }
             let progress = self.advance(&job, client, now);
             next = match progress {
                 Progress::Waits => return,
@@ -66,7 +71,7 @@ impl Engine {
             return self.fail(client, &failure, now);
         }
         client.failure = Some(failure);
-        Query { sql: "ROLLBACK" }.write(self.send_queue.open());
+        self.send_queue.open().extend_from_slice(&ROLLBACK);
         client.owed += 1;
         self.send(client, Waiting::RollingBack);
         Next::Rest

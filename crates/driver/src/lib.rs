@@ -46,3 +46,4 @@ pub use load::Load;
 pub use outcome::{ErrorSamples, LoadError, LoadOutcome, ScriptTotals, ServerLost};
 pub use plan::{Arrival, Gaps, LoadPlan, Mode, PlanError, Protocol, ThinkTime};
 pub use shared::LoadPhase;
+pub use walwright_record::{ClientRules, OnError};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use walwright_record::{LoadInterval, Timestamp, UnderWay};
+use walwright_record::{LatencyHistogram, LoadInterval, SparseHistogram, Timestamp, UnderWay};
 use walwright_wire::{CancelKey, Connector, WireError, cancel};
 
 use crate::clock::Clock;
@@ -268,7 +268,8 @@ impl Coordinator {
                         None => LoadError::StoppedEarly,
                     });
                 }
-                Ok(Report::Part { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Report::Part { .. } | Report::Error { .. }) | Err(RecvTimeoutError::Timeout) => {
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
             }
             if self.shared.order() != Order::Run {
@@ -297,6 +298,7 @@ impl Coordinator {
         let mut merger = Merger::new(clock, self.plan.interval, workers, scripts, spares);
         let mut watch = Watch::default();
         let mut endings = Vec::new();
+        let mut stopped_by = None;
         while !merger.all_ended() {
             match heard.recv_timeout(LOOK) {
                 Ok(Report::Part { worker, part }) => merger.add(worker, *part),
@@ -308,6 +310,10 @@ impl Coordinator {
                     endings.push(*ending);
                 }
                 Ok(Report::Attempt(Attempt { result, .. })) => watch.attempt(result),
+                Ok(Report::Error { kind }) => {
+                    stopped_by.get_or_insert(kind);
+                    self.order(Order::Stop);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::Panicked),
             }
@@ -323,7 +329,8 @@ impl Coordinator {
         }
         let running = endings.iter_mut().flat_map(|end| std::mem::take(&mut end.running));
         let running = if watch.lost.is_some() { Vec::new() } else { running.collect() };
-        Ok((outcome(clock, merger, endings, watch.lost)?, running))
+        let outcome = outcome(clock, merger, endings, watch.lost)?;
+        Ok((LoadOutcome { stopped_by, ..outcome }, running))
     }
 }
 
@@ -370,8 +377,12 @@ fn outcome(
         connections_lost: 0,
         connect_failures: 0,
         errors: ErrorSamples::default(),
+        clients_stopped: 0,
+        stopped_by: None,
+        connection_time: SparseHistogram::default(),
         server_lost,
     };
+    let mut connection_time = LatencyHistogram::new();
     for ending in endings {
         if let Some(source) = ending.failure {
             return Err(LoadError::System { what: "drive clients", source });
@@ -383,11 +394,14 @@ fn outcome(
         outcome.connections_lost += ending.totals.connections_lost;
         outcome.connect_failures += ending.totals.connect_failures;
         outcome.errors.merge(ending.errors);
+        outcome.clients_stopped += ending.totals.clients_stopped;
+        connection_time.merge(&ending.connection_time);
         match (&mut tail, ending.tail) {
             (Some(sum), Some(part)) => sum.merge(&part),
             (sum, part) => *sum = sum.take().or(part),
         }
     }
+    outcome.connection_time = SparseHistogram::from(&connection_time);
     outcome.under_way = tail.as_ref().map(UnderWay::from).unwrap_or_default();
     Ok(outcome)
 }
@@ -405,6 +419,10 @@ struct Watch {
 
 impl Watch {
     fn attempt(&mut self, result: Result<(), WireError>) {
+        if result.is_ok() {
+            // Where each transaction has its own, none may be open at the moment of a look.
+            self.down = None;
+        }
         self.last_failure = result.err().map(|error| {
             let starting = error.server_error().is_some_and(|fields| fields.code == "57P03");
             (error.to_string(), starting)

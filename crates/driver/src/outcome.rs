@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thiserror::Error;
-use walwright_record::{Timestamp, UnderWay};
+use walwright_record::{SparseHistogram, Timestamp, UnderWay};
 use walwright_wire::WireError;
 
 use crate::PlanError;
@@ -48,6 +48,12 @@ pub struct LoadOutcome {
     pub connect_failures: u64,
     /// A few texts of each kind of error, by SQLSTATE, `connection` or `script`.
     pub errors: ErrorSamples,
+    /// Clients that an error ended, where the plan says so.
+    pub clients_stopped: u32,
+    /// The kind of error that ended the load, where the plan says so.
+    pub stopped_by: Option<String>,
+    /// How long it took to open a connection, where each transaction has its own.
+    pub connection_time: SparseHistogram,
     /// Set when the load ended because the server could no longer be reached.
     pub server_lost: Option<ServerLost>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use walwright_record::ClientRules;
 use walwright_wire::ConnectOptions;
 use walwright_workload::script::{Program, ScriptError};
 pub use walwright_workload::workload::Protocol;
@@ -90,6 +91,11 @@ pub struct LoadPlan {
     /// Tries a transaction gets when it fails with SQLSTATE 40001 or 40P01,
     /// the first included; 0 is without limit.
     pub max_tries: u32,
+    /// What ends a client early, and whether each transaction has a connection of its own. That
+    /// is opened when the transaction is to begin: latency counts from then in an open loop, as
+    /// always from when it was due, and in a closed one from when the connection is open, as
+    /// pgbench's does. [`LoadOutcome`](crate::LoadOutcome) has the time of opening.
+    pub rules: ClientRules,
     /// Seed of all random numbers. With the same seed, clients and script a
     /// client draws the numbers it draws under `pgbench --random-seed`.
     pub seed: u64,
@@ -119,6 +125,7 @@ impl LoadPlan {
             latency_limit: None,
             ramp: Duration::ZERO,
             max_tries: 1,
+            rules: ClientRules::default(),
             seed: 1,
             connect,
             interval: Duration::from_secs(1),
@@ -138,6 +145,9 @@ impl LoadPlan {
         }
         if self.threads == 0 {
             return Err(PlanError::Threads);
+        }
+        if self.rules.transactions == Some(0) {
+            return Err(PlanError::Transactions);
         }
         if self.interval < MIN_INTERVAL {
             return Err(PlanError::Interval(self.interval));
@@ -179,6 +189,9 @@ pub enum PlanError {
     /// No threads.
     #[error("a load needs at least one thread")]
     Threads,
+    /// Clients that have nothing to do.
+    #[error("a client needs at least one transaction")]
+    Transactions,
     /// An interval too short to measure anything.
     #[error("intervals of {0:?} are too short; choose 10 ms or more")]
     Interval(Duration),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use walwright_wire::backend::{self, ErrorFields, TransactionStatus};
-use walwright_wire::frontend::{CopyFail, SYNC};
+use walwright_wire::frontend::{NOTHING_TO_COPY, SYNC};
 use walwright_wire::{TagSet, WireError};
 
 use crate::client::{Client, Failure, State, Waiting};
@@ -129,7 +129,7 @@ impl Engine {
     /// There is no data to copy; the statement is to fail, not to wait.
     fn decline_copy(&mut self, client: &mut Client) {
         let out = self.send_queue.open();
-        CopyFail { reason: "a load script cannot COPY FROM STDIN" }.write(out);
+        out.extend_from_slice(&NOTHING_TO_COPY);
         if self.job.plan.protocol != Protocol::Simple {
             // The server has ignored the Sync that came while it expected data.
             out.extend_from_slice(&SYNC);
@@ -204,8 +204,9 @@ impl Engine {
             self.straddled(client, Some(&failure.kind), now);
         }
         client.unlink();
-        if self.stopping {
-            client.state = State::Finished;
+        client.state = State::Offline;
+        if self.stopping || self.has_done_all(client) || self.is_last(&failure) {
+            self.finish(client);
         } else {
             self.plan_reconnect(client, now);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use walwright_record::Timestamp;
+use walwright_record::{LatencyHistogram, Timestamp};
 use walwright_wire::{CancelKey, Scanner, Stream};
 
 use crate::client::Failure;
@@ -150,6 +150,11 @@ pub(crate) enum Report {
         worker: usize,
         part: Box<Part>,
     },
+    /// A transaction failed in a way that ends the load.
+    Error {
+        /// The kind of failure.
+        kind: String,
+    },
     /// A worker has ended.
     Done {
         /// Number of the worker.
@@ -169,6 +174,8 @@ pub(crate) struct Ending {
     pub(crate) cpu: (Duration, Duration),
     /// What cancels the statements that its clients left running.
     pub(crate) running: Vec<CancelKey>,
+    /// How long it took to open the connections of single transactions.
+    pub(crate) connection_time: LatencyHistogram,
     /// What was under way when the window ended.
     pub(crate) tail: Option<Tail>,
     /// Why it could not go on, if so.

@@ -126,6 +126,9 @@ impl Worker {
         loop {
             let now = self.engine.clock.now();
             match self.engine.shared.order() {
+                Order::Run if self.begun && self.engine.finished == self.clients.len() => {
+                    return Ok(());
+                }
                 Order::Run => {}
                 Order::Stop if self.begun => {
                     if self.drained(now) {
@@ -139,6 +142,7 @@ impl Worker {
                 self.run_timers(now);
                 self.hand_out_due();
                 self.post();
+                self.open_connections();
             }
             let limit = self.time_to_wait(now)?;
             self.engine.poller.wait(limit, &mut ready)?;
@@ -150,6 +154,17 @@ impl Worker {
                 }
             }
             self.post();
+            self.open_connections();
+        }
+    }
+
+    /// Asks for the connections that transactions need to begin.
+    fn open_connections(&mut self) {
+        for client in self.engine.opening.drain(..) {
+            let number = self.numbers[client as usize] + 1;
+            let inbox = Arc::clone(&self.inbox);
+            // The pool outlives the workers.
+            let _ = self.wanted.send(Wanted { inbox, client, number });
         }
     }
 
@@ -219,7 +234,11 @@ impl Worker {
                     // The pool outlives the workers.
                     let _ = self.wanted.send(Wanted { inbox, client: index, number });
                 }
-                State::Connected | State::Idle | State::Waiting(_) | State::Finished => {}
+                State::Connected
+                | State::Opening(_)
+                | State::Idle
+                | State::Waiting(_)
+                | State::Finished => {}
             }
         }
     }
@@ -232,7 +251,9 @@ impl Worker {
             self.engine.running += 1;
         }
         let next = match self.engine.job.plan.arrival {
-            Arrival::Closed { .. } if !self.engine.stopping => {
+            Arrival::Closed { .. }
+                if !self.engine.stopping && !self.engine.has_done_all(client) =>
+            {
                 self.engine.begin(client, now);
                 Next::Go
             }
@@ -269,6 +290,11 @@ impl Worker {
                     let client = &mut self.clients[index as usize];
                     client.link = Some(Link { stream, scanner, key, unsent: Vec::new() });
                     client.attempts = 0;
+                    if let State::Opening(asked) = client.state {
+                        let now = self.engine.clock.now();
+                        self.engine.opened(client, asked, now);
+                        continue;
+                    }
                     client.state = State::Connected;
                     if self.begun {
                         if client.started {
@@ -281,9 +307,15 @@ impl Worker {
                 News::Refused { client, failure } => {
                     self.engine.totals.connect_failures += 1;
                     self.engine.errors.keep(&failure.kind, || failure.message.clone());
+                    let client = client as usize;
+                    if let State::Opening(_) = self.clients[client].state {
+                        let now = self.engine.clock.now();
+                        self.engine.not_opened(&mut self.clients[client], &failure, now);
+                        continue;
+                    }
                     if self.begun && !self.engine.stopping {
                         let now = self.engine.clock.now();
-                        self.engine.plan_reconnect(&mut self.clients[client as usize], now);
+                        self.engine.plan_reconnect(&mut self.clients[client], now);
                     }
                 }
                 News::Begin(clock) => {
@@ -373,6 +405,7 @@ impl Worker {
             stopped: self.stopped.unwrap_or(now),
             totals: self.engine.totals,
             errors: self.engine.errors,
+            connection_time: self.engine.connection_time,
             cpu: (user.saturating_sub(self.cpu_before.0), system.saturating_sub(self.cpu_before.1)),
             running,
             tail,

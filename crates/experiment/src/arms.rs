@@ -4,46 +4,14 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
-use super::plan::{found_from, postgres};
+use super::design::Design;
+use super::origin::{found_from, postgres};
 use super::plan_tables::{ArmTable, Values, settings, statements};
 use super::profile::Profiles;
 use super::{Configuration, PlanError, PlanFile};
 
 /// Most factors of a factorial design: 16 combinations and the A/A arm in each block.
 const MOST_FACTORS: usize = 4;
-
-/// How the arms of a plan are combined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Design {
-    /// Each arm alone against the baseline.
-    #[default]
-    OneAtATime,
-    /// Each arm alone and all of them together. A profile is taken apart, one arm for each change.
-    Addition,
-    /// All together are the baseline; each is left out once, and all of them. A profile is taken
-    /// apart, too.
-    Ablation,
-    /// Every combination.
-    Factorial,
-    /// Two arms: the first is the baseline of the second, which has nothing of it.
-    Pair,
-}
-
-impl Design {
-    /// As a plan writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Design::OneAtATime => "one-at-a-time",
-            Design::Addition => "addition",
-            Design::Ablation => "ablation",
-            Design::Factorial => "factorial",
-            Design::Pair => "pair",
-        }
-    }
-}
 
 /// What is run: the baseline (twice in each block) and the arms.
 #[derive(Debug, Clone, PartialEq)]
@@ -370,7 +338,8 @@ mod tests {
             let text =
                 format!("design = \"{design}\"\n[[arm]]\nname = \"mine\"\nprofile = \"my.conf\"\n");
             let plan = PlanFile::parse(&text).unwrap();
-            let profiles = Profiles::read(&plan, dir.path(), &Consent::default()).unwrap();
+            let profiles =
+                Profiles::read(plan.profiles(), dir.path(), &Consent::default()).unwrap();
             arms(&plan, dir.path(), &profiles).unwrap()
         };
         assert_eq!(names(&plan("one-at-a-time")), ["mine"]);
@@ -389,7 +358,7 @@ mod tests {
         let plan = PlanFile::parse(text).unwrap();
         let made = |consent: &[&str]| {
             let consent = consent.iter().collect();
-            let profiles = Profiles::read(&plan, dir.path(), &consent).unwrap();
+            let profiles = Profiles::read(plan.profiles(), dir.path(), &consent).unwrap();
             (arms(&plan, dir.path(), &profiles), plan.left_out(&profiles).unwrap())
         };
         let index = "ALTER INDEX a_pkey SET (fillfactor = 70), REINDEX INDEX a_pkey";

@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use walwright_catalog::{Entry, Profile};
 use walwright_server::ConnectParams;
 
+use super::maintenance::{Maintenance, OnServer};
 use super::permission::Permission;
-use super::visit::{Maintenance, OnServer};
 use super::{Configuration, ExperimentError};
 use walwright_config::{
     ApplyError, ApplyPlan, Hold, HoldError, NotApplied, Restart, ServerView, UndoError,

@@ -242,10 +242,9 @@ impl Bench {
     }
 
     fn read(&self, finished: Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
-        let store = self.lab.store()?;
         if finished.state != RunState::Complete {
             if stop.is_requested() {
-                store.delete(&finished.id)?;
+                self.lab.store()?.delete(&finished.id)?;
                 return Err(ExperimentError::Stopped);
             }
             return Err(match finished.error {
@@ -256,8 +255,7 @@ impl Bench {
                 },
             });
         }
-        let record = store.load(&finished.id)?;
-        let summary = walwright_figures::summary(&record);
+        let Finished { record, summary, .. } = finished;
         let mut figures = run_figures(&record, &summary);
         for key in &self.plan.percentiles {
             if !figures.contains_key(key)

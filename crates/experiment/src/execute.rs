@@ -160,7 +160,7 @@ fn new_header(
 ) -> Result<(Header, Profiles), ExperimentError> {
     let plan = PlanFile::parse(text)?;
     let consent = plan.consent.iter().chain(&choices.consent).collect();
-    let profiles = Profiles::read(&plan, origin, &consent);
+    let profiles = Profiles::read(plan.profiles(), origin, &consent);
     let profiles = profiles.map_err(|error| error.with_line(text))?;
     let arms = arms(&plan, origin, &profiles).map_err(|error| error.with_line(text))?;
     let names: Vec<String> = arms.names().cloned().collect();

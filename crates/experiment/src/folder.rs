@@ -14,15 +14,14 @@
 //! the next one cuts off: that run is done again.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::Ending;
 use walwright_record::{RunId, Timestamp, Warning};
 use walwright_server::HeldFile;
-use walwright_store::{Kind, private};
+use walwright_store::{Kind, LineFile, private, whole_lines};
 
 use super::plan::MOST_BLOCKS;
 use super::profile::Profiles;
@@ -183,31 +182,16 @@ impl Folder {
     /// Appends a run that is done; it is on disk when this returns.
     pub(super) fn append(&self, cell: &Cell) -> Result<(), ExperimentError> {
         let path = self.path.join(CELLS);
-        let mut line = serde_json::to_vec(cell).map_err(|error| ExperimentError::Damaged {
-            path: path.clone(),
-            what: error.to_string(),
-        })?;
-        line.push(b'\n');
-        let appended = || {
-            let mut file = private::options().create(true).append(true).open(&path)?;
-            file.write_all(&line)?;
-            file.sync_data()
-        };
-        appended().map_err(ExperimentError::file("append to", &path))
+        LineFile::open(&path)
+            .and_then(|mut file| file.append(cell))
+            .map_err(ExperimentError::file("append to", &path))
     }
 
     fn cut_torn_line(&self) -> Result<(), ExperimentError> {
         let path = self.path.join(CELLS);
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            read => read.map_err(ExperimentError::file("read", &path))?,
-        };
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole == text.len() {
-            return Ok(());
-        }
-        let cut = || File::options().write(true).open(&path)?.set_len(whole as u64);
-        cut().map_err(ExperimentError::file("repair", &path))
+        LineFile::open(&path)
+            .and_then(|mut file| file.cut_torn(|_| Ok(())))
+            .map_err(ExperimentError::file("repair", &path))
     }
 
     /// Writes how it ended.
@@ -272,8 +256,6 @@ pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(ExperimentError::file("read", &path))?,
     };
-    // It may be torn within a letter, so these are bytes.
-    let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let read = |(number, line): (usize, &[u8])| {
         let damaged = |what: String| ExperimentError::Damaged {
             path: path.clone(),
@@ -287,7 +269,7 @@ pub(super) fn cells(lab: &Lab, id: &str) -> Result<Vec<Cell>, ExperimentError> {
             false => Err(damaged(format!("there is no block {}", cell.block))),
         }
     };
-    (1..).zip(lines).map(read).collect()
+    whole_lines(&text).map(read).collect()
 }
 
 /// All experiments of a lab, oldest first. Directories that hold none are left out, and so are
@@ -433,7 +415,7 @@ mod tests {
         let text = "design = \"addition\"\n[server]\nprofile = \"config.env\"\n\
                     [[arm]]\nname = \"mine\"\nprofile = \"config.env\"\n";
         let plan = PlanFile::parse(text).unwrap();
-        let read = || Profiles::read(&plan, dir.path(), &Consent::default()).unwrap();
+        let read = || Profiles::read(plan.profiles(), dir.path(), &Consent::default()).unwrap();
         let began = read();
         let header = header("first", 1);
         drop(Folder::create(&lab, &header, text, &began).unwrap());

@@ -46,7 +46,11 @@ impl Whole {
         let profiles = match folder::profiles(lab, &header.id)? {
             Some(kept) => kept,
             // Versions that kept none took no values of the kernel from them, whatever the consent.
-            None => Profiles::read(&PlanFile::parse(text)?, &header.origin, &Consent::default())?,
+            None => Profiles::read(
+                PlanFile::parse(text)?.profiles(),
+                &header.origin,
+                &Consent::default(),
+            )?,
         };
         let (id, began) = (header.id.clone(), header.arms.clone());
         let whole = Whole::new(lab, header, text, &profiles)?;

@@ -1,19 +1,19 @@
 //! A plan file: read, checked, written.
 
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::blocks_to_prove;
 use walwright_server::holds_password;
 use walwright_stats::Confidence;
-use walwright_workload::workload::builtin_names;
 
+use super::origin::{found_from, postgres};
 use super::plan_tables::{
-    ArmTable, LoadTable, PredictionTable, ServerTable, SettingValue, WarmUp, WorkloadTable,
+    ArmTable, LoadTable, PredictionTable, ServerTable, WarmUp, WorkloadTable,
 };
 use super::profile::{FromFile, Profiles};
-use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError, Postgres};
+use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError};
 use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
 
 /// A plan that can be edited and run, as `walwright experiment --example` prints it.
@@ -267,12 +267,15 @@ impl PlanFile {
                 WarmUp::Fixed(length) => Some(length.0),
             },
             checkpoints: 0,
+            rules: Default::default(),
         };
         self.load.options().apply(&mut load);
         Ok(BenchPlan {
             workload: WorkloadPlan {
                 name: named.map(|name| found_from(origin, name)),
                 files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: workload.scale,
                 options: text(&workload.options),
                 define: text(&workload.define),
@@ -340,30 +343,6 @@ impl PlanFile {
         }
         Ok(sentences)
     }
-}
-
-/// The binaries that a plan or arm names.
-pub(super) fn postgres(
-    origin: &Path,
-    major: Option<&SettingValue>,
-    pg_bin: Option<&PathBuf>,
-) -> Option<Postgres> {
-    match (pg_bin, major) {
-        (Some(directory), _) => Some(Postgres::BinDir(origin.join(directory))),
-        (None, Some(major)) => Some(Postgres::Major(major.text())),
-        (None, None) => None,
-    }
-}
-
-/// A path as seen from `origin`, where there is something by this name; else as it stands: a
-/// path to be complained about. The name of a built-in workload stands in any case.
-pub fn found_from(origin: &Path, name: String) -> String {
-    if builtin_names().any(|builtin| builtin == name) {
-        return name;
-    }
-    let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
-    let exists = origin.join(path).exists() || origin.join(&name).exists();
-    if exists { origin.join(&name).display().to_string() } else { name }
 }
 
 #[cfg(test)]

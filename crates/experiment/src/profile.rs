@@ -8,7 +8,7 @@ use walwright_catalog::{Configuration as ServerFile, Place, Profile, Scope, para
 
 use super::durability::KERNEL;
 use super::plan_tables::ArmTable;
-use super::{Configuration, Consent, PlanError, PlanFile};
+use super::{Configuration, Consent, PlanError};
 
 /// Settings that decide where a server lives, which every cluster decides for itself.
 const PLACES: [&str; 5] =
@@ -50,14 +50,18 @@ impl FromFile {
 pub struct Profiles(BTreeMap<PathBuf, FromFile>);
 
 impl Profiles {
-    /// Reads those of a plan. Relative paths are seen from `origin`. Values of the kernel are
+    /// Reads those that a plan names, each with its arm. Relative paths are seen from `origin`. Values of the kernel are
     /// taken with `consent` alone.
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn read(plan: &PlanFile, origin: &Path, consent: &Consent) -> Result<Profiles, PlanError> {
+    pub fn read<'p>(
+        named: impl Iterator<Item = (&'p str, &'p Path)>,
+        origin: &Path,
+        consent: &Consent,
+    ) -> Result<Profiles, PlanError> {
         let mut profiles = BTreeMap::new();
-        for (arm, path) in plan.profiles() {
+        for (arm, path) in named {
             let found = read(&origin.join(path));
             let found = found.map_err(|what| PlanError::value(arm, "profile", what))?;
             profiles.insert(path.to_owned(), found.under(consent));

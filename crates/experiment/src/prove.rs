@@ -6,7 +6,7 @@ use thiserror::Error;
 use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
 use walwright_driver::Mode;
-use walwright_record::{LoadFacts, Record, Schedule};
+use walwright_record::{ClientRules, LoadFacts, Record, Schedule};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
@@ -35,6 +35,11 @@ pub enum ProveError {
         "the workload of run {0} has changed since, or is seen from another directory: what is proven would not be what was found"
     )]
     WorkloadChanged(String),
+    /// The run was driven in a way that plans of experiments do not have.
+    #[error(
+        "run {0} was driven with -t, -C, -n, --on-error, --stages or several -b, and an experiment cannot do that: repeat the run without them"
+    )]
+    LoadOptions(String),
     /// The workload cannot be read.
     #[error(transparent)]
     Workload(#[from] RunError),
@@ -65,6 +70,12 @@ pub fn prove(
 ) -> Result<PlanFile, ProveError> {
     let id = record.header.id.0.clone();
     let server = server(&plan.target, on_server, &id)?;
+    if plan.load.rules != ClientRules::default()
+        || plan.workload.no_vacuum
+        || plan.workload.builtin.len() > 1
+    {
+        return Err(ProveError::LoadOptions(id));
+    }
     let workload = plan.workload()?;
     let then = record.workload.iter().flat_map(|facts| &facts.scripts).map(|script| &script.text);
     if !then.eq(workload.scripts.iter().map(|script| &script.text)) {
@@ -86,7 +97,10 @@ pub fn prove(
         smallest_effect: None,
         consent: consent.to_vec(),
         workload: WorkloadTable {
-            name: plan.workload.name.clone(),
+            name: match (&plan.workload.builtin[..], &record.workload) {
+                ([_], Some(facts)) => Some(facts.name.clone()),
+                _ => plan.workload.name.clone(),
+            },
             scale: plan.workload.scale,
             files: plan.workload.files.clone(),
             options: text(&plan.workload.options),
@@ -293,6 +307,7 @@ mod tests {
             duration: Duration::from_secs(60),
             warm_up: None,
             checkpoints: 0,
+            rules: Default::default(),
         };
         let had = LoadFacts {
             clients: 16,
@@ -303,6 +318,7 @@ mod tests {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: 7,
+            rules: Default::default(),
         };
         assert_eq!(load(&typed, Some(&had)).clients, Some(16));
         assert_eq!(load(&typed, None).clients, Some(1));

@@ -210,6 +210,9 @@ pub struct LoadSummary {
     pub open_loop: Option<OpenLoop>,
     /// Against the mark of the workload, where it has one.
     pub pass_mark: Option<PassMark>,
+    /// Time to open a connection over the whole load, where each transaction had its own. In a
+    /// closed loop it is no part of `latency`.
+    pub connection_time: Option<Latency>,
 }
 
 /// The load inside the window; `None` for a record without driver intervals there.
@@ -263,6 +266,10 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         retries: by_state(|s| &s.retries),
         open_loop,
         pass_mark,
+        connection_time: record
+            .connection_time
+            .as_ref()
+            .and_then(|time| Latency::of(&merge([time].into_iter()))),
     })
 }
 

@@ -6,6 +6,7 @@
 //! - [`summary`] is what a run says on one screen ([`Summary`]).
 //! - [`timeline`] is what its plots show ([`Timeline`]).
 //! - [`compare::compare`] lays runs beside each other.
+//! - [`scaling`] reads a sweep over clients.
 //! - [`experiment`] judges arms of an experiment against its baseline.
 //! - [`warnings`] are warnings that only the finished record shows.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
@@ -29,6 +30,7 @@ mod latency_breakdown;
 pub mod limit;
 mod not_observable;
 mod process_role;
+pub mod scaling;
 pub mod seconds;
 mod series;
 mod server_load;

@@ -218,7 +218,7 @@ fn lab(bytes: &[u8]) {
         }
         black_box((
             walwright_tune::crash_in_words(&state),
-            walwright_tune::client_option_effects(&state).len(),
+            walwright_tune::client_option_effects(&state.client_options).len(),
         ));
         black_box((state.schema_changes(), state.is_confirmed(), state.baseline_value()));
     }

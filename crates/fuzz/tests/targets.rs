@@ -3,38 +3,12 @@
 //! `PROPTEST_CASES=1000000 cargo test -p walwright-fuzz script` goes on for longer, with one
 //! target or all of them.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-
-/// Counts bytes in use and the most there were.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-/// One target at a time, or each would count the others.
-static ALONE: Mutex<()> = Mutex::new(());
-
-// SAFETY: all is handed to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = IN_USE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use walwright_testing::memory::{self, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -210,12 +184,10 @@ fn mutated(samples: &[Vec<u8>], sample: &Index, mutations: &[Mutation]) -> Vec<u
 fn bounded(name: &str) {
     let target = walwright_fuzz::target(name).expect("a target of this name");
     let samples = (target.samples)();
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = memory::alone();
     let feed = |bytes: &[u8]| {
-        let (before, since) = (IN_USE.load(Ordering::Relaxed), Instant::now());
-        MOST.store(before, Ordering::Relaxed);
-        (target.feed)(bytes);
-        let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
+        let since = Instant::now();
+        let ((), most) = alone.measured(|| (target.feed)(bytes));
         (most, since.elapsed())
     };
     for sample in &samples {

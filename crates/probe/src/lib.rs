@@ -45,8 +45,10 @@ mod facts;
 mod host;
 mod machine;
 mod observation;
+mod own_backends;
 mod pace;
 mod probe;
+mod rates;
 mod sql;
 mod storage;
 
@@ -57,12 +59,13 @@ pub use cpu::cpu_probe;
 pub use error::ProbeError;
 pub use facts::{
     Restart, ServerStart, TablesOfInterest, TargetDescription, host_facts, partition_plans,
-    schema_facts, server_start, settings, target_facts, wal_directory,
+    schema_facts, server_start, settings, target_facts,
 };
-pub use host::{HostScope, Listening, LoadParts, ProcessName};
+pub use host::{HostScope, Listening, LoadParts, ProcessName, wal_directory};
 pub use machine::this_machine;
 pub use observation::{Observation, Sink};
-pub use probe::{Probe, ProbeSpec, Rates};
+pub use probe::{Probe, ProbeSpec};
+pub use rates::Rates;
 pub use sql::LOST;
 pub use storage::{StoragePlan, StorageStep, file_system_of, measure_storage, storage_probe};
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{oneshot, watch};
 
@@ -13,31 +13,9 @@ use crate::cost::{Cost, ProbeReport, ProbeThread};
 use crate::host::read::processors_online;
 use crate::host::{HostReport, HostSampler, HostScope};
 use crate::observation::Sink;
-use crate::sql::{
-    Context, CountersReport, OwnBackends, Session, WaitsReport, sample_counters, sample_waits,
-};
-
-/// How often to look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rates {
-    /// Between readings of counters, of the server and of the host.
-    pub counters: Duration,
-    /// Between readings of tables and indexes, and of other processes.
-    pub tables: Duration,
-    /// Between ticks of wait events.
-    pub waits: Duration,
-}
-
-impl Default for Rates {
-    /// Counters each second, tables each five, wait events ten times a second.
-    fn default() -> Self {
-        Rates {
-            counters: Duration::from_secs(1),
-            tables: Duration::from_secs(5),
-            waits: Duration::from_millis(100),
-        }
-    }
-}
+use crate::own_backends::OwnBackends;
+use crate::rates::Rates;
+use crate::sql::{Context, CountersReport, Session, WaitsReport, sample_counters, sample_waits};
 
 /// What a probe needs to begin.
 #[derive(Debug, Clone)]

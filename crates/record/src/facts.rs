@@ -194,6 +194,32 @@ pub enum Schedule {
     },
 }
 
+/// What a client does beside running its scripts one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientRules {
+    /// Transactions after which a client has done its work; without end where not given.
+    pub transactions: Option<u64>,
+    /// Whether each transaction runs on a connection opened for it.
+    pub reconnect: bool,
+    /// What follows an error.
+    pub on_error: OnError,
+}
+
+/// What follows a transaction that failed for good, other than by a serialization failure
+/// or a deadlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// It is counted, and the client goes on.
+    #[default]
+    Continue,
+    /// The client ends, as pgbench's do.
+    StopClient,
+    /// The load ends.
+    Stop,
+}
+
 /// How the load was driven.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadFacts {
@@ -213,6 +239,9 @@ pub struct LoadFacts {
     pub max_tries: u32,
     /// Seed of the random numbers.
     pub seed: u64,
+    /// What clients do beside running their scripts.
+    #[serde(default)]
+    pub rules: ClientRules,
 }
 
 /// What the instrument knows of itself.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     ClientFacts, CpuProbe, Event, HostFacts, InstrumentFacts, LatencyHistogram, LoadFacts,
     LoadInterval, Phase, PhaseName, RunHeader, Sample, SchemaFacts, Setting, Source,
-    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, Window,
-    WorkloadFacts,
+    SparseHistogram, StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning,
+    Window, WorkloadFacts,
 };
 
 /// Everything a run captured. What the run did not get to is absent.
@@ -54,6 +54,9 @@ pub struct Record {
     /// What was under way when the measured window ended; `None` for a load that is not
     /// ours, and of a run that died in its window.
     pub under_way: Option<UnderWay>,
+    /// How long it took to open a connection, where each transaction had one of its own: over
+    /// the whole load.
+    pub connection_time: Option<SparseHistogram>,
     /// Latency of each SQL command over the measured window, by script and place in it.
     pub statement_latency: Vec<Vec<LatencyHistogram>>,
     /// Samples of each source in time order.
@@ -83,6 +86,7 @@ impl Record {
             warnings: Vec::new(),
             intervals: Vec::new(),
             under_way: None,
+            connection_time: None,
             statement_latency: Vec::new(),
             samples: BTreeMap::new(),
         }

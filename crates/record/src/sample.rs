@@ -51,7 +51,7 @@ pub enum Source {
     /// All `pg_stat_progress_*` views, keyed by command and pid.
     Progress,
     /// One tick of wait events: rows of backend_type, state, wait_event_type,
-    /// wait_event (lower case), query_id, ours (of the load this tool drives) and `sessions`, the number of sessions seen so.
+    /// wait_event (as the server prints it; older records have it in lower case), query_id, ours (of the load this tool drives) and `sessions`, the number of sessions seen so.
     Waits,
     /// Sessions by state, the oldest transaction and locks not granted.
     Sessions,

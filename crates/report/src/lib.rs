@@ -24,6 +24,7 @@ pub mod html;
 pub mod journal;
 mod limits;
 pub mod markdown;
+mod run;
 mod scaled;
 mod settings;
 mod storage;
@@ -33,6 +34,7 @@ mod words;
 
 pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
 pub use limits::limit;
+pub use run::RunReport;
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

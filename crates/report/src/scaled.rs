@@ -1,7 +1,7 @@
 //! How a sweep is written, for every rendering.
 
 use serde::Serialize;
-use walwright_diagnose::scaling::{Scaling, ScalingLoad, ScalingResource};
+use walwright_figures::scaling::{Scaling, ScalingLoad, ScalingResource};
 use walwright_stats::Estimate;
 
 use crate::format;

@@ -28,8 +28,12 @@ pub(crate) fn title(record: &Record) -> String {
 pub(crate) fn deck(record: &Record) -> String {
     let driven = record.load.as_ref().map(|load| {
         let clients = format::counted(load.clients.into(), "client");
+        let connections = match load.rules.reconnect {
+            true => ", a new connection for each transaction",
+            false => "",
+        };
         format!(
-            "{clients} in {}, {} protocol, {} mode",
+            "{clients} in {}, {} protocol, {} mode{connections}",
             with_article(&schedule(&load.schedule)),
             load.protocol,
             load.mode

@@ -15,7 +15,7 @@ use crate::line::Source;
 use crate::line::json;
 use crate::moment::moment;
 use crate::plain_csv;
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// No load test counts further.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::plain_csv::{BEGAN, ENDED, LATENCY};
+
 /// A format of client-side results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -114,7 +116,7 @@ impl Format {
             Some(Format::LocustFailures)
         } else if has("type") && has("name") && has("request count") {
             Some(Format::LocustStats)
-        } else if crate::plain_csv::is_header(&header) {
+        } else if is_header(&header) {
             Some(Format::Csv)
         } else {
             None
@@ -153,6 +155,13 @@ impl FromStr for Format {
             format!("'{name}' is no format of results known here; known are {}", Format::names())
         })
     }
+}
+
+/// Whether a line in lower case without quotes is such a header.
+fn is_header(line: &str) -> bool {
+    let has = |names: &[&str]| line.split(',').any(|name| names.contains(&name.trim()));
+    let latency = line.split(',').any(|name| LATENCY.iter().any(|l| name.trim().starts_with(l)));
+    (has(&ENDED) || has(&BEGAN)) && latency
 }
 
 #[cfg(test)]

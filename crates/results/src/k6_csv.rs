@@ -15,7 +15,7 @@ use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table};
 use crate::moment::moment;
 use crate::plain_csv;
-use crate::read::of_operations;
+use crate::results::of_operations;
 use crate::{Results, ResultsError};
 
 /// Metrics that are durations of operations, the first that occurs is taken.

@@ -13,7 +13,7 @@ use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
 use crate::line::Source;
 use crate::line::json;
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// Trends that are durations of operations.

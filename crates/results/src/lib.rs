@@ -28,6 +28,7 @@ mod pgbench;
 mod pgbench_aggregate;
 mod plain_csv;
 mod read;
+mod results;
 
 #[cfg(test)]
 mod never_panics;
@@ -35,4 +36,5 @@ mod never_panics;
 pub use error::ResultsError;
 pub use format::Format;
 pub use join::{JoinError, Joined, join};
-pub use read::{Results, read};
+pub use read::read;
+pub use results::Results;

@@ -6,7 +6,7 @@ use walwright_record::{ClientDetail, ClientUnit};
 
 use crate::collect::count_kind;
 use crate::line::{Source, Table};
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// Characters of an error kept as the name of a kind.

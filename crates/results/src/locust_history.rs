@@ -21,7 +21,7 @@ use crate::collect::{MOST_CELLS, MOST_SECONDS, TOO_MANY_CELLS, TOO_MANY_SECONDS}
 use crate::line::{Source, Table};
 use crate::locust_stats::{ALL, called};
 use crate::moment::moment;
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// Totals of one request up to a row.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
 use crate::line::{Fields, Source, Table};
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// Rows of the largest file.

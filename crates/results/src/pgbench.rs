@@ -16,7 +16,7 @@ use walwright_record::{ClientUnit, Timestamp};
 use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, whole_lines};
 use crate::moment::Moment;
-use crate::read::of_operations;
+use crate::results::of_operations;
 use crate::{Format, Results, ResultsError};
 
 /// A seventh column with a number beyond this holds microseconds of lag: nobody lets

@@ -18,7 +18,7 @@ use walwright_record::{
 
 use crate::collect::{MOST_SECONDS, TOO_MANY_SECONDS};
 use crate::line::{Source, whole_lines};
-use crate::read::empty_log;
+use crate::results::empty_log;
 use crate::{Results, ResultsError};
 
 /// No interval holds more transactions.

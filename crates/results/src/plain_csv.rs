@@ -16,23 +16,16 @@ use walwright_record::ClientUnit;
 use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table};
 use crate::moment::moment;
-use crate::read::of_operations;
+use crate::results::of_operations;
 use crate::{Results, ResultsError};
 
-const ENDED: [&str; 4] = ["time", "timestamp", "end", "end_time"];
-const BEGAN: [&str; 2] = ["start", "start_time"];
+pub(crate) const ENDED: [&str; 4] = ["time", "timestamp", "end", "end_time"];
+pub(crate) const BEGAN: [&str; 2] = ["start", "start_time"];
 const NAMES: [&str; 4] = ["operation", "name", "op", "label"];
 const STATUS: [&str; 3] = ["status", "result", "error"];
-const LATENCY: [&str; 3] = ["latency", "duration", "elapsed"];
+pub(crate) const LATENCY: [&str; 3] = ["latency", "duration", "elapsed"];
 /// Endings of the latency's column and seconds in their unit.
 const UNITS: [(&str, f64); 4] = [("_us", 1e-6), ("_ms", 1e-3), ("_s", 1.0), ("_ns", 1e-9)];
-
-/// Whether a line in lower case without quotes is such a header.
-pub(crate) fn is_header(line: &str) -> bool {
-    let has = |names: &[&str]| line.split(',').any(|name| names.contains(&name.trim()));
-    let latency = line.split(',').any(|name| LATENCY.iter().any(|l| name.trim().starts_with(l)));
-    (has(&ENDED) || has(&BEGAN)) && latency
-}
 
 pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, ResultsError> {
     let mut table = Table::open(source, from)?;

@@ -3,9 +3,9 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
-use walwright_record::{ClientLog, ClientUnit, LoadInterval};
 
 use crate::line::Source;
+use crate::results::Results;
 use crate::{Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures};
 use crate::{locust_history, locust_stats, pgbench, pgbench_aggregate, plain_csv};
 
@@ -34,20 +34,6 @@ impl<R: Read> Read for Limited<R> {
         }
         Ok(read)
     }
-}
-
-/// What one file holds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Results {
-    /// What the record keeps of it.
-    pub log: ClientLog,
-    /// What its operations are.
-    pub unit: ClientUnit,
-    /// Names of the operations, in the order of the scripts of each interval.
-    pub operations: Vec<String>,
-    /// The load it tells, in time order; empty where it holds totals only. Seconds in
-    /// which nothing ended are left out.
-    pub intervals: Vec<LoadInterval>,
 }
 
 /// Reads a file called `name` in `format` or, where none is given, in the one it shows.
@@ -92,37 +78,4 @@ pub fn read(name: &str, format: Option<Format>, bytes: impl Read) -> Result<Resu
         Format::Autocannon => autocannon::read(source, whole),
         Format::Csv => plain_csv::read(source, whole),
     }
-}
-
-/// A log of which nothing is known but its name.
-pub(crate) fn empty_log(source: Source<'_>, detail: walwright_record::ClientDetail) -> ClientLog {
-    ClientLog {
-        file: source.file.to_owned(),
-        format: source.format.label().to_owned(),
-        detail,
-        sampling: None,
-        first: None,
-        last: None,
-        succeeded: None,
-        failures: Default::default(),
-        totals: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-/// Results of a file that tells single operations.
-pub(crate) fn of_operations(
-    source: Source<'_>,
-    unit: ClientUnit,
-    collected: crate::collect::Collected,
-) -> Result<Results, ResultsError> {
-    if collected.intervals.is_empty() {
-        return Err(source.whole("it holds no operation, only a header or lines of other kinds"));
-    }
-    let mut log = empty_log(source, walwright_record::ClientDetail::Operations);
-    log.first = collected.first;
-    log.last = collected.last;
-    log.succeeded = Some(collected.succeeded);
-    log.failures = collected.failures;
-    Ok(Results { log, unit, operations: collected.operations, intervals: collected.intervals })
 }

@@ -2,51 +2,22 @@
 //!
 //! The memory that a file takes is counted by the allocator of this test.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read, Write};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use walwright_record::{Timestamp, Window};
 use walwright_results::{Format, ResultsError, join, read};
-
-/// Counts bytes in use and the most there were.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time, or each would count the others.
-static ALONE: Mutex<()> = Mutex::new(());
-
-// SAFETY: all is handed to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = IN_USE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use walwright_testing::memory::{self, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// What `work` gives, and the megabytes that it took at most.
 fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let before = IN_USE.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let done = work();
-    (done, MOST.load(Ordering::Relaxed).saturating_sub(before) >> 20)
+    let (done, most) = memory::alone().measured(work);
+    (done, most >> 20)
 }
 
 /// A beginning, and then lines made by number.

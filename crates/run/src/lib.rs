@@ -27,9 +27,7 @@ pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
     WorkloadPlan, fill, filled, install, run, snapshot, with_connections,
 };
-pub use storage::{
-    StorageChoice, StorageError, find_storage, measure_storage, storage_measurements,
-};
+pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};
 
 /// Named in a [`RecordPlan`].

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use walwright_probe::{Observation, ProbeError, ProbeReport};
-use walwright_record::{Event, PhaseName, Record, Timestamp, Warning, WarningCode};
+use walwright_record::{
+    Event, PhaseName, Record, RunId, RunState, Timestamp, Warning, WarningCode, redact,
+};
 use walwright_store::{Store, StoreError};
 
 use crate::recorder::Recorder;
 use crate::run::headline;
 use crate::{Observer, Progress};
-use walwright_figures::warnings::warnings;
+use walwright_figures::Summary;
+use walwright_figures::warnings::{instrument, warnings};
 
 /// Earlier runs whose probes say what is usual on this machine.
 const EARLIER_RUNS: u32 = 20;
@@ -82,19 +85,62 @@ impl Notes {
         }
     }
 
-    /// Keeps the headline of a whole record, and the warnings that only the whole shows.
+    /// Reads the record back as it will be once [`finish`](Self::finish) has written how it
+    /// ended, and keeps its headline and the warnings that only the whole shows.
     ///
     /// # Errors
-    /// When earlier runs cannot be read.
-    pub(crate) fn whole(&self, store: &Store, record: &Record) -> Result<(), StoreError> {
-        let summary = walwright_figures::summary(record);
+    /// When the record, or earlier runs, cannot be read.
+    pub(crate) async fn whole(
+        &self,
+        store: &Store,
+        id: &RunId,
+        ending: &Ending,
+    ) -> Result<(Record, Summary), StoreError> {
+        self.recorder.barrier().await;
+        let mut record = store.load(id)?;
+        ending.join(&mut record);
+        if record.load.is_some()
+            && let Some(instrument) = instrument(&record)
+        {
+            record.instrument = Some(instrument.clone());
+            self.recorder.write(move |writer| writer.instrument(&instrument));
+        }
+        let mut summary = walwright_figures::summary(&record);
         if let Some(headline) = headline(&summary) {
             self.recorder.write(move |writer| writer.headline(&headline));
         }
-        let earlier = store.probes(&record.header.id, EARLIER_RUNS)?;
-        for warning in warnings(record, &summary, &earlier) {
+        let earlier = store.probes(id, EARLIER_RUNS)?;
+        for warning in warnings(&record, &summary, &earlier) {
+            record.warnings.push(warning.clone());
             self.recorder.write(move |writer| writer.warning(&warning));
         }
-        Ok(())
+        summary.warnings.clone_from(&record.warnings);
+        Ok((record, summary))
+    }
+
+    /// Writes how the record ended.
+    pub(crate) fn finish(&self, ending: Ending) {
+        let Ending { at, state, error } = ending;
+        self.recorder.write(move |writer| writer.finish(state, at, error.as_deref()));
+    }
+}
+
+/// How a record ends.
+pub(crate) struct Ending {
+    pub(crate) at: Timestamp,
+    pub(crate) state: RunState,
+    /// Why it did not end as planned.
+    pub(crate) error: Option<String>,
+}
+
+impl Ending {
+    fn join(&self, record: &mut Record) {
+        let header = &mut record.header;
+        header.state = self.state;
+        header.ended = Some(self.at);
+        header.error = self.error.as_deref().map(|error| redact::text(error).into_owned());
+        for phase in record.phases.iter_mut().filter(|phase| phase.end.is_none()) {
+            phase.end = Some(self.at);
+        }
     }
 }

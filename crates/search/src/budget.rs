@@ -15,13 +15,6 @@ pub(crate) const PLANNED_BLOCKS: u32 = 4;
 const MOST_ARMS: u32 = 8;
 /// Blocks beyond which more runs buy little.
 pub(crate) const MOST_BLOCKS: u32 = 8;
-/// Runs up to which a race costs more than it tells: the search measures again what it is
-/// not sure of, and a run of it finds more than a run of a race decides.
-const SEARCHED: u32 = 60;
-/// Runs beyond those that allow one pair of a race,
-const FOR_A_PAIR: u32 = 30;
-/// and runs of races at most.
-const MOST_RACED: u32 = 10;
 
 /// Runs of each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +29,6 @@ pub struct Budget {
     pub screening: Option<Runs>,
     /// What the model chooses.
     pub search: u32,
-    /// Challengers against the best.
-    pub race: u32,
     /// The winner minus one.
     pub ablation: u32,
 }
@@ -66,12 +57,10 @@ impl Budget {
         let ablation = (PLANNED_BLOCKS * arms).min(runs / 2);
         let starts = (starts as u32).min(4).min((runs - baseline - ablation) / 2);
         let left = runs - baseline - ablation - starts;
-        let race = (2 * (runs.saturating_sub(SEARCHED) / FOR_A_PAIR)).min(MOST_RACED);
-        let left = left - race;
-        let screening = Runs::for_factors(dimensions.min(11))
+        let screening = Some(Runs::Twelve)
             .filter(|design| dimensions > FEW && left >= design.count() as u32 + WORTH_SEARCHING);
         let search = left - screening.map_or(0, |design| design.count() as u32);
-        Budget { runs, baseline, starts, screening, search, race, ablation }
+        Budget { runs, baseline, starts, screening, search, ablation }
     }
 }
 
@@ -84,7 +73,7 @@ mod tests {
     #[test]
     fn sixty_runs_are_divided_as_the_method_says() {
         let budget = Budget::of(60, 20, 3, 0);
-        assert_eq!((budget.baseline, budget.starts, budget.race, budget.ablation), (3, 3, 0, 12));
+        assert_eq!((budget.baseline, budget.starts, budget.ablation), (3, 3, 12));
         assert_eq!(budget.screening, Some(Runs::Twelve));
         assert!(budget.search >= 12, "{budget:?}");
         let mis_set = Budget::of(60, 20, 3, 4);
@@ -99,7 +88,7 @@ mod tests {
         fn no_run_is_lost_or_invented(runs in 0_u32..300, dimensions in 1_usize..40, starts in 0_usize..9, odd in 0_usize..9) {
             let b = Budget::of(runs, dimensions, starts, odd);
             let screened = b.screening.map_or(0, |design| design.count() as u32);
-            let all = b.baseline + b.starts + screened + b.search + b.race + b.ablation;
+            let all = b.baseline + b.starts + screened + b.search + b.ablation;
             prop_assert_eq!(all, b.runs);
             prop_assert!(b.search + b.starts >= 1);
         }

@@ -10,7 +10,6 @@
 //! - [`Design`]: Plackett–Burman designs, effects with intervals, cheap orders;
 //! - [`Process`]: a Gaussian process that knows noise and drift;
 //! - [`acquisition`]: the knowledge gradient and the probability of running;
-//! - [`racing`]: challenger against incumbent in ABBA order;
 //! - [`ablation`]: everything minus one, with intervals.
 //!
 //! A score is the natural logarithm of what is to be large (of throughput, or of one
@@ -26,7 +25,6 @@ mod kernel;
 mod likelihood;
 mod optimise;
 mod process;
-pub mod racing;
 mod random;
 mod screening;
 mod searcher;

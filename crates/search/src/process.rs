@@ -51,7 +51,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// The mean in standard deviations of what is not known of it.
-    pub fn warnings(&self) -> f64 {
+    pub fn deviations(&self) -> f64 {
         self.mean / self.deviation.max(f64::MIN_POSITIVE)
     }
 }

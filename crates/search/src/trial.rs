@@ -55,15 +55,10 @@ pub enum Purpose {
     },
     /// What the model expects most of.
     Search,
-    /// A configuration of which the model knows too little, once more.
+    /// A configuration of which the model knows too little, once more. Earlier versions wrote
+    /// the races that they had too, which were that.
+    #[serde(alias = "race")]
     Again,
-    /// A race of a challenger against the best.
-    Race {
-        /// Which challenger, from 0.
-        challenger: usize,
-        /// Whether this run is the challenger's.
-        is_challenger: bool,
-    },
     /// An arm of the ablation.
     Ablate {
         /// Which arm: 0 is the baseline, 1 the winner, the others the winner with something

@@ -1,7 +1,7 @@
 //! Files that are on disk whole or not at all.
 //!
-//! What is written here takes the old file's place in one step. Files that only grow (the
-//! journal, the ledger, the runs of an experiment) are appended to where they are kept.
+//! What is written here takes the old file's place in one step. Files that only grow are
+//! a [`LineFile`](crate::LineFile).
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};

@@ -143,6 +143,7 @@ impl Build {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: 1,
+            rules: Default::default(),
         });
         self
     }

@@ -7,14 +7,10 @@ use serde::{Deserialize, Serialize};
 use walwright_record::{LoadFacts, Record, Schedule};
 use walwright_search::{Ablation, Effect};
 
+use super::plan::OPTION_BLOCKS;
 use super::{Dropped, Objective, TuneError, TunePlan, batch};
 use walwright_experiment::{LoadChange, Protocol};
 
-/// Blocks in which each client option runs once beside the load as it is.
-pub(super) const BLOCKS: u32 = 4;
-/// Client options that are planned for, the load as it is counted: those of a load that sends
-/// prepared statements.
-pub(super) const MOST: u32 = 6;
 /// Connections that a driver has at most.
 const MOST_CONNECTIONS: u32 = 5_000;
 /// Connections that a run needs besides those of its clients.
@@ -176,7 +172,7 @@ pub(super) fn next(client_options: &[ClientOption]) -> Option<(usize, u32)> {
     let done: usize = client_options.iter().map(|client_option| client_option.scores.len()).sum();
     let (block, place) = (done / client_options.len().max(1), done % client_options.len().max(1));
     let index = if block.is_multiple_of(2) { place } else { client_options.len() - 1 - place };
-    (client_options.len() > 1 && (block as u32) < BLOCKS).then_some((index, block as u32))
+    (client_options.len() > 1 && (block as u32) < OPTION_BLOCKS).then_some((index, block as u32))
 }
 
 /// What a client option did, against the load as it is.
@@ -190,13 +186,8 @@ pub struct ClientOptionEffect<'a> {
     pub blocks: usize,
 }
 
-/// What was measured outside the configuration of a tune.
-pub fn effects_of(state: &super::TuneState) -> Vec<ClientOptionEffect<'_>> {
-    effects(&state.client_options)
-}
-
 /// The effect of each client option against the first of them, the load as it is.
-fn effects(client_options: &[ClientOption]) -> Vec<ClientOptionEffect<'_>> {
+pub fn effects(client_options: &[ClientOption]) -> Vec<ClientOptionEffect<'_>> {
     let Some((as_it_is, others)) = client_options.split_first() else { return Vec::new() };
     others.iter().map(|client_option| effect(as_it_is, client_option, others)).collect()
 }
@@ -252,6 +243,7 @@ mod tests {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: 1,
+            rules: Default::default(),
         });
         let script = ScriptFacts {
             name: "s.sql".to_owned(),
@@ -299,13 +291,15 @@ mod tests {
     #[test]
     fn every_client_option_runs_once_a_block_and_has_its_effect() {
         let (mut all, _) = found(&plan(), Some(&record(16, INSERT)));
-        assert_eq!(all.len(), MOST as usize);
+        assert_eq!(all.len(), crate::plan::MOST_OPTIONS as usize);
         while let Some((index, block)) = next(&all) {
             assert_eq!(all[index].scores.len(), block as usize);
             let truth = [0.0, 0.9, -0.12, 0.5, 0.0, 0.0][index];
             all[index].scores.push(Some(truth + 0.01 * f64::from(block)));
         }
-        assert!(all.iter().all(|client_option| client_option.scores.len() == BLOCKS as usize));
+        assert!(
+            all.iter().all(|client_option| client_option.scores.len() == OPTION_BLOCKS as usize)
+        );
         let found = effects(&all);
         assert_eq!(found[2].client_option.name, "one round trip a transaction");
         assert_eq!(found[4].client_option.load.clients, Some(32));

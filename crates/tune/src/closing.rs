@@ -115,8 +115,8 @@ impl Conductor {
     fn cause_of_winner(&self) -> Option<Cause> {
         let last = self.state.confirmation.made.iter().rev().find(|made| made.is_winner)?;
         let record = self.record(last.run.as_ref()?)?;
-        let diagnosis = walwright_diagnose::findings(&record);
-        Some(starts::cause(&diagnosis, &walwright_figures::summary(&record)))
+        let summary = walwright_figures::summary(&record);
+        Some(starts::cause(&walwright_diagnose::findings_with(&record, &summary), &summary))
     }
 
     /// Kills the winner's server and audits it.

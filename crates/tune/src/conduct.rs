@@ -242,7 +242,7 @@ impl Conductor {
         };
         let record = self.lab.store()?.load(&measured.run)?;
         let summary = walwright_figures::summary(&record);
-        let diagnosis = walwright_diagnose::findings(&record);
+        let diagnosis = walwright_diagnose::findings_with(&record, &summary);
         self.state.diagnosed_run = Some(measured.run.clone());
         self.state.cause = starts::cause(&diagnosis, &summary);
         self.state.server_version = summary.server_version.clone();
@@ -331,7 +331,6 @@ impl Conductor {
         let further = [
             (screening, "to screen"),
             (budget.search as usize, "to search"),
-            (budget.race as usize, "to race"),
             (budget.ablation as usize, "to ablate"),
         ];
         let further = further.iter().filter(|(runs, _)| *runs > 0);
@@ -404,8 +403,6 @@ fn why(purpose: &Purpose, searcher: &Searcher) -> String {
         Purpose::Screen { row } => format!("screening, row {}", row + 1),
         Purpose::Search => "search".to_owned(),
         Purpose::Again => "search, once more".to_owned(),
-        Purpose::Race { is_challenger: true, .. } => "race: challenger".to_owned(),
-        Purpose::Race { .. } => "race: the best".to_owned(),
         Purpose::Ablate { arm, block } => {
             format!("ablation, block {}: {}", block + 1, searcher.arm_name(*arm))
         }

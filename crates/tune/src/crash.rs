@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 use walwright_server::{Client, Cluster, QueryError, Row, RunningCluster};
 
 use super::embedded::{aside, create};
-use super::{TuneError, TunePlan};
+use super::{CrashAudit, TuneError, TunePlan};
 
 /// Sessions that write and count what was acknowledged.
 const WRITERS: usize = 8;
@@ -22,24 +21,6 @@ const CHECKPOINTS: u32 = 2;
 const STRETCH: Duration = Duration::from_secs(2);
 /// Longest such time.
 const LONGEST: Duration = Duration::from_secs(20);
-
-/// What a crash showed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CrashAudit {
-    /// Commits that were acknowledged before the kill.
-    pub acknowledged: u64,
-    /// Acknowledged commits that were not there after recovery.
-    pub lost: u64,
-    /// Checkpoints completed while the load ran.
-    pub checkpoints: u32,
-    /// From the start of the server until it accepted connections, in seconds.
-    pub recovery_seconds: f64,
-    /// WAL written since the last checkpoint completed, in bytes. Recovery replays at least that:
-    /// it begins where that checkpoint began.
-    pub replayed_bytes: Option<i64>,
-    /// Length of the load in seconds.
-    pub seconds: f64,
-}
 
 /// The stretch for windows of this length.
 pub(super) fn stretch(plan: &TunePlan) -> Duration {

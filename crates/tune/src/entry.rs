@@ -111,7 +111,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
             tell(arm, &confirmed, pairs, verdict);
         }
         for ClientOptionEffect { client_option, effect, blocks } in
-            client_options::effects_of(state)
+            client_options::effects(&state.client_options)
         {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "open" };
@@ -245,7 +245,7 @@ fn told(
 }
 
 fn next_question(state: &TuneState, objective: &Objective) -> String {
-    let best = client_options::effects_of(state)
+    let best = client_options::effects(&state.client_options)
         .into_iter()
         .filter(|of| of.effect.is_gain())
         .max_by(|a, b| {

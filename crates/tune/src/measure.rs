@@ -7,8 +7,10 @@ use walwright_search::{Configuration as Point, Searcher};
 
 use super::conduct::Conductor;
 use super::layer::Layer;
-use super::state::{Made, Phase};
-use super::{TuneError, TuneEvent, client_options, schema, words};
+use super::made::Made;
+use super::plan::OPTION_BLOCKS;
+use super::state::Phase;
+use super::{TuneError, TuneEvent, schema, words};
 use walwright_experiment::{Bench, Configuration, ExperimentError, Measured};
 
 /// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
@@ -175,7 +177,7 @@ impl Conductor {
             client_options => {
                 let made: usize =
                     client_options.iter().map(|client_option| client_option.scores.len()).sum();
-                (client_options.len() as u32 * client_options::BLOCKS).saturating_sub(made as u32)
+                (client_options.len() as u32 * OPTION_BLOCKS).saturating_sub(made as u32)
             }
         };
         per_run * (searching + client_options) + (per_run + beyond) * confirming

@@ -6,7 +6,7 @@ use walwright_figures::compare::Better;
 use walwright_search::Outcome;
 
 use super::TuneError;
-use super::state::Made;
+use super::made::Made;
 use walwright_experiment::Metric;
 
 /// Share of the baseline's throughput that an objective other than throughput may cost, where

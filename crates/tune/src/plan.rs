@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::Schedule;
 use walwright_search::WORTH;
 
-use super::{Objective, TuneError, client_options};
+use super::{Objective, TuneError};
 use walwright_experiment::{
     BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres, found_from,
 };
@@ -22,6 +22,11 @@ const CONFIRMING: (u32, u32) = (6, 10);
 /// number is asked for; never more than the search has measurements, so that a short tune
 /// stays one.
 const MOST_PAIRS: u32 = 40;
+/// Blocks in which each client option runs once beside the load as it is.
+pub(super) const OPTION_BLOCKS: u32 = 4;
+/// Client options that are planned for, the load as it is counted: those of a load that sends
+/// prepared statements.
+pub(super) const MOST_OPTIONS: u32 = 6;
 
 /// How long a tune may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -147,7 +152,7 @@ impl TunePlan {
 
     /// Measurements of options of the client, at most.
     pub fn client_option_runs(&self) -> u32 {
-        if self.client { client_options::MOST * client_options::BLOCKS } else { 0 }
+        if self.client { MOST_OPTIONS * OPTION_BLOCKS } else { 0 }
     }
 
     /// Pairs of measurements that confirm the winner, where they settle what is asked.
@@ -173,6 +178,8 @@ impl TunePlan {
             workload: WorkloadPlan {
                 name: self.workload.clone(),
                 files: self.files.clone(),
+                builtin: Vec::new(),
+                no_vacuum: false,
                 scale: self.scale,
                 options: self.options.clone(),
                 define: self.define.clone(),
@@ -189,6 +196,7 @@ impl TunePlan {
                 duration: window.0,
                 warm_up: Some(self.warm_up.0),
                 checkpoints: 0,
+                rules: Default::default(),
             },
             base: Configuration {
                 // The attached server has them already.

@@ -73,7 +73,7 @@ pub(super) fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
         FigureUnit::Count | FigureUnit::Share | FigureUnit::Processors => "",
     };
     let caption = format!("{}{unit} of each measurement in order", escaped(&objective.name()));
-    let marks = "hollow: the baseline; faint: start points and screening; full: search, races and ablation; ×: did not run";
+    let marks = "hollow: the baseline; faint: start points and screening; full: search and ablation; ×: did not run";
     // Two lines: what is drawn does not wrap, and one would be wider than a page.
     for (line, baseline) in [(caption.as_str(), HEIGHT - 26.0), (marks, HEIGHT - 9.0)] {
         put(

@@ -3,41 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use walwright_search::{Dimension, Domain};
 use walwright_server::{ClusterError, Row, RunningCluster};
 
 use super::embedded::{aside, start};
 use super::words::reason;
-use super::{TuneError, TunePlan};
+use super::{Dropped, TuneError, TunePlan};
 
 /// Positions that are written: one on each side of a range.
 pub(super) const POSITIONS: [f64; 2] = [0.85, 0.15];
-
-/// A parameter that is not searched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
-    /// Its name.
-    pub name: String,
-    /// Why.
-    pub why: String,
-    /// Whether it may limit all the same: it was kept from the search by what may be
-    /// changed here, not because it has no effect.
-    #[serde(default)]
-    pub may_limit: bool,
-}
-
-impl Dropped {
-    /// One that has no effect here, or is no part of what is searched.
-    pub(super) fn of(name: impl Into<String>, why: impl Into<String>) -> Dropped {
-        Dropped { name: name.into(), why: why.into(), may_limit: false }
-    }
-
-    /// One that may limit all the same.
-    pub(super) fn held_back(name: impl Into<String>, why: impl Into<String>) -> Dropped {
-        Dropped { may_limit: true, ..Dropped::of(name, why) }
-    }
-}
 
 /// A setting as the server shows it.
 struct Shown {

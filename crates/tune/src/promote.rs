@@ -268,9 +268,9 @@ pub(super) mod tests {
 
     use super::*;
     use crate::confirm::Confirming;
-    use crate::crash::CrashAudit;
+    use crate::crash_audit::CrashAudit;
+    use crate::made::Made;
     use crate::plan::tests::plan;
-    use crate::state::Made;
 
     /// A tune from `commit_delay` 5000 that has ended, without a server: half a second is
     /// lost by the delay, nothing by anything else.

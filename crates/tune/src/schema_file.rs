@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walwright_search::{Effect, Line};
 
-use super::schema::{SchemaChange, SchemaKind};
+use super::schema_part::{SchemaChange, SchemaKind};
 use super::{Objective, TuneState, words};
 
 /// Where the statements that belong to a configuration are written: beside it.

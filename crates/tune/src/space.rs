@@ -7,6 +7,7 @@ use walwright_search::{Dimension, Domain};
 use walwright_workload::script::closest;
 
 use super::layer::{self, Layer};
+use super::schema_part::SEARCHED;
 use super::{Dropped, TuneError, TunePlan, kernel, schema};
 
 /// Settings that price or read plans of large queries, or that only maintenance uses: a
@@ -168,7 +169,7 @@ fn schema_as_a_whole(plan: &TunePlan) -> Result<(), TuneError> {
         if !schema::is_searched(name) {
             return Err(TuneError::Asked(format!(
                 "{name} cannot be searched: of the schema, a tune searches {} of tables and the set of indexes",
-                schema::SEARCHED
+                SEARCHED
             )));
         }
     }

@@ -7,7 +7,8 @@ use walwright_record::{RunId, Timestamp};
 use walwright_search::{Conclusion, Searcher};
 
 use super::confirm::{Kept, Questions};
-use super::schema::{self, SchemaChange, SchemaPart};
+use super::made::Made;
+use super::schema_part::{SchemaChange, SchemaPart, changes};
 use super::{ClientOption, Confirmation, CrashAudit, Dropped, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
@@ -41,23 +42,6 @@ pub enum Phase {
     Promote,
     /// Done.
     Done,
-}
-
-/// One measurement that was made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Made {
-    /// Its record; `None` where it could not begin.
-    pub run: Option<RunId>,
-    /// Its value of the objective.
-    pub value: Option<f64>,
-    /// Transactions a second.
-    pub throughput: Option<f64>,
-    /// Checkpoints completed in its window; `None` where that cannot be seen.
-    pub checkpoints: Option<f64>,
-    /// Why it has no value.
-    pub crashed: Option<String>,
-    /// How long it took, in seconds.
-    pub seconds: f64,
 }
 
 /// What the diagnosis of the baseline said.
@@ -189,7 +173,7 @@ impl TuneState {
         let Some(searcher) = &self.searcher else { return Vec::new() };
         let Some(end) = searcher.conclusion() else { return Vec::new() };
         let dimensions = &searcher.space().dimensions;
-        schema::changes(&self.schema, dimensions, &end.configuration)
+        changes(&self.schema, dimensions, &end.configuration)
             .map(|(part, value)| part.change(value))
             .collect()
     }

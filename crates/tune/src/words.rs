@@ -275,7 +275,7 @@ fn limit(cause: &Cause, limits: &str, whose: &str) -> String {
 
 /// What was measured outside the configuration, as a sentence after others.
 fn outside(state: &TuneState, objective: &Objective) -> String {
-    let told: Vec<String> = client_options::effects_of(state)
+    let told: Vec<String> = client_options::effects(&state.client_options)
         .into_iter()
         .map(|of| {
             format!("{} {}", of.client_option.name, effect(&of_figure(&of.effect, objective)))
@@ -376,7 +376,7 @@ mod tests {
     use walwright_stats::Estimate;
 
     use super::*;
-    use crate::probe::Dropped;
+    use crate::dropped::Dropped;
     use crate::state::Phase;
 
     #[test]

@@ -1,10 +1,11 @@
 //! Logging in: the answers to what the server asks for.
 
+use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding as Binding, ScramSha256};
+use postgres_protocol::message::frontend;
 
 use crate::backend::Authentication;
-use crate::frontend::{Password, SaslInitialResponse, SaslResponse};
 use crate::require_auth::AuthMethod;
 use crate::{ChannelBinding, ConnectOptions, Secret, WireError};
 
@@ -51,7 +52,7 @@ impl<'a> Login<'a> {
     pub(crate) fn answer(
         &mut self,
         request: &Authentication,
-        out: &mut Vec<u8>,
+        out: &mut BytesMut,
     ) -> Result<bool, WireError> {
         self.check_required(request)?;
         self.check_binding(request)?;
@@ -65,13 +66,13 @@ impl<'a> Login<'a> {
             (Authentication::Ok, _) => return Ok(true),
             (Authentication::CleartextPassword, Step::Start) => {
                 self.check_clear_text()?;
-                Password { password: self.password()? }.write(out);
+                frontend::password_message(self.password()?.as_bytes(), out)?;
                 self.step = Step::Done;
             }
             (Authentication::Md5Password { salt }, Step::Start) => {
                 let hash =
                     md5_hash(self.options.user.as_bytes(), self.password()?.as_bytes(), *salt);
-                Password { password: &hash }.write(out);
+                frontend::password_message(hash.as_bytes(), out)?;
                 self.step = Step::Done;
             }
             (Authentication::Sasl(mechanisms), Step::Start) => {
@@ -79,7 +80,7 @@ impl<'a> Login<'a> {
             }
             (Authentication::SaslContinue(challenge), Step::Scram(scram)) => {
                 scram.update(challenge).map_err(|e| WireError::Scram(e.to_string()))?;
-                SaslResponse { data: scram.message() }.write(out);
+                frontend::sasl_response(scram.message(), out)?;
             }
             (Authentication::SaslFinal(verdict), Step::Scram(scram)) => {
                 scram.finish(verdict).map_err(|e| WireError::Scram(e.to_string()))?;
@@ -161,7 +162,7 @@ impl<'a> Login<'a> {
         ))
     }
 
-    fn start_scram(&mut self, mechanisms: &[String], out: &mut Vec<u8>) -> Result<(), WireError> {
+    fn start_scram(&mut self, mechanisms: &[String], out: &mut BytesMut) -> Result<(), WireError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let wanted = self.options.tls.channel_binding;
         let required = wanted == ChannelBinding::Require;
@@ -202,7 +203,7 @@ impl<'a> Login<'a> {
             _ => return Err(WireError::Authentication { method: mechanisms.join(" or ") }),
         };
         let scram = ScramSha256::new(self.password()?.as_bytes(), binding);
-        SaslInitialResponse { mechanism, data: scram.message() }.write(out);
+        frontend::sasl_initial_response(mechanism, scram.message(), out)?;
         self.step = Step::Scram(scram);
         Ok(())
     }
@@ -247,12 +248,12 @@ mod tests {
     #[test]
     fn md5_gives_the_hash_the_documentation_describes() {
         let options = options(Some("secret"));
-        let mut out = Vec::new();
+        let mut out = BytesMut::new();
         let request = Authentication::Md5Password { salt: [1, 2, 3, 4] };
         assert!(!Login::new(&options, Channel::Plain).answer(&request, &mut out).unwrap());
         // md5(md5("secretalice") || 01020304), computed with another tool.
-        let mut expected = Vec::new();
-        Password { password: "md598a0412b9c31436fc53776e863350083" }.write(&mut expected);
+        let mut expected = BytesMut::new();
+        frontend::password_message(b"md598a0412b9c31436fc53776e863350083", &mut expected).unwrap();
         assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
     }
 
@@ -260,7 +261,7 @@ mod tests {
     fn a_missing_password_is_said() {
         let options = options(None);
         let error = Login::new(&options, Channel::Local)
-            .answer(&Authentication::CleartextPassword, &mut Vec::new())
+            .answer(&Authentication::CleartextPassword, &mut BytesMut::new())
             .unwrap_err();
         assert!(error.to_string().contains("PGPASSWORD"), "{error}");
     }
@@ -269,7 +270,7 @@ mod tests {
     fn the_channel_is_bound_where_it_can_be() {
         let chosen = |channel: Channel, offered: &[&str]| {
             let options = options(Some("x"));
-            let mut out = Vec::new();
+            let mut out = BytesMut::new();
             Login::new(&options, channel).answer(&sasl(offered), &mut out).unwrap();
             // Type and length, the mechanism and its NUL, a length, the data.
             let (mechanism, data) =
@@ -285,7 +286,7 @@ mod tests {
     }
 
     fn refusal(options: &ConnectOptions, channel: Channel, request: &Authentication) -> String {
-        let mut out = Vec::new();
+        let mut out = BytesMut::new();
         let error = Login::new(options, channel).answer(request, &mut out).unwrap_err();
         assert!(out.is_empty(), "nothing is sent");
         assert!(matches!(error, WireError::Refused(_)), "{error:?}");
@@ -339,7 +340,7 @@ mod tests {
     fn a_password_goes_in_clear_only_where_nobody_can_read_it_or_where_that_was_asked_for() {
         let mut options = options(Some("open sesame"));
         let sent = |options: &ConnectOptions, channel| {
-            let mut out = Vec::new();
+            let mut out = BytesMut::new();
             let request = Authentication::CleartextPassword;
             Login::new(options, channel).answer(&request, &mut out).map(|_| out)
         };
@@ -358,8 +359,9 @@ mod tests {
     fn an_offer_of_binding_without_tls_is_a_sign_of_someone_in_between() {
         let options = options(Some("x"));
         let request = sasl(&[SCRAM_PLUS, SCRAM]);
-        let error =
-            Login::new(&options, Channel::Plain).answer(&request, &mut Vec::new()).unwrap_err();
+        let error = Login::new(&options, Channel::Plain)
+            .answer(&request, &mut BytesMut::new())
+            .unwrap_err();
         assert!(error.to_string().contains("over a non-SSL connection"), "{error}");
     }
 
@@ -367,7 +369,7 @@ mod tests {
     fn a_server_may_not_ask_for_a_million_rounds_of_hashing() {
         let options = options(Some("x"));
         let mut login = Login::new(&options, Channel::Plain);
-        let mut out = Vec::new();
+        let mut out = BytesMut::new();
         login.answer(&sasl(&[SCRAM]), &mut out).unwrap();
         let nonce = String::from_utf8_lossy(&out).split("r=").nth(1).unwrap().to_owned();
         let challenge = format!("r={nonce}x,s=c2FsdA==,i=4294967295").into_bytes();
@@ -379,7 +381,7 @@ mod tests {
     fn a_server_that_skips_its_proof_is_refused() {
         let options = options(Some("x"));
         let mut login = Login::new(&options, Channel::Plain);
-        let mut out = Vec::new();
+        let mut out = BytesMut::new();
         login.answer(&sasl(&[SCRAM]), &mut out).unwrap();
         assert!(login.answer(&Authentication::Ok, &mut out).is_err());
         assert!(
@@ -393,7 +395,7 @@ mod tests {
     fn unsupported_methods_are_named() {
         let options = options(Some("x"));
         let error = Login::new(&options, Channel::Plain)
-            .answer(&Authentication::Other(7), &mut Vec::new())
+            .answer(&Authentication::Other(7), &mut BytesMut::new())
             .unwrap_err();
         assert!(error.to_string().contains("GSSAPI"));
     }
@@ -432,7 +434,7 @@ mod tests {
                 options.require_auth = required.parse().unwrap();
             }
             let mut login = Login::new(&options, channel.clone());
-            let mut out = Vec::new();
+            let mut out = BytesMut::new();
             let mut admitted = false;
             for request in &requests {
                 match login.answer(request, &mut out) {

@@ -1,28 +1,11 @@
 //! Cancelling what another connection runs.
 
-use std::fmt;
 use std::time::Duration;
 
-use crate::backend::BackendKeyData;
+use crate::cancel_key::CancelKey;
 use crate::deadline::Deadline;
-use crate::frontend::CancelRequest;
+use crate::frontend::cancel_request;
 use crate::{Connector, WireError};
-
-/// What a server wants to see before it cancels a query.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CancelKey(BackendKeyData);
-
-impl CancelKey {
-    pub(crate) fn new(key: BackendKeyData) -> Self {
-        CancelKey(key)
-    }
-}
-
-impl fmt::Debug for CancelKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelKey").field("process", &self.0.process).finish_non_exhaustive()
-    }
-}
 
 /// Longest a server may take to take a request where connecting has no limit.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -39,9 +22,7 @@ pub fn cancel(connector: &Connector, key: &CancelKey) -> Result<(), WireError> {
     let deadline = Deadline::new(Some(limit));
     let sent = || {
         let mut stream = connector.open(connector.first_way(), deadline)?;
-        let mut out = Vec::new();
-        CancelRequest { process: key.0.process, key: &key.0.key }.write(&mut out);
-        stream.write_until(&out, deadline)?;
+        stream.write_until(&cancel_request(key.0.process, &key.0.key), deadline)?;
         // The server answers with nothing and closes, after it has signalled.
         match stream.read_until(&mut [0], deadline) {
             Ok(0) => Ok(()),

@@ -3,10 +3,12 @@
 use std::io;
 use std::time::Duration;
 
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+
 use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
-use crate::connector::name_timeout;
 use crate::deadline::Deadline;
-use crate::frontend::{Describe, Object, Parse, Query, SYNC};
+use crate::deadline::name_timeout;
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 
 /// Most bytes of an answer: it is of a few rows, and small ones take many times as much
@@ -105,8 +107,8 @@ impl Connection {
     /// or the connection breaks.
     pub fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, WireError> {
         check_sql(sql)?;
-        let mut out = Vec::new();
-        Query { sql }.write(&mut out);
+        let mut out = BytesMut::new();
+        frontend::query(sql, &mut out)?;
         let mut rows = Vec::new();
         self.exchange(&out, |tag, body| {
             if tag == backend::DATA_ROW {
@@ -125,10 +127,10 @@ impl Connection {
     /// As [`query`](Connection::query).
     pub fn parameter_types(&mut self, sql: &str) -> Result<Vec<u32>, WireError> {
         check_sql(sql)?;
-        let mut out = Vec::new();
-        Parse { statement: "", sql, types: &[] }.write(&mut out);
-        Describe { object: Object::Statement, name: "" }.write(&mut out);
-        out.extend(SYNC);
+        let mut out = BytesMut::new();
+        frontend::parse("", sql, [], &mut out)?;
+        frontend::describe(b'S', "", &mut out)?;
+        frontend::sync(&mut out);
         let mut types = Vec::new();
         self.exchange(&out, |tag, body| {
             if tag == backend::PARAMETER_DESCRIPTION {

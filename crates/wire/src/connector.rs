@@ -6,14 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
+use postgres_protocol::message::frontend::ssl_request;
 use rustix::net::{RecvFlags, recv};
 use rustls::ClientConfig;
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::authenticate::{Channel, Login};
 use crate::backend::{self, Authentication, BackendKeyData, ErrorFields, ParameterStatus};
-use crate::deadline::{Deadline, Until, is_timeout};
-use crate::frontend::{SslRequest, Startup};
+use crate::deadline::{Deadline, Until, is_timeout, name_timeout};
+use crate::frontend;
 use crate::stream::Transport;
 use crate::tls::{TlsStream, client_config};
 use crate::{
@@ -141,13 +143,8 @@ impl Connector {
             ("client_encoding", "UTF8"),
         ];
         parameters.extend(options.parameters.iter().map(|(name, value)| (&**name, &**value)));
-        let startup = Startup { parameters: &parameters };
-        if let Some(name) = startup.check() {
-            return Err(WireError::Options(format!("parameter \"{name}\" cannot be sent")).into());
-        }
-        let mut out = Vec::new();
-        startup.write(&mut out);
-        stream.write_until(&out, deadline).map_err(WireError::from)?;
+        let startup = frontend::startup(&parameters)?;
+        stream.write_until(&startup, deadline).map_err(WireError::from)?;
         let channel = match stream.transport() {
             Transport::Unix(_) => Channel::Local,
             Transport::Tcp(_) => Channel::Plain,
@@ -194,9 +191,9 @@ impl Connector {
     /// Asks for TLS in PostgreSQL's protocol.
     fn offers_tls(&self, socket: &TcpStream, deadline: Deadline) -> Result<bool, WireError> {
         let mut until = Until::new(socket, deadline);
-        let mut out = Vec::new();
-        SslRequest.write(&mut out);
-        until.write_all(&out)?;
+        let mut request = BytesMut::new();
+        ssl_request(&mut request);
+        until.write_all(&request)?;
         // One byte and no more: what a third party slipped in behind it must
         // not be taken for something the server said under TLS.
         let mut answer = [0];
@@ -285,20 +282,6 @@ impl Connector {
     }
 }
 
-/// Says whose time ran out, where it did.
-pub(crate) fn name_timeout(
-    error: WireError,
-    limit: Option<Duration>,
-    target: impl FnOnce() -> String,
-) -> WireError {
-    match (error, limit) {
-        (WireError::Io(error), Some(limit)) if is_timeout(&error) => {
-            WireError::Timeout { target: target(), limit }
-        }
-        (error, _) => error,
-    }
-}
-
 /// Whether to try with or without TLS what failed without or with it, as libpq does: after
 /// a handshake that failed, and after an error of the server before it let us in, unless
 /// it just cannot take connections now. Unlike libpq, a wrong password is not tried twice:
@@ -354,7 +337,7 @@ fn log_in(
     // How the answer begins, until it has been a message.
     let mut beginning = Some(Vec::new());
     let mut buffer = vec![0; 8192];
-    let mut out = Vec::new();
+    let mut out = BytesMut::new();
     loop {
         let count = stream.read_until(&mut buffer, deadline)?;
         if count == 0 {

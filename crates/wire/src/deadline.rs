@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::WireError;
+
 /// The end of the time allowed, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(Option<Instant>);
@@ -103,4 +105,18 @@ impl<S: Limited> Write for Until<S> {
 /// reason to come again.
 fn named(error: io::Error) -> io::Error {
     if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+/// Says whose time ran out, where it did.
+pub(crate) fn name_timeout(
+    error: WireError,
+    limit: Option<Duration>,
+    target: impl FnOnce() -> String,
+) -> WireError {
+    match (error, limit) {
+        (WireError::Io(error), Some(limit)) if is_timeout(&error) => {
+            WireError::Timeout { target: target(), limit }
+        }
+        (error, _) => error,
+    }
 }

@@ -17,6 +17,7 @@ pub mod frontend;
 
 mod authenticate;
 mod cancel;
+mod cancel_key;
 mod connection;
 mod connector;
 mod deadline;
@@ -27,10 +28,12 @@ mod require_auth;
 mod scanner;
 mod secret;
 mod stream;
+mod tag_set;
 mod template;
 mod tls;
 
-pub use cancel::{CancelKey, cancel};
+pub use cancel::cancel;
+pub use cancel_key::CancelKey;
 pub use connection::Connection;
 pub use connector::Connector;
 pub use error::WireError;
@@ -39,8 +42,9 @@ pub use options::{
 };
 pub use read::Malformed;
 pub use require_auth::{RequireAuth, RequireAuthError};
-pub use scanner::{Frame, FrameError, Scanner, TagSet};
+pub use scanner::{Frame, FrameError, Scanner};
 pub use secret::Secret;
 pub use stream::Stream;
-pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values};
+pub use tag_set::TagSet;
+pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values, parse_message};
 pub use tls::TlsError;

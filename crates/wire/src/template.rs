@@ -6,7 +6,13 @@
 
 use thiserror::Error;
 
-use crate::frontend::{Describe, Execute, FORMAT_BINARY, Object, SYNC, count, cstr, message};
+use crate::frontend::SYNC;
+
+/// Format code of a parameter in binary form.
+const BINARY: i16 = 1;
+/// Describe of the unnamed portal, and Execute of all its rows.
+const DESCRIBE: [u8; 7] = *b"D\0\0\0\x06P\0";
+const EXECUTE: [u8; 10] = *b"E\0\0\0\x09\0\0\0\0\0";
 
 /// How a parameter travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +135,7 @@ impl Template {
             } else {
                 count(out, of.parameters.len());
                 for (_, format) in of.parameters {
-                    let code = if *format == Format::Text { 0 } else { FORMAT_BINARY };
+                    let code = if *format == Format::Text { 0 } else { BINARY };
                     out.extend_from_slice(&code.to_be_bytes());
                 }
             }
@@ -150,9 +156,9 @@ impl Template {
         });
         let varying = slots.iter().any(|slot| matches!(slot.kind, Kind::Sized)).then_some(1);
         if of.describe {
-            Describe { object: Object::Portal, name: "" }.write(&mut bytes);
+            bytes.extend_from_slice(&DESCRIBE);
         }
-        Execute { portal: "", row_limit: 0 }.write(&mut bytes);
+        bytes.extend_from_slice(&EXECUTE);
         Template { bytes, slots, varying }
     }
 
@@ -244,6 +250,41 @@ impl Template {
     }
 }
 
+/// Parse of a statement whose parameters' types the server infers. The name and SQL hold no
+/// NUL.
+pub fn parse_message(statement: &str, sql: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message(&mut bytes, b'P', |out| {
+        cstr(out, statement);
+        cstr(out, sql);
+        count(out, 0);
+    });
+    bytes
+}
+
+/// Appends a message: its type, a length that counts itself, and what `body` appends.
+///
+/// Lengths above what PostgreSQL takes (1 GiB) are written cut off; the server
+/// answers those with an error.
+fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn cstr(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+}
+
+/// A count in 16 bits; the protocol's limit is 65,535 of anything.
+fn count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&(count as u16).to_be_bytes());
+}
+
 /// Appends an integer in binary form, if there is one and it fits.
 fn write_integer(format: Format, value: Option<i64>, out: &mut Vec<u8>) -> bool {
     let Some(value) = value else { return false };
@@ -264,10 +305,12 @@ fn write_integer(format: Format, value: Option<i64>, out: &mut Vec<u8>) -> bool 
 
 #[cfg(test)]
 mod tests {
+    use bytes::{BufMut, BytesMut};
+    use postgres_protocol::IsNull;
+    use postgres_protocol::message::frontend;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frontend::{Bind, FORMAT_TEXT, Parse, Query};
 
     /// Values as text, null where there is none.
     struct Texts(Vec<Option<String>>);
@@ -298,6 +341,24 @@ mod tests {
         out.split_off(6)
     }
 
+    /// Bind to the unnamed portal with results as text, by the library.
+    fn bound(statement: &str, formats: &[i16], values: &[Option<&[u8]>]) -> BytesMut {
+        let mut out = BytesMut::new();
+        let value = |value: &Option<&[u8]>, out: &mut BytesMut| {
+            Ok(match value {
+                Some(bytes) => {
+                    out.put_slice(bytes);
+                    IsNull::No
+                }
+                None => IsNull::Yes,
+            })
+        };
+        let formats = formats.iter().copied();
+        let bound = frontend::bind("", statement, formats, values, value, [0], &mut out);
+        assert!(bound.is_ok());
+        out
+    }
+
     proptest! {
         #[test]
         fn text_parameters_give_the_messages_written_one_by_one(
@@ -312,22 +373,14 @@ mod tests {
                 describe,
             })
             .then_sync();
-            let mut expected = Vec::new();
             let reversed: Vec<_> =
                 values.iter().rev().map(|value| value.as_ref().map(String::as_bytes)).collect();
-            Bind {
-                portal: "",
-                statement: "P_1",
-                formats: &[],
-                values: &reversed,
-                results: &[FORMAT_TEXT],
-            }
-            .write(&mut expected);
+            let mut expected = bound("P_1", &[], &reversed);
             if describe {
-                Describe { object: Object::Portal, name: "" }.write(&mut expected);
+                frontend::describe(b'P', "", &mut expected).unwrap();
             }
-            Execute { portal: "", row_limit: 0 }.write(&mut expected);
-            expected.extend(SYNC);
+            frontend::execute("", 0, &mut expected).unwrap();
+            frontend::sync(&mut expected);
             prop_assert_eq!(rendered(&template, &Texts(values)), expected);
         }
 
@@ -338,19 +391,27 @@ mod tests {
                 parameters: &[(0, Format::Int4), (2, Format::Text), (1, Format::Int8)],
                 describe: false,
             });
-            let mut expected = Vec::new();
-            Bind {
-                portal: "",
-                statement: "",
-                formats: &[1, 0, 1],
-                values: &[Some(&a.to_be_bytes()), Some(c.as_bytes()), Some(&b.to_be_bytes())],
-                results: &[FORMAT_TEXT],
-            }
-            .write(&mut expected);
-            Execute { portal: "", row_limit: 0 }.write(&mut expected);
+            let bytes = [Some(&a.to_be_bytes()[..]), Some(c.as_bytes()), Some(&b.to_be_bytes())];
+            let mut expected = bound("", &[1, 0, 1], &bytes);
+            frontend::execute("", 0, &mut expected).unwrap();
             let values = Texts(vec![Some(a.to_string()), Some(b.to_string()), Some(c)]);
             prop_assert_eq!(rendered(&template, &values), expected);
         }
+    }
+
+    /// What pgbench 18.6 sends for the second statement of its built-in script,
+    /// recorded from its socket.
+    #[test]
+    fn an_execution_equals_what_libpq_sends() {
+        let recorded = b"B\0\0\0#\0P_1\0\0\0\0\x02\0\0\0\x044527\0\0\0\x06469817\0\x01\0\0\
+            D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+        let template = Template::bind_execute(&BindTemplate {
+            statement: "P_1",
+            parameters: &[(0, Format::Text), (1, Format::Text)],
+            describe: true,
+        });
+        let sent = rendered(&template.then_sync(), &integers(&[4_527, 469_817]));
+        assert_eq!(sent, recorded);
     }
 
     #[test]
@@ -362,15 +423,17 @@ mod tests {
             Piece::Value(0),
             Piece::Sql(";"),
         ]);
-        let mut expected = Vec::new();
-        Query { sql: "UPDATE t SET a = a + -77 WHERE id = 5;" }.write(&mut expected);
+        let mut expected = BytesMut::new();
+        frontend::query("UPDATE t SET a = a + -77 WHERE id = 5;", &mut expected).unwrap();
         assert_eq!(rendered(&template, &integers(&[5, -77])), expected);
     }
 
     #[test]
     fn messages_can_stand_in_front() {
-        let mut parse = Vec::new();
-        Parse { statement: "", sql: "SELECT $1", types: &[] }.write(&mut parse);
+        let parse = parse_message("", "SELECT $1");
+        let mut library = BytesMut::new();
+        frontend::parse("", "SELECT $1", [], &mut library).unwrap();
+        assert_eq!(parse, library);
         let bind = Template::bind_execute(&BindTemplate {
             statement: "",
             parameters: &[(0, Format::Text)],

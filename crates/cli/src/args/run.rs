@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use walwright_figures::limit::Limit;
 use walwright_server::Secret;
+use walwright_workload::Workload;
+use walwright_workload::script::parse_script_argument;
 
 use super::{duration, limit, seconds_or_time, some_time};
 
@@ -33,6 +35,10 @@ pub struct RunArgs {
     /// With --workload it runs on the tables and data of that workload, in place of its scripts.
     #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", help_heading = "What is run")]
     pub file: Vec<String>,
+    /// A built-in script of pgbench on its tables: tpcb-like, simple-update or select-only, or
+    /// the beginning of such a name; `@N` gives its weight. May be repeated, and with --file.
+    #[arg(short, long, value_name = "NAME[@WEIGHT]", value_parser = builtin_script, conflicts_with = "workload", help_heading = "What is run")]
+    pub builtin: Vec<String>,
     /// Scale factor: how much data. The default is the workload's own.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is run")]
     pub scale: Option<u32>,
@@ -42,6 +48,14 @@ pub struct RunArgs {
     /// A script variable, as pgbench -D.
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
     pub define: Vec<(String, String)>,
+
+    /// Leave out the VACUUM before the run.
+    ///
+    /// Without it, workloads on pgbench's tables vacuum branches and tellers before the run as
+    /// pgbench does, on an embedded cluster and with --init. Other tables of a server of yours
+    /// are never vacuumed, with this or without.
+    #[arg(short, long, help_heading = "What is run")]
+    pub no_vacuum: bool,
 
     /// Connections that copy the initial data. The default is half the processors, at most 8.
     #[arg(long, value_name = "N", help_heading = "What is run")]
@@ -90,6 +104,10 @@ pub struct RunArgs {
     /// Length of the measured window.
     #[arg(short = 'T', long, default_value = "60s", value_name = "TIME", value_parser = seconds_or_time, help_heading = "How it is run")]
     pub duration: Duration,
+    /// Transactions of each client, in place of a length; the run ends when all have done theirs,
+    /// and all of it is measured unless --warmup says otherwise.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "duration", help_heading = "How it is run")]
+    pub transactions: Option<u64>,
     /// Load before the window: a fixed time, or `auto` to find it on the throughput series.
     #[arg(long, default_value = "auto", value_name = "TIME|auto", value_parser = warm_up, help_heading = "How it is run")]
     pub warmup: WarmUp,
@@ -119,6 +137,14 @@ pub struct RunArgs {
     /// Tries a transaction has on serialization failure (40001) and deadlock (40P01); 0: without limit.
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "How it is run")]
     pub max_tries: u32,
+    /// Open a new connection for each transaction. Opening it is timed apart and is no part of a
+    /// latency, as in pgbench; with --rate, where latency counts from the due time, it is.
+    #[arg(short = 'C', long, help_heading = "How it is run")]
+    pub connect: bool,
+    /// What follows an SQL error, a lost connection or an error of the script. Serialization
+    /// failures and deadlocks (see --max-tries) are counted and end nothing.
+    #[arg(long, value_enum, default_value_t = OnError::Continue, value_name = "WHAT", help_heading = "How it is run")]
+    pub on_error: OnError,
     /// Seed of the random numbers; the same seed gives the same transactions.
     #[arg(long, value_name = "N", help_heading = "How it is run")]
     pub seed: Option<u64>,
@@ -136,6 +162,12 @@ pub struct RunArgs {
     /// Your own words for this run.
     #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
     pub label: Option<String>,
+    /// Print a line of progress every so many seconds, in place of the live view.
+    #[arg(short = 'P', long, value_name = "SECS", value_parser = whole_seconds, conflicts_with = "quiet", help_heading = "What is seen")]
+    pub progress: Option<Duration>,
+    /// Print the latency of each statement at the end.
+    #[arg(short, long, help_heading = "What is seen")]
+    pub report_per_command: bool,
     /// Fail with exit code 4 when this holds, as 'p99 > 20ms' or 'tps < 5000'. May be repeated.
     ///
     /// Metrics are pN (any percentile of latency), max, mean, tps, failed_share and lag_pN; one
@@ -168,6 +200,17 @@ pub enum Gaps {
     Even,
 }
 
+/// What follows an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// The transaction counts as failed, and the client goes on.
+    Continue,
+    /// The client ends, as pgbench's do.
+    StopClient,
+    /// The run ends.
+    Stop,
+}
+
 /// Wire protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
@@ -185,6 +228,21 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
         Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
         _ => Err(format!("'{text}' is not a number of transactions a second above 0")),
     }
+}
+
+/// Seconds of pgbench's -P.
+fn whole_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.into())),
+        _ => Err(format!("'{text}' is not a whole number of seconds above 0")),
+    }
+}
+
+/// A built-in script, which must be one.
+fn builtin_script(text: &str) -> Result<String, String> {
+    let script = parse_script_argument(text).map_err(|error| error.to_string())?;
+    Workload::from_builtin_scripts(&[script], &[]).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
 }
 
 pub(super) fn warm_up(text: &str) -> Result<WarmUp, String> {

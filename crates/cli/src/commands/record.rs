@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde_json::json;
 use walwright_record::RunState;
+use walwright_report::RunReport;
 use walwright_run::{
     CommandPlan, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Until,
 };
@@ -45,9 +46,9 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 
 /// Writes the report, prints the summary, and passes the command's exit code on.
 fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
-    let record = lab.store()?.load(&recorded.id)?;
-    report::write_html(lab, &record, &lab.report_path(&recorded.id))?;
-    runs::print_summary(lab, &record, None, &[], output)?;
+    let run = RunReport::with(recorded.record, recorded.summary);
+    report::write_html(lab, &run, &lab.report_path(&recorded.id))?;
+    runs::print_summary(lab, &run, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -71,12 +72,12 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
         None => bail!("there are no runs in {}", lab.directory().display()),
     };
     let warnings = walwright_run::add_results(lab, &header.id, &logs(args)?)?;
-    let record = lab.store()?.load(&header.id)?;
-    report::write_html(lab, &record, &lab.report_path(&header.id))?;
+    let run = RunReport::new(lab.store()?.load(&header.id)?);
+    report::write_html(lab, &run, &lab.report_path(&header.id))?;
     output.result(
-        &json!({ "run": header.id, "client": record.client, "warnings": warnings }),
+        &json!({ "run": header.id, "client": run.record.client, "warnings": warnings }),
         || {
-            let count = record.intervals.len();
+            let count = run.record.intervals.len();
             let warnings: String = warnings.iter().map(|warning| format!("! {warning}\n")).collect();
             format!(
                 "{warnings}added to run {}: {count} intervals; `walwright runs show {}` tells the rest\n",

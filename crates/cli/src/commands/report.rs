@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use walwright_diagnose::findings;
-use walwright_figures::summary;
-use walwright_record::Record;
+use walwright_report::RunReport;
 use walwright_store::{Lab, write_whole};
 
 use crate::args::ReportArgs;
@@ -23,18 +21,17 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
         output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let record = runs::load(lab, &args.run)?;
+    let run = RunReport::new(runs::load(lab, &args.run)?);
     if args.markdown {
-        let text =
-            walwright_report::markdown::summary(&record, &summary(&record), &findings(&record));
+        let text = walwright_report::markdown::summary(&run.record, &run.summary, &run.diagnosis);
         match &args.output {
             Some(path) => write_told(path, &text, output)?,
             None => output.result(&json!({ "markdown": text }), || text.clone())?,
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let path = args.output.clone().unwrap_or_else(|| lab.report_path(&record.header.id));
-    write_html(lab, &record, &path)?;
+    let path = args.output.clone().unwrap_or_else(|| lab.report_path(&run.record.header.id));
+    write_html(lab, &run, &path)?;
     output.result(&json!({ "file": path }), || format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -45,9 +42,9 @@ pub fn write_told(path: &Path, text: &str, output: &Output) -> anyhow::Result<()
     output.result(&json!({ "file": path }), || format!("{}\n", path.display()))
 }
 
-/// Renders the page of a record to `path`.
-pub fn write_html(lab: &Lab, record: &Record, path: &Path) -> anyhow::Result<()> {
-    let page = walwright_report::html::page(record, &summary(record), &findings(record))?;
+/// Renders the page of a run to `path`.
+pub fn write_html(lab: &Lab, run: &RunReport, path: &Path) -> anyhow::Result<()> {
+    let page = walwright_report::html::page(&run.record, &run.summary, &run.diagnosis)?;
     write_page(lab, path, &page)
 }
 

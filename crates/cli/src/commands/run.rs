@@ -1,10 +1,13 @@
 //! `walwright run`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
 use walwright_figures::limit::{JudgedLimit, Limit};
-use walwright_record::{Record, RunState, Schedule, WarningCode};
+use walwright_record::{ClientRules, OnError, RunState, Schedule, WarningCode};
+use walwright_report::{RunReport, format};
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
@@ -20,6 +23,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         return sweep::execute(lab, args, output);
     }
     let style = style(&args);
+    let statements = args.report_per_command && !output.json;
     let limits = args.fail_if.clone();
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
@@ -27,17 +31,18 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
         walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
-        Ok(finished) => conclude(lab, finished, &limits, output),
+        Ok(finished) => conclude(lab, finished, &limits, statements, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 
 /// How a run is shown.
 pub fn style(args: &RunArgs) -> Style {
-    match (args.quiet, args.plain) {
-        (true, _) => Style::Quiet,
-        (false, true) => Style::Plain,
-        (false, false) => Style::Auto,
+    match (args.quiet, args.progress, args.plain) {
+        (true, ..) => Style::Quiet,
+        (false, Some(every), _) => Style::Every(every),
+        (false, None, true) => Style::Plain,
+        (false, None, false) => Style::Auto,
     }
 }
 
@@ -46,14 +51,17 @@ fn conclude(
     lab: &Lab,
     finished: Finished,
     limits: &[Limit],
+    statements: bool,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
-    let store = lab.store()?;
-    let record = store.load(&finished.id)?;
+    let run = RunReport::with(finished.record, finished.summary);
     // The summary is worth more than the page: a full disk must not take it away.
-    let written = report::write_html(lab, &record, &lab.report_path(&finished.id));
-    let limits = judged(&record, limits);
-    runs::print_summary(lab, &record, finished.kept.as_ref(), &limits, output)?;
+    let written = report::write_html(lab, &run, &lab.report_path(&finished.id));
+    let limits = judged(&run, limits);
+    runs::print_summary(lab, &run, finished.kept.as_ref(), &limits, output)?;
+    if statements {
+        output.print_painted(&statement_latencies(&run))?;
+    }
     written?;
     if let Some(error) = finished.error {
         let what = match finished.state {
@@ -69,23 +77,47 @@ fn conclude(
     if finished.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(verdict(&record, &limits))
+    Ok(verdict(&run, &limits))
 }
 
 /// Limits held against a run.
-pub fn judged(record: &Record, limits: &[Limit]) -> Vec<JudgedLimit> {
-    if limits.is_empty() {
-        return Vec::new();
+pub fn judged(run: &RunReport, limits: &[Limit]) -> Vec<JudgedLimit> {
+    limits.iter().map(|limit| limit.judge(&run.record, run.summary.load.as_ref())).collect()
+}
+
+/// The latency of each statement, script by script, as of pgbench's `-r`.
+fn statement_latencies(run: &RunReport) -> String {
+    let Some(load) = &run.summary.load else { return String::new() };
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
+    for script in &load.scripts {
+        table.add_row([&script.name]);
+        for statement in &script.statements {
+            let mut row = vec![format!("  {}", statement.label)];
+            match &statement.latency {
+                Some(of) => {
+                    row.push(format::count(of.count));
+                    row.extend([of.mean, of.p50, of.p99, of.max].map(format::latency));
+                }
+                None => row.push("not timed".to_owned()),
+            }
+            table.add_row(row);
+        }
     }
-    let load = walwright_figures::summary(record).load;
-    limits.iter().map(|limit| limit.judge(record, load.as_ref())).collect()
+    for column in 1..6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("\n{}\n", table.trim_fmt())
 }
 
 /// The exit code of a run that came to its end.
-pub fn verdict(record: &Record, limits: &[JudgedLimit]) -> ExitCode {
-    let check_failed = record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
-    let load = walwright_figures::summary(record).load;
-    let missed = load.as_ref().and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
+pub fn verdict(run: &RunReport, limits: &[JudgedLimit]) -> ExitCode {
+    let check_failed = run.record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
+    let load = run.summary.load.as_ref();
+    let missed = load.and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
     let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
     let passed = !limits.iter().any(JudgedLimit::is_failed);
     match check_failed || missed || failed || !passed {
@@ -126,8 +158,12 @@ pub fn plan(args: RunArgs) -> RunPlan {
     RunPlan {
         target,
         workload: WorkloadPlan {
-            name: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
+            name: args.workload.or_else(|| {
+                (args.file.is_empty() && args.builtin.is_empty()).then(|| "tpcb".to_owned())
+            }),
             files: args.file,
+            builtin: args.builtin,
+            no_vacuum: args.no_vacuum,
             scale: args.scale,
             options: args.option,
             define: args.define,
@@ -147,8 +183,19 @@ pub fn plan(args: RunArgs) -> RunPlan {
             seed: args.seed,
             duration: args.duration,
             warm_up: match args.warmup {
+                // All is measured of what is counted beforehand.
+                WarmUp::Auto if args.transactions.is_some() => Some(Duration::ZERO),
                 WarmUp::Auto => None,
                 WarmUp::Fixed(time) => Some(time),
+            },
+            rules: ClientRules {
+                transactions: args.transactions,
+                reconnect: args.connect,
+                on_error: match args.on_error {
+                    args::OnError::Continue => OnError::Continue,
+                    args::OnError::StopClient => OnError::StopClient,
+                    args::OnError::Stop => OnError::Stop,
+                },
             },
             checkpoints: 0,
         },

@@ -8,11 +8,9 @@ use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
-use walwright_diagnose::findings;
 use walwright_figures::limit::JudgedLimit;
-use walwright_figures::summary;
 use walwright_record::{Headline, Record, RunHeader, RunState};
-use walwright_report::format;
+use walwright_report::{RunReport, format};
 use walwright_run::Kept;
 use walwright_store::Lab;
 use walwright_store::{FindError, NamedRuns, Store, StoreError};
@@ -140,8 +138,7 @@ pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCo
         sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let record = load(lab, name)?;
-    print_summary(lab, &record, None, &[], output)?;
+    print_summary(lab, &RunReport::new(load(lab, name)?), None, &[], output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -183,16 +180,16 @@ pub fn named(lab: &Lab, store: &Store, name: &str) -> anyhow::Result<NamedRuns> 
     }
 }
 
-/// Prints the summary of a record, where its report is, what else was kept, and what came of
+/// Prints the summary of a run, where its report is, what else was kept, and what came of
 /// limits.
 pub fn print_summary(
     lab: &Lab,
-    record: &Record,
+    run: &RunReport,
     kept: Option<&Kept>,
     limits: &[JudgedLimit],
     output: &Output,
 ) -> anyhow::Result<()> {
-    let summary = summary(record);
+    let RunReport { record, summary, diagnosis } = run;
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {
@@ -210,8 +207,8 @@ pub fn print_summary(
     }
     let mut text = walwright_report::terminal::summary(
         record,
-        &summary,
-        &findings(record),
+        summary,
+        diagnosis,
         crate::show::terminal_width(),
         output.colour,
     );

@@ -10,10 +10,8 @@ use serde_json::json;
 use walwright_record::StorageMeasurement;
 use walwright_report::terminal::{self, Style};
 use walwright_report::{format, html};
-use walwright_run::{
-    StorageChoice, StorageStep, find_storage, measure_storage, storage_measurements,
-};
-use walwright_store::Lab;
+use walwright_run::{StorageChoice, StorageStep, measure_storage};
+use walwright_store::{Lab, StorageMeasurements};
 
 use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
 use crate::commands::report;
@@ -29,12 +27,12 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
     match args.command {
         None => measure(lab, args.measure, output),
         Some(StorageCommand::List) => {
-            let all = storage_measurements(lab)?;
+            let all = StorageMeasurements::of(lab).all()?;
             output.painted_result(&all, || terminal::storage_list(&all, &style(output)))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(StorageCommand::Show { name, html }) => {
-            let found = find_storage(lab, &name)?;
+            let found = StorageMeasurements::of(lab).find(&name)?;
             if let Some(path) = &html {
                 write_page(lab, &found, path)?;
             }

@@ -9,14 +9,14 @@ use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
-use walwright_diagnose::scaling::{Scaling, scaling};
 use walwright_figures::limit::Limit;
-use walwright_record::{Record, RunHeader, RunState};
-use walwright_report::format;
+use walwright_figures::scaling::{Scaling, scaling};
+use walwright_record::{RunHeader, RunId, RunState};
+use walwright_report::{RunReport, format};
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
 use walwright_server::Stop;
 use walwright_store::Lab;
-use walwright_store::{NamedRuns, Store};
+use walwright_store::{NamedRuns, Store, StoreError};
 
 use crate::args::{Cli, RunArgs};
 use crate::commands::run::{judged, plan, style, verdict};
@@ -53,6 +53,10 @@ fn refuse(args: &RunArgs, loads: usize) {
         "a sweep, and --repeats, need several client counts, such as --clients 1,2,4,8"
     } else if args.rate.is_some() {
         "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
+    } else if args.transactions.is_some() {
+        "a sweep compares loads over the same time: give --duration in place of --transactions"
+    } else if args.report_per_command {
+        "a sweep has no table of statements: leave -r out; `walwright show RUN --json` has them of each run"
     } else if args.keep {
         "a sweep restores its cluster before each run, so none is left as one run made it: leave --keep out"
     } else {
@@ -69,12 +73,14 @@ fn conclude(
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let store = lab.store()?;
-    let records = swept.runs.iter().map(|id| store.load(id)).collect::<Result<Vec<Record>, _>>()?;
-    match scaling(&swept.name, &records) {
+    let runs = reports(&store, swept.runs.iter())?;
+    match read_scaling(&swept.name, &runs) {
         Some(found) => {
-            let written = records
+            let written = runs
                 .iter()
-                .try_for_each(|run| report::write_html(lab, run, &lab.report_path(&run.header.id)))
+                .try_for_each(|run| {
+                    report::write_html(lab, run, &lab.report_path(&run.record.header.id))
+                })
                 .and_then(|()| write_page(lab, &page_path(lab, &found.name), &found));
             print_scaling(lab, &found, output)?;
             written?;
@@ -92,12 +98,12 @@ fn conclude(
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     let mut code = ExitCode::SUCCESS;
-    for record in &records {
-        let limits = judged(record, limits);
+    for run in &runs {
+        let limits = judged(run, limits);
         for limit in limits.iter().filter(|limit| limit.is_failed()) {
-            say(&format!("{}: {}", record.header.id, walwright_report::limit(limit)));
+            say(&format!("{}: {}", run.record.header.id, walwright_report::limit(limit)));
         }
-        if verdict(record, &limits) != ExitCode::SUCCESS {
+        if verdict(run, &limits) != ExitCode::SUCCESS {
             code = ExitCode::from(exit::CHECK_FAILED);
         }
     }
@@ -120,8 +126,19 @@ pub fn find(
 /// A sweep read from its records.
 pub fn read(store: &Store, name: &str, runs: &[RunHeader]) -> anyhow::Result<Scaling> {
     let ended = runs.iter().filter(|run| run.state != RunState::Running);
-    let records = ended.map(|run| store.load(&run.id)).collect::<Result<Vec<Record>, _>>()?;
-    scaling(name, &records).with_context(|| format!("no run of {name} measured a throughput"))
+    let runs = reports(store, ended.map(|run| &run.id))?;
+    read_scaling(name, &runs).with_context(|| format!("no run of {name} measured a throughput"))
+}
+
+fn reports<'r>(
+    store: &Store,
+    runs: impl Iterator<Item = &'r RunId>,
+) -> Result<Vec<RunReport>, StoreError> {
+    runs.map(|id| store.load(id).map(RunReport::new)).collect()
+}
+
+fn read_scaling(name: &str, runs: &[RunReport]) -> Option<Scaling> {
+    scaling(name, &runs.iter().map(RunReport::swept).collect::<Vec<_>>())
 }
 
 /// Prints a sweep and where its page is.

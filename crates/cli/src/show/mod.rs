@@ -2,6 +2,7 @@
 //! runs in a row are shown as [`lines`].
 
 pub mod data_on_disk;
+mod every;
 pub mod lines;
 mod live;
 mod plain;
@@ -9,6 +10,7 @@ mod state;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::time::Duration;
 
 use walwright_run::{Observer, Silent};
 use walwright_server::Stop;
@@ -24,6 +26,8 @@ pub enum Style {
     Auto,
     /// Lines.
     Plain,
+    /// Lines, and one of the load every so often.
+    Every(Duration),
     /// Nothing.
     Quiet,
 }
@@ -33,6 +37,7 @@ pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer
     let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
     match style {
         Style::Quiet => (Arc::new(Silent), None),
+        Style::Every(every) => (Arc::new(every::Every::new(every)), None),
         Style::Auto if terminal => match live::start(stop.clone(), output.colour_err) {
             Ok((view, guard)) => (view, Some(guard)),
             Err(_) => (Arc::new(plain::Plain::new()), None),

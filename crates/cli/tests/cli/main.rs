@@ -26,6 +26,7 @@ mod kills;
 mod limits;
 mod load;
 mod maintenance;
+mod pgbench_options;
 mod record;
 mod record_others;
 mod run;

@@ -56,6 +56,7 @@ fn flushes_of_a_chosen_latency() {
     let done = place.measure(&args);
     let result = done.json();
     assert_measured(&result);
+    assert_eq!(place.run(&["show", "--json"]).json(), result, "what was told is what was kept");
     // Such flushes may miss the workload's own pass mark.
     let passed = &result["summary"]["load"]["pass_mark"]["passed"];
     done.code(if passed == false { 4 } else { 0 });

@@ -10,6 +10,7 @@
 
 mod contradictions;
 mod effect;
+mod input;
 mod loss;
 mod practice;
 mod sight;
@@ -18,27 +19,15 @@ mod sight;
 mod tests;
 
 use serde::Serialize;
-use walwright_catalog::{Disk, DurabilityClass, Entry, Parameter, Place, Profile, Scope, Value};
+use walwright_catalog::{Disk, DurabilityClass, Entry, Parameter, Place, Scope, Value};
 use walwright_record::Setting;
 
-use super::{MachineView, Reading, ServerView};
+use super::Reading;
 
 pub use contradictions::{Contradiction, Weight};
+pub use input::CheckInput;
 pub use loss::{Loss, losses};
 use sight::Sight;
-
-/// What is checked.
-#[derive(Clone, Copy)]
-pub struct CheckInput<'a> {
-    /// What is wanted; without one, good practice is.
-    pub profile: Option<&'a Profile>,
-    /// The server, where one can be asked.
-    pub server: Option<&'a ServerView>,
-    /// Its machine, where that can be seen.
-    pub machine: Option<&'a MachineView>,
-    /// Room for the WAL in bytes, where a person tells it: free and taken together.
-    pub wal_disk: Option<f64>,
-}
 
 /// How a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

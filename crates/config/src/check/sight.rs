@@ -2,7 +2,7 @@
 
 use walwright_catalog::{Disk, Profile, Scope, Value, data_disks, parameter};
 
-use super::CheckInput;
+use super::input::CheckInput;
 use crate::{MachineView, ServerView};
 
 /// Values as they would be with the profile in force, and as they are without one.

@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use super::*;
+use walwright_catalog::Profile;
+
+use crate::MachineView;
 use crate::tree::Tree;
 
 /// A machine of 64 GB with an array under the data and a SCSI disk under the WAL.

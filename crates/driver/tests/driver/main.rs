@@ -3,4 +3,5 @@
 mod common;
 mod faithful;
 mod load;
+mod rules;
 mod trouble;

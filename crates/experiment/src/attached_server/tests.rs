@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, Secret};
 
-use super::super::visit::Remarks;
+use super::super::maintenance::Remarks;
 use super::*;
 
 #[test]

@@ -6,7 +6,7 @@ use walwright_catalog::DurabilityClass;
 use walwright_figures::experiment::{ArmOutcome, JudgedArm, Outcome, Reason};
 use walwright_stats::{Estimate, Verdict};
 
-use super::of_experiment::{LEFT_OUT, class_of};
+use super::change_text::{LEFT_OUT, class_of};
 use crate::Design;
 
 /// Reasons told of an arm.

@@ -1,5 +1,6 @@
 //! What the journal keeps of an experiment, and what its entries show over time.
 
+mod change_text;
 mod decision;
 mod effect;
 mod of_experiment;

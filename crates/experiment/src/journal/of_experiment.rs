@@ -1,21 +1,15 @@
 //! What the journal keeps of an experiment.
 
-use walwright_catalog::{DurabilityClass, parameter};
 use walwright_figures::experiment::{ArmOutcome, Ending, Held, Judged, Outcome, PredictionMet};
 use walwright_record::journal::{Change, Effect, Entry, Origin};
 use walwright_stats::Verdict;
 
+use super::change_text::{LEFT_OUT, class_of, named};
 use super::decision::{decision, reasons};
 use super::effect;
-use crate::grave_words;
+use walwright_catalog::DurabilityClass;
 use walwright_store::Lab;
 use walwright_store::journal::{Journal, JournalError};
-
-/// What a change begins with that an arm of an ablation leaves out.
-pub(super) const LEFT_OUT: &str = "not ";
-/// What words of a configuration or a baseline begin with that name files, hosts and
-/// builds: no statement.
-const NAMES: [&str; 4] = ["workload ", "scripts ", "PostgreSQL ", "on "];
 
 /// Appends what an experiment that has ended came to; `None` for one that has not.
 /// Called again for the same experiment it gives the entry that is there.
@@ -103,15 +97,6 @@ fn changes(arms: &[ArmOutcome]) -> Vec<Change> {
     arms.iter().flat_map(|arm| arm.changes.iter().map(move |text| of(arm, text))).collect()
 }
 
-/// Name and value of a change that has both; `None` of statements, which may hold an equals
-/// sign too.
-fn named(text: &str) -> Option<(&str, &str)> {
-    let (name, value) = text.split_once(" = ")?;
-    let kinds = ["option ", "variable "];
-    let own = kinds.into_iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
-    (!own.contains(char::is_whitespace)).then_some((name, value))
-}
-
 fn effects(of: &Judged) -> impl Iterator<Item = Effect> {
     of.arms.iter().filter_map(|arm| {
         let (measured, p) = (arm.effect.as_ref()?, arm.corrected_p?);
@@ -169,22 +154,6 @@ fn predicted(met: &PredictionMet) -> String {
 fn durability(of: &Outcome) -> Option<DurabilityClass> {
     let changes = of.arms.iter().flat_map(|arm| &arm.changes).chain(&of.baseline);
     changes.filter_map(|text| class_of(text)).max_by_key(|class| class.severity())
-}
-
-/// What a change can lose, or one that is left out could; `None` where nothing of it is in
-/// the catalogue.
-///
-/// What value a statement gives a setting is not read: naming one that can lower durability
-/// is enough, as it is where consent is asked for.
-pub(super) fn class_of(text: &str) -> Option<DurabilityClass> {
-    let text = text.strip_prefix(LEFT_OUT).unwrap_or(text);
-    if let Some((name, value)) = named(text) {
-        return Some(parameter(name)?.class_of(value));
-    }
-    if NAMES.into_iter().any(|name| text.starts_with(name)) {
-        return None;
-    }
-    grave_words(text).next().map(|word| word.class())
 }
 
 #[cfg(test)]

@@ -2,61 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use walwright_record::{Record, Schedule, TableFacts};
 
+use super::divergence::{Divergence, DivergenceKind, Found};
 use super::{RunGroup, host_differences};
 use crate::Summary;
-
-/// What a difference is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DivergenceKind {
-    /// The work itself.
-    Workload,
-    /// How it was driven.
-    Load,
-    /// Version and kind of the server.
-    Server,
-    /// A server setting.
-    Setting,
-    /// Tables and indexes.
-    Schema,
-    /// How much data there is.
-    Data,
-    /// The machine and its kernel.
-    Host,
-    /// What the machine did besides, and how fast it was.
-    Noise,
-}
-
-impl DivergenceKind {
-    /// For display.
-    pub fn label(self) -> &'static str {
-        match self {
-            DivergenceKind::Workload => "workload",
-            DivergenceKind::Load => "load",
-            DivergenceKind::Server => "server",
-            DivergenceKind::Setting => "setting",
-            DivergenceKind::Schema => "schema",
-            DivergenceKind::Data => "data",
-            DivergenceKind::Host => "host",
-            DivergenceKind::Noise => "noise",
-        }
-    }
-}
-
-/// One difference.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Divergence {
-    /// What it is of.
-    pub kind: DivergenceKind,
-    /// What differs: a setting's name, a table, …
-    pub name: String,
-    /// How it is in each group, the baseline first; several values where the runs of a
-    /// group differ among themselves; `None` where it is not known.
-    pub values: Vec<Option<String>>,
-}
 
 /// Settings that name places and connections of one server and explain nothing.
 const PLACES: [&str; 12] = [
@@ -89,79 +39,6 @@ pub(super) fn differences(groups: &[RunGroup], summaries: &[Vec<Summary>]) -> Ve
     host_differences::noise(&mut found, summaries);
     found.all.sort_by_key(|divergence| divergence.kind);
     found.all
-}
-
-/// Differences found so far.
-pub(super) struct Found<'a> {
-    groups: &'a [RunGroup],
-    pub(super) all: Vec<Divergence>,
-}
-
-impl<'a> Found<'a> {
-    /// The groups that are compared.
-    pub(super) fn groups(&self) -> &'a [RunGroup] {
-        self.groups
-    }
-
-    /// Notes a fact that should be the same in all runs, if it is not.
-    pub(super) fn text(
-        &mut self,
-        kind: DivergenceKind,
-        name: &str,
-        of: impl Fn(&Record) -> Option<String>,
-    ) {
-        let values: Vec<BTreeSet<String>> =
-            self.groups.iter().map(|group| group.runs.iter().filter_map(&of).collect()).collect();
-        let mut known = values.iter().filter(|values| !values.is_empty());
-        let Some(first) = known.next() else { return };
-        // Runs of one group that differ among themselves are told as well: they are no
-        // repeats of one thing.
-        if first.len() == 1 && known.all(|values| values == first) {
-            return;
-        }
-        let shown = |values: &BTreeSet<String>| {
-            let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            (!values.is_empty()).then(|| values.join(" / "))
-        };
-        self.all.push(Divergence {
-            kind,
-            name: name.to_owned(),
-            values: values.iter().map(shown).collect(),
-        });
-    }
-
-    /// Notes a quantity whose means differ by more than `tolerance`, as a part of the
-    /// smaller; `shown` writes it.
-    pub(super) fn quantity(
-        &mut self,
-        kind: DivergenceKind,
-        name: &str,
-        tolerance: f64,
-        of: impl Fn(usize, usize, &Record) -> Option<f64>,
-        shown: impl Fn(f64) -> String,
-    ) {
-        let means: Vec<Option<f64>> = self
-            .groups
-            .iter()
-            .enumerate()
-            .map(|(group, runs)| {
-                let known: Vec<f64> = runs
-                    .runs
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(run, record)| of(group, run, record))
-                    .collect();
-                (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-            })
-            .collect();
-        let known = || means.iter().copied().flatten();
-        let (low, high) =
-            (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
-        if known().count() > 1 && high - low > tolerance * low.abs() {
-            let values = means.iter().map(|mean| mean.map(&shown)).collect();
-            self.all.push(Divergence { kind, name: name.to_owned(), values });
-        }
-    }
 }
 
 fn workload(found: &mut Found<'_>) {
@@ -214,6 +91,16 @@ fn load(found: &mut Found<'_>) {
     found.text(kind, "protocol", |run| Some(run.load.as_ref()?.protocol.clone()));
     found.text(kind, "mode", |run| Some(run.load.as_ref()?.mode.clone()));
     found.text(kind, "tries", |run| Some(run.load.as_ref()?.max_tries.to_string()));
+    found.text(kind, "connections", |run| {
+        let each = if run.load.as_ref()?.rules.reconnect { "transaction" } else { "client" };
+        Some(format!("one for each {each}"))
+    });
+    found.text(kind, "transactions of each client", |run| {
+        Some(match run.load.as_ref()?.rules.transactions {
+            Some(each) => each.to_string(),
+            None => "as many as the time allows".to_owned(),
+        })
+    });
     found.text(kind, "loop", |run| {
         Some(match run.load.as_ref()?.schedule {
             Schedule::Closed { think: None } => "closed".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use walwright_record::{DiskFacts, Record};
 
-use super::differences::{DivergenceKind, Found};
+use super::divergence::{DivergenceKind, Found};
 use crate::{ProcessRole, Summary};
 
 /// Difference of the speed of one processor that a steady machine does not show.

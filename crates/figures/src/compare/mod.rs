@@ -7,6 +7,7 @@
 //! in it. Groups give intervals and tests between runs.
 
 mod differences;
+mod divergence;
 mod effect;
 mod figures;
 mod host_differences;
@@ -25,7 +26,7 @@ use walwright_record::{LatencyHistogram, Record, RunId, Schedule};
 use crate::limit::{JudgedLimit, Limit};
 use crate::{Summary, WorkUnit, latency, transactions};
 
-pub use differences::{Divergence, DivergenceKind};
+pub use divergence::{Divergence, DivergenceKind};
 pub use effect::{Basis, Effect};
 pub use figures::{Better, FigureKind, FigureUnit, Section, figure_kinds, run_figures};
 pub use percentile::{latency_percentile, latency_percentile_kind};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use walwright_stats::coefficient_of_variation;
 
-use super::differences::{Divergence, DivergenceKind};
+use super::divergence::{Divergence, DivergenceKind};
 use super::effect::{Basis, Effect};
 use super::{Better, ComparedFigure, RunGroup};
 use crate::Summary;

@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 use walwright_stats::{
-    Confidence, NoiseFloor, PairedEffect, Verdict, holm, noise_floor, paired_effect,
-    smallest_sign_flip_p,
+    Confidence, Interval, Moments, NoiseFloor, PairedEffect, Verdict, holm, noise_floor,
+    paired_effect, smallest_sign_flip_p, t_quantile,
 };
 
-use super::outlook::interval;
 use crate::compare::{Better, FigureUnit};
 
 /// What is measured of each run.
@@ -204,6 +203,22 @@ pub(super) fn geometric_mean(values: &[f64]) -> Option<f64> {
     let positive = !values.is_empty() && values.iter().all(|value| *value > 0.0);
     positive
         .then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
+}
+
+/// The interval of an effect over so many blocks that scatter as its own; `None` before the
+/// second.
+///
+/// The half-width of a t-interval over n blocks is t(n − 1) · s / √n, s being the
+/// standard deviation of the blocks' log-ratios.
+pub(super) fn interval(
+    effect: &PairedEffect,
+    blocks: usize,
+    confidence: Confidence,
+) -> Option<Interval> {
+    let moments: Moments = effect.log_ratios.iter().copied().collect();
+    let (mean, deviation) = (moments.mean()?, moments.standard_deviation()?);
+    let half = t_quantile(confidence, blocks as f64 - 1.0)? * deviation / (blocks as f64).sqrt();
+    Some(Interval::between((mean - half).exp_m1(), (mean + half).exp_m1()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use walwright_stats::{Confidence, Interval, Moments, PairedEffect, Verdict, t_quantile};
 
+use super::judge::interval;
 use super::{Judged, JudgedArm, blocks_to_prove};
 
 /// How an effect stands, and how it will stand when all planned blocks are done, if the
@@ -116,22 +117,6 @@ pub fn blocks_to_settle(
         if is_clear(middle) { high = middle } else { low = middle + 1 }
     }
     Some(low)
-}
-
-/// The interval of an effect over so many blocks that scatter as its own; `None` before the
-/// second.
-///
-/// The half-width of a t-interval over n blocks is t(n − 1) · s / √n, s being the
-/// standard deviation of the blocks' log-ratios.
-pub(super) fn interval(
-    effect: &PairedEffect,
-    blocks: usize,
-    confidence: Confidence,
-) -> Option<Interval> {
-    let moments: Moments = effect.log_ratios.iter().copied().collect();
-    let (mean, deviation) = (moments.mean()?, moments.standard_deviation()?);
-    let half = t_quantile(confidence, blocks as f64 - 1.0)? * deviation / (blocks as f64).sqrt();
-    Some(Interval::between((mean - half).exp_m1(), (mean + half).exp_m1()))
 }
 
 #[cfg(test)]

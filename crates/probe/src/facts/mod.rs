@@ -9,8 +9,6 @@ mod tables;
 mod target;
 pub(crate) mod virtualisation;
 
-use std::path::{Path, PathBuf};
-
 pub(crate) use host::disk_facts;
 pub use host::host_facts;
 pub use schema_audit::{partition_plans, schema_facts};
@@ -18,9 +16,3 @@ pub use server_start::{Restart, ServerStart, server_start};
 pub use settings::settings;
 pub use tables::TablesOfInterest;
 pub use target::{TargetDescription, target_facts};
-
-/// Where the WAL of `data_directory` lies: `pg_wal`, or what it links to.
-pub fn wal_directory(data_directory: &Path) -> PathBuf {
-    let inside = data_directory.join("pg_wal");
-    inside.canonicalize().unwrap_or(inside)
-}

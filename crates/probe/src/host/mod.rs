@@ -15,11 +15,9 @@ mod sampler;
 mod threads;
 mod unix_peers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use walwright_record::TargetFacts;
-
-use crate::facts::wal_directory;
 
 pub use connected::Listening;
 pub use parts::{LoadParts, ProcessName};
@@ -60,4 +58,10 @@ impl HostScope {
             listening: None,
         }
     }
+}
+
+/// Where the WAL of `data_directory` lies: `pg_wal`, or what it links to.
+pub fn wal_directory(data_directory: &Path) -> PathBuf {
+    let inside = data_directory.join("pg_wal");
+    inside.canonicalize().unwrap_or(inside)
 }

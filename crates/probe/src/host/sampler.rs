@@ -19,9 +19,9 @@ use super::read::{processors_online, read_into, ticks_per_second};
 use crate::clock::Clock;
 use crate::cost::{Cost, ProbeThread, SlowedSource, thread_cpu};
 use crate::observation::{Sink, emit, emit_event};
+use crate::own_backends::OwnBackends;
 use crate::pace::Pace;
-use crate::probe::Rates;
-use crate::sql::OwnBackends;
+use crate::rates::Rates;
 
 /// Shares of the machine that the readings may take.
 const MACHINE_BUDGET: f64 = 0.001;

@@ -1,9 +1,8 @@
 //! What all sampling tasks share.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -12,6 +11,7 @@ use super::session::Session;
 use crate::clock::Clock;
 use crate::cost::Cost;
 use crate::observation::{Sink, emit_event};
+use crate::own_backends::OwnBackends;
 use crate::{Connector, ProbeError};
 
 /// The kind of the event that one of the probe's connections was lost.
@@ -25,25 +25,6 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// A connection that was lost sooner is not opened again at once: something is wrong with
 /// the server, and trying without a pause would be one thing more.
 const SHORT_LIVED: Duration = Duration::from_secs(10);
-
-/// Process ids of the backends that serve the probe, for the host sampler to
-/// keep apart from the server's own work.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OwnBackends(Arc<Mutex<BTreeSet<u32>>>);
-
-impl OwnBackends {
-    fn insert(&self, pid: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pid);
-    }
-
-    fn remove(&self, pid: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
-    }
-
-    pub(crate) fn snapshot(&self) -> BTreeSet<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Shared by the tasks of the SQL thread.
 pub(crate) struct Context {

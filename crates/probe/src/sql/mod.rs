@@ -14,8 +14,8 @@ mod statements;
 mod views;
 mod waits;
 
+pub(crate) use context::Context;
 pub use context::LOST;
-pub(crate) use context::{Context, OwnBackends};
 pub(crate) use counters::CountersReport;
 pub(crate) use session::Session;
 pub(crate) use waits::WaitsReport;

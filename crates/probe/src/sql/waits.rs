@@ -160,7 +160,7 @@ fn to_row(pg: &PgRow) -> Result<Result<Row, Hidden>, QueryError> {
     row.set("backend_type", backend_type)
         .set("state", text(1)?)
         .set("wait_event_type", text(2)?)
-        .set("wait_event", text(3)?.map(|event| event.to_ascii_lowercase()))
+        .set("wait_event", text(3)?)
         .set("query_id", query_id.map_or(Scalar::Null, Scalar::Int))
         .set("ours", pg.get::<Option<bool>>(6)? == Some(true))
         .set("sessions", sessions);

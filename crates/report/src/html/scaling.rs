@@ -1,7 +1,7 @@
 //! A sweep over clients as one HTML page.
 
 use serde::Serialize;
-use walwright_diagnose::scaling::{Scaling, ScalingLoad};
+use walwright_figures::scaling::{Scaling, ScalingLoad};
 
 use super::ReportError;
 use super::frame::rendered;
@@ -116,7 +116,7 @@ fn finding(load: &ScalingLoad) -> String {
     load.finding.as_ref().map_or_else(String::new, |f| format!("{}: {}", f.id, f.cause))
 }
 
-fn grown(growth: &walwright_diagnose::scaling::Growth) -> Grown {
+fn grown(growth: &walwright_figures::scaling::Growth) -> Grown {
     let points = |share: f64| format!("{:+.1}", share * 100.0).replace('-', "−");
     Grown {
         name: growth.resource.label(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use walwright_diagnose::scaling::{Scaling, ScalingLoad, ScalingResource};
+use walwright_figures::scaling::{Scaling, ScalingLoad, ScalingResource};
 
 use super::scale::{Scale, round_top};
 use super::{Ink, Unit, axis, escape, line, put, px, rect, text};
@@ -126,7 +126,7 @@ pub(crate) fn latency_breakdown(of: &Scaling) -> Option<String> {
     Some(out)
 }
 
-fn described(load: &ScalingLoad, time: &walwright_diagnose::scaling::ResourceTime) -> String {
+fn described(load: &ScalingLoad, time: &walwright_figures::scaling::ResourceTime) -> String {
     format!(
         "{}: {} {}, {} of the latency",
         format::counted(load.clients.into(), "client"),

@@ -1,6 +1,6 @@
 //! A sweep over clients on a terminal: what it comes to, the curve, and the latency breakdown.
 
-use walwright_diagnose::scaling::{Scaling, ScalingResource};
+use walwright_figures::scaling::{Scaling, ScalingResource};
 
 use super::printable::one_line;
 use super::style::{Ansi, Style};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::scaling::{
+use walwright_figures::WorkUnit;
+use walwright_figures::scaling::{
     Bend, Growth, ResourceTime, Scaling, ScalingLoad, ScalingPoint, ScalingResource,
 };
-use walwright_figures::WorkUnit;
 use walwright_record::RunId;
 use walwright_report::terminal::Style;
 use walwright_report::{html, terminal};

@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use walwright_figures::Summary;
 use walwright_record::{
-    PhaseName, RunHeader, RunId, RunState, Timestamp, Warning, WarningCode, Window,
+    PhaseName, Record, RunHeader, RunId, RunState, Timestamp, Warning, WarningCode, Window,
 };
 use walwright_server::{ConnectParams, Secret};
-use walwright_store::Store;
 
 pub use add::add_results;
 pub use error::RecordError;
@@ -32,7 +32,7 @@ pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
 use self::watch::CommandEnded;
 use crate::lifetime::Interruption;
-use crate::notes::Notes;
+use crate::notes::{Ending, Notes};
 use crate::recorder::Recorder;
 use crate::{Observer, Progress};
 use walwright_server::Stop;
@@ -51,6 +51,10 @@ pub struct Recorded {
     /// What could not be done once the load was over, such as reading a log of its
     /// clients. The record holds all else.
     pub error: Option<RecordError>,
+    /// The record itself.
+    pub record: Record,
+    /// Its figures.
+    pub summary: Summary,
 }
 
 /// Samples someone else's load and keeps the record.
@@ -86,28 +90,29 @@ pub async fn record(
         Err(error) if error.is_interruption() => (RunState::Interrupted, Some(error.to_string())),
         Err(error) => (RunState::Failed, Some(error.to_string())),
     };
-    let concluded = match &ended {
-        Ok(_) => session.conclude(&store, &header.id, state, why.as_deref()).await,
-        Err(_) => Ok(()),
+    let ending = Ending { at: Timestamp::now(), state, error: why };
+    let whole = match ended {
+        Ok(ended) => Ok((ended, session.notes.whole(&store, &header.id, &ending).await)),
+        Err(error) => Err(error),
     };
-    let now = Timestamp::now();
-    session.notes.recorder.write(move |writer| writer.finish(state, now, why.as_deref()));
+    session.notes.finish(ending);
     // The last sender goes with the session, so that the writer's thread ends.
     drop(session);
     let written = tokio::task::spawn_blocking(move || thread.finish())
         .await
         .map_err(|_| RecordError::Internal("writing the record"))?;
-    match ended {
+    match whole {
         Err(error) => {
             if let Err(kept) = store.delete(&header.id) {
                 tracing::warn!(error = %kept, "the record of nothing stays");
             }
             Err(error)
         }
-        Ok(ended) => {
+        Ok((ended, whole)) => {
             written?;
-            concluded?;
-            Ok(Recorded { id: header.id, state, code: ended.code, error: ended.error })
+            let (record, summary) = whole?;
+            let Ended { code, error, .. } = ended;
+            Ok(Recorded { id: header.id, state, code, error, record, summary })
         }
     }
 }
@@ -238,20 +243,5 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// Reads the record back and adds the warnings that only the whole of it shows.
-    async fn conclude(
-        &self,
-        store: &Store,
-        id: &RunId,
-        state: RunState,
-        why: Option<&str>,
-    ) -> Result<(), RecordError> {
-        self.notes.recorder.barrier().await;
-        let mut record = store.load(id)?;
-        record.header.state = state;
-        record.header.error = why.map(str::to_owned);
-        Ok(self.notes.whole(store, &record)?)
     }
 }

@@ -72,13 +72,18 @@ pub(super) async fn drive(
         ));
     }
     context.notes.phase(PhaseName::Connect);
+    let clients = plan.clients;
     let choice = &context.plan.load;
     let open_loop = matches!(choice.schedule, Schedule::Open { .. });
-    let settling = Settling::new(choice.duration, choice.warm_up, choice.ramp, open_loop);
+    // Clients that do so many transactions end the load themselves.
+    let wanted = if choice.rules.transactions.is_some() { Duration::MAX } else { choice.duration };
+    let settling = Settling::new(wanted, choice.warm_up, choice.ramp, open_loop);
+    let all = choice.rules.transactions.map(|each| each.saturating_mul(plan.clients.into()));
     let stage = Stage {
         notes: context.notes.clone(),
         stop: context.stop.clone(),
         wanted: choice.duration,
+        all,
         settling,
         starts: Vec::new(),
         measured: None,
@@ -97,9 +102,17 @@ pub(super) async fn drive(
             reason: lost.message.clone(),
         });
     }
+    let text_of =
+        |kind: &str| outcome.errors.of(kind).first().map_or(kind, String::as_str).to_owned();
     if let Some(kind) = hopeless {
-        let text = outcome.errors.of(&kind).first().cloned().unwrap_or_else(|| kind.clone());
+        let text = text_of(&kind);
         return Err(RunError::NothingSucceeds { kind, text });
+    }
+    if let Some(kind) = &outcome.stopped_by {
+        return Err(RunError::StoppedByError { text: text_of(kind) });
+    }
+    if outcome.clients_stopped > 0 && outcome.clients_stopped == clients {
+        return Err(RunError::NoClientLeft);
     }
     Ok(Driven { stopped_early: context.stop.is_requested(), window, nothing, told_of_crash })
 }
@@ -132,6 +145,7 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
     plan.ramp = choice.ramp;
     plan.max_tries = choice.max_tries;
+    plan.rules = choice.rules;
     plan.drain = DRAIN;
     plan.seed = choice.seed.unwrap_or_else(|| Timestamp::now().0.unsigned_abs());
     plan
@@ -163,6 +177,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
         ramp: plan.ramp,
         max_tries: plan.max_tries,
         seed: plan.seed,
+        rules: plan.rules,
     }
 }
 
@@ -181,6 +196,8 @@ struct Stage {
     notes: Notes,
     stop: Stop,
     wanted: Duration,
+    /// Transactions of all clients together, where they are given in place of a length.
+    all: Option<u64>,
     settling: Settling,
     /// Start of every interval so far, and the end of the last.
     starts: Vec<Timestamp>,
@@ -245,6 +262,10 @@ impl Stage {
         let whole = lost.is_none() && hopeless.is_none() && !self.stop.is_requested();
         let window =
             end.and_then(|end| self.set_window(lost.map_or(end, |lost| lost.min(end)), whole));
+        if outcome.connection_time.count() > 0 {
+            let time = outcome.connection_time.clone();
+            self.notes.recorder.write(move |writer| writer.connection_time(&time));
+        }
         if lost.is_none() && window.is_some() {
             let under_way = outcome.under_way.clone();
             self.notes.recorder.write(move |writer| writer.under_way(&under_way));
@@ -339,13 +360,21 @@ impl Stage {
         self.notes.observer.event(Progress::Interval {
             interval: &interval,
             measured: standing.measured,
-            wanted: self.wanted,
+            wanted: self.wanted_in_all(standing.measured),
         });
         self.keep(interval);
         if self.notes.recorder.failed() {
             return true;
         }
         standing.done
+    }
+
+    /// Length of the window: as asked for, or as it will be at the rate so far.
+    fn wanted_in_all(&self, measured: Duration) -> Duration {
+        let Some(all) = self.all else { return self.wanted };
+        let done: u64 = self.completed.iter().map(|(well, not)| well + not).sum();
+        let share = done.clamp(1, all.max(1)) as f64 / all.max(1) as f64;
+        Duration::try_from_secs_f64(measured.as_secs_f64() / share).unwrap_or(Duration::MAX)
     }
 
     fn keep(&self, interval: LoadInterval) {
@@ -367,9 +396,10 @@ impl Stage {
                 WarningCode::NoSteadyState,
                 "the load did not settle inside the run: its throughput (in an open loop, its median latency) shifted or drifted",
             )
-            .hint(
-                "look at the timeline for what changed with it, or measure longer with --duration",
-            );
+            .hint(match self.all {
+                None => "look at the timeline for what changed with it, or measure longer with --duration",
+                Some(_) => "look at the timeline for what changed with it, or ask for more --transactions",
+            });
             self.notes.warn(warning);
         }
         Some(Window { start, end })
@@ -399,6 +429,18 @@ fn report_failures(context: &Context, outcome: &LoadOutcome) {
                 outcome.connections_lost, outcome.connect_failures
             ),
         ));
+    }
+    if outcome.clients_stopped > 0 {
+        context.notes.warn(
+            Warning::new(
+                WarningCode::Failures,
+                format!(
+                    "{} of the clients ended at an error, so the load was not the one asked for",
+                    outcome.clients_stopped
+                ),
+            )
+            .hint("the events of the timeline have the errors"),
+        );
     }
     if let Some(warning) = unended(&outcome.under_way).filter(|_| !context.stop.is_requested()) {
         context.notes.warn(warning);

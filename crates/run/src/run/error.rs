@@ -219,6 +219,15 @@ pub enum RunError {
         /// What the server said, or the script's own fault.
         text: String,
     },
+    /// A transaction failed, and that was to end the load.
+    #[error("the load stopped at its first error, as --on-error stop asks: {text}")]
+    StoppedByError {
+        /// What the server said, or the script's own fault.
+        text: String,
+    },
+    /// Each client ended at an error.
+    #[error("every client ended at an error, as --on-error stop-client asks")]
+    NoClientLeft,
     /// The user stopped it before anything was measured.
     #[error("stopped before the load began, so nothing is recorded")]
     Stopped,

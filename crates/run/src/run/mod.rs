@@ -26,11 +26,10 @@ use tokio::sync::Notify;
 use walwright_driver::LoadPlan;
 use walwright_figures::Summary;
 use walwright_record::{
-    Headline, InstrumentFacts, PhaseName, RunHeader, RunId, RunState, Schedule, TargetKind,
+    Headline, InstrumentFacts, PhaseName, Record, RunHeader, RunId, RunState, Schedule, TargetKind,
     Timestamp, Warning, WarningCode, WorkloadFacts,
 };
 use walwright_server::Client;
-use walwright_store::Store;
 use walwright_workload::{Plan, Workload};
 
 pub use error::RunError;
@@ -41,7 +40,7 @@ use statements::Statements;
 pub use target::{install, with_connections};
 
 use crate::lifetime::{Interruption, Lifetime};
-use crate::notes::Notes;
+use crate::notes::{Ending, Notes};
 use crate::recorder::Recorder;
 use crate::{Observer, Progress, ceiling};
 use drive::Driven;
@@ -60,6 +59,10 @@ pub struct Finished {
     pub error: Option<RunError>,
     /// The embedded cluster, where it was kept.
     pub kept: Option<Kept>,
+    /// The record itself.
+    pub record: Record,
+    /// Its figures.
+    pub summary: Summary,
 }
 
 /// Does a run and keeps its record.
@@ -97,8 +100,9 @@ pub async fn run(
         Err(_) => RunState::Failed,
     };
     let error = ended.err();
-    let concluded = context.conclude(&store, &header.id, state, error.as_ref()).await;
-    context.finish(state, error.as_ref());
+    let ending = Ending { at: Timestamp::now(), state, error: reason(state, error.as_ref()) };
+    let whole = context.notes.whole(&store, &header.id, &ending).await;
+    context.notes.finish(ending);
     // The last sender goes with the context, so that the writer's thread ends.
     drop(context);
     let written = blocking(move || thread.finish()).await?;
@@ -112,8 +116,8 @@ pub async fn run(
         error => {
             // A write that failed says more than what could not be read back after it.
             written?;
-            concluded?;
-            Ok(Finished { id: header.id, state, error, kept })
+            let (record, summary) = whole?;
+            Ok(Finished { id: header.id, state, error, kept, record, summary })
         }
     }
 }
@@ -342,7 +346,11 @@ impl Context {
     async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
         self.notes.observer.event(Progress::Step("what the load driver itself can do"));
         let (lab, load) = (self.lab.clone(), load.clone());
-        let ceiling = blocking(move || ceiling::ceiling(&lab, &load)).await??;
+        // How fast it opens connections is the server's affair.
+        let ceiling = match load.rules.reconnect {
+            true => None,
+            false => blocking(move || ceiling::ceiling(&lab, &load)).await??,
+        };
         let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
         self.notes.recorder.write(move |writer| writer.instrument(&facts));
         Ok(())
@@ -379,31 +387,6 @@ impl Context {
                 statements: script.statements.iter().map(|s| s.label.clone()).collect(),
             })
             .collect()
-    }
-
-    /// Reads the record back and adds what only the whole of it shows.
-    async fn conclude(
-        &self,
-        store: &Store,
-        id: &RunId,
-        state: RunState,
-        error: Option<&RunError>,
-    ) -> Result<(), RunError> {
-        self.notes.recorder.barrier().await;
-        let mut record = store.load(id)?;
-        record.header.state = state;
-        record.header.error = reason(state, error);
-        if let Some(instrument) = walwright_figures::warnings::instrument(&record) {
-            record.instrument = Some(instrument.clone());
-            self.notes.recorder.write(move |writer| writer.instrument(&instrument));
-        }
-        Ok(self.notes.whole(store, &record)?)
-    }
-
-    fn finish(&self, state: RunState, error: Option<&RunError>) {
-        let now = Timestamp::now();
-        let error = reason(state, error);
-        self.notes.recorder.write(move |writer| writer.finish(state, now, error.as_deref()));
     }
 }
 

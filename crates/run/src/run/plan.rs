@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use walwright_record::Schedule;
+use walwright_record::{ClientRules, Schedule};
 use walwright_server::{Secret, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
@@ -89,6 +89,10 @@ pub struct WorkloadPlan {
     pub name: Option<String>,
     /// Scripts in place of the workload's own, each `path` or `path@weight`.
     pub files: Vec<String>,
+    /// pgbench's built-in scripts, each `name` or `name@weight`, on its tables.
+    pub builtin: Vec<String>,
+    /// Whether to leave out the VACUUM that the workload wants before a run.
+    pub no_vacuum: bool,
     /// Scale factor; the workload's own default where not given.
     pub scale: Option<u32>,
     /// Options of the workload.
@@ -120,6 +124,8 @@ pub struct LoadChoice {
     pub duration: Duration,
     /// Fixed warm-up; found on the series where not given.
     pub warm_up: Option<Duration>,
+    /// What clients do beside running their scripts.
+    pub rules: ClientRules,
     /// Checkpoints that the measured window is to hold: it begins with a requested one, and later
     /// ones are requested where the server does not complete them by itself.
     pub checkpoints: u32,
@@ -144,6 +150,11 @@ impl RunPlan {
                 Ok((PathBuf::from(path), weight))
             })
             .collect::<Result<Vec<_>, RunError>>()?;
+        if !self.workload.builtin.is_empty() {
+            let builtin = self.workload.builtin.iter().map(|a| parse_script_argument(a));
+            let builtin = builtin.collect::<Result<Vec<_>, _>>()?;
+            return Ok(Workload::from_builtin_scripts(&builtin, &files)?);
+        }
         match &self.workload.name {
             Some(name) if files.is_empty() => Ok(Workload::find(name)?),
             Some(name) => Ok(Workload::find(name)?.with_scripts(&files)?),
@@ -164,7 +175,11 @@ impl RunPlan {
             .iter()
             .map(|(name, value)| Definition { name: name.clone(), value: value.clone() })
             .collect();
-        Ok(workload.plan(&settings)?)
+        let mut job = workload.plan(&settings)?;
+        if self.workload.no_vacuum {
+            job.before_run.retain(|step| !is_vacuum(&step.sql));
+        }
+        Ok(job)
     }
 
     /// What no part of the plan shows alone.
@@ -222,6 +237,10 @@ impl TargetPlan {
             TargetPlan::Embedded { major, .. } => format!("embedded PostgreSQL {major}"),
         }
     }
+}
+
+fn is_vacuum(sql: &str) -> bool {
+    sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("vacuum"))
 }
 
 fn shown(directory: &Path) -> String {

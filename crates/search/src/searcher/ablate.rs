@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use walwright_stats::{Confidence, t_quantile};
 
 use super::Searcher;
+use super::favourite::CLEAR;
 use super::model::Model;
-use super::race::CLEAR;
 use crate::budget::{MOST_BLOCKS, PLANNED_BLOCKS};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Purpose, Trial};
@@ -35,16 +35,17 @@ fn hidden(sigma: f64, arms: usize, blocks: u32) -> Option<f64> {
 }
 
 impl Searcher {
-    /// Queues the ablation of the winner of the races.
+    /// Queues the ablation of what the model holds for best.
     pub(super) fn begin_ablation(&mut self) {
+        let favourite = self.favourite();
         let model = self.model();
-        let mut winner = self.winner(model.as_ref());
+        let mut winner = self.winner(favourite, model.as_ref());
         if let Some(model) = &model {
             // What it has by chance would cost arms, and may hide what a value of the baseline
             // costs.
             let expected = self.ahead(model, &winner, &self.baseline).mean;
             winner = self.simplified(model, &winner, |lost| {
-                lost.warnings() < CLEAR && lost.mean <= CHANCE * expected
+                lost.deviations() < CLEAR && lost.mean <= CHANCE * expected
             });
         }
         let left = self.runs_left() as usize;
@@ -80,11 +81,11 @@ impl Searcher {
         }
     }
 
-    /// What won the races, else the best that is not the baseline: that nothing is gained
-    /// needs to be measured too.
-    fn winner(&self, model: Option<&Model>) -> Configuration {
-        if self.race.incumbent != self.baseline {
-            return self.race.incumbent.clone();
+    /// The favourite, else the best that is not the baseline: that nothing is gained needs to be
+    /// measured too.
+    fn winner(&self, favourite: Configuration, model: Option<&Model>) -> Configuration {
+        if favourite != self.baseline {
+            return favourite;
         }
         let by_model = model.and_then(|model| {
             let mut ranked = self.ranked(model).into_iter();

@@ -200,7 +200,7 @@ impl<'a> Judged<'a> {
         let arm = simpler.unwrap_or(WINNER);
         let whole = searcher.arms.get(arm).unwrap_or(&winner).clone();
         let gain = ablation.effect(arm, BASELINE);
-        let likely = ahead(&whole).is_some_and(|gain| gain.warnings() > LIKELY);
+        let likely = ahead(&whole).is_some_and(|gain| gain.deviations() > LIKELY);
         let blocks_agree = gain.estimate().is_some_and(|gain| gain.center > 0.0);
         // A winner that crashed, or was not measured, is nothing to confirm.
         let is_open = gain.estimate().is_some() && !gain.excludes(searcher.options.worth);

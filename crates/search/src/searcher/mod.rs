@@ -1,15 +1,15 @@
 //! The search as a state machine: asked for a configuration, told what it showed.
 //!
 //! Stages: the baseline against itself, interleaved with start points; a screening of
-//! groups; the model's own choices; races of what it holds for best; the ablation of the
-//! winner; a conclusion. Each stage queues what it wants measured and looks at the
-//! results when its queue is empty. All that is known lies in the state, which serde
-//! writes and reads; the state after each `tell` decides all that follows.
+//! groups; the model's own choices; the ablation of what it holds for best; a conclusion.
+//! Each stage queues what it wants measured and looks at the results when its queue is
+//! empty. All that is known lies in the state, which serde writes and reads; the state
+//! after each `tell` decides all that follows.
 
 mod ablate;
 mod conclude;
+mod favourite;
 mod model;
-mod race;
 mod stages;
 
 use std::collections::VecDeque;
@@ -25,7 +25,6 @@ use crate::{
 
 use ablate::Taken;
 pub use conclude::{Conclusion, Line, Standing};
-use race::Race;
 
 /// Runs that count as one block: near enough in time to share their drift.
 const BLOCK: usize = 6;
@@ -121,8 +120,9 @@ struct Planned {
 enum Stage {
     Opening,
     Screening,
+    /// Earlier versions had races between searching and the ablation.
+    #[serde(alias = "race")]
     Search,
-    Race,
     Ablation,
     Done,
 }
@@ -140,7 +140,6 @@ pub struct Searcher {
     queue: VecDeque<Planned>,
     stage: Stage,
     screening: Option<Screening>,
-    race: Race,
     /// Where the next fit of the model starts.
     hyper: Option<Hyper>,
     /// The arms of the ablation: baseline, winner, winner minus one.
@@ -191,7 +190,6 @@ impl Searcher {
             queue: VecDeque::new(),
             stage: Stage::Opening,
             screening: None,
-            race: Race::default(),
             hyper: None,
             arms: Vec::new(),
             lines: Vec::new(),
@@ -286,12 +284,11 @@ impl Searcher {
     /// The stage it is in, in words, and how many stages there are.
     pub fn stage(&self) -> (&'static str, usize, usize) {
         match self.stage {
-            Stage::Opening => ("baseline and start points", 1, 5),
-            Stage::Screening => ("screening", 2, 5),
-            Stage::Search => ("search", 3, 5),
-            Stage::Race => ("race", 4, 5),
-            Stage::Ablation => ("ablation", 5, 5),
-            Stage::Done => ("done", 5, 5),
+            Stage::Opening => ("baseline and start points", 1, 4),
+            Stage::Screening => ("screening", 2, 4),
+            Stage::Search => ("search", 3, 4),
+            Stage::Ablation => ("ablation", 4, 4),
+            Stage::Done => ("done", 4, 4),
         }
     }
 

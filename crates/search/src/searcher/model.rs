@@ -72,7 +72,7 @@ impl Beside {
     fn probability(&self, features: &[f64]) -> f64 {
         let by = |process: &Process| {
             let change = process.difference(features, &self.baseline);
-            normal_cdf(Prediction { mean: change.mean - self.least, ..change }.warnings())
+            normal_cdf(Prediction { mean: change.mean - self.least, ..change }.deviations())
         };
         self.drawn.iter().map(by).sum::<f64>() / self.drawn.len() as f64
     }
@@ -421,7 +421,7 @@ impl Searcher {
                     (self.ahead(model, whole, &without), without)
                 })
                 .filter(|(_, without)| self.may_stand_for(model, without, whole))
-                .min_by(|a, b| a.0.warnings().total_cmp(&b.0.warnings()));
+                .min_by(|a, b| a.0.deviations().total_cmp(&b.0.deviations()));
             match cheapest {
                 Some((lost, without)) if may_go(lost) && without != self.baseline => {
                     simple = without;

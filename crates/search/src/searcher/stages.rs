@@ -47,12 +47,6 @@ impl Searcher {
             }
             Stage::Search => {
                 if !self.search_on() {
-                    self.begin_race();
-                    self.stage = Stage::Race;
-                }
-            }
-            Stage::Race => {
-                if !self.race_on() {
                     self.begin_ablation();
                     self.stage = Stage::Ablation;
                 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 use walwright_wire::{Connector, Host, WireError};
 
-use super::client::{Client, Names, QueryError, deepest};
+use super::client::{Client, Names};
 use super::params::ConnectParams;
+use super::query_error::{QueryError, deepest};
 use super::relay::Relay;
 use crate::version::PgVersion;
 

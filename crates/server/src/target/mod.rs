@@ -5,6 +5,7 @@ mod connect;
 mod conninfo;
 mod params;
 mod passfile;
+mod query_error;
 mod relay;
 mod resolve;
 mod row;
@@ -12,7 +13,7 @@ mod service;
 mod text;
 mod wire_options;
 
-pub use client::{Client, QueryError, Statement, all_left, cancelled};
+pub use client::{Client, Statement, all_left, cancelled};
 pub use connect::{
     ConnectError, ConnectFailure, FOR_WORKLOAD, OWN_ROLE, SessionSettings, connect,
     connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
@@ -20,6 +21,7 @@ pub use connect::{
 };
 pub use conninfo::{ConninfoError, holds_password};
 pub use params::ConnectParams;
+pub use query_error::QueryError;
 pub use resolve::TargetError;
 pub use row::{FromColumn, Row};
 pub use text::readable;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use tokio_postgres::types::{FromSql, Kind, Type};
 
-use super::client::{QueryError, deepest};
+use super::query_error::{QueryError, deepest};
 use super::text::readable;
 
 /// A row of an answer.

@@ -23,17 +23,15 @@ mod owner;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::private;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use walwright_record::Timestamp;
 
 use crate::Lab;
-use crate::whole_file::flush_directory;
+use crate::line_file::{LineFile, whole_lines};
 
 pub use change::{Change, ChangeSet, Intent, Outcome, ServerIdentity, State, Step};
 use owner::Owner;
@@ -81,7 +79,7 @@ impl Ledger {
     /// When it cannot be written; then nothing may be changed.
     pub fn begin(&self, intent: Intent) -> Result<ChangeSet, LedgerError> {
         let mut file = self.open()?;
-        let sets = fold(&self.text(&mut file)?);
+        let sets = fold(&file.bytes().map_err(|source| self.error("read", source))?);
         let id = sets.iter().map(|set| set.id).max().unwrap_or(0).saturating_add(1);
         let (at, owner) = (Timestamp::now(), Owner::me());
         let event = Event::Begin { id, at, owner: owner.clone(), intent: intent.clone() };
@@ -114,7 +112,7 @@ impl Ledger {
     /// When there is a file that cannot be read.
     pub fn sets(&self) -> Result<Vec<ChangeSet>, LedgerError> {
         match std::fs::read(&self.path) {
-            Ok(bytes) => Ok(fold(&String::from_utf8_lossy(&bytes))),
+            Ok(bytes) => Ok(fold(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(self.error("read", source)),
         }
@@ -145,59 +143,22 @@ impl Ledger {
         LedgerError { doing, path: self.path.clone(), source }
     }
 
-    /// Opens and locks the file, made if there is none.
-    fn open(&self) -> Result<File, LedgerError> {
-        let opened = || -> io::Result<File> {
-            let directory = self.path.parent().unwrap_or(Path::new("."));
-            private::create_dir_all(directory)?;
-            let new = !self.path.exists();
-            let file = private::options().create(true).read(true).append(true).open(&self.path)?;
-            if new {
-                // Its name is as durable as what it will hold.
-                flush_directory(directory)?;
-            }
-            file.lock()?;
-            Ok(file)
-        };
-        opened().map_err(|source| self.error("open", source))
+    /// Opens and locks the file, made if there is none, without what a crash tore.
+    fn open(&self) -> Result<LineFile, LedgerError> {
+        LineFile::open(&self.path)
+            .and_then(|mut file| file.cut_torn(|_| Ok(())).map(|()| file))
+            .map_err(|source| self.error("open", source))
     }
 
-    fn text(&self, file: &mut File) -> Result<String, LedgerError> {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0))
-            .and_then(|_| file.read_to_end(&mut bytes))
-            .map_err(|source| self.error("read", source))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn append(&self, file: &mut File, event: &Event) -> Result<(), LedgerError> {
-        let whole = |file: &mut File| -> io::Result<bool> {
-            if file.metadata()?.len() == 0 {
-                return Ok(true);
-            }
-            file.seek(SeekFrom::End(-1))?;
-            let mut last = [0];
-            file.read_exact(&mut last)?;
-            Ok(last == *b"\n")
-        };
-        let written = |file: &mut File| -> io::Result<()> {
-            let mut line = serde_json::to_string(event)?;
-            line.push('\n');
-            if !whole(file)? {
-                // What a crash tore stays a line of its own, which nobody reads.
-                line.insert(0, '\n');
-            }
-            file.write_all(line.as_bytes())?;
-            file.sync_all()
-        };
-        written(file).map_err(|source| self.error("write", source))
+    fn append(&self, file: &mut LineFile, event: &Event) -> Result<(), LedgerError> {
+        file.append(event).map_err(|source| self.error("write", source))
     }
 }
 
 /// The sets that the lines tell.
-fn fold(text: &str) -> Vec<ChangeSet> {
+fn fold(bytes: &[u8]) -> Vec<ChangeSet> {
     let mut sets: Vec<ChangeSet> = Vec::new();
-    for event in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+    for event in whole_lines(bytes).filter_map(|(_, line)| serde_json::from_slice(line).ok()) {
         match event {
             Event::Begin { id, at, owner, intent } => {
                 let (state, steps) = (State::Begun, BTreeMap::new());

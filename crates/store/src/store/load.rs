@@ -149,6 +149,7 @@ impl Reader<'_> {
                 "instrument" => record.instrument = Some(self.json(name, body)?),
                 "storage" => record.storage = Some(self.json(name, body)?),
                 "storage_measured" => record.storage_measured = Some(self.json(name, body)?),
+                "connection_time" => record.connection_time = Some(self.json(name, body)?),
                 "under_way" => record.under_way = Some(self.json(name, body)?),
                 "cpu" => record.cpu = Some(self.json(name, body)?),
                 other => {

@@ -154,6 +154,11 @@ impl RunWriter {
         self.fact("cpu", probe)
     }
 
+    /// Stores how long it took to open the connections of single transactions.
+    pub fn connection_time(&mut self, of: &SparseHistogram) -> Result<(), StoreError> {
+        self.fact("connection_time", of)
+    }
+
     /// Stores what was under way when the measured window ended.
     pub fn under_way(&mut self, of: &UnderWay) -> Result<(), StoreError> {
         self.fact("under_way", of)

@@ -6,19 +6,20 @@
 //! lists are not read; a file that is named and cannot be used is an error in
 //! every mode but `disable`.
 
+mod certificates;
 mod end_point;
 mod error;
 mod stream;
 mod verify;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use self::certificates::certificates;
 use self::verify::Verifier;
 use crate::TlsOptions;
 
@@ -48,15 +49,4 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, T
     };
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(Arc::new(config))
-}
-
-/// The certificates in a PEM file, at least one.
-fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| TlsError::unreadable(what, path, &error))?;
-    if found.is_empty() {
-        return Err(TlsError::unreadable(what, path, &"it holds no certificate"));
-    }
-    Ok(found)
 }

@@ -11,7 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::{TlsError, certificates};
+use super::TlsError;
+use super::certificates::certificates;
 use crate::{RootCert, SslMode};
 
 /// Checks the server's certificate. The handshake's signature is always checked, so the

@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::common::{PASSWORD, Testbed, connected, encrypted, failure, one};
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
 use walwright_wire::backend::{DATA_ROW, READY_FOR_QUERY};
-use walwright_wire::frontend::Query;
 use walwright_wire::{
     BindTemplate, ChannelBinding, Connector, Format, Host, RootCert, Secret, SslMode,
     SslNegotiation, TagSet, Template, Values, WireError, cancel,
@@ -202,9 +203,11 @@ fn streams_that_do_not_block_carry_templates_and_large_answers() {
             describe: true,
         })
         .then_sync();
-        let mut out = Vec::new();
         // More than any socket buffer takes at once, in both directions.
-        Query { sql: &format!("SELECT '{}'", "z".repeat(3_000_000)) }.write(&mut out);
+        let mut query = BytesMut::new();
+        let sql = format!("SELECT '{}'", "z".repeat(3_000_000));
+        frontend::query(&sql, &mut query).expect("no NUL");
+        let mut out = query.to_vec();
         template.render(&Number(5000), &mut out).expect("it fits");
         let (mut sent, mut rows, mut ready) = (0, 0, 0);
         let mut blocked = 0_u64;

@@ -56,3 +56,15 @@ pub(crate) const BUILTINS: &[(&str, &[File])] = &[
     ("autocommit", AUTOCOMMIT),
     ("events", EVENTS),
 ];
+
+/// pgbench's built-in scripts on its tables: the name there, the workload here that runs it
+/// alone, and the text.
+pub(crate) const PGBENCH_SCRIPTS: &[(&str, &str, &str)] = &[
+    ("tpcb-like", "tpcb", include_str!("../../builtin/tpcb/tpcb.sql")),
+    (
+        "simple-update",
+        "simple-update",
+        include_str!("../../builtin/simple-update/simple-update.sql"),
+    ),
+    ("select-only", "select-only", include_str!("../../builtin/select-only/select-only.sql")),
+];

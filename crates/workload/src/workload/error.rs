@@ -18,6 +18,14 @@ pub enum WorkloadError {
         /// All built-in names.
         known: String,
     },
+    /// There is no built-in script of this name, or several names begin so.
+    #[error("\"{name}\" is not one built-in script; they are {known}")]
+    UnknownScript {
+        /// The name asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {

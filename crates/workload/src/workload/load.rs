@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use super::builtin::BUILTINS;
+use super::builtin::{BUILTINS, PGBENCH_SCRIPTS};
 use super::manifest::Manifest;
 use super::{
     ClientDefaults, Origin, PassMark, Settings, SideMeasurement, Workload, WorkloadError,
@@ -22,6 +22,20 @@ const LARGEST: u64 = 64 << 20;
 /// The names of the built-in workloads, the default first.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|(name, _)| *name)
+}
+
+/// The built-in script of pgbench that has this name, or whose name alone begins so.
+fn builtin_script(
+    name: &str,
+) -> Result<&'static (&'static str, &'static str, &'static str), WorkloadError> {
+    let mut found = PGBENCH_SCRIPTS.iter().filter(|(known, ..)| known.starts_with(name));
+    match (found.next(), found.next()) {
+        (Some(script), None) => Ok(script),
+        _ => Err(WorkloadError::UnknownScript {
+            name: name.to_owned(),
+            known: PGBENCH_SCRIPTS.iter().map(|(known, ..)| *known).collect::<Vec<_>>().join(", "),
+        }),
+    }
 }
 
 impl Workload {
@@ -115,7 +129,52 @@ impl Workload {
     ///
     /// # Errors
     /// As [`Workload::from_scripts`].
-    pub fn with_scripts(mut self, scripts: &[(PathBuf, u32)]) -> Result<Workload, WorkloadError> {
+    pub fn with_scripts(self, scripts: &[(PathBuf, u32)]) -> Result<Workload, WorkloadError> {
+        let read = |(path, weight): &(PathBuf, u32)| {
+            let (name, text) = (path.display().to_string(), read_file(path)?);
+            Ok(ScriptSource { name, text, weight: *weight })
+        };
+        self.with_sources(scripts.iter().map(read).collect::<Result<_, WorkloadError>>()?)
+    }
+
+    /// pgbench's built-in scripts, each by its name there or a unique beginning of it, and
+    /// script files, on pgbench's tables. One built-in script alone is the workload that
+    /// runs it, with its checks.
+    ///
+    /// # Errors
+    /// When a name is none, or stands for several; and as [`Workload::with_scripts`].
+    pub fn from_builtin_scripts(
+        scripts: &[(&str, u32)],
+        files: &[(PathBuf, u32)],
+    ) -> Result<Workload, WorkloadError> {
+        let mut found = Vec::new();
+        for (name, weight) in scripts {
+            found.push((builtin_script(name)?, *weight));
+        }
+        if let ([((_, workload, _), weight)], []) = (&found[..], files)
+            && *weight > 0
+        {
+            return Workload::builtin(workload);
+        }
+        let mut sources: Vec<ScriptSource> = found
+            .iter()
+            .map(|((name, _, text), weight)| ScriptSource {
+                name: (*name).to_owned(),
+                text: (*text).to_owned(),
+                weight: *weight,
+            })
+            .collect();
+        for (path, weight) in files {
+            let (name, text) = (path.display().to_string(), read_file(path)?);
+            sources.push(ScriptSource { name, text, weight: *weight });
+        }
+        let mut workload = Workload::builtin("tpcb")?;
+        workload.name =
+            sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>().join(", ");
+        workload.with_sources(sources)
+    }
+
+    fn with_sources(mut self, scripts: Vec<ScriptSource>) -> Result<Workload, WorkloadError> {
         for script in &self.manifest.scripts {
             self.files.retain(|(name, _)| *name != script.file);
         }
@@ -124,18 +183,11 @@ impl Workload {
         self.manifest.checks.clear();
         self.pass_mark = None;
         self.side = None;
-        for (path, weight) in scripts {
-            let text = read_file(path)?;
-            let file = self.free_name(path);
-            self.scripts.push(ScriptSource {
-                name: path.display().to_string(),
-                text: text.clone(),
-                weight: *weight,
-            });
-            self.manifest
-                .scripts
-                .push(super::manifest::ScriptEntry { file: file.clone(), weight: *weight });
-            self.files.push((file, text));
+        for script in scripts {
+            let (file, weight) = (self.free_name(Path::new(&script.name)), script.weight);
+            self.manifest.scripts.push(super::manifest::ScriptEntry { file: file.clone(), weight });
+            self.files.push((file, script.text.clone()));
+            self.scripts.push(script);
         }
         self.rewrite_manifest()?;
         Ok(self)

@@ -94,7 +94,7 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             );
         }
     }
-    let client_options = client_option_effects(state);
+    let client_options = client_option_effects(&state.client_options);
     if !client_options.is_empty() || !state.client_options_left_out.is_empty() {
         let _ = writeln!(out, "\nOutside the configuration");
         for together in client_options.chunk_by(|a, b| a.client_option.note == b.client_option.note)
@@ -211,7 +211,7 @@ fn summary(state: &TuneState, objective: &Objective) -> Value {
             })
         })
         .collect();
-    let client_options: Vec<Value> = client_option_effects(state)
+    let client_options: Vec<Value> = client_option_effects(&state.client_options)
         .iter()
         .map(|of| {
             json!({

@@ -44,6 +44,7 @@ pub(super) fn case(clients: u32, rate: u32) -> Case {
         ramp: Duration::ZERO,
         max_tries: 1,
         seed: 1,
+        rules: Default::default(),
     });
     build.record.target = Some(embedded());
     build.record.host = Some(HostFacts {

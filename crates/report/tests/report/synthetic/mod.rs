@@ -39,6 +39,7 @@ pub fn record_of(measure: u64) -> Record {
         ramp: Duration::ZERO,
         max_tries: 1,
         seed: 42,
+        rules: Default::default(),
     });
     record.instrument = Some(InstrumentFacts {
         cpu_per_transaction: Some(Duration::from_micros(38)),

@@ -8,8 +8,8 @@ use serde::Serialize;
 use walwright_record::{Record, RunId, RunState};
 use walwright_stats::{Confidence, Estimate, Interval, Method, mean, t_quantile, variance};
 
-use crate::{DiagnosisId, Reading, diagnose};
-use walwright_figures::{TimeSplit, WaitClass, WorkUnit};
+use super::SweptRun;
+use crate::{TimeSplit, WaitClass, WorkUnit};
 
 /// What a transaction uses or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -91,8 +91,8 @@ pub struct ResourceTime {
 /// The first problem that a run's diagnosis names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PointFinding {
-    /// Which diagnosis.
-    pub id: DiagnosisId,
+    /// Which diagnosis, by its code (D15).
+    pub id: String,
     /// The cause in one sentence.
     pub cause: String,
     /// Share of the latency that it costs, where the run can tell.
@@ -111,13 +111,13 @@ pub struct ScalingPoint {
     /// Work a second, with the precision inside the run.
     pub throughput: Estimate,
     /// Length of the measured window.
-    #[serde(with = "walwright_figures::seconds")]
+    #[serde(with = "crate::seconds")]
     pub window: Duration,
     /// Mean latency; `None` where it is not known.
-    #[serde(with = "walwright_figures::seconds::option")]
+    #[serde(with = "crate::seconds::option")]
     pub latency: Option<Duration>,
     /// 99th percentile of latency.
-    #[serde(with = "walwright_figures::seconds::option")]
+    #[serde(with = "crate::seconds::option")]
     pub p99: Option<Duration>,
     /// The latency by resource; empty without samples of wait events.
     pub times: Vec<ResourceTime>,
@@ -133,20 +133,13 @@ pub struct ScalingPoint {
 impl ScalingPoint {
     /// A run as a point; `None` where it did not end as planned, or has no clients or no
     /// throughput.
-    pub(super) fn of(record: &Record) -> Option<ScalingPoint> {
+    pub(super) fn of(run: &SweptRun<'_>) -> Option<ScalingPoint> {
+        let SweptRun { record, summary, problem } = run;
         if record.header.state != RunState::Complete {
             return None;
         }
-        let reading = Reading::new(record)?;
-        let summary = &reading.summary;
         let load = summary.load.as_ref()?;
         let throughput = load.throughput.clone().filter(|t| t.center > 0.0)?;
-        let diagnosis = diagnose(&reading);
-        let finding = diagnosis.problems().next().map(|finding| PointFinding {
-            id: finding.id,
-            cause: finding.cause.clone(),
-            share: finding.impact.as_ref().map(|impact| impact.share.center),
-        });
         Some(ScalingPoint {
             run: record.header.id.clone(),
             clients: summary.clients?,
@@ -158,7 +151,7 @@ impl ScalingPoint {
             busy: summary.cpu.as_ref().and_then(|cpu| cpu.busy),
             generator: generator(record, throughput.center),
             throughput,
-            finding,
+            finding: problem.clone(),
         })
     }
 }

@@ -8,6 +8,13 @@ use walwright_stats::ScalingLaw;
 use super::*;
 use walwright_testing::{Build, row, wait};
 
+/// Runs, read without a diagnosis.
+fn read(records: &[Record]) -> Option<Scaling> {
+    let summaries: Vec<Summary> = records.iter().map(crate::summary).collect();
+    let read = |(record, summary)| SweptRun { record, summary, problem: None };
+    scaling("s", &records.iter().zip(&summaries).map(read).collect::<Vec<_>>())
+}
+
 /// Seconds of each run.
 const LENGTH: u32 = 20;
 
@@ -47,6 +54,7 @@ fn run(clients: u32, rate: f64, kind: &str, event: &str, repeat: u32) -> Record 
         ramp: Duration::ZERO,
         max_tries: 1,
         seed: 1,
+        rules: Default::default(),
     });
     record
 }
@@ -63,7 +71,7 @@ const RISING: ScalingLaw = ScalingLaw { single: 1_600.0, contention: 0.02, coher
 
 #[test]
 fn the_peak_and_what_bends_the_curve_are_found() {
-    let found = scaling("s", &sweep(PEAKED, "Lock", "transactionid")).unwrap();
+    let found = read(&sweep(PEAKED, "Lock", "transactionid")).unwrap();
     let peak = found.peak.clone().unwrap();
     assert!((peak.center - 9.7).abs() < 0.5, "{peak:?}");
     let bend = found.bend.as_ref().unwrap();
@@ -85,15 +93,15 @@ fn the_peak_and_what_bends_the_curve_are_found() {
 
 #[test]
 fn a_flush_that_queues_is_named_with_its_queue() {
-    let found = scaling("s", &sweep(PEAKED, "LWLock", "WALWrite")).unwrap();
+    let found = read(&sweep(PEAKED, "LWLock", "WALWrite")).unwrap();
     assert_eq!(found.bend.unwrap().growths[0].resource, ScalingResource::WalFlush);
-    let found = scaling("s", &sweep(PEAKED, "LWLock", "BufferMapping")).unwrap();
+    let found = read(&sweep(PEAKED, "LWLock", "BufferMapping")).unwrap();
     assert_eq!(found.bend.unwrap().growths[0].resource, ScalingResource::Lwlocks);
 }
 
 #[test]
 fn a_peak_outside_the_range_is_not_found() {
-    let found = scaling("s", &sweep(RISING, "Lock", "transactionid")).unwrap();
+    let found = read(&sweep(RISING, "Lock", "transactionid")).unwrap();
     assert_eq!(found.peak, None);
     assert_eq!(found.bend.as_ref().unwrap().to, 32);
     let said = found.verdict.join(" ");
@@ -111,7 +119,7 @@ fn a_curve_without_a_peak_tells_what_it_approaches() {
         .map(|n| (n, law.throughput(f64::from(n)) * if n == 32 { 1.02 } else { 1.0 }))
         .map(|(n, rate)| run(n, rate, "Lock", "tuple", 0))
         .collect();
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert_eq!((found.peak, found.fit.as_ref().unwrap().law.coherency), (None, 0.0));
     assert!(found.verdict[0].contains("and approaches 16"), "{:?}", found.verdict);
 }
@@ -119,7 +127,7 @@ fn a_curve_without_a_peak_tells_what_it_approaches() {
 #[test]
 fn clients_that_wait_are_the_processors_where_those_are_full_and_the_generators_where_it_is() {
     let waiting = || sweep(PEAKED, "Client", "ClientRead");
-    let of = |runs: &[Record]| scaling("s", runs).unwrap().bend.unwrap().growths[0].resource;
+    let of = |runs: &[Record]| read(runs).unwrap().bend.unwrap().growths[0].resource;
     assert_eq!(of(&waiting()), ScalingResource::Clients);
     let mut full = waiting();
     for record in &mut full {
@@ -160,7 +168,7 @@ fn repeats_are_one_load_with_the_interval_between_them() {
         let rate = PEAKED.throughput(4.0) * (1.0 + 0.01 * f64::from(repeat));
         run(4, rate, "Lock", "tuple", repeat)
     }));
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert_eq!((found.points.len(), found.loads.len()), (8, 6));
     let four = found.loads.iter().find(|load| load.clients == 4).unwrap();
     assert_eq!(four.runs.len(), 3);
@@ -179,7 +187,7 @@ fn runs_that_scatter_give_no_peak() {
         .zip(rates)
         .map(|(clients, rate)| run(clients, rate, "Lock", "tuple", 0))
         .collect();
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert_eq!(found.peak, None, "{:?}", found.fit.map(|fit| fit.peak_clients));
     assert!(found.verdict[0].contains("cannot be told from these runs"), "{:?}", found.verdict);
     assert!(found.warnings[0].contains("off the fitted curve"), "{:?}", found.warnings);
@@ -188,7 +196,7 @@ fn runs_that_scatter_give_no_peak() {
 #[test]
 fn few_loads_are_told_without_a_curve() {
     let runs: Vec<Record> = sweep(PEAKED, "Lock", "tuple").into_iter().take(3).collect();
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert_eq!(found.fit, None);
     assert!(found.not_fitted.unwrap().contains("at least 4 different client counts, not 3"));
     assert!(found.verdict[0].starts_with("No curve was fitted"), "{:?}", found.verdict);
@@ -202,18 +210,18 @@ fn a_run_that_was_interrupted_is_left_out_and_named() {
     let mut runs = sweep(PEAKED, "Lock", "tuple");
     runs[0].header.state = RunState::Interrupted;
     runs[1].warnings.push(Warning::new(WarningCode::Steal, "5 % stolen"));
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert_eq!(found.points.len(), 5);
     assert!(found.left_out[0].contains("interrupted"), "{:?}", found.left_out);
     assert!(found.warnings.iter().any(|warning| warning.contains("5 % stolen")));
-    assert!(scaling("s", &[]).is_none());
+    assert!(read(&[]).is_none());
 }
 
 #[test]
 fn without_samples_the_bend_is_not_observable() {
     let mut runs = sweep(PEAKED, "Lock", "tuple");
     runs.iter_mut().for_each(|run| run.samples.clear());
-    let found = scaling("s", &runs).unwrap();
+    let found = read(&runs).unwrap();
     assert!(found.peak.is_some());
     assert_eq!(found.bend, None);
     assert!(found.verdict.iter().any(|said| said.contains("not observable")));

@@ -2,8 +2,7 @@
 //!
 //! [`scaling`] reads the runs of a sweep, one or several at each client count, fits the
 //! universal scalability law to their throughput, and looks in the latency breakdown of each run for
-//! the resource whose share of the latency grows towards the bend. Pure, as all of this
-//! crate: the same runs give the same answer at any time.
+//! the resource whose share of the latency grows towards the bend.
 
 mod bend;
 mod point;
@@ -12,13 +11,13 @@ mod words;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, RunId, RunState};
+use walwright_record::{Record, RunState};
 use walwright_stats::{Estimate, EstimateWarning, Load, Resampling, ScalingFit, fit_scaling};
 
 pub use bend::{Bend, Growth};
 pub use point::{PointFinding, ResourceTime, ScalingLoad, ScalingPoint, ScalingResource};
 
-use walwright_figures::WorkUnit;
+use crate::{Summary, WorkUnit};
 
 /// Points lie further off the curve than runs of one configuration scatter: the law
 /// describes something else.
@@ -36,7 +35,7 @@ pub struct Scaling {
     /// What throughput counts.
     pub unit: WorkUnit,
     /// Length of the shortest measured window.
-    #[serde(with = "walwright_figures::seconds")]
+    #[serde(with = "crate::seconds")]
     pub window: Duration,
     /// Every run, by clients and then by time.
     pub points: Vec<ScalingPoint>,
@@ -59,22 +58,34 @@ pub struct Scaling {
     pub warnings: Vec<String>,
 }
 
+/// One run of a sweep, with what was read from it before.
+#[derive(Debug)]
+pub struct SweptRun<'r> {
+    /// The record.
+    pub record: &'r Record,
+    /// Its summary.
+    pub summary: &'r Summary,
+    /// The first problem that its diagnosis names.
+    pub problem: Option<PointFinding>,
+}
+
 /// Reads the runs of a sweep; `None` where none of them measured a throughput.
-pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
+pub fn scaling(name: &str, runs: &[SweptRun<'_>]) -> Option<Scaling> {
     let mut left_out = Vec::new();
-    let mut points: Vec<ScalingPoint> = Vec::new();
-    for record in records {
-        match (record.header.state, ScalingPoint::of(record)) {
-            (RunState::Complete, Some(point)) => points.push(point),
+    let mut points: Vec<(ScalingPoint, &Record)> = Vec::new();
+    for run in runs {
+        let record = run.record;
+        match (record.header.state, ScalingPoint::of(run)) {
+            (RunState::Complete, Some(point)) => points.push((point, record)),
             (RunState::Complete, None) => {
                 left_out.push(format!("run {} has no throughput", record.header.id));
             }
             (state, _) => left_out.push(format!("run {} is {}", record.header.id, state.name())),
         }
     }
-    points.sort_by(|a, b| a.clients.cmp(&b.clients).then_with(|| a.run.cmp(&b.run)));
-    let used = |run: &RunId| records.iter().find(|record| record.header.id == *run);
-    let first = used(&points.first()?.run)?;
+    points.sort_by(|(a, _), (b, _)| a.clients.cmp(&b.clients).then_with(|| a.run.cmp(&b.run)));
+    let (points, used): (Vec<ScalingPoint>, Vec<&Record>) = points.into_iter().unzip();
+    let first = used.first()?;
     let loads = ScalingLoad::all(&points);
     let measured: Vec<Load> = points
         .iter()
@@ -109,7 +120,7 @@ pub fn scaling(name: &str, records: &[Record]) -> Option<Scaling> {
         peak,
         bend,
         verdict: Vec::new(),
-        warnings: warnings(records, &points, &loads),
+        warnings: warnings(&used, &loads),
         left_out,
         points,
         loads,
@@ -136,11 +147,7 @@ fn is_open(peak: &Estimate) -> bool {
 }
 
 /// Warnings of the runs, each told once with the number of runs that have it.
-fn warnings(records: &[Record], points: &[ScalingPoint], loads: &[ScalingLoad]) -> Vec<String> {
-    let used: Vec<&Record> = points
-        .iter()
-        .filter_map(|point| records.iter().find(|record| record.header.id == point.run))
-        .collect();
+fn warnings(used: &[&Record], loads: &[ScalingLoad]) -> Vec<String> {
     let mut warnings = Vec::new();
     if loads.iter().all(|load| load.runs.len() == 1) {
         warnings.push(

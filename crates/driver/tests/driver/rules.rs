@@ -1,0 +1,105 @@
+//! What clients do beside running their scripts: when they are done, what an error ends, and
+//! connections for single transactions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::common::{Server, number, plan, program, query, run_until};
+use walwright_driver::{Arrival, Gaps, OnError};
+
+#[test]
+fn clients_that_have_done_their_transactions_end_the_load() {
+    let server = Server::shared();
+    for arrival in
+        [Arrival::Closed { think: None }, Arrival::Open { rate: 500.0, gaps: Gaps::Even }]
+    {
+        for reconnect in [false, true] {
+            let database = server.database();
+            query(&database, "CREATE TABLE done (client int, pid int)");
+            let script = "INSERT INTO done VALUES (:client_id, pg_backend_pid());\n";
+            let mut plan = plan(program(&[script]), database.clone());
+            plan.clients = 5;
+            plan.threads = 2;
+            plan.arrival = arrival;
+            plan.rules.transactions = Some(20);
+            plan.rules.reconnect = reconnect;
+            // Nobody stops it.
+            let ran = run_until(plan, |_| false);
+            assert_eq!(ran.outcome.transactions(), 100, "{:?}", ran.outcome);
+            assert_eq!((ran.outcome.failures(), ran.outcome.unfinished), (0, 0));
+            assert_eq!(ran.sum(|interval| interval.scripts[0].transactions), 100);
+            let each = "SELECT count(*) FROM (SELECT 1 FROM done GROUP BY client
+                HAVING count(*) = 20) c";
+            assert_eq!(number(&database, each), 5);
+            let sessions = number(&database, "SELECT count(DISTINCT pid) FROM done");
+            assert_eq!(sessions, if reconnect { 100 } else { 5 });
+            // The first of each client runs on the connection that the load began with.
+            let opened = if reconnect { 95 } else { 0 };
+            assert_eq!(ran.outcome.connection_time.count(), opened);
+            assert_eq!(ran.outcome.connections_lost, 0);
+        }
+    }
+}
+
+#[test]
+fn latency_leaves_out_the_time_to_connect_unless_transactions_were_due() {
+    let server = Server::shared();
+    let mut plan = plan(program(&["SELECT 1;\n"]), server.database());
+    plan.rules.transactions = Some(50);
+    plan.rules.reconnect = true;
+    let closed = run_until(plan.clone(), |_| false);
+    let opening = closed.outcome.connection_time.mean().expect("some were opened");
+    assert!(closed.latency().mean().expect("some ended") < opening);
+    // All due at once: what comes later waits for all connections before it.
+    plan.arrival = Arrival::Open { rate: 1e6, gaps: Gaps::Even };
+    let open = run_until(plan, |_| false);
+    let opening = open.outcome.connection_time.mean().expect("some were opened");
+    assert!(open.latency().mean().expect("some ended") > opening);
+}
+
+#[test]
+fn an_error_ends_its_client_or_the_load_where_that_is_asked() {
+    let server = Server::shared();
+    // Client 2 fails at once, and client 0 never.
+    let script = "\\set n 1\n\\if :client_id = 2\n\\set n 0\n\\endif\nSELECT 1 / :n;\n";
+    let of = |on_error| {
+        let mut plan = plan(program(&[script]), server.database());
+        plan.clients = 3;
+        plan.rules.on_error = on_error;
+        plan
+    };
+    let failed = |ran: &crate::common::Ran| ran.outcome.scripts[0].failures.clone();
+
+    let ran = run_until(of(OnError::Continue), |done| done >= 300);
+    assert!(failed(&ran)["22012"] > 1);
+    assert_eq!((ran.outcome.clients_stopped, &ran.outcome.stopped_by), (0, &None));
+
+    let ran = run_until(of(OnError::StopClient), |done| done >= 300);
+    assert_eq!(failed(&ran), BTreeMap::from([("22012".to_owned(), 1)]));
+    assert_eq!((ran.outcome.clients_stopped, &ran.outcome.stopped_by), (1, &None));
+    assert!(ran.outcome.transactions() >= 299);
+
+    // Nobody stops it but the error.
+    let ran = run_until(of(OnError::Stop), |_| false);
+    assert_eq!(failed(&ran), BTreeMap::from([("22012".to_owned(), 1)]));
+    assert_eq!(ran.outcome.stopped_by.as_deref(), Some("22012"));
+}
+
+#[test]
+fn a_load_without_clients_left_ends_and_serialization_failures_stop_none() {
+    let server = Server::shared();
+    let mut all = plan(program(&["SELECT 1 / 0;\n"]), server.database());
+    all.clients = 4;
+    all.threads = 2;
+    all.rules.on_error = OnError::StopClient;
+    let ran = run_until(all, |_| false);
+    assert_eq!((ran.outcome.clients_stopped, ran.outcome.failures()), (4, 4));
+
+    let script = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$;\n";
+    let mut plan = plan(program(&[script]), server.database());
+    plan.rules.on_error = OnError::StopClient;
+    plan.drain = Duration::from_secs(5);
+    let ran = run_until(plan, |done| done >= 10);
+    assert_eq!(ran.outcome.clients_stopped, 0);
+    assert!(ran.outcome.failures() >= 10);
+}
