@@ -28,6 +28,9 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
     let lab = Lab::at(cli.lab);
     match cli.command {
         None => commands::welcome::show(output),
+        Some(Command::Run(args)) if args.is_sweep() => {
+            commands::sweep::execute(&lab, *args, output)
+        }
         Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
         Some(Command::Record(args)) => commands::record::execute(&lab, *args, output),
         Some(Command::Compare(args)) => commands::compare::execute(&lab, &args, output),

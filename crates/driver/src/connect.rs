@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use walwright_wire::{Connector, WireError};
+use walwright_wire::Connector;
 
 use crate::client::Failure;
-use crate::shared::{Inbox, News, Shared};
+use crate::shared::{Attempt, Inbox, News, Shared};
 use crate::tally::CONNECTION;
 
 /// Threads that connect, at most.
@@ -23,13 +23,6 @@ pub(crate) struct Wanted {
     pub(crate) client: u32,
     /// Its number over all workers, from 1.
     pub(crate) number: u32,
-}
-
-/// What became of an attempt.
-pub(crate) struct Attempt {
-    /// Number of the client over all workers, from 1.
-    pub(crate) number: u32,
-    pub(crate) result: Result<(), WireError>,
 }
 
 /// Threads that open connections.

@@ -7,6 +7,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +22,7 @@ use crate::capture::ColumnCache;
 use crate::client::{Client, Failure, State, Transaction};
 use crate::clock::{Clock, Moment};
 use crate::compile::WireScripts;
+use crate::connection_totals::ConnectionTotals;
 use crate::courtesy::Courtesy;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
@@ -51,17 +54,6 @@ const SCRIPT_BACK_OFF: Duration = Duration::from_millis(10);
 /// Pauses between attempts to connect anew double from the first to the second.
 const FIRST_RECONNECT: Duration = Duration::from_millis(20);
 const LAST_RECONNECT: Duration = Duration::from_millis(500);
-
-/// What happened to a connection while the load ran.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Totals {
-    pub(crate) connections_lost: u64,
-    pub(crate) connect_failures: u64,
-    pub(crate) never_begun: u64,
-    pub(crate) unfinished: u64,
-    /// Clients that an error ended.
-    pub(crate) clients_stopped: u32,
-}
 
 /// What the clients of one thread share.
 pub(crate) struct Engine {
@@ -108,7 +100,7 @@ pub(crate) struct Engine {
     cpu_before: Duration,
     courtesy: Courtesy,
     pub(crate) errors: ErrorSamples,
-    pub(crate) totals: Totals,
+    pub(crate) totals: ConnectionTotals,
     pub(crate) shared: Arc<Shared>,
     /// Number of this thread among the workers.
     worker: usize,
@@ -187,7 +179,7 @@ impl Engine {
             cpu_before: Duration::ZERO,
             courtesy,
             errors: ErrorSamples::default(),
-            totals: Totals::default(),
+            totals: ConnectionTotals::default(),
             shared,
             worker,
             reports,
@@ -573,3 +565,53 @@ impl Engine {
 
 /// Bytes read at once; a response of ordinary size fits.
 const INPUT: usize = 64 * 1024;
+
+impl Engine {
+    /// Sends a client's messages; what the socket does not take now goes when
+    /// it becomes writable.
+    pub(crate) fn post(&mut self, client: &mut Client, bytes: &[u8]) -> io::Result<()> {
+        // A connection lost in this round needs its messages no more.
+        let Some(link) = &mut client.link else { return Ok(()) };
+        let mut sent = 0;
+        while link.unsent.is_empty() && sent < bytes.len() {
+            match link.stream.write(&bytes[sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let rest = &bytes[sent..];
+        if !rest.is_empty() || link.stream.has_unsent() {
+            link.unsent.extend_from_slice(rest);
+            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), true)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on sending what the socket did not take before.
+    pub(crate) fn post_rest(&mut self, client: &mut Client) -> io::Result<()> {
+        let Some(link) = &mut client.link else { return Ok(()) };
+        let mut sent = 0;
+        while sent < link.unsent.len() {
+            match link.stream.write(&link.unsent[sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        link.unsent.drain(..sent);
+        match link.stream.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            done => done?,
+        }
+        if link.unsent.is_empty() {
+            link.unsent = Vec::new();
+            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), false)?;
+        }
+        Ok(())
+    }
+}

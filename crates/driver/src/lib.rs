@@ -24,6 +24,7 @@ mod client;
 mod clock;
 mod compile;
 mod connect;
+mod connection_totals;
 mod courtesy;
 mod engine;
 mod execute;

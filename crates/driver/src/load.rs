@@ -12,12 +12,12 @@ use walwright_wire::{CancelKey, Connector, WireError, cancel};
 
 use crate::clock::Clock;
 use crate::compile::{ParameterFormats, compile, learn_formats};
-use crate::connect::{Attempt, ConnectPool, Wanted};
+use crate::connect::{ConnectPool, Wanted};
 use crate::engine::{Job, Post};
 use crate::merge::Merger;
 use crate::outcome::{ErrorSamples, LoadError, LoadOutcome, ServerLost};
 use crate::plan::{LoadPlan, Mode};
-use crate::shared::{Ending, Inbox, LoadPhase, News, Order, Report, Shared};
+use crate::shared::{Attempt, Ending, Inbox, LoadPhase, News, Order, Report, Shared};
 use crate::system::allow_connections;
 use crate::tail::Tail;
 use crate::worker::Worker;

@@ -1,11 +1,5 @@
 //! What clients send in one round: put together first, then sent in one go.
 
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-
-use crate::client::Client;
-use crate::engine::Engine;
-
 /// Messages of one client after the other.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
@@ -64,56 +58,6 @@ impl SendQueue {
 
 /// Memory kept from one round to the next.
 const LARGEST_KEPT: usize = 1024 * 1024;
-
-impl Engine {
-    /// Sends a client's messages; what the socket does not take now goes when
-    /// it becomes writable.
-    pub(crate) fn post(&mut self, client: &mut Client, bytes: &[u8]) -> io::Result<()> {
-        // A connection lost in this round needs its messages no more.
-        let Some(link) = &mut client.link else { return Ok(()) };
-        let mut sent = 0;
-        while link.unsent.is_empty() && sent < bytes.len() {
-            match link.stream.write(&bytes[sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        let rest = &bytes[sent..];
-        if !rest.is_empty() || link.stream.has_unsent() {
-            link.unsent.extend_from_slice(rest);
-            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), true)?;
-        }
-        Ok(())
-    }
-
-    /// Goes on sending what the socket did not take before.
-    pub(crate) fn post_rest(&mut self, client: &mut Client) -> io::Result<()> {
-        let Some(link) = &mut client.link else { return Ok(()) };
-        let mut sent = 0;
-        while sent < link.unsent.len() {
-            match link.stream.write(&link.unsent[sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        link.unsent.drain(..sent);
-        match link.stream.flush() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            done => done?,
-        }
-        if link.unsent.is_empty() {
-            link.unsent = Vec::new();
-            self.poller.change(link.stream.as_raw_fd(), u64::from(client.index), false)?;
-        }
-        Ok(())
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,16 +6,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use walwright_record::{LatencyHistogram, Timestamp};
-use walwright_wire::{CancelKey, Scanner, Stream};
+use walwright_wire::{CancelKey, Scanner, Stream, WireError};
 
 use crate::client::Failure;
 use crate::clock::{Clock, Moment};
-use crate::connect::Attempt;
-use crate::engine::Totals;
+use crate::connection_totals::ConnectionTotals;
 use crate::outcome::ErrorSamples;
 use crate::system::Waker;
 use crate::tail::Tail;
 use crate::tally::{Part, Spares};
+
+/// What became of an attempt.
+pub(crate) struct Attempt {
+    /// Number of the client over all workers, from 1.
+    pub(crate) number: u32,
+    pub(crate) result: Result<(), WireError>,
+}
 
 /// What all threads see.
 #[derive(Debug, Default)]
@@ -168,7 +174,7 @@ pub(crate) enum Report {
 pub(crate) struct Ending {
     /// When it began no more transactions.
     pub(crate) stopped: Moment,
-    pub(crate) totals: Totals,
+    pub(crate) totals: ConnectionTotals,
     pub(crate) errors: ErrorSamples,
     /// CPU time in user and in kernel mode since the load began.
     pub(crate) cpu: (Duration, Duration),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{ClientFacts, Record, RunHeader, Schedule, Warning};
+use walwright_record::{ClientFacts, Headline, Record, RunHeader, Schedule, Warning};
 
 use crate::data_disk_use::data_disk_use;
 use crate::not_observable::Gaps;
@@ -64,6 +64,19 @@ pub struct Summary {
     pub not_observable: Vec<NotObservable>,
     /// Warnings of the record that go with every figure above.
     pub warnings: Vec<Warning>,
+}
+
+impl Summary {
+    /// What a list of runs is to say of this one.
+    pub fn headline(&self) -> Option<Headline> {
+        let load = self.load.as_ref()?;
+        let (throughput, latency) = (load.throughput.as_ref()?, load.latency.as_ref()?);
+        Some(Headline {
+            throughput: throughput.center,
+            p50: latency.p50.as_secs_f64(),
+            p99: latency.p99.as_secs_f64(),
+        })
+    }
 }
 
 /// The summary of a record, whole or cut short. Needs nothing but the record.

@@ -9,7 +9,6 @@ use walwright_record::{
 use walwright_store::{Store, StoreError};
 
 use crate::recorder::Recorder;
-use crate::run::headline;
 use crate::{Observer, Progress};
 use walwright_figures::Summary;
 use walwright_figures::warnings::{instrument, warnings};
@@ -106,7 +105,7 @@ impl Notes {
             self.recorder.write(move |writer| writer.instrument(&instrument));
         }
         let mut summary = walwright_figures::summary(&record);
-        if let Some(headline) = headline(&summary) {
+        if let Some(headline) = summary.headline() {
             self.recorder.write(move |writer| writer.headline(&headline));
         }
         let earlier = store.probes(id, EARLIER_RUNS)?;

@@ -189,6 +189,13 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
+impl RunArgs {
+    /// Whether runs at several client counts, or several at one, are asked for.
+    pub fn is_sweep(&self) -> bool {
+        self.clients.len() > 1 || self.repeats > 1
+    }
+}
+
 /// How the warm-up ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {

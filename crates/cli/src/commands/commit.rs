@@ -8,12 +8,12 @@ use walwright_report::terminal::{self, Style};
 use walwright_store::Lab;
 
 use crate::args::RunName;
-use crate::commands::runs;
+use crate::commands::named;
 use crate::output::Output;
 
 /// Prints the anatomy of a run's commits.
 pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
-    let record = runs::load(lab, name)?;
+    let record = named::load(lab, name)?;
     let Some(anatomy) = commit_anatomy(&record) else {
         bail!(
             "run {} has no measured window, so nothing is known of its commits",

@@ -11,7 +11,7 @@ use walwright_store::Lab;
 use walwright_store::{NamedRuns, Store, StoreError};
 
 use crate::args::{CompareArgs, ComparisonFormat};
-use crate::commands::{report, runs};
+use crate::commands::{named, write};
 use crate::output::{Output, exit, print};
 
 /// Compares runs with a baseline.
@@ -30,7 +30,7 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
         false => ExitCode::SUCCESS,
     };
     if let Some(path) = &args.html {
-        report::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
+        write::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
     }
     let default = if output.json { ComparisonFormat::Json } else { ComparisonFormat::Text };
     match args.format.unwrap_or(default) {
@@ -58,10 +58,10 @@ fn text(comparison: &Comparison, args: &CompareArgs, output: &Output) -> String 
 /// The runs that an argument means.
 fn group(lab: &Lab, store: &Store, text: &str) -> anyhow::Result<RunGroup> {
     // Commas may be in a label.
-    let named = match runs::named(lab, store, text) {
+    let named = match named::named(lab, store, text) {
         Err(_) if text.contains(',') => text
             .split(',')
-            .map(|name| runs::named(lab, store, name.trim()))
+            .map(|name| named::named(lab, store, name.trim()))
             .collect::<anyhow::Result<Vec<_>>>()?,
         named => vec![named?],
     };

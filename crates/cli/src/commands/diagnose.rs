@@ -8,7 +8,7 @@ use walwright_report::terminal::{self, Style};
 use walwright_store::Lab;
 
 use crate::args::{DiagnoseArgs, RunName};
-use crate::commands::runs;
+use crate::commands::named;
 use crate::output::Output;
 
 /// Prints the findings of a run, or what one diagnosis is.
@@ -18,7 +18,7 @@ pub fn execute(lab: &Lab, args: &DiagnoseArgs, output: &Output) -> anyhow::Resul
         explain(id, &style, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let record = runs::load(lab, &RunName { run: args.run.clone() })?;
+    let record = named::load(lab, &RunName { run: args.run.clone() })?;
     let diagnosis = findings(&record);
     output.painted_result(&diagnosis, || terminal::diagnosis(&diagnosis, &style))?;
     Ok(ExitCode::SUCCESS)

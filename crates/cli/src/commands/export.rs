@@ -13,8 +13,8 @@ use walwright_report::csv_field;
 use walwright_store::Lab;
 
 use crate::args::ExportArgs;
-use crate::commands::report::write_told;
-use crate::commands::runs;
+use crate::commands::named;
+use crate::commands::write::write_told;
 use crate::output::{Output, json_text, print};
 
 /// Name of the driver's own series.
@@ -22,7 +22,7 @@ const LOAD: &str = "load";
 
 /// Exports a run.
 pub fn write(lab: &Lab, args: &ExportArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let record = runs::load(lab, &args.run)?;
+    let record = named::load(lab, &args.run)?;
     if args.list {
         let names = series_names(&record);
         output.result(&names, || names.iter().map(|n| format!("{n}\n")).collect())?;

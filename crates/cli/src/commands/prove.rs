@@ -13,12 +13,12 @@ use walwright_run::RunPlan;
 use walwright_store::Lab;
 
 use crate::args::{Cli, Command, ProveArgs, RunName};
-use crate::commands::{command_line, experiment as experiments, run, runs};
+use crate::commands::{command_line, experiment as experiments, named, run};
 use crate::output::Output;
 
 /// Makes an experiment of a finding's action and does it.
 pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let record = runs::load(lab, &RunName { run: args.run.clone() })?;
+    let record = named::load(lab, &RunName { run: args.run.clone() })?;
     let diagnosis = findings(&record);
     let finding = finding(&record, &diagnosis.findings, &args)?;
     let repeated = repeated(&record)?;

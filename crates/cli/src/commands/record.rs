@@ -13,7 +13,7 @@ use walwright_store::Lab;
 
 use crate::args::{GuardArgs, RecordArgs};
 use crate::commands::runtime::{Parting, until_done};
-use crate::commands::{command_line, report, runs};
+use crate::commands::{command_line, named, runs, write};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
@@ -47,7 +47,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 /// Writes the report, prints the summary, and passes the command's exit code on.
 fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
     let run = RunReport::with(recorded.record, recorded.summary);
-    report::write_html(lab, &run, &lab.report_path(&recorded.id))?;
+    write::write_html(lab, &run, &lab.report_path(&recorded.id))?;
     runs::print_summary(lab, &run, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
@@ -68,12 +68,12 @@ fn add(lab: &Lab, run: &str, args: &RecordArgs, output: &Output) -> anyhow::Resu
         bail!("--add-to needs the files to add: --client-log FILE");
     }
     let header = match lab.existing_store()? {
-        Some(store) => runs::named(lab, &store, run)?.one(run)?,
+        Some(store) => named::named(lab, &store, run)?.one(run)?,
         None => bail!("there are no runs in {}", lab.directory().display()),
     };
     let warnings = walwright_run::add_results(lab, &header.id, &logs(args)?)?;
     let run = RunReport::new(lab.store()?.load(&header.id)?);
-    report::write_html(lab, &run, &lab.report_path(&header.id))?;
+    write::write_html(lab, &run, &lab.report_path(&header.id))?;
     output.result(
         &json!({ "run": header.id, "client": run.record.client, "warnings": warnings }),
         || {

@@ -13,7 +13,7 @@ use walwright_server::ConnectParams;
 use walwright_store::Lab;
 
 use crate::args::{ReviewArgs, RunName};
-use crate::commands::runs;
+use crate::commands::named;
 use crate::commands::runtime::runtime;
 use crate::output::{Output, usage, wrapped};
 
@@ -46,7 +46,7 @@ pub fn show(lab: &Lab, args: &ReviewArgs, output: &Output) -> anyhow::Result<Exi
 }
 
 fn load(lab: &Lab, run: &str) -> anyhow::Result<Record> {
-    runs::load(lab, &RunName { run: run.to_owned() })
+    named::load(lab, &RunName { run: run.to_owned() })
 }
 
 /// Whether a person means a file: one that is there, or what can be no run's name.

@@ -7,26 +7,22 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use comfy_table::{CellAlignment, Table, presets};
 use walwright_driver::{Mode, Protocol};
-use walwright_figures::limit::{JudgedLimit, Limit};
-use walwright_record::{
-    ClientRules, LoadLevel, LoadStage, OnError, RunState, Schedule, WarningCode,
-};
+use walwright_figures::limit::Limit;
+use walwright_record::{ClientRules, LoadLevel, LoadStage, OnError, RunState, Schedule};
 use walwright_report::{RunReport, format};
 use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
 use walwright_store::Lab;
 
 use crate::args::{self, Cli, RunArgs, WarmUp};
 use crate::commands::runtime::{Parting, until_done};
-use crate::commands::{command_line, report, runs, sweep};
+use crate::commands::verdict::{judged, verdict};
+use crate::commands::{command_line, runs, write};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
 /// Does a run, prints its summary and writes its report.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
     refuse(&args);
-    if args.clients.len() > 1 || args.repeats > 1 {
-        return sweep::execute(lab, args, output);
-    }
     let style = style(&args);
     let statements = args.report_per_command && !output.json;
     let limits = args.fail_if.clone();
@@ -42,7 +38,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
 }
 
 /// Leaves with a usage error where stages do not go together, or with what else is asked.
-fn refuse(args: &RunArgs) {
+pub fn refuse(args: &RunArgs) {
     let by_clients = args.stages.iter().filter(|s| matches!(s.level, LoadLevel::Clients(_)));
     let by_clients = by_clients.count();
     let open = args.rate.is_some() || (by_clients == 0 && !args.stages.is_empty());
@@ -80,7 +76,7 @@ fn conclude(
 ) -> anyhow::Result<ExitCode> {
     let run = RunReport::with(finished.record, finished.summary);
     // The summary is worth more than the page: a full disk must not take it away.
-    let written = report::write_html(lab, &run, &lab.report_path(&finished.id));
+    let written = write::write_html(lab, &run, &lab.report_path(&finished.id));
     let limits = judged(&run, limits);
     runs::print_summary(lab, &run, finished.kept.as_ref(), &limits, output)?;
     if statements {
@@ -102,11 +98,6 @@ fn conclude(
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     Ok(verdict(&run, &limits))
-}
-
-/// Limits held against a run.
-pub fn judged(run: &RunReport, limits: &[Limit]) -> Vec<JudgedLimit> {
-    limits.iter().map(|limit| limit.judge(&run.record, run.summary.load.as_ref())).collect()
 }
 
 /// The latency of each statement, script by script, as of pgbench's `-r`.
@@ -138,24 +129,6 @@ fn statement_latencies(run: &RunReport) -> String {
         }
     }
     format!("\n{}\n", table.trim_fmt())
-}
-
-/// The exit code of a run that came to its end.
-pub fn verdict(run: &RunReport, limits: &[JudgedLimit]) -> ExitCode {
-    let check_failed = run.record.warnings.iter().any(|w| w.code == WarningCode::CheckFailed);
-    let load = run.summary.load.as_ref();
-    let missed = load.and_then(|load| load.pass_mark.as_ref()).is_some_and(|m| !m.passed);
-    let failed = load.is_some_and(|load| too_many_failed(load.transactions, load.failed));
-    let passed = !limits.iter().any(JudgedLimit::is_failed);
-    match check_failed || missed || failed || !passed {
-        true => ExitCode::from(exit::CHECK_FAILED),
-        false => ExitCode::SUCCESS,
-    }
-}
-
-/// Whether a quarter or more of the transactions failed.
-fn too_many_failed(succeeded: u64, failed: u64) -> bool {
-    failed > 0 && failed.saturating_mul(3) >= succeeded
 }
 
 /// The mean rate of the stages of an open loop.
@@ -255,16 +228,5 @@ pub fn plan(args: RunArgs) -> RunPlan {
         probe: (!args.no_probe).then_some(ProbePlan { waits_hz: args.waits }),
         label: args.label,
         command: command_line::command_line(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quarter_of_failed_transactions_is_too_many() {
-        assert!(too_many_failed(75, 25) && too_many_failed(0, 1));
-        assert!(!too_many_failed(76, 25) && !too_many_failed(0, 0));
     }
 }

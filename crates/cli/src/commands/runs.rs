@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use walwright_figures::limit::JudgedLimit;
-use walwright_record::{Headline, Record, RunHeader, RunState};
+use walwright_record::{Headline, RunHeader, RunState};
 use walwright_report::{RunReport, format};
 use walwright_run::Kept;
 use walwright_store::Lab;
-use walwright_store::{FindError, NamedRuns, Store, StoreError};
+use walwright_store::{NamedRuns, Store};
 
 use crate::args::{DeleteArgs, RunFilter, RunName, RunsArgs, RunsCommand};
-use crate::commands::{export, stages, sweep};
+use crate::commands::{export, named, stages, sweep};
 use crate::output::{Output, exit, say};
 
 /// Lists, shows, exports or deletes runs.
@@ -133,51 +133,13 @@ struct Listed<'a> {
 
 /// Prints the summary of one run, or a sweep.
 pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
-    let store = store(lab)?;
+    let store = named::store(lab)?;
     if let Some((name, runs)) = sweep::find(lab, &store, &name.run)? {
         sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print_summary(lab, &RunReport::new(load(lab, name)?), None, &[], output)?;
+    print_summary(lab, &RunReport::new(named::load(lab, name)?), None, &[], output)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The records, for a command that needs one to be there.
-pub fn store(lab: &Lab) -> anyhow::Result<Store> {
-    match lab.existing_store()? {
-        Some(store) if !store.runs()?.is_empty() => Ok(store),
-        _ => bail!(
-            "there are no runs in {}: `walwright run` makes one, --lab names another lab",
-            lab.directory().display()
-        ),
-    }
-}
-
-/// The record a person means.
-pub fn load(lab: &Lab, name: &RunName) -> anyhow::Result<Record> {
-    let store = store(lab)?;
-    let header = named(lab, &store, &name.run)?.one(&name.run)?;
-    Ok(store.load(&header.id)?)
-}
-
-/// The runs a person means: as the store has it, or by the name that a plan gives its
-/// experiment.
-pub fn named(lab: &Lab, store: &Store, name: &str) -> anyhow::Result<NamedRuns> {
-    let no_such = match store.named(name) {
-        Err(StoreError::Find(error @ FindError::NoSuch { .. })) => error,
-        found => return Ok(found?),
-    };
-    let experiments = walwright_experiment::list(lab)?;
-    let ids: Vec<&str> = experiments
-        .iter()
-        .filter(|experiment| experiment.header.name == name)
-        .map(|experiment| experiment.header.id.as_str())
-        .collect();
-    match ids[..] {
-        [] => Err(no_such.into()),
-        [id] => Ok(store.named(id)?),
-        _ => bail!("several experiments are named '{name}': {}; name one of these", ids.join(", ")),
-    }
 }
 
 /// Prints the summary of a run, where its report is, what else was kept, and what came of
@@ -249,7 +211,7 @@ pub fn print_summary(
 
 /// Deletes runs and their reports.
 pub fn delete(lab: &Lab, args: &DeleteArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let store = store(lab)?;
+    let store = named::store(lab)?;
     let found = chosen(lab, &store, args)?;
     let names: Vec<&str> = found.iter().map(|run| run.id.0.as_str()).collect();
     if !args.yes && !names.is_empty() && (names.len() > 1 || args.filter.is_set()) {
@@ -285,7 +247,7 @@ fn chosen(lab: &Lab, store: &Store, args: &DeleteArgs) -> anyhow::Result<Vec<Run
     };
     let mut found = Vec::new();
     for name in &args.runs {
-        found.extend(match named(lab, store, name)? {
+        found.extend(match named::named(lab, store, name)? {
             NamedRuns::Run(run) => vec![run],
             several => ended(several.all()),
         });

@@ -14,8 +14,8 @@ use walwright_run::{StorageChoice, StorageStep, measure_storage};
 use walwright_store::{Lab, StorageMeasurements};
 
 use crate::args::{MeasureArgs, StorageArgs, StorageCommand};
-use crate::commands::report;
 use crate::commands::runtime::{Parting, until_measured};
+use crate::commands::write;
 use crate::output::{Output, exit, say};
 use crate::show::lines;
 
@@ -77,7 +77,7 @@ fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<Exit
 }
 
 fn write_page(lab: &Lab, of: &StorageMeasurement, path: &Path) -> anyhow::Result<()> {
-    report::write_page(lab, path, &html::storage(of)?)
+    write::write_page(lab, path, &html::storage(of)?)
 }
 
 fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow::Result<()> {

@@ -19,14 +19,16 @@ use walwright_store::Lab;
 use walwright_store::{NamedRuns, Store, StoreError};
 
 use crate::args::{Cli, RunArgs};
-use crate::commands::run::{judged, plan, style, verdict};
+use crate::commands::run::{self, plan, style};
 use crate::commands::runtime::{Parting, until_done};
-use crate::commands::{report, runs};
+use crate::commands::verdict::{judged, verdict};
+use crate::commands::{named, write};
 use crate::output::{Output, exit, say};
 use crate::show::{self, Guard, Style};
 
 /// Does a run at each client count, prints the curve and writes its page.
 pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    run::refuse(&args);
     let clients: BTreeSet<u32> = args.clients.iter().copied().collect();
     refuse(&args, clients.len());
     let style = style(&args);
@@ -81,7 +83,7 @@ fn conclude(
             let written = runs
                 .iter()
                 .try_for_each(|run| {
-                    report::write_html(lab, run, &lab.report_path(&run.record.header.id))
+                    write::write_html(lab, run, &lab.report_path(&run.record.header.id))
                 })
                 .and_then(|()| write_page(lab, &page_path(lab, &found.name), &found));
             print_scaling(lab, &found, output)?;
@@ -119,7 +121,7 @@ pub fn find(
     store: &Store,
     name: &str,
 ) -> anyhow::Result<Option<(String, Vec<RunHeader>)>> {
-    Ok(match runs::named(lab, store, name)? {
+    Ok(match named::named(lab, store, name)? {
         NamedRuns::Series(name, runs) if name.starts_with(RunHeader::SWEEP) => Some((name, runs)),
         _ => None,
     })
@@ -160,7 +162,7 @@ pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Res
 
 /// Renders the page of a sweep to `path`.
 pub fn write_page(lab: &Lab, path: &Path, found: &Scaling) -> anyhow::Result<()> {
-    report::write_page(lab, path, &walwright_report::html::scaling(found)?)
+    write::write_page(lab, path, &walwright_report::html::scaling(found)?)
 }
 
 /// Where the page of a sweep is written unless told otherwise.

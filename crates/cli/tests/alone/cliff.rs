@@ -43,7 +43,7 @@ fn a_wait_that_begins_inside_the_run_is_named_with_its_second() {
     let cliff = findings.iter().find(|finding| finding["id"] == "D35");
     let cliff = cliff.unwrap_or_else(|| panic!("{diagnosis:#}"));
     let cause = cliff["cause"].as_str().unwrap();
-    assert!(cause.contains("Timeout:pgsleep"), "{cause}");
+    assert!(cause.contains("Timeout:PgSleep"), "{cause}");
     let second: f64 = cause
         .split_once(" at ")
         .and_then(|(_, rest)| rest.split_once(" s into"))

@@ -4,7 +4,6 @@ use walwright_record::{PhaseName, RunId, Window};
 
 use super::plan::LogChoice;
 use super::{RecordError, logs};
-use crate::run::headline;
 use walwright_store::Lab;
 
 /// Adds files of client-side results to the record of a load that was not ours. Its
@@ -44,7 +43,7 @@ pub fn add_results(
         writer.set_phase(PhaseName::Measure, start, covered.end)?;
     }
     let summary = walwright_figures::summary(&store.load(run)?);
-    if let Some(headline) = headline(&summary) {
+    if let Some(headline) = summary.headline() {
         writer.headline(&headline)?;
     }
     Ok(logs::warnings(&joined))

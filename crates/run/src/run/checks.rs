@@ -10,8 +10,9 @@ use walwright_workload::WorkloadError;
 use walwright_workload::workload::Origin;
 
 use super::drive::load_options;
+use super::error::failed;
 use super::error::remedy;
-use super::load_data::{self, failed};
+use super::load_data;
 use super::tables::{self, Found};
 use super::target::Target;
 use super::{Context, RunError, blocking};

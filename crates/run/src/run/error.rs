@@ -6,7 +6,7 @@ use thiserror::Error;
 use walwright_driver::LoadError;
 use walwright_probe::ProbeError;
 use walwright_server::{
-    ClusterError, ConnectError, InstallError, PlacesError, SnapshotError, TargetError,
+    ClusterError, ConnectError, InstallError, PlacesError, QueryError, SnapshotError, TargetError,
 };
 use walwright_store::StoreError;
 use walwright_workload::WorkloadError;
@@ -325,4 +325,17 @@ fn hung(under_way: u64, oldest: Option<Duration>, failed: u64) -> String {
 
 fn clock(after: Duration) -> String {
     format!("{:.1} s", after.as_secs_f64())
+}
+
+/// Turns an error of the server into a sentence about `what`.
+pub(super) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> {
+    let what = what.to_owned();
+    move |error| {
+        let Some(said) = error.as_db_error() else {
+            return RunError::Sql { what, message: error.to_string(), hint: None };
+        };
+        // The remedy replaces the server's own hint.
+        let message = format!("{}: {} ({})", said.severity(), said.message(), said.code().code());
+        RunError::Sql { what, message, hint: remedy(said.code().code()) }
+    }
 }

@@ -12,7 +12,7 @@ use walwright_workload::generate::{Chunk, TableLoad};
 use walwright_workload::workload::SqlStep;
 
 use super::RunError;
-use super::error::remedy;
+use super::error::failed;
 use super::statements::Statements;
 use super::tables;
 use crate::{Observer, Progress};
@@ -190,17 +190,4 @@ async fn copy_chunk(
     let finished = sink.finish().await;
     finished.map_err(|error| failed(&what)(client.explained(&error)))?;
     Ok(())
-}
-
-/// Turns an error of the server into a sentence about `what`.
-pub(super) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> {
-    let what = what.to_owned();
-    move |error| {
-        let Some(said) = error.as_db_error() else {
-            return RunError::Sql { what, message: error.to_string(), hint: None };
-        };
-        // The remedy replaces the server's own hint.
-        let message = format!("{}: {} ({})", said.severity(), said.message(), said.code().code());
-        RunError::Sql { what, message, hint: remedy(said.code().code()) }
-    }
 }

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use walwright_driver::LoadPlan;
 use walwright_figures::Summary;
 use walwright_record::{
-    Headline, InstrumentFacts, PhaseName, Record, RunHeader, RunId, RunState, Schedule, TargetKind,
+    InstrumentFacts, PhaseName, Record, RunHeader, RunId, RunState, Schedule, TargetKind,
     Timestamp, Warning, WarningCode, WorkloadFacts,
 };
 use walwright_server::Client;
@@ -388,17 +388,6 @@ impl Context {
             })
             .collect()
     }
-}
-
-/// What a list of runs is to say of this one.
-pub(crate) fn headline(summary: &Summary) -> Option<Headline> {
-    let load = summary.load.as_ref()?;
-    let (throughput, latency) = (load.throughput.as_ref()?, load.latency.as_ref()?);
-    Some(Headline {
-        throughput: throughput.center,
-        p50: latency.p50.as_secs_f64(),
-        p99: latency.p99.as_secs_f64(),
-    })
 }
 
 /// Why a run ended as it did, in a line.

@@ -4,7 +4,7 @@ use walwright_server::ConnectParams;
 use walwright_workload::Workload;
 use walwright_workload::workload::Origin;
 
-use super::load_data::failed;
+use super::error::failed;
 use super::statements::Statements;
 use super::tables;
 use super::{RunError, RunPlan, TargetPlan};

@@ -7,7 +7,7 @@ use walwright_workload::Plan;
 use walwright_workload::workload::Origin;
 
 use super::RunError;
-use super::load_data::failed;
+use super::error::failed;
 
 /// How the statements of a workload reach the server.
 ///

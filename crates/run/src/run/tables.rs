@@ -5,7 +5,8 @@ use walwright_server::{Client, QueryError, Row};
 use walwright_workload::Plan;
 
 use super::RunError;
-use super::load_data::{self, failed};
+use super::error::failed;
+use super::load_data;
 
 /// A table of the workload that is there.
 #[derive(Debug, Clone)]

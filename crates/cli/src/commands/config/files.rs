@@ -10,8 +10,8 @@ use walwright_server::Secret;
 
 use super::{profile, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
-use crate::commands::report::write_file;
 use crate::commands::runtime::runtime;
+use crate::commands::write::write_file;
 use crate::output::{Output, print, say};
 
 /// Makes a profile of what is there.

@@ -19,7 +19,7 @@ use walwright_store::Lab;
 
 use crate::args::{ExperimentArgs, ExperimentCommand, NewExperimentArgs, VisitArgs};
 use crate::commands::runtime::{Parting, runtime, until_done};
-use crate::commands::{command_line, report};
+use crate::commands::{command_line, write};
 use crate::output::{Output, exit, say};
 
 /// Does an experiment, or tells of those there are.
@@ -175,7 +175,7 @@ fn show(
     let path = html.unwrap_or_else(|| walwright_experiment::page_path(lab, &outcome.id));
     let written = walwright_report::html::experiment(outcome)
         .map_err(anyhow::Error::from)
-        .and_then(|page| report::write_page(lab, &path, &page));
+        .and_then(|page| write::write_page(lab, &path, &page));
     if output.json {
         output.print_json(outcome)?;
     } else {

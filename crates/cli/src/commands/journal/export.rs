@@ -7,7 +7,7 @@ use walwright_report::journal as rendered;
 use walwright_store::journal::{Contents, Entry};
 
 use crate::args::ExportJournalArgs;
-use crate::commands::report::{write_file, write_told};
+use crate::commands::write::{write_file, write_told};
 use crate::output::{Output, print};
 
 /// Writes the entries that are wanted.

@@ -14,7 +14,7 @@ use walwright_store::Lab;
 use walwright_store::journal::{Contents, Entry, EntryId, Journal};
 
 use crate::args::{AddArgs, JournalArgs, JournalCommand};
-use crate::commands::runs;
+use crate::commands::named;
 use crate::output::{Output, print, say};
 
 /// Does what is asked with the journal.
@@ -99,7 +99,7 @@ fn completed(lab: &Lab, draft: draft::Draft) -> anyhow::Result<Entry> {
         bail!("there are no runs in {}", lab.directory().display());
     };
     for name in &draft.runs {
-        for run in runs::named(lab, &store, name)?.all() {
+        for run in named::named(lab, &store, name)?.all() {
             entry.workload.get_or_insert(run.workload);
             entry.runs.push(run.id);
         }
