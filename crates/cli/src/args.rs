@@ -117,7 +117,7 @@ pub enum Command {
     Runs(Box<RunsArgs>),
     /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
     Diagnose(DiagnoseArgs),
-    /// Show a commit's way on one page: flushes, waits, WAL, what commit_delay could do.
+    /// Show where commit time goes: flushes, waits, WAL, what commit_delay could do.
     Commit(RunName),
     /// Write the HTML report of a run again.
     Report(ReportArgs),

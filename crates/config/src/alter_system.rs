@@ -21,7 +21,7 @@ pub(super) async fn alter_system(
 ) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     if name.is_empty() || !name.chars().all(plain) {
-        return Err(format!("'{name}' is no name of a setting"));
+        return Err(format!("'{name}' is not the name of a setting"));
     }
     let quoted = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
     let statement = match value {
@@ -43,7 +43,9 @@ pub(super) async fn reload(client: &Client) -> Result<(), String> {
     loop {
         match text(client, loaded).await {
             now @ Some(_) if now != before => return Ok(()),
-            None => return Err("the server went away while it read its files".to_owned()),
+            None => {
+                return Err("the server was lost while it reloaded its configuration".to_owned());
+            }
             _ => {}
         }
         if tokio::time::Instant::now() > deadline {
@@ -51,7 +53,7 @@ pub(super) async fn reload(client: &Client) -> Result<(), String> {
                          FROM pg_catalog.pg_file_settings
                          WHERE error IS NOT NULL AND error <> 'setting could not be applied' LIMIT 1";
             let why = text(client, query).await.map_or_else(String::new, |why| format!(": {why}"));
-            return Err(format!("the server did not take its configuration{why}"));
+            return Err(format!("the server did not accept its configuration{why}"));
         }
         tokio::time::sleep(POLL).await;
     }

@@ -58,7 +58,7 @@ pub enum ApplyError {
     },
     /// Something failed, and undoing it failed too.
     #[error(
-        "{what}; undoing it failed too: {why}. Run walwright config rollback {id} when that is mended"
+        "{what}; undoing it failed too: {why}. fix that, then run `walwright config rollback {id}`"
     )]
     Stuck {
         /// The set.
@@ -123,7 +123,7 @@ async fn unmake(
     };
     let undone = undo::restore(ledger, &set, hold, restart).await?;
     match unknown.filter(|_| statements::has_statements(&set)) {
-        Some(why) => Err(format!("nobody can tell which statements were run: {why}")),
+        Some(why) => Err(format!("it is unknown which statements were run: {why}")),
         None => Ok(undone),
     }
 }

@@ -1,4 +1,4 @@
-//! A commit's way, on one page: how many, how they are flushed, what is written,
+//! Where commit time goes: how many commits, how they are flushed, what is written,
 //! who waits, and what `commit_delay` could do.
 
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct CommitAnatomy {
     pub delay: Option<DelayOutlook>,
 }
 
-/// One station on a commit's way.
+/// One station of a commit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Station {
     /// What happens there.

@@ -65,7 +65,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
             return Err(PlanError::value(
                 &arm.name,
                 "name",
-                "the arm changes nothing; give it settings, ddl, load, workload, kernel, postgres, pg_bin, flush_latency, tcp or profile",
+                "the arm changes nothing: give it settings, ddl, load, workload, kernel, postgres, pg_bin, flush_latency, tcp or profile",
             ));
         }
         // A profile is many changes under one name.

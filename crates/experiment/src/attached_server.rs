@@ -184,7 +184,7 @@ impl AttachedServer {
         match another {
             None => Ok(()),
             Some(set) => Err(refused(&format!(
-                "{} was killed and has left it changed: go on with that, or undo it with walwright config rollback {}",
+                "{} was killed and left changes: resume it, or undo them with `walwright config rollback {}`",
                 set.intent.purpose, set.id
             ))),
         }
@@ -335,7 +335,7 @@ impl AttachedServer {
 
     async fn undo(&self, id: u64, hold: &mut Hold) -> Result<Vec<String>, String> {
         let set = self.ledger.set(id).map_err(|error| error.to_string())?;
-        let set = set.ok_or("the ledger of changes does not hold it any more")?;
+        let set = set.ok_or("the ledger of changes no longer has it")?;
         if matches!(set.state, State::Undone { .. }) {
             return Ok(vec![undone_meanwhile(id)]);
         }

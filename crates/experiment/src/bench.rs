@@ -216,7 +216,7 @@ impl Bench {
         let stayed = started.is_some() && attached.started().await == started;
         let notes = attached.bring_back(set).await?;
         if let (Some(note), false) = (notes.first(), stop.is_requested()) {
-            return Err(ExperimentError::Server(format!("not measured as it was to be: {note}")));
+            return Err(ExperimentError::Server(format!("not measured as planned: {note}")));
         }
         let failed = !matches!(&finished, Ok(finished) if finished.state == RunState::Complete);
         if failed && !stop.is_requested() {
@@ -226,11 +226,11 @@ impl Bench {
             |finished: &Finished| matches!(finished.error, Some(RunError::ServerRestarted { .. }));
         let restarted = finished.as_ref().is_ok_and(restarted);
         let disturbed = match ours {
-            _ if !stayed => Err("the server was restarted while the run went on".to_owned()),
+            _ if !stayed => Err("the server was restarted during the run".to_owned()),
             ours => ours,
         };
         if let (Err(why), true) = (disturbed, (!failed || restarted) && !stop.is_requested()) {
-            return Err(ExperimentError::Server(format!("not measured as it was to be: {why}")));
+            return Err(ExperimentError::Server(format!("not measured as planned: {why}")));
         }
         match finished {
             // Whoever ended it, its user did not: it is tried again.

@@ -50,7 +50,7 @@ impl Consent {
                     line: None,
                     arm: arm.to_owned(),
                     name: name.clone(),
-                    what: "It changes this machine while the arm runs, and is brought back after."
+                    what: "It changes this machine while the arm runs, and is restored after."
                         .to_owned(),
                 });
             }

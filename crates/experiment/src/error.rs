@@ -148,7 +148,7 @@ pub enum ExperimentError {
     Kernel(String),
     /// A value of the kernel could not be brought back.
     #[error(
-        "a value of the kernel could not be brought back: {0}; `walwright config rollback` tries again"
+        "a value of the kernel could not be restored: {0}; `walwright config rollback` tries again"
     )]
     KernelLeft(String),
     /// The attached server is being changed by another process, or cannot be held.
@@ -173,7 +173,7 @@ pub enum ExperimentError {
     },
     /// What was changed on an attached server could not be brought back.
     #[error(
-        "what was changed on the server could not be brought back: {why}; mend that, then `walwright config rollback {id} --dsn …` or resuming tries again"
+        "changes on the server could not be undone: {why}; fix that, then run `walwright config rollback {id} --dsn …` or resume"
     )]
     ServerLeft {
         /// The set in the ledger of changes.
@@ -183,7 +183,7 @@ pub enum ExperimentError {
     },
     /// What a killed run changed on an attached server stands.
     #[error(
-        "a run of {name} that was killed has left changes on an attached server: bring them back with `walwright config rollback {id} --dsn …`, then delete it"
+        "a killed run of {name} left changes on an attached server: undo them with `walwright config rollback {id} --dsn …`, then delete it"
     )]
     StillChanged {
         /// The experiment or tune.
@@ -242,7 +242,7 @@ pub enum ExperimentError {
         source: std::io::Error,
     },
     /// A file of the experiment cannot be understood.
-    #[error("{} cannot be understood: {what}; `walwright experiment delete` removes it", path.display())]
+    #[error("{} cannot be read: {what}; `walwright experiment delete` removes it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -253,11 +253,11 @@ pub enum ExperimentError {
     #[error(transparent)]
     Find(#[from] FindError),
     /// Another process works on it.
-    #[error("experiment {0} is being run by another process; wait for it or stop it")]
+    #[error("experiment {0} is in use by another process: wait for it, or stop it")]
     InUse(String),
     /// An unfinished experiment of the same plan.
     #[error(
-        "experiment {id} of this very plan is not finished ({done} of {of} runs are done): `walwright experiment resume {id}` goes on with it, --new begins another"
+        "experiment {id} of this plan is unfinished ({done} of {of} runs): `walwright experiment resume {id}` continues it, --new begins another"
     )]
     Unfinished {
         /// Its name.
@@ -269,7 +269,7 @@ pub enum ExperimentError {
     },
     /// The workload is not what it was.
     #[error(
-        "the workload of experiment {0} has changed since it began, so its runs would not be of one thing; begin another with --new, or bring the files back"
+        "the workload of experiment {0} has changed since it began: restore the files, or begin another with --new"
     )]
     WorkloadChanged(String),
     /// The plan does not give the arms any more that it gave.

@@ -80,7 +80,7 @@ impl Kernel {
         match left {
             None => Ok(()),
             Some(ChangeSet { id, intent, .. }) => Err(ExperimentError::ChangesStand(format!(
-                "{} was killed and has left values of the kernel changed: go on with that, or undo it with walwright config rollback {id}",
+                "{} was killed and left kernel values changed: resume it, or undo them with `walwright config rollback {id}`",
                 intent.purpose
             ))),
         }

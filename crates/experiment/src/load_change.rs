@@ -107,15 +107,14 @@ impl LoadChange {
     pub(super) fn without_effect(&self, base: &LoadChange) -> Option<(&'static str, &'static str)> {
         let open = self.rate.or(base.rate).is_some();
         match self {
-            LoadChange { think: Some(_), .. } if open => Some((
-                "think",
-                "with a rate nobody thinks between transactions; leave one of both out",
-            )),
+            LoadChange { think: Some(_), .. } if open => {
+                Some(("think", "a rate and a think time exclude each other: leave one out"))
+            }
             LoadChange { gaps: Some(_), .. } if !open => {
-                Some(("gaps", "without a rate no transaction is due at a time; add rate"))
+                Some(("gaps", "gaps need a rate: add rate"))
             }
             LoadChange { latency_limit: Some(_), .. } if !open => {
-                Some(("latency_limit", "without a rate no transaction can be late; add rate"))
+                Some(("latency_limit", "a latency limit needs a rate: add rate"))
             }
             _ => None,
         }

@@ -159,7 +159,7 @@ impl PlanFile {
             return Err(PlanError::value("", "smallest_effect", what));
         }
         if self.load.duration.0.is_zero() {
-            return Err(PlanError::value("", "duration", "nothing can be measured in no time"));
+            return Err(PlanError::value("", "duration", "the time must be longer than zero"));
         }
         self.metrics().map(drop)
     }

@@ -217,7 +217,7 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
             Entry::new(name, value, None).map_err(|error| error.to_string())?;
             if !consent.covers(name) && !consent.covers(KERNEL) {
                 return Err(format!(
-                    "it changes this machine, and is brought back after each run: --consent {name} allows it"
+                    "it changes this machine, and is restored after each run: --consent {name} allows it"
                 ));
             }
             arm.name = format!("{name} = {value}");

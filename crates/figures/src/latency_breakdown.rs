@@ -106,7 +106,7 @@ impl LatencyBreakdown {
         let checks = cross_checks(record, window, time);
         warnings.extend(checks.iter().filter(|check| !check.agrees).map(|check| {
             format!(
-                "{}: {:.3} ms a transaction by samples and {:.3} ms by {}: trust neither alone",
+                "{}: {:.3} ms a transaction by samples and {:.3} ms by {}: trust neither on its own",
                 check.what,
                 check.sampled.center * 1e3,
                 check.counted * 1e3,

@@ -183,12 +183,9 @@ fn steal(summary: &Summary) -> Option<Warning> {
     Some(
         Warning::new(
             WarningCode::Steal,
-            format!(
-                "the hypervisor took {:.1} % of the processors' time: runs on this machine differ by that and more",
-                steal * 100.0
-            ),
+            format!("the hypervisor stole {:.1} % of the processors' time", steal * 100.0),
         )
-        .hint("compare only within one experiment, interleaved"),
+        .hint("compare only runs interleaved in one experiment"),
     )
 }
 
@@ -231,7 +228,7 @@ fn swapping(record: &Record) -> Option<Warning> {
 /// Whether the short probes before the run differ from what they said before earlier
 /// runs in this lab.
 fn unlike_before(record: &Record, earlier: &[Probes]) -> Vec<Warning> {
-    let hint = "a noisy day of the machine: compare only with runs interleaved with this one";
+    let hint = "the machine was noisy: compare only with runs interleaved with this one";
     let usual = |values: Vec<f64>| (values.len() >= FEWEST_BEFORE).then(|| median(&values))?;
     let mut warnings = Vec::new();
     if let Some(now) = &record.storage {
@@ -288,7 +285,7 @@ fn neighbours(summary: &Summary) -> Vec<Warning> {
                 WarningCode::NoisyNeighbour,
                 format!("another process, {name}, used {processors:.2} processors"),
             )
-            .hint("stop it, or read the figures as those of a shared machine")
+            .hint("stop it, or treat the figures as those of a shared machine")
         })
         .collect()
 }

@@ -122,8 +122,8 @@ impl Conductor {
     /// Kills the winner's server and audits it.
     pub(super) async fn crash(&mut self) -> Result<(), TuneError> {
         self.stage(match &self.attached {
-            Some(_) => "killing a server of our own with these settings under load",
-            None => "killing the server under load",
+            Some(_) => "crash test: killing a test cluster with these settings under load",
+            None => "crash test: killing the server under load",
         });
         let mut settings = self.state.plan.settings.clone();
         let found = self.configuration(&self.found());

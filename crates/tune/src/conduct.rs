@@ -227,7 +227,7 @@ impl Conductor {
         if let Some(space) = self.bench.space().await {
             self.watcher.event(TuneEvent::Loaded(&space));
         }
-        self.stage("the baseline, to be diagnosed");
+        self.stage("measuring and diagnosing the baseline");
         self.measuring("baseline", &[]);
         let seed = self.state.plan.seed;
         let measured = match self.measure(&Configuration::default(), seed, "baseline").await? {
@@ -276,7 +276,7 @@ impl Conductor {
 
     /// Finds the space and makes the search.
     async fn probe(&mut self) -> Result<(), TuneError> {
-        self.stage("writing each value and reading it back");
+        self.stage("checking that each value can be set");
         let surroundings = match &self.attached {
             Some(attached) => on_server::surroundings(&attached.view().await?),
             None => self.surroundings().await?,

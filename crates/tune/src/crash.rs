@@ -100,7 +100,7 @@ async fn prepare(control: &Client) -> Result<(), TuneError> {
          CREATE TABLE page (id bigint PRIMARY KEY, filler text);
          INSERT INTO page SELECT id, repeat('x', 200) FROM generate_series(1, {ROWS}) AS id"
     );
-    said(control.batch_execute(&sql).await, "making the tables of the crash audit")
+    said(control.batch_execute(&sql).await, "creating the tables of the crash test")
 }
 
 /// One writer: a transaction that dirties a page and appends the next number; the number
@@ -164,7 +164,8 @@ async fn recover(cluster: &Cluster, acknowledged: &[i64]) -> Result<(Duration, u
     for (writer, last) in acknowledged.iter().enumerate() {
         let sql = "SELECT count(*) FROM audit WHERE writer = $1 AND sequence <= $2";
         let row = client.query_one(sql, &[&(writer as i64), last]).await;
-        let there: i64 = said(row.and_then(|row| row.get(0)), "counting what was acknowledged")?;
+        let there: i64 =
+            said(row.and_then(|row| row.get(0)), "crash test: counting acknowledged commits")?;
         lost += (last - there).unsigned_abs();
     }
     drop(client);

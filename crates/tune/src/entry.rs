@@ -132,7 +132,7 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     entry.next_question = Some(next_question(state, objective));
     let mut notes: Vec<String> =
         words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
-    notes.push(format!("What held the baseline back: {}", state.cause.verdict));
+    notes.push(format!("Limits of the baseline: {}", state.cause.verdict));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
@@ -170,7 +170,7 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
         .collect();
     if !kernel.is_empty() {
         notes.push(format!(
-            "Values of the kernel that were searched, each brought back after its run: {}.",
+            "Values of the kernel that were searched, each restored after its run: {}.",
             kernel.join(", ")
         ));
     }
@@ -261,11 +261,10 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
         ),
         (None, true) => "Does the gain hold at another scale and with other clients?".to_owned(),
         (None, false) if open(state) == Some(Open::Throughput) => {
-            "Is throughput kept? More pairs or longer windows of the confirmation may tell."
-                .to_owned()
+            "Is throughput kept? More confirmation pairs or longer windows may tell.".to_owned()
         }
         (None, false) if open(state) == Some(Open::Gain) => {
-            "Is there a gain? More pairs or longer windows of the confirmation may tell.".to_owned()
+            "Is there a gain? More confirmation pairs or longer windows may tell.".to_owned()
         }
         (None, false) => {
             "What can be changed outside the configuration: the client, the schema, the machine?"
@@ -384,7 +383,7 @@ mod tests {
         let notes = entry.notes.unwrap();
         assert!(notes.contains("after its start. What held"), "{notes}");
         for told in [
-            "each brought back after its run: vm.dirty_background_bytes",
+            "each restored after its run: vm.dirty_background_bytes",
             "undone by CREATE INDEX t_n",
             "the baseline's too",
             "10 transactions in one commit: lost together",

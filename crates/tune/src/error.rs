@@ -30,7 +30,7 @@ pub enum TuneError {
     Run(#[from] RunError),
     /// The baseline gave no figure of the objective.
     #[error(
-        "the baseline's run {run} has no {metric}, so there is nothing to improve: measure longer, or choose another objective"
+        "the baseline's run {run} has no {metric}: measure longer, or choose another objective"
     )]
     NoFigure {
         /// The run.
@@ -69,7 +69,7 @@ pub enum TuneError {
         source: std::io::Error,
     },
     /// A state file that is none.
-    #[error("the state of the tune {} cannot be understood ({what}); it was written by another version, or damaged: begin a new tune; `walwright tune delete` removes this one", path.display())]
+    #[error("the state of tune {} cannot be read ({what}): another version wrote it, or it is damaged; begin a new tune, `walwright tune delete` removes this one", path.display())]
     State {
         /// The file.
         path: PathBuf,
@@ -80,10 +80,10 @@ pub enum TuneError {
     #[error(transparent)]
     Find(#[from] FindError),
     /// Another process has it.
-    #[error("the tune {0} is being run by another process")]
+    #[error("tune {0} is in use by another process")]
     Held(String),
     /// Nothing to promote.
-    #[error("the tune {id} has nothing to promote: {why}")]
+    #[error("tune {id} has nothing to promote: {why}")]
     NothingToPromote {
         /// Which.
         id: String,
@@ -91,7 +91,7 @@ pub enum TuneError {
         why: String,
     },
     /// A file that would be lost.
-    #[error("{} is there already and would be lost: name another with --output, or add --force", .0.display())]
+    #[error("{} exists already: name another file with --output, or add --force", .0.display())]
     Exists(PathBuf),
     /// A value that a profile does not take.
     #[error(transparent)]
@@ -100,7 +100,7 @@ pub enum TuneError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// It was stopped; it can go on.
-    #[error("stopped; `walwright tune resume` goes on where it was")]
+    #[error("stopped; `walwright tune resume` continues it")]
     Stopped,
 }
 

@@ -67,7 +67,7 @@ fn dimension(
     }
     if BY_NAME_ALONE.contains(&name) && !plan.consents(name) {
         return Err(format!(
-            "it decides whether programs get memory, not how fast they write; --consent {name} searches it all the same"
+            "it decides whether programs get memory, not how fast they write; --consent {name} searches it anyway"
         ));
     }
     if let Some(other) = preferred(plan, name) {

@@ -213,7 +213,7 @@ pub(super) async fn probe(
         let why = match permission.missing(&dimension.name) {
             Some(why) => Some(why),
             None if unbounded => Some(
-                "the free space of the disk under the WAL cannot be seen from here; --only max_wal_size searches it all the same".to_owned(),
+                "the free space of the disk under the WAL cannot be seen from here; --only max_wal_size searches it anyway".to_owned(),
             ),
             None => in_the_way(attached, &dimension, &view),
         };

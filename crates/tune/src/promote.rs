@@ -58,7 +58,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
     // Half a confirmation proves nothing, and the crash is to come.
     if state.phase < Phase::Promote {
         return Err(nothing(&format!(
-            "it has not come to its end: `walwright tune resume {}` goes on with it",
+            "it is unfinished: `walwright tune resume {}` continues it",
             state.id
         )));
     }
@@ -93,7 +93,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
     }
     // The attached server is not killed; one of our own with its settings may not start here.
     if state.crash.is_none() && state.plan.server.is_none() {
-        return Err(nothing("its server was not killed to see what is lost"));
+        return Err(nothing("it has had no crash test"));
     }
     if state.crash.as_ref().is_some_and(|audit| audit.lost > 0) && !may_lose(state, end) {
         return Err(nothing("the server lost acknowledged commits"));
@@ -214,19 +214,19 @@ fn reason(line: &Line) -> String {
     match (line.standing, &line.cost_of_baseline()) {
         (Standing::Proven | Standing::Likely, _) => format!("worse with {usual}, {home}"),
         (Standing::Carrying, _) => format!(
-            "instead of {usual}, {home}: its own interval contains zero, but the gain needs it or its like"
+            "instead of {usual}, {home}: not proven on its own, but the gain may depend on it"
         ),
         (Standing::Keeping, _) => {
-            format!("beside {usual}, {home}: throughput needs it or its like to be kept")
+            format!("beside {usual}, {home}: throughput may depend on it")
         }
         (_, harm) if harm.is_loss() || *harm == Effect::Crashed => {
-            format!("the default again: {was} does harm")
+            format!("the default: {was} does harm")
         }
         (_, Effect::Measured(_)) => {
-            format!("the default again: {was} makes no difference that could be seen")
+            format!("the default: {was} makes no measurable difference")
         }
         (Standing::NotMeasured, _) => "its own effect was not measured".to_owned(),
-        _ => format!("the default again, instead of {was}: no other value was better"),
+        _ => format!("the default instead of {was}: no other value was better"),
     }
 }
 
@@ -381,7 +381,7 @@ pub(super) mod tests {
         assert_ne!(searcher, modelled);
         state.searcher = serde_json::from_str(&modelled).unwrap();
         let text = text_of(&state).unwrap();
-        assert!(text.contains("5000 does harm, by the model of all measurements"), "{text}");
+        assert!(text.contains("5000 does harm, estimated from all measurements"), "{text}");
         assert!(text.contains("# unproven: throughput +"), "{text}");
         let profile = Profile::from_config_env(text.as_bytes()).unwrap();
         assert!(profile.entries.iter().all(|entry| entry.proof.is_none()), "{text}");

@@ -66,7 +66,7 @@ fn warnings(state: &TuneState, change: &SchemaChange) -> Vec<String> {
     let part = state.schema.iter().find(|part| part.name == change.name);
     let warning = match part.map(|part| &part.kind) {
         Some(SchemaKind::Fillfactor { .. }) => {
-            "VACUUM (FULL) keeps everybody out of the table while it is rewritten; without it only new pages keep the room."
+            "VACUUM (FULL) locks the table while it rewrites it; without it only new pages have the free space."
         }
         Some(SchemaKind::Index { .. }) => {
             "This load never scanned it; make sure that nothing else does: reports, other applications, deletes of rows that a foreign key points at."

@@ -71,7 +71,7 @@ pub(super) fn dimensions(
         }
         let wanted = asked(name) || set(name) || hints.contains_key(name);
         if NOT_OF_WRITES.contains(&name) && !wanted {
-            let why = "short writes do not use it; --only searches it all the same";
+            let why = "writes rarely use it; --only searches it anyway";
             dropped.push(Dropped::of(name, why));
             continue;
         }
@@ -122,7 +122,7 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
     let consents = plan.consent.iter().any(|name| Layer::meant(name) == Layer::Kernel);
     if names_kernel && !consents {
         return Err(TuneError::Asked(
-            "values of the kernel are felt by every process of this machine: --consent kernel lets them be searched; they are brought back after each run"
+            "values of the kernel affect every process on this machine: --consent kernel lets them be searched; they are restored after each run"
                 .to_owned(),
         ));
     }
@@ -137,7 +137,7 @@ fn refuse(plan: &TunePlan) -> Result<(), TuneError> {
             }
             if !plan.consents(name) && !plan.consents_to(Layer::Kernel) {
                 return Err(TuneError::Asked(format!(
-                    "{name} is felt by every process of this machine: --consent {name} lets it be searched; it is brought back after each run"
+                    "{name} affects every process on this machine: --consent {name} lets it be searched; it is restored after each run"
                 )));
             }
         }

@@ -45,7 +45,7 @@ pub fn of_figure(effect: &Effect, objective: &Objective) -> Effect {
 /// The whole in a few sentences.
 pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let Some(end) = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()) else {
-        return "The search has not come to its end.".to_owned();
+        return "The search is unfinished.".to_owned();
     };
     let gain = effect(&of_figure(&end.gain, objective));
     let name = objective.name();
@@ -53,7 +53,7 @@ pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     if !end.is_proposed {
         let claim = does_not_limit(state, &name, &end.gain).unwrap_or_else(|| {
             format!(
-                "No gain in {name} is proven, and none excluded: more runs of the search would tell"
+                "Inconclusive: no gain in {name} is proven and none is excluded; increase --runs"
             )
         });
         let found = match &end.gain {
@@ -119,7 +119,9 @@ fn does_not_limit(state: &TuneState, name: &str, best: &Effect) -> Option<String
     Some(match not_searched(state) {
         None => format!("Configuration does not limit {name} here"),
         Some(but) => {
-            format!("What was searched of the configuration does not limit {name} here ({but})")
+            format!(
+                "The part of the configuration that was searched does not limit {name} here ({but})"
+            )
         }
     })
 }
@@ -135,8 +137,7 @@ pub(super) fn about(pairs: u32) -> String {
 /// What is to be said where configuration may limit all the same.
 fn left_open(state: &TuneState, best: &Effect) -> String {
     if best.is_loss() {
-        return "It is worse, which says nothing of what else there is: more runs of the search would tell"
-            .to_owned();
+        return "It is worse; other configurations may be better: increase --runs".to_owned();
     }
     let takes = state.pairs_needed().map_or_else(
         || "more pairs, or longer windows of the confirmation".to_owned(),
@@ -302,11 +303,9 @@ pub fn crash(state: &TuneState) -> Option<String> {
     match (&state.plan.server, audit) {
         (None, audit) => audit,
         (Some(_), None) if !state.confirmed().is_gain() => None,
-        (Some(_), None) => {
-            Some("What a crash loses was not looked at: the server is someone's".to_owned())
-        }
+        (Some(_), None) => Some("Crash test skipped: attached server".to_owned()),
         (Some(_), Some(told)) => Some(format!(
-            "The server is someone's and was not killed; in its place, a cluster of our own of the same major version with these settings. {told}"
+            "The attached server was not killed: a test cluster of the same major version with these settings was. {told}"
         )),
     }
 }
@@ -326,7 +325,7 @@ fn killed(audit: &CrashAudit) -> String {
 /// in the same measurements, or the model; empty where blocks of its own measured it.
 pub fn by_what(effect: &Effect, together: usize) -> String {
     match together {
-        0 if effect.is_modelled() => ", by the model of all measurements".to_owned(),
+        0 if effect.is_modelled() => ", estimated from all measurements".to_owned(),
         0 => String::new(),
         1 => ", measured together with one other".to_owned(),
         more => format!(", measured together with {more} others"),

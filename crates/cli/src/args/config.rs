@@ -111,7 +111,7 @@ Examples:
   walwright config import /var/lib/postgresql/18/main/postgresql.auto.conf
   walwright config import --dsn postgres://me@db/app           settings that are not defaults
 In a config.env an unknown key or a value out of range is an error that names its line. Of a
-postgresql.conf or a server, what the catalogue does not have or does not take is kept as a
+postgresql.conf or a server, what walwright does not know or does not accept is kept as a
 comment. Connection strings and commands that may hold a password are named without their value.")]
 pub struct ImportArgs {
     /// A config.env, a postgresql.conf with what it includes, or a postgresql.auto.conf.
@@ -221,7 +221,7 @@ fn class(text: &str) -> Result<DurabilityClass, String> {
         "X" => DurabilityClass::X,
         "E" => DurabilityClass::E,
         "T" => DurabilityClass::T,
-        _ => return Err(format!("'{text}' is no class: S, D, X, E or T")),
+        _ => return Err(format!("'{text}' is not a class: S, D, X, E or T")),
     })
 }
 

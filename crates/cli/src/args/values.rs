@@ -18,7 +18,7 @@ pub(super) fn seconds_or_time(text: &str) -> Result<Duration, String> {
 
 /// Parses `64GB`, `512MB`, `1.5TB`, as bytes.
 pub(super) fn memory(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a size of memory: write 64GB or 512MB");
+    let wrong = || format!("'{text}' is not an amount of memory: write 64GB or 512MB");
     let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
@@ -35,7 +35,7 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
 /// A duration that is not zero.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
+        Duration::ZERO => Err("the time must be longer than zero".to_owned()),
         time => Ok(time),
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
 pub(super) fn limit(text: &str) -> Result<Limit, String> {
     match text.parse::<Limit>().map_err(|error| error.to_string())? {
         limit if limit.of_change => {
-            Err("one run has nothing to change from: walwright compare takes change(…)".to_owned())
+            Err("change(…) needs two runs: use it with walwright compare".to_owned())
         }
         limit => Ok(limit),
     }
@@ -58,7 +58,9 @@ pub(super) fn since(text: &str) -> Result<Timestamp, String> {
     let date = text.parse::<jiff::civil::DateTime>().ok();
     let moment = date.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
     moment.map(|moment| Timestamp(moment.timestamp().as_microsecond())).ok_or_else(|| {
-        format!("'{text}' is no time: write 2h or 3d, for so long ago, or 2026-11-23")
+        format!(
+            "'{text}' is not a time: write an age such as 2h or 3d, or a date such as 2026-11-23"
+        )
     })
 }
 
@@ -67,7 +69,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     number
         .filter(|percent| *percent > 0.0 && *percent < 100.0)
-        .ok_or_else(|| format!("'{text}' is no share in percent: write 3, for 3 %"))
+        .ok_or_else(|| format!("'{text}' is not a percentage: write 3 for 3 %"))
 }
 
 #[cfg(test)]

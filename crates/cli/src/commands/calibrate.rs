@@ -1,4 +1,4 @@
-//! `walwright calibrate`: what the load driver itself can do on this machine.
+//! `walwright calibrate`: limits of the load driver on this machine.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -15,10 +15,7 @@ use crate::output::Output;
 pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
     let record = named::load(lab, name)?;
     let Some(anatomy) = commit_anatomy(&record) else {
-        bail!(
-            "run {} has no measured window, so nothing is known of its commits",
-            record.header.id
-        );
+        bail!("run {} has no measured window, so it has no figures of commits", record.header.id);
     };
     let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
     output.painted_result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;

@@ -112,7 +112,9 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
         None => Until::CommandEnds(CommandPlan {
             words: args.command,
             guard: vec![
-                std::env::current_exe().context("cannot find walwright itself")?.into_os_string(),
+                std::env::current_exe()
+                    .context("cannot find walwright's own program file")?
+                    .into_os_string(),
                 "guard".into(),
             ],
             keep_out_clear: output.json,

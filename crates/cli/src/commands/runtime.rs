@@ -212,7 +212,7 @@ async fn see_to_the_end(
                 show::restore_terminal();
                 let left = phase.borrow().left;
                 say_if_free(&format!(
-                    "error: this did not end within {} s of being asked to, so it is left as it is: {left}",
+                    "error: it did not stop within {} s: {left}",
                     (last - asked).as_secs()
                 ));
                 std::process::exit(i32::from(exit::INTERRUPTED));

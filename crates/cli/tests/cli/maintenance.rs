@@ -439,7 +439,7 @@ fn of_two_labs_one_changes_a_server_and_the_other_is_told_which() {
     let apply = ["config", "apply", &wanted, "--dsn", &there, "--no-kernel"];
     other.run(&[&apply[..], &["--yes"]].concat()).refuses(&who);
     // Looking is not changing.
-    other.run(&apply).code(2).says(&["agree to it with --yes"]);
+    other.run(&apply).code(2).says(&["add --yes to do it"]);
     let mut second = as_tuner(&other, &["experiment", &files[1], "--maintenance"]);
     finish(second.spawn().unwrap()).refuses(&who);
     let tune = other.file("count.sql", SCRIPT);

@@ -244,7 +244,7 @@ fn the_load_of_a_killed_guard_is_ended_by_walwright_itself() {
     let said = fs::read_to_string(log).unwrap();
     assert!(said.contains("the process that guards 'sh' was killed"), "{said}");
     assert!(said.contains("what it left behind was ended: s"), "{said}");
-    assert!(said.contains("warning: the load may not be whole"), "{said}");
+    assert!(said.contains("warning: the load may be incomplete"), "{said}");
     let run = &bench.place.runs()[0];
     assert_eq!(run["state"], "interrupted");
     assert!(run["error"].to_string().contains("guards the command was killed"), "{run}");

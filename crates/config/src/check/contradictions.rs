@@ -368,7 +368,7 @@ fn mounts(sight: &Sight, list: &mut List) {
         }
         if system == "tmpfs" || system == "ramfs" {
             list.problem(
-                format!("the {disk} lies in memory ({system}): nothing of it survives a restart of the machine"),
+                format!("the {disk} lies in memory ({system}): nothing in it survives a reboot"),
                 "move it to a disk",
             );
         }

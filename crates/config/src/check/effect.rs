@@ -102,5 +102,5 @@ fn options(entry: &Entry, sight: &Sight) -> Option<String> {
         .unwrap_or_default();
     let all: Vec<&str> = entry.value.split(',').map(str::trim).collect();
     let idle = |option: &&str| mount_notes(option, &all, &system).is_some();
-    all.iter().all(idle).then(|| "each of them is implied or gone".to_owned())
+    all.iter().all(idle).then(|| "each of them is a default or no longer exists".to_owned())
 }

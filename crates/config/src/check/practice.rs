@@ -95,7 +95,7 @@ fn judges() -> [(&'static str, Judge); 9] {
         }),
         ("cpufreq.scaling_governor", |found, _| {
             (found == "powersave" || found == "ondemand").then_some(())?;
-            say("performance", "a processor that waits for flushes sinks its clock")
+            say("performance", "a processor that waits for flushes lowers its clock")
         }),
         ("queue/scheduler", |found, _| {
             (found == "bfq").then_some(())?;

@@ -34,7 +34,7 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
         // Without waits most causes could not be looked for: that is no clean bill.
         None if reading.summary.time.is_none() => {
             let why = reading.blind_to_time().map(|why| format!(": {why}")).unwrap_or_default();
-            format!("No problem shows, but most could not be looked for{why}.")
+            format!("No problem found, but most checks were skipped{why}.")
         }
         None => match HiddenSessions::of(reading.record, reading.window) {
             Some(hidden) if reading.record.load.is_none() => {

@@ -117,7 +117,7 @@ fn open(of: &Outcome) -> Vec<String> {
     say("proven, but too small to matter", &|arm| {
         verdict(arm, Verdict::Proven) && is_negligible(of, arm)
     });
-    say("seen in too few blocks to be proven", &|arm| verdict(arm, Verdict::Screened));
+    say("measured in too few blocks to prove it", &|arm| verdict(arm, Verdict::Screened));
     say("not told from noise", &|arm| verdict(arm, Verdict::WithinNoise));
     say("left open by the data", &|arm| verdict(arm, Verdict::Open));
     say("not measured", &|arm| arm.verdict.is_none());

@@ -111,7 +111,7 @@ fn result(of: &Outcome) -> String {
         let names: Vec<&str> = arms.map(|arm| arm.name.as_str()).collect();
         let said = match verdict {
             Verdict::Proven => "proven",
-            Verdict::Screened => "seen in too few blocks to be proven",
+            Verdict::Screened => "measured in too few blocks to prove it",
             Verdict::WithinNoise => "within noise",
             Verdict::Open => "open",
         };
@@ -138,7 +138,7 @@ fn predicted(met: &PredictionMet) -> String {
         Held::Yes => "the measured interval meets it",
         Held::Above => "more was measured",
         Held::Below => "less was measured",
-        Held::Open => "what was measured says nothing of it",
+        Held::Open => "the measurement does not decide it",
     };
     let change = met.prediction.change;
     format!(

@@ -175,13 +175,18 @@ fn meant(verdict: Verdict, effect: &Effect, basis: Basis) -> String {
         Basis::Groups { base, other } => format!("{base} and {other} runs that did not take turns"),
     };
     match verdict {
-        Verdict::Unproven => "One run against one proves nothing: runs of one configuration differ, too, and by how much is not in these two.".to_owned(),
+        Verdict::Unproven => {
+            "One run against one proves nothing: runs of the same configuration differ too."
+                .to_owned()
+        }
         Verdict::Changed => format!("There is a change: {runs}."),
         Verdict::Screened => format!(
             "Screening only: {runs} cannot give a p-value below {:.3}, so this may be worth measuring again with more.",
             effect.smallest_p.unwrap_or(1.0)
         ),
-        Verdict::Open | Verdict::Unknown => format!("The data leave open whether there is a change: {runs}."),
+        Verdict::Open | Verdict::Unknown => {
+            format!("The data leave open whether there is a change: {runs}.")
+        }
     }
 }
 
@@ -216,7 +221,7 @@ pub(super) fn warnings(
         + of_kind(DivergenceKind::Host);
     if changed > 1 {
         warnings.push(format!(
-            "{changed} things differ at once ({settings} of them settings): no change can be given to one of them"
+            "{changed} things differ at once ({settings} of them settings), so the cause is not one of them alone"
         ));
     }
     if of_kind(DivergenceKind::Noise) > 0 {
@@ -230,13 +235,16 @@ pub(super) fn warnings(
     seen.sort_unstable();
     seen.dedup();
     if seen.len() > 1 {
-        warnings.push("a checkpoint completed in some windows and in others none did: WAL and full-page images differ by that alone".to_owned());
+        warnings.push(
+            "only some windows contain a checkpoint: WAL and full-page images differ by that alone"
+                .to_owned(),
+        );
     }
     let apart = bases
         .iter()
         .any(|basis| matches!(basis, Basis::Groups { base, other } if *base > 1 || *other > 1));
     if apart {
-        warnings.push("the groups did not take turns (A1 B1 A2 B2 …): what drifted between them looks like an effect".to_owned());
+        warnings.push("the groups did not take turns (A1 B1 A2 B2 …): drift between them looks like an effect".to_owned());
     }
     if let Some(scatter) = scatter(&summaries[0]) {
         warnings.push(format!(

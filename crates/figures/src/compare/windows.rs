@@ -41,7 +41,7 @@ pub(super) fn warnings(groups: &[RunGroup]) -> Vec<String> {
     }
     if shortest < SHORT.as_secs_f64() {
         warnings.push(format!(
-            "windows of {shortest:.0} s are short: tails rest on few seconds, and no drift and hardly a checkpoint can show"
+            "windows of {shortest:.0} s are short for tail latencies, drift and checkpoints"
         ));
     }
     warnings
@@ -74,10 +74,8 @@ pub(super) fn one_unit(groups: &mut [RunGroup], warnings: &mut Vec<String>) -> W
     if let [unit] = units[..] {
         return unit;
     }
-    warnings.push(
-        "the clients of these runs count different things or are not known: the server's figures are per commit, and throughput is compared only where it is of one kind"
-            .to_owned(),
-    );
+    warnings
+        .push("the runs count different things: only figures per commit are compared".to_owned());
     for run in groups.iter_mut().flat_map(|group| &mut group.runs) {
         run.intervals.clear();
     }

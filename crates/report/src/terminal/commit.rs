@@ -1,4 +1,4 @@
-//! The page of `walwright commit`: a commit's way.
+//! The page of `walwright commit`: where commit time goes.
 
 use walwright_diagnose::CommitAnatomy;
 use walwright_record::Record;
@@ -10,10 +10,10 @@ use crate::{format, words};
 /// Columns of the names at the left.
 const NAMES: usize = 15;
 
-/// A commit's way through one run.
+/// Where the commit time of one run goes.
 pub fn commit(record: &Record, of: &CommitAnatomy, style: &Style) -> String {
     let mut page = Page { style, lines: Vec::new() };
-    page.heading(&format!("A commit's way: {}", words::title(record)));
+    page.heading(&format!("Where commit time goes: {}", words::title(record)));
     page.lines.push(style.paint(Ansi::Faint, &record.header.id.0));
     let unit = of.unit.name();
     let known = |text: Option<String>| text.unwrap_or_else(|| format::NOT_OBSERVABLE.to_owned());

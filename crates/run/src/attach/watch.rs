@@ -101,16 +101,16 @@ impl Watched {
         }
         if code != Some(0) && !self.stopped {
             session.notes.warn(
-                Warning::new(WarningCode::Failures, format!("the load may not be whole: {text}"))
-                    .hint("read what it wrote before you use these figures"),
+                Warning::new(WarningCode::Failures, format!("the load may be incomplete: {text}"))
+                    .hint("check its output before you use these figures"),
             );
         } else if !left.is_empty() && !self.stopped {
             let text = format!(
-                "the load may not be whole: '{program}' ended and left behind {left}, which were ended"
+                "the load may be incomplete: '{program}' left {left} behind, which were ended"
             );
             session.notes.warn(
                 Warning::new(WarningCode::Failures, text)
-                    .hint("have the command wait for what it starts in the background"),
+                    .hint("make the command wait for what it starts in the background"),
             );
         }
         CommandEnded { code, guard_killed: code.is_none() }

@@ -486,7 +486,7 @@ fn unended(under_way: &UnderWay) -> Option<Warning> {
     let mut said = Vec::new();
     if unended > 0 {
         said.push(format!(
-            "{unended} transactions that were under way when the window ended had not ended {:.0} s later and were cut off, the oldest after {}",
+            "{unended} transactions were still running {:.0} s after the window and were cut off, the oldest after {}",
             DRAIN.as_secs_f64(),
             longest(&mut under_way.scripts.iter().map(|script| &script.unended))
         ));
@@ -502,14 +502,16 @@ fn unended(under_way: &UnderWay) -> Option<Warning> {
     let failures = under_way.failed_count();
     if failures > 0 {
         said.push(format!(
-            "{failures} transactions that were under way when the window ended failed later and are in no latency"
+            "{failures} transactions failed after the window ended and are in no latency"
         ));
     }
     let warning = Warning::new(WarningCode::Unended, said.join("; "));
     match (bounds, failures > 0) {
-        (true, _) => Some(warning.hint(
-            "they count in the latencies with their age: figures marked with \u{2265} are lower bounds",
-        )),
+        (true, _) => {
+            Some(warning.hint(
+                "they count with their age so far: latencies marked \u{2265} are lower bounds",
+            ))
+        }
         (false, true) => Some(warning),
         (false, false) => None,
     }

@@ -292,11 +292,11 @@ impl RunError {
 /// What helps against an error of the server, by SQLSTATE.
 pub(super) fn remedy(sqlstate: &str) -> Option<&'static str> {
     match sqlstate {
-        DISK_FULL => Some("the server's disk is full: free space or lower --scale"),
+        DISK_FULL => Some("the server's disk is full: free some space or lower --scale"),
         "53300" => Some(
-            "the server has no connection to spare: lower --clients, or raise max_connections or the limit of this role or database",
+            "the server is out of connections: lower --clients, or raise max_connections or the role's or database's limit",
         ),
-        "42501" => Some("this role may not do that: ask for the privilege, or use another role"),
+        "42501" => Some("the role lacks a privilege: grant it, or connect as another role"),
         "25006" => Some(
             "the session is read-only: the server is a standby, so connect to its primary; or role or database set default_transaction_read_only",
         ),

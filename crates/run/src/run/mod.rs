@@ -344,7 +344,7 @@ impl Context {
 
     /// Looks up or measures how fast the driver itself is.
     async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
-        self.notes.observer.event(Progress::Step("what the load driver itself can do"));
+        self.notes.observer.event(Progress::Step("limits of the load driver"));
         let (lab, load) = (self.lab.clone(), load.clone());
         // How fast it opens connections is the server's affair.
         let ceiling = match load.rules.reconnect {

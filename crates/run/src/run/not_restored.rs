@@ -8,16 +8,13 @@ use super::{RunError, Window};
 /// that left them, or without a `checkpoint`, which was refused.
 pub(super) fn not_restored(window: Window, checkpoint: Option<RunError>) -> Option<Warning> {
     let data = (!window.filled).then(|| {
-        "the data are as the run before left them: those of an attached server are not restored"
+        "data on an attached server are not restored: this run began where the last one ended"
             .to_owned()
     });
-    let refused = checkpoint
-        .map(|error| format!("it did not begin with a checkpoint, which was refused ({error})"));
+    let refused = checkpoint.map(|error| format!("the checkpoint before it was refused ({error})"));
     let hint = match &refused {
         Some(_) => "GRANT pg_checkpoint lets this role ask for one (PostgreSQL 15 and later)",
-        None => {
-            "random order and the A/A arm show what drift does; --init fills the workload's tables before every run"
-        }
+        None => "use --init to refill the workload's tables before every run",
     };
     let said: Vec<String> = [data, refused].into_iter().flatten().collect();
     (!said.is_empty()).then(|| Warning::new(WarningCode::NotRestored, said.join("; ")).hint(hint))

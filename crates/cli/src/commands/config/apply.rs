@@ -81,7 +81,7 @@ pub fn execute(lab: &Lab, args: &ApplyArgs, output: &Output) -> anyhow::Result<E
             format!("\n{} changes made and read back, as change set {id}.\n", plan.changes.len());
         if !waiting.is_empty() {
             said.push_str(&wrapped(
-                &format!("Set, and waiting for a restart of the server: {}.", waiting.join(", ")),
+                &format!("Set; takes effect after a server restart: {}.", waiting.join(", ")),
                 "",
             ));
         }
@@ -118,7 +118,7 @@ fn consented(plan: &ApplyPlan, consent: &Consent, output: &Output) -> anyhow::Re
             if plain { " --yes" } else { "" }
         )));
     }
-    Err(usage("nothing was changed: agree to it with --yes"))
+    Err(usage("nothing was changed: add --yes to do it"))
 }
 
 fn text(plan: &ApplyPlan) -> String {

@@ -88,10 +88,7 @@ pub fn list(args: &ListArgs, output: &Output) -> anyhow::Result<ExitCode> {
     if found.is_empty() {
         let mut layers: Vec<&str> = parameters().iter().map(|p| p.layer.as_str()).collect();
         layers.dedup();
-        return Err(usage(format!(
-            "no parameter is of that kind; layers are: {}",
-            layers.join("; ")
-        )));
+        return Err(usage(format!("no parameter matches; layers are: {}", layers.join("; "))));
     }
     let listed: Vec<Listed> = found.iter().map(|p| Listed::of(p, 18)).collect();
     output.result(&listed, || text(&found))?;
@@ -169,11 +166,12 @@ fn find(text: &str) -> anyhow::Result<&'static Parameter> {
             }
             match near.as_slice() {
                 [] => Err(usage(format!(
-                    "the catalogue has no {text}: walwright config list shows what it has"
+                    "no parameter is called {text}; `walwright config list` lists them"
                 ))),
-                near => {
-                    Err(usage(format!("the catalogue has no {text}; it has {}", near.join(", "))))
-                }
+                near => Err(usage(format!(
+                    "no parameter is called {text}; similar ones: {}",
+                    near.join(", ")
+                ))),
             }
         }
         several => {

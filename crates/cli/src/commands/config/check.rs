@@ -109,7 +109,7 @@ fn text(said: &Said, all: bool) -> String {
         out.push_str(&wrapped(&format!("Not observable: {sentence}"), ""));
     }
     if check.agrees() && check.contradictions.is_empty() && check.items.is_empty() {
-        out.push_str("Nothing to say against it.\n");
+        out.push_str("No problems found.\n");
     }
     out
 }

@@ -78,7 +78,7 @@ fn text(set: &ChangeSet, undone: &Undone) -> String {
     };
     let mut out = match undone.restored.as_slice() {
         [] if undone.notes.is_empty() && undone.waiting.is_empty() => {
-            format!("Change set {}: all is as it was before.\n", set.id)
+            format!("Change set {}: everything is as it was before.\n", set.id)
         }
         [] => wrapped(&format!("Change set {} is undone{but}.", set.id), ""),
         names => wrapped(
@@ -91,7 +91,7 @@ fn text(set: &ChangeSet, undone: &Undone) -> String {
     }
     if !undone.waiting.is_empty() {
         out.push_str(&wrapped(
-            &format!("Waiting for a restart of the server: {}.", undone.waiting.join(", ")),
+            &format!("Takes effect after a server restart: {}.", undone.waiting.join(", ")),
             "",
         ));
     }
@@ -125,7 +125,7 @@ fn list(ledger: &Ledger, output: &Output) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{:>4}  {}  {}  {server}", set.id, state(set), set.intent.purpose);
             if let [_, ..] = left(set) {
                 let names = left(set).join(", ");
-                let _ = writeln!(out, "        left, since others changed it meanwhile: {names}");
+                let _ = writeln!(out, "        not undone, changed by others since: {names}");
             }
             for change in &set.intent.changes {
                 let _ = writeln!(out, "        {}", shown(change));

@@ -143,11 +143,11 @@ fn shown(
     }
     if stopped {
         let id = &outcome.id;
-        say(&format!("stopped; `walwright experiment resume {id}` goes on where it was"));
+        say(&format!("stopped; `walwright experiment resume {id}` continues it"));
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     if outcome.ending == Ending::NoArmLeft {
-        anyhow::bail!("no arm of {} could be run, so nothing was compared", outcome.id);
+        anyhow::bail!("every arm of {} failed, so nothing was compared", outcome.id);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -197,7 +197,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
     output.result(&all, || {
         if all.is_empty() {
             return format!(
-                "No experiments in {}. `walwright experiment --example` prints a plan to begin with.\n",
+                "No experiments in {}. `walwright experiment --example` prints a plan to start from.\n",
                 lab.directory().display()
             );
         }

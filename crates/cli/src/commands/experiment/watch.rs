@@ -67,18 +67,16 @@ impl Watcher for Lines {
             ExperimentEvent::GivenUp { arm, why } => {
                 inner.lines.line(&format!("{arm} is given up: {why}"));
             }
-            ExperimentEvent::NoArmLeft => {
-                inner.lines.line("no arm is left to compare, so it ends here")
-            }
+            ExperimentEvent::NoArmLeft => inner.lines.line("every arm failed: ending here"),
             ExperimentEvent::Block { done, of, negligible, arms } => {
                 inner.block(done, of, negligible, arms);
             }
             ExperimentEvent::Look(look) => inner.lines.line(match look {
-                Look::Clear => "look: every arm is clear, so it ends here",
+                Look::Clear => "interim look: every arm is decided, ending here",
                 Look::Hopeless => {
-                    "look: what is open will stay open with the blocks planned, so it ends here"
+                    "interim look: the planned blocks will not decide the rest, ending here"
                 }
-                Look::Open => "look: not clear yet, it goes on",
+                Look::Open => "interim look: undecided, going on",
             }),
         }
     }
@@ -116,11 +114,9 @@ impl Inner {
             if done < of {
                 let then = match outlook.prospect(negligible) {
                     Prospect::WillShow => "this will show",
-                    Prospect::WillBeScreened => {
-                        "this will be seen, but so few blocks prove nothing"
-                    }
-                    Prospect::WillBeNoise => "this will not be told from noise",
-                    Prospect::WillBeNegligible => "this will show to be too small to matter",
+                    Prospect::WillBeScreened => "visible, but too few blocks to prove it",
+                    Prospect::WillBeNoise => "will not stand out from noise",
+                    Prospect::WillBeNegligible => "will prove too small to matter",
                     Prospect::WillStayOpen => "this will not become clear",
                 };
                 text.push_str(&format!(
@@ -148,7 +144,7 @@ pub fn estimate_text(of: &Estimate) -> String {
     }
     let arms = format::counted(of.arms as u64, "arm");
     text.push_str(&format!(
-        "{} blocks of the baseline, the baseline again and {arms}: {} runs of about {}, {} in all",
+        "{} blocks of two baseline runs and {arms}: {} runs of about {}, {} in all",
         of.blocks,
         of.runs,
         format::length(of.per_run),

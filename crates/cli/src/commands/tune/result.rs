@@ -24,13 +24,13 @@ pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
 fn standing(line: &Line) -> &'static str {
     match line.standing {
         Standing::Proven | Standing::Likely => "kept: worse without it",
-        Standing::Carrying => "kept: a gain would need it or its like",
-        Standing::Keeping => "kept: throughput would need it or its like",
-        Standing::Returned if line.without.is_gain() => "returned to its default: better so",
-        Standing::Returned => "returned to its default: no difference seen",
-        Standing::Restored => "as the baseline had it: better so",
-        Standing::HarmUndone => "undone: it did harm",
-        Standing::HarmlessUndone => "undone: no difference seen",
+        Standing::Carrying => "kept: the gain may depend on it",
+        Standing::Keeping => "kept: throughput may depend on it",
+        Standing::Returned if line.without.is_gain() => "reset to default: it is better",
+        Standing::Returned => "reset to default: no difference measured",
+        Standing::Restored => "reset to yours: it is better",
+        Standing::HarmUndone => "reset: it did harm",
+        Standing::HarmlessUndone => "reset: no difference measured",
         Standing::NotMeasured => "not ablated",
     }
 }
@@ -68,9 +68,9 @@ fn text(state: &TuneState, objective: &Objective) -> String {
             "layer",
             "baseline",
             "found",
-            "default instead",
-            "baseline again",
-            "so it is",
+            "if set to default",
+            "if set back to yours",
+            "kept?",
         ]);
         for line in alone {
             table.add_row([
