@@ -40,7 +40,7 @@ fn entries_are_listed_shown_corrected_and_exported() {
     }
     let shown = place.run(&["journal", "show", &first, "--json"]).code(0).json();
     assert_eq!(shown["corrected_by"], serde_json::json!([second]));
-    assert!(shown["machine"]["processors"].as_u64().unwrap() > 0, "{shown:#}");
+    assert!(shown["entry"]["machine"]["processors"].as_u64().unwrap() > 0, "{shown:#}");
 
     let text = place.run(&["journal", "export"]).code(0).out();
     assert!(text.contains("## Does lz4 spare WAL?"), "{text}");
