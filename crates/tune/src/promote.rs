@@ -54,7 +54,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, T
         .searcher
         .as_ref()
         .and_then(|searcher| searcher.conclusion())
-        .ok_or_else(|| nothing("it has not come to its end"))?;
+        .ok_or_else(|| nothing("it has unfinished"))?;
     // Half a confirmation proves nothing, and the crash is to come.
     if state.phase < Phase::Promote {
         return Err(nothing(&format!(
@@ -412,7 +412,7 @@ pub(super) mod tests {
         state.phase = Phase::Confirm;
         state.confirmation.made.truncate(2);
         let error = text_of(&state).unwrap_err().to_string();
-        assert!(error.contains("not come to its end") && error.contains("tune resume"), "{error}");
+        assert!(error.contains("unfinished") && error.contains("tune resume"), "{error}");
     }
 
     #[test]

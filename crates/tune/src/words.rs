@@ -497,7 +497,7 @@ mod tests {
                 Some(7.0 + 0.001 * f64::from(made.pair) - f64::from(u8::from(made.is_winner)));
         }
         let told = verdict(&state, &objective);
-        assert!(told.contains("It is worse, which says nothing of what else"), "{told}");
+        assert!(told.contains("It is worse; other configurations"), "{told}");
         // What half of it says is no answer.
         state.phase = Phase::Confirm;
         state.confirmation.made.truncate(4);

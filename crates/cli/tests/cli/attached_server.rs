@@ -107,10 +107,10 @@ fn a_role_without_privileges_is_told_what_it_lacks() {
     let file = place.file("read.sql", "SELECT n FROM secret;\n");
     place
         .measure(&["--dsn", &dsn, "-c", "2", "--file", &file])
-        .refuses(&["permission denied for table secret", "ask for the privilege"]);
+        .refuses(&["permission denied for table secret", "lacks a privilege"]);
     place
         .measure(&["--dsn", &dsn, "-c", "2", "--init"])
-        .refuses(&["permission denied for schema public", "ask for the privilege"]);
+        .refuses(&["permission denied for schema public", "lacks a privilege"]);
     assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
 
     let file = place.file("own.sql", "SELECT 1;\n");

@@ -178,7 +178,10 @@ fn what_a_killed_apply_leaves_is_rolled_back() {
     assert_eq!(host.ask("postgres", "SHOW work_mem"), "4MB");
     // After that it can be applied again.
     let again = place.run(&apply).code(0).out();
-    assert!(again.contains("waiting for a restart") && again.contains("change set 2"), "{again}");
+    assert!(
+        again.contains("takes effect after a server restart") && again.contains("change set 2"),
+        "{again}"
+    );
     place.run(&["config", "rollback", "7", "--dsn", &dsn]).refuses(&["no change set 7"]);
 }
 

@@ -73,7 +73,11 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     let first = fs::read_to_string(&cells).unwrap();
     File::options().append(true).open(&cells).unwrap().write_all(b"{\"block\":0,").unwrap();
 
-    place.run(&["experiment", &plan]).code(2).says(&["not finished", "experiment resume", "--new"]);
+    place.run(&["experiment", &plan]).code(2).says(&[
+        "is unfinished",
+        "experiment resume",
+        "--new",
+    ]);
     let outcome = place.run(&["experiment", "resume", &id, "--json"]).code(0).json();
     place.assert_clean();
     assert!(!place.path("cache/snapshots").join(&id).exists());

@@ -53,7 +53,7 @@ fn a_run_fails_by_its_limits_and_by_failed_transactions() {
     for (wrong, words) in [
         ("p99 > 20", "no unit; write a time with its unit, as 20ms"),
         ("q99 > 20ms", "at character 1, 'q99'"),
-        ("change(p99) > 5%", "walwright compare takes change"),
+        ("change(p99) > 5%", "use it with walwright compare"),
     ] {
         place.run(&["run", "--fail-if", wrong]).code(2).says(&[words]);
     }

@@ -120,7 +120,7 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     assert!(list.contains(&id) && list.contains("commit_delay"), "{list}");
     run(&["experiment", &file, "--new", "--maintenance"]).refuses(&[
         &id,
-        "has left it changed",
+        "left changes",
         "config rollback",
     ]);
     run(&["experiment", "delete", &id]).refuses(&["left changes", "config rollback"]);
@@ -152,10 +152,10 @@ fn an_experiment_leaves_a_server_as_it_was_however_it_ends() {
     );
     let warnings = outcome["warnings"].to_string();
     assert!(
-        warnings.contains("in every run: the data are as the run before left them"),
+        warnings.contains("in every run: data on an attached server are not restored"),
         "{warnings}"
     );
-    assert!(warnings.contains("checkpoint, which was refused"), "{warnings}");
+    assert!(warnings.contains("checkpoint before it was refused"), "{warnings}");
     let record = |arm: usize| {
         let run = outcome["arms"][arm]["runs"][0].as_str().unwrap();
         place.run(&["export", run]).code(0).json()
@@ -474,7 +474,7 @@ fn what_someone_changes_under_an_experiment_is_told_at_its_end() {
     let said = fs::read_to_string(&log).unwrap();
     let told = "not as it was on the server: commit_delay is 77 in postgresql.auto.conf, \
                 neither what it was before (not set) nor what was set (3000)";
-    assert!(said.contains(told) && said.contains("not measured as it was to be"), "{said}");
+    assert!(said.contains(told) && said.contains("not measured as planned"), "{said}");
     assert_eq!(host.ask("app", "SHOW commit_delay"), "77");
     let list = place.run(&["config", "rollback", "--list"]).code(0).out();
     assert!(list.contains("undone in part") && list.contains("meanwhile: commit_delay"), "{list}");
@@ -510,8 +510,7 @@ fn a_run_during_which_the_server_was_no_longer_held_does_not_count() {
     assert_eq!(host.ask("app", END_HOLDERS), "1");
     let outcome = finish(child).code(0).json();
     let said = fs::read_to_string(&log).unwrap();
-    let told =
-        ["not measured as it was to be", "the session that holds the server", "administrator"];
+    let told = ["not measured as planned", "the session that holds the server", "administrator"];
     assert!(told.iter().all(|word| said.contains(word)), "{said}");
     assert_eq!(outcome["ending"], "all_blocks");
     assert_eq!(host.ask("app", STATE), before);

@@ -89,7 +89,7 @@ fn a_stall_across_the_end_of_the_window_is_in_the_latency() {
 fn a_stall_that_does_not_end_is_a_lower_bound_and_said() {
     let place = Place::new();
     let (child, log, processes) = frozen(&place);
-    until_said(&log, "had not ended 10 s later and were cut off");
+    until_said(&log, "were still running 10 s after the window and were cut off");
     processes.iter().for_each(|pid| signal(*pid, libc::SIGCONT));
     let result = finish(child).code(0).json();
     let load = &result["summary"]["load"];

@@ -45,7 +45,7 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);
     place.run(&["tune", "--confirm-pairs=2"]).code(2);
-    place.run(&["tune", "--worth=0"]).code(2).says(&["no share in percent"]);
+    place.run(&["tune", "--worth=0"]).code(2).says(&["not a percentage"]);
     place.run(&["tune", "--allow-loss=5"]).misused(&["'throughput' keeps no throughput"]);
     assert_eq!(place.run(&["tune", "list", "--json"]).code(0).json(), serde_json::json!([]));
     place.assert_clean();
@@ -100,7 +100,7 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     );
     let list = place.run(&["tune", "list"]).code(0).out();
     assert!(list.contains(&id) && list.contains("2 of 8"), "{list}");
-    place.run(&["tune", "promote", &id]).refuses(&["nothing to promote", "not come to its end"]);
+    place.run(&["tune", "promote", &id]).refuses(&["nothing to promote", "unfinished"]);
 
     let child = begin(&["tune", "resume"]);
     until_said(&log, "  3 of 8");

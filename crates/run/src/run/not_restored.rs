@@ -30,9 +30,9 @@ mod tests {
             not_restored(Window { filled }, refused).map(|warning| warning.text)
         };
         assert_eq!(text(true, None), None);
-        assert!(text(false, None).unwrap().contains("as the run before left them"));
+        assert!(text(false, None).unwrap().contains("are not restored"));
         let both = text(false, Some(RunError::Stopped)).unwrap();
-        assert!(both.contains("left them") && both.contains("checkpoint, which was refused"));
-        assert!(!text(true, Some(RunError::Stopped)).unwrap().contains("left them"));
+        assert!(both.contains("not restored") && both.contains("checkpoint before it was refused"));
+        assert!(!text(true, Some(RunError::Stopped)).unwrap().contains("not restored"));
     }
 }
