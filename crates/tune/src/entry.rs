@@ -381,7 +381,7 @@ mod tests {
         assert!(to("vm.dirty_background_bytes").is_some());
         assert_eq!(entry.durability, Some(DurabilityClass::E), "the kernel's value is the worst");
         let notes = entry.notes.unwrap();
-        assert!(notes.contains("after its start. What held"), "{notes}");
+        assert!(notes.contains("after its start. Limits of the baseline"), "{notes}");
         for told in [
             "each restored after its run: vm.dirty_background_bytes",
             "undone by CREATE INDEX t_n",

@@ -21,7 +21,7 @@ Examples:
   walwright experiment show latest                   the result again
   walwright experiment plan.toml --dsn postgres://me@db/app --maintenance
                                                      on your server: its settings are changed for
-                                                     each run, and brought back after it
+                                                     each run, and restored after it
 Each block runs the baseline twice and every arm once, in random order, each from the same restored
 data. Three blocks screen, six and more prove."
 )]

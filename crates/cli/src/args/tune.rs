@@ -53,10 +53,10 @@ Examples:
   walwright tune --client                             also measure protocol, round trips, pool size and batches
   walwright tune resume                               go on with one that was stopped or killed
   walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
-                                                      which are brought back after each run
+                                                      which are restored after each run
   walwright tune promote --output config.env          write the configuration that was proven
 Durability never falls below the baseline's without --consent; fsync and full_page_writes stay on.
-Values of the kernel are brought back after each run, also by `tune resume` after a kill; the schema is
+Values of the kernel are restored after each run, also by `tune resume` after a kill; the schema is
 changed in restored data alone, and what it came to is written as statements with their undoing.
 Two measurements differ by noise alone: take windows long enough that a run repeats within a few
 percent (walwright compare tells), and more measurements for more parameters."

@@ -12,7 +12,7 @@ pub struct VisitArgs {
     /// too; --dsn '' takes all from them.
     #[arg(long, value_name = "DSN")]
     pub dsn: Option<Secret>,
-    /// Agree that settings of the server are changed for each run and brought back after it.
+    /// Agree that settings of the server are changed for each run and restored after it.
     #[arg(long)]
     pub maintenance: bool,
     /// Shell command that restarts the server, for settings that take a restart. If any change needs
