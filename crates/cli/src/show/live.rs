@@ -162,14 +162,17 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     let rows = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(1),
-        Constraint::Min(6),
-        Constraint::Length(10),
-        Constraint::Length(4),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(if area.height < 24 { 2 } else { 4 }),
         Constraint::Length(1),
     ])
     .split(area);
     let paint = Paint { colour };
-    frame.render_widget(Paragraph::new(vec![stages(state, paint), figures(state, paint)]), rows[0]);
+    frame.render_widget(
+        Paragraph::new(vec![stages(state, area.width, paint), figures(state, area.width, paint)]),
+        rows[0],
+    );
     draw_progress(frame, rows[1], state, paint);
     draw_throughput(frame, rows[2], state, paint);
     // Where the load is someone else's, nobody measures latency.
@@ -214,52 +217,65 @@ impl Paint {
     }
 }
 
-fn stages(state: &State, paint: Paint) -> Line<'static> {
+/// The stages of a run, or the one it is at where there is no room for all.
+fn stages(state: &State, width: u16, paint: Paint) -> Line<'static> {
+    let bold = Style::default().add_modifier(Modifier::BOLD);
+    let clock = Span::styled(format::clock(state.started.elapsed().as_secs_f64()), paint.faint());
     let now = STAGES.iter().position(|stage| Some(*stage) == state.phase);
-    let mut spans =
-        vec![Span::styled("walwright  ", Style::default().add_modifier(Modifier::BOLD))];
+    let mut spans = vec![Span::styled("walwright  ", bold)];
     for (place, stage) in STAGES.iter().enumerate() {
         let (mark, style) = match now {
             Some(now) if place < now => ("+ ", paint.fg(Color::Green)),
-            Some(now) if place == now => ("> ", Style::default().add_modifier(Modifier::BOLD)),
+            Some(now) if place == now => ("> ", bold),
             _ => ("  ", paint.faint()),
         };
         spans.push(Span::styled(format!("{mark}{}   ", stage.name()), style));
     }
-    spans.push(Span::styled(format::clock(state.started.elapsed().as_secs_f64()), paint.faint()));
-    Line::from(spans)
+    spans.push(clock.clone());
+    let all = Line::from(spans);
+    if all.width() <= usize::from(width) {
+        return all;
+    }
+    let stage = now.map_or_else(String::new, |now| {
+        format!("{} of {}: {}   ", now + 1, STAGES.len(), STAGES[now].name())
+    });
+    Line::from(vec![Span::styled("walwright  ", bold), Span::styled(stage, bold), clock])
 }
 
-fn figures(state: &State, paint: Paint) -> Line<'static> {
+/// The last second in figures, the less important ones only where there is room.
+fn figures(state: &State, width: u16, paint: Paint) -> Line<'static> {
     let Some(second) = state.seconds.back() else {
         return Line::from(state.step.clone());
     };
-    let mut spans = vec![
-        Span::styled(format::rate(second.rate), Style::default().add_modifier(Modifier::BOLD)),
-        Span::raw(if state.observed {
-            "   commits".to_owned()
-        } else {
-            format!("   {} clients", second.clients)
-        }),
-    ];
+    let bold = Style::default().add_modifier(Modifier::BOLD);
+    let mut spans = vec![Span::styled(format::rate(second.rate), bold)];
+    let mut parts = Vec::new();
+    if state.failures > 0 {
+        let text = format!("{} failed", format::count(state.failures));
+        parts.push(Span::styled(text, paint.fg(Color::Red)));
+    }
     if let Some([p50, p95, p99]) = second.percentiles {
-        spans.push(Span::raw(format!(
-            "   p50 {}  p95 {}  p99 {}",
-            format::latency(p50),
-            format::latency(p95),
-            format::latency(p99)
-        )));
+        let [p50, p95, p99] = [p50, p95, p99].map(format::latency);
+        parts.push(Span::raw(format!("p50 {p50}  p95 {p95}  p99 {p99}")));
     }
     if let Some(lag) = second.lag {
-        spans.push(Span::raw(format!("   lag p99 {}", format::latency(lag))));
+        parts.push(Span::raw(format!("lag p99 {}", format::latency(lag))));
     }
-    match state.wal_rate {
-        Some(rate) => spans.push(Span::raw(format!("   WAL {}", format::byte_rate(rate)))),
-        None => spans.push(Span::styled("   WAL not observed yet", paint.faint())),
-    }
-    if state.failures > 0 {
-        let text = format!("   {} failed", format::count(state.failures));
-        spans.push(Span::styled(text, paint.fg(Color::Red)));
+    parts.push(match state.wal_rate {
+        Some(rate) => Span::raw(format!("WAL {}", format::byte_rate(rate))),
+        None => Span::styled("WAL not observed yet", paint.faint()),
+    });
+    parts.push(match state.observed {
+        true => Span::raw("commits"),
+        false => Span::raw(format!("{} clients", second.clients)),
+    });
+    let mut used = spans[0].width();
+    for part in parts {
+        used += 3 + part.width();
+        if used > usize::from(width) {
+            break;
+        }
+        spans.extend([Span::raw("   "), part]);
     }
     Line::from(spans)
 }
@@ -293,73 +309,54 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint)
 }
 
 fn draw_throughput(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
-    let points = points(state, area, |second| Some(second.rate));
+    let points = points(state, |second| Some(second.rate));
     let title = if state.observed { "commits a second" } else { "transactions a second" };
     let top = top(&points);
-    let dataset = Dataset::default()
-        .marker(Marker::Braille)
-        .graph_type(GraphType::Line)
-        .style(paint.fg(Color::Cyan))
-        .data(&points);
-    let chart = chart(vec![dataset], area, top, format::rate(top), paint, title);
-    frame.render_widget(chart, area);
+    let labels = vec!["0".to_owned(), format::rate(top)];
+    let lines = vec![line(&points, paint.fg(Color::Cyan))];
+    frame.render_widget(chart(lines, state, [0.0, top], labels, paint, title), area);
 }
 
 fn draw_latency(frame: &mut Frame<'_>, area: Rect, state: &State, paint: Paint) {
     let of = |place: usize| {
-        points(state, area, |second| second.percentiles.map(|p| p[place].as_secs_f64() * 1e3))
+        points(state, |second| second.percentiles.map(|p| p[place].as_secs_f64().max(1e-6).log10()))
     };
     let (median, tail) = (of(0), of(2));
-    let top = top(&tail);
-    let line = |points, colour| {
-        Dataset::default()
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(paint.fg(colour))
-            .data(points)
-    };
-    let datasets = vec![line(&tail, Color::Yellow), line(&median, Color::Green)];
-    let title = "latency: p50 (lower) and p99 (upper)";
-    frame.render_widget(
-        chart(datasets, area, top, format!("{} ms", format::number(top)), paint, title),
-        area,
-    );
+    // Whole powers of ten, each with its label.
+    let low = median.iter().map(|(_, y)| y.floor()).fold(f64::INFINITY, f64::min);
+    let high = tail.iter().map(|(_, y)| y.ceil()).fold(low + 1.0, f64::max);
+    let powers = low as i32..=high as i32;
+    let label = |power| format::latency(Duration::from_secs_f64(10_f64.powi(power)));
+    let lines = vec![line(&tail, paint.fg(Color::Yellow)), line(&median, paint.fg(Color::Green))];
+    let title = "latency, log scale: p50 and p99";
+    let labels = powers.map(label).collect();
+    frame.render_widget(chart(lines, state, [low, high], labels, paint, title), area);
 }
 
+fn line(points: &[(f64, f64)], style: Style) -> Dataset<'_> {
+    Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(points)
+}
+
+/// A chart over the time of the whole load.
 fn chart<'a>(
-    datasets: Vec<Dataset<'a>>,
-    area: Rect,
-    top: f64,
-    top_label: String,
+    lines: Vec<Dataset<'a>>,
+    state: &State,
+    heights: [f64; 2],
+    labels: Vec<String>,
     paint: Paint,
     title: &'a str,
 ) -> Chart<'a> {
-    Chart::new(datasets)
+    let span = state.span().as_secs_f64();
+    let times = [0.0, span / 2.0, span].map(format::clock);
+    Chart::new(lines)
         .block(Block::default().title(paint.title(title)))
-        .x_axis(Axis::default().bounds([0.0, columns(area) as f64]))
-        .y_axis(
-            Axis::default()
-                .bounds([0.0, top])
-                .labels([Line::raw("0"), Line::raw(top_label)])
-                .style(paint.faint()),
-        )
+        .x_axis(Axis::default().bounds([0.0, span]).labels(times).style(paint.faint()))
+        .y_axis(Axis::default().bounds(heights).labels(labels).style(paint.faint()))
 }
 
-/// Seconds shown: two a column of braille, less the room for labels.
-fn columns(area: Rect) -> usize {
-    usize::from(area.width.saturating_sub(12)).max(10)
-}
-
-fn points(state: &State, area: Rect, value: impl Fn(&Second) -> Option<f64>) -> Vec<(f64, f64)> {
-    let shown = columns(area);
-    let skip = state.seconds.len().saturating_sub(shown);
-    state
-        .seconds
-        .iter()
-        .skip(skip)
-        .enumerate()
-        .filter_map(|(place, second)| Some((place as f64, value(second)?)))
-        .collect()
+fn points(state: &State, value: impl Fn(&Second) -> Option<f64>) -> Vec<(f64, f64)> {
+    let point = |second: &Second| Some((second.at.as_secs_f64(), value(second)?));
+    state.seconds.iter().filter_map(point).collect()
 }
 
 /// A round number above all points, so that the axis does not jump each second.
@@ -410,12 +407,19 @@ fn class_colour(class: WaitClass) -> Color {
 #[cfg(test)]
 mod tests {
     use ratatui::backend::TestBackend;
+    use walwright_record::{
+        LatencyHistogram, LoadInterval, PhaseName, ScriptInterval, SparseHistogram, Timestamp,
+    };
 
     use super::*;
 
     /// What a terminal shows of this.
     fn drawn(state: &State) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
+        drawn_at(state, 100, 30)
+    }
+
+    fn drawn_at(state: &State, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, state, false, false)).unwrap();
         terminal.backend().to_string()
     }
@@ -430,7 +434,66 @@ mod tests {
         let percentiles = Some([1, 2, 3].map(Duration::from_millis));
         let second = *state.seconds.back().unwrap();
         state.seconds.push_back(Second { percentiles, ..second });
-        assert!(drawn(&state).contains("latency: p50"));
+        assert!(drawn(&state).contains("latency, log scale: p50 and p99"));
+    }
+
+    /// A load of a minute of which `seconds` have passed.
+    fn under_load(seconds: u64) -> State {
+        let mut state = State::new();
+        state.update(&Progress::Phase(PhaseName::Measure));
+        for second in 1..=seconds {
+            let mut latency = LatencyHistogram::new();
+            for exponent in 0..100 {
+                latency.record(Duration::from_micros(200 + exponent * 80));
+            }
+            let script = ScriptInterval {
+                transactions: 100,
+                latency: SparseHistogram::from(&latency),
+                ..ScriptInterval::default()
+            };
+            let interval = LoadInterval {
+                start: Timestamp(second as i64 * 1_000_000),
+                length: Duration::from_secs(1),
+                scripts: vec![script],
+                clients: 16,
+                due: 0,
+                skipped: 0,
+                late: 0,
+                lag: SparseHistogram::default(),
+                driver_cpu: Duration::ZERO,
+                busiest_thread_cpu: Duration::ZERO,
+            };
+            state.update(&Progress::Interval {
+                interval: &interval,
+                measured: Duration::from_secs(second),
+                wanted: Duration::from_secs(60),
+                until: None,
+            });
+        }
+        state
+    }
+
+    #[test]
+    fn the_time_axis_is_that_of_the_whole_load_and_latency_has_powers_of_ten() {
+        let state = under_load(20);
+        assert_eq!(state.span(), Duration::from_secs(60));
+        for (width, height) in [(70, 20), (200, 60)] {
+            let shown = drawn_at(&state, width, height);
+            for part in ["0:30", "1:00", "1.00 ms", "10.0 ms", "transactions a second"] {
+                assert!(shown.contains(part), "{part} at {width}: {shown}");
+            }
+            assert!(shown.contains("p99 8") && shown.contains("Ctrl-C"), "{shown}");
+        }
+        let narrow = drawn_at(&state, 70, 20);
+        assert!(narrow.contains("6 of 7: measure"), "{narrow}");
+    }
+
+    #[test]
+    fn a_long_load_keeps_its_beginning() {
+        let state = under_load(5_000);
+        assert!(state.seconds.len() <= 600);
+        assert!(state.seconds[0].at <= Duration::from_secs(16));
+        assert_eq!(state.seconds.back().unwrap().at, Duration::from_secs(5_000));
     }
 
     #[test]

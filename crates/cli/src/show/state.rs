@@ -8,7 +8,8 @@ use walwright_record::{LatencyHistogram, LoadInterval, PhaseName, Sample, Source
 use walwright_report::terminal::printable;
 use walwright_run::Progress;
 
-/// Seconds of history kept for the plots.
+/// Points kept for the plots: beyond them every second one goes, so that they still span the
+/// run.
 const HISTORY: usize = 600;
 /// Ticks of wait events that the shown shares are taken over: about five seconds.
 const WAIT_TICKS: usize = 50;
@@ -16,6 +17,8 @@ const WAIT_TICKS: usize = 50;
 /// One second of load as the views need it.
 #[derive(Debug, Clone, Copy)]
 pub struct Second {
+    /// When it ended, since the load began.
+    pub at: Duration,
     /// Transactions a second that ended well.
     pub rate: f64,
     /// Median, 95th and 99th percentile.
@@ -55,6 +58,8 @@ pub struct State {
     pub messages: VecDeque<String>,
     waits: VecDeque<BTreeMap<WaitClass, f64>>,
     wal_before: Option<(Timestamp, f64)>,
+    /// Length of the load so far.
+    loaded: Duration,
 }
 
 impl State {
@@ -74,6 +79,7 @@ impl State {
             messages: VecDeque::new(),
             waits: VecDeque::new(),
             wal_before: None,
+            loaded: Duration::ZERO,
         }
     }
 
@@ -95,26 +101,52 @@ impl State {
             }
             Progress::Interval { interval, measured, wanted, until } => {
                 self.measured = Some((*measured, *wanted, *until));
-                let second = second(interval);
+                self.loaded += interval.length;
+                let second = second(interval, self.loaded);
                 self.failures += second.failures;
-                push(&mut self.seconds, second, HISTORY);
+                self.plot(second);
             }
             Progress::Commits { per_second } => {
                 self.observed = true;
                 let second = Second {
+                    at: self.watched.map_or(self.loaded, |(elapsed, _)| elapsed),
                     rate: *per_second,
                     percentiles: None,
                     failures: 0,
                     clients: 0,
                     lag: None,
                 };
-                push(&mut self.seconds, second, HISTORY);
+                self.plot(second);
             }
             Progress::Watched { elapsed, wanted } => self.watched = Some((*elapsed, *wanted)),
             Progress::Sample(sample) => self.sample(sample),
             Progress::Event(event) => self.message(&event.text),
             Progress::Warning(warning) => self.message(&warning.to_string()),
         }
+    }
+
+    fn plot(&mut self, second: Second) {
+        if self.seconds.len() >= HISTORY {
+            let mut keep = false;
+            self.seconds.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+        self.seconds.push_back(second);
+    }
+
+    /// How long the load will have lasted when it ends, as far as that is known.
+    pub fn span(&self) -> Duration {
+        let so_far = self.seconds.back().map_or(Duration::ZERO, |second| second.at);
+        let end = match (self.watched, self.measured) {
+            (Some((_, wanted)), _) => wanted.unwrap_or_default(),
+            (_, Some((measured, wanted, until))) => {
+                so_far + until.unwrap_or(wanted.saturating_sub(measured))
+            }
+            _ => Duration::ZERO,
+        };
+        end.max(so_far).max(Duration::from_secs(10))
     }
 
     /// What a server says must not act on the terminal it is shown on.
@@ -159,16 +191,20 @@ impl State {
     }
 }
 
-fn second(interval: &LoadInterval) -> Second {
+fn second(interval: &LoadInterval, at: Duration) -> Second {
     let mut latency = LatencyHistogram::new();
     for script in &interval.scripts {
         script.latency.add_to(&mut latency);
     }
     let transactions: u64 = interval.scripts.iter().map(|s| s.transactions).sum();
-    let at = |percent| latency.percentile(percent);
+    let percentile = |percent| latency.percentile(percent);
     Second {
+        at,
         rate: transactions as f64 / interval.length.as_secs_f64().max(1e-3),
-        percentiles: at(50.0).zip(at(95.0)).zip(at(99.0)).map(|((a, b), c)| [a, b, c]),
+        percentiles: percentile(50.0)
+            .zip(percentile(95.0))
+            .zip(percentile(99.0))
+            .map(|((a, b), c)| [a, b, c]),
         failures: interval.scripts.iter().flat_map(|s| s.failures.values()).sum(),
         clients: interval.clients,
         lag: interval.lag.percentile(99.0),
