@@ -4,9 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
-use walwright_server::Client;
 use walwright_server::{
-    Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster,
+    Client, Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster,
     connect_for_workload, sweep,
 };
 

@@ -1,7 +1,8 @@
 //! Making a set of changes: noted first, made, read back; undone when anything fails.
 
 use walwright_catalog::{DurabilityClass, holds_password, is_secret, parameter};
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Stop};
+use walwright_store::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome};
 
 use super::alter_system::{alter_system, auto_conf, reload};
 use super::check::holds;
@@ -9,11 +10,8 @@ use super::hold::{Hold, HoldError};
 use super::kernel_file::{is_kept, write_kernel};
 use super::queue::{is_only_noted, scheduler_first};
 use super::restart::Restart;
-use super::statements;
-use super::undo;
 use super::undone::Undone;
-use walwright_server::Stop;
-use walwright_store::ledger::{Change, ChangeSet, Intent, Ledger, LedgerError, Outcome};
+use super::{statements, undo};
 
 /// What a set of changes came to.
 #[derive(Debug, Clone, PartialEq)]

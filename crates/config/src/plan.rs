@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use walwright_catalog::{Apply, DurabilityClass, Entry, Place, Profile, Scope, parameter};
+use walwright_store::ledger::{Change, Intent};
 
 use super::auto_conf::AutoConf;
 use super::check::{holds, same};
 use super::queue::sets_anew;
 use super::{MachineView, Reading, ServerView};
-use walwright_store::ledger::{Change, Intent};
 
 /// Settings that decide how the server is reached: changing them cuts the way back.
 const OF_THE_WAY: [&str; 2] = ["listen_addresses", "port"];

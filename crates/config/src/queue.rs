@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kernel_file::read_kernel;
 use walwright_store::ledger::{Change, Intent};
+
+use super::kernel_file::read_kernel;
 
 const SCHEDULER: &str = "queue/scheduler";
 const REQUESTS: &str = "queue/nr_requests";

@@ -7,11 +7,11 @@ use walwright_catalog::Profile;
 use walwright_probe::{HostScope, ProbeError, TablesOfInterest, TargetDescription};
 use walwright_record::{Setting, TargetKind};
 use walwright_server::{Client, ConnectParams};
+use walwright_store::ledger::{Intent, ServerIdentity};
 
 use super::auto_conf::AutoConf;
 use super::objects::{self, Objects};
 use super::query::text;
-use walwright_store::ledger::{Intent, ServerIdentity};
 
 /// What a server shows.
 #[derive(Clone)]

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 use walwright_server::{Client, QueryError};
+use walwright_store::ledger::{Change, ChangeSet, Ledger, Step};
 
 use super::hold::{Hold, mark};
 use super::query::{text, told};
 use super::server::is_the_server;
 use super::undone::Undone;
-use walwright_store::ledger::{Change, ChangeSet, Ledger, Step};
 
 /// How long a statement that its client no longer waits for may go on.
 const ENDING: Duration = Duration::from_secs(60);

@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use walwright_catalog::{holds_password, is_secret, parameter};
 use walwright_server::{Client, ConnectFailure};
+use walwright_store::ledger::{
+    Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
+};
+use walwright_store::{OPEN, replace};
 
 use super::alter_system::{alter_system, auto_conf, reload};
 use super::auto_conf::{self, AutoConf, edited, elements, is_list};
@@ -20,10 +24,6 @@ use super::restart::Restart;
 use super::server::is_the_server;
 use super::statements;
 use super::undone::Undone;
-use walwright_store::ledger::{
-    Change, ChangeSet, Intent, Ledger, LedgerError, Outcome, ServerIdentity, State,
-};
-use walwright_store::{OPEN, replace};
 
 const AUTO: &str = "postgresql.auto.conf";
 

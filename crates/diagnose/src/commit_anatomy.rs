@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use walwright_figures::{StorageUse, WaitClass, WorkUnit};
 use walwright_record::Record;
 use walwright_stats::Estimate;
 
 use crate::Reading;
-use walwright_figures::{StorageUse, WaitClass, WorkUnit};
 
 /// Statements listed.
 const STATEMENTS: usize = 8;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary, summary};
 use walwright_record::{Record, RunHeader};
 
 use crate::{DiagnosisId, Finding, Kind, Reading, rules};
-use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary, summary};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]

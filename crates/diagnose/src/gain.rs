@@ -13,9 +13,8 @@
 //! servers, near for more), so it falls as this does when ρ falls with the CPU that goes.
 
 use serde::Serialize;
-use walwright_stats::Estimate;
-
 use walwright_figures::WaitClass;
+use walwright_stats::Estimate;
 
 /// Processors this busy make all that runs on them wait.
 const FULL: f64 = 0.9;

@@ -3,6 +3,11 @@
 
 use std::time::Duration;
 
+use walwright_figures::window::{driven_between, failures, intervals_inside};
+use walwright_figures::{
+    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
+    difference, statement_uses, summary, work_between,
+};
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
     Confidence, Estimate, EstimateWarning, Method, Resampling, mean, tick_means,
@@ -11,12 +16,6 @@ use walwright_stats::{
 use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::{
     Action, Change, DiagnosisId, DurabilityClass, Finding, Gain, Impact, Kind, Needs, Per, Relief,
-};
-use walwright_figures::TIME;
-use walwright_figures::window::{driven_between, failures, intervals_inside};
-use walwright_figures::{
-    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, WaitClass, Work,
-    difference, statement_uses, summary, work_between,
 };
 
 /// Groups that the ticks of a run are merged to before they are resampled.

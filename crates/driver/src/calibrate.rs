@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::time::{Duration, Instant};
+
 use walwright_record::ClientRules;
 
 use crate::load::Load;

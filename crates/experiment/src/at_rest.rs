@@ -2,15 +2,14 @@
 //! that they share a file system with the clusters they are copied to, and belong to a lab.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use walwright_server::Places;
+use walwright_store::{Lab, write_whole};
 
 use super::ExperimentError;
-use walwright_store::{Lab, write_whole};
 
 /// Where data at rest lie below the cache.
 const SNAPSHOTS: &str = "snapshots";

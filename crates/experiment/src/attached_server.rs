@@ -14,22 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::unistd::{AccessFlags, access};
 use tokio::sync::Mutex;
 use walwright_catalog::{Entry, Profile};
-use walwright_server::ConnectParams;
-
-use super::maintenance::{Maintenance, OnServer};
-use super::permission::Permission;
-use super::{Configuration, ExperimentError};
 use walwright_config::{
     ApplyError, ApplyPlan, Hold, HoldError, NotApplied, Restart, ServerView, UndoError,
     is_same_server, make_changes, undo_changes, unfinished,
 };
-use walwright_run::fill;
-use walwright_run::{Observer, RunError, RunPlan, TargetPlan, Window};
-use walwright_server::Stop;
+use walwright_run::{Observer, RunError, RunPlan, TargetPlan, Window, fill};
+use walwright_server::{ConnectParams, Stop};
 use walwright_store::Lab;
 use walwright_store::ledger::{
     Change, ChangeSet, Intent, Ledger, LedgerError, ServerIdentity, State,
 };
+
+use super::maintenance::{Maintenance, OnServer};
+use super::permission::Permission;
+use super::{Configuration, ExperimentError};
 
 /// What the purpose of a run's set in the ledger ends with.
 const PURPOSE: &str = "on an attached server";

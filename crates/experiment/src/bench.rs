@@ -8,7 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use walwright_figures::compare::{latency_percentile, run_figures};
 use walwright_record::{RunId, RunState, Warning};
-use walwright_server::Snapshot;
+use walwright_run::{
+    Finished, LoadChoice, Observer, ProbePlan, Restored, RunError, RunPlan, TargetPlan,
+    WorkloadPlan, snapshot,
+};
+use walwright_server::{Snapshot, Stop};
+use walwright_store::Lab;
 use walwright_workload::Workload;
 
 use super::at_rest::{AtRest, DataOnDisk};
@@ -16,13 +21,6 @@ use super::attached_server::{AttachedServer, left_by};
 use super::kernel::Kernel;
 use super::units::per_unit;
 use super::{Configuration, ExperimentError, Postgres};
-use walwright_run::snapshot;
-use walwright_run::{
-    Finished, LoadChoice, Observer, ProbePlan, Restored, RunError, RunPlan, TargetPlan,
-    WorkloadPlan,
-};
-use walwright_server::Stop;
-use walwright_store::Lab;
 
 /// What all runs of a bench have in common.
 #[derive(Debug, Clone)]

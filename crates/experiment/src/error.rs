@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use walwright_record::RunId;
-use walwright_server::{PlacesError, SnapshotError};
-use walwright_store::{FindError, StoreError};
-
 use walwright_run::RunError;
+use walwright_server::{PlacesError, SnapshotError};
 use walwright_store::ledger::LedgerError;
+use walwright_store::{FindError, StoreError};
 
 /// A plan that cannot be run.
 #[derive(Debug, Error)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use walwright_figures::experiment::{Look, MetricKind, Outlook};
+use walwright_run::{Observer, Progress};
 
 use super::DataOnDisk;
-use walwright_run::{Observer, Progress};
 
 /// What an experiment will take.
 #[derive(Debug, Clone, PartialEq, Serialize)]

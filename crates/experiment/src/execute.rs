@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use walwright_figures::experiment::{Ending, Look, Looks, Outcome, blocks_to_prove};
 use walwright_record::TargetFacts;
+use walwright_run::Observer;
+use walwright_server::Stop;
 use walwright_stats::Confidence;
+use walwright_store::Lab;
 
 use super::bench::Fnv;
 use super::event::Passed;
@@ -19,9 +22,6 @@ use super::{
     AttachedServer, Bench, Configuration, Estimate, ExperimentError, ExperimentEvent, PlanFile,
     Visit, Watcher, arms,
 };
-use walwright_run::Observer;
-use walwright_server::Stop;
-use walwright_store::Lab;
 
 /// What restoring, starting, probing and summing up take beside warm-up and window,
 /// before a run has told.

@@ -21,13 +21,11 @@ use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::Ending;
 use walwright_record::{RunId, Timestamp, Warning};
 use walwright_server::HeldFile;
-use walwright_store::{Kind, LineFile, private, whole_lines};
+use walwright_store::{Kind, Lab, LineFile, flush_directory, private, whole_lines, write_private};
 
 use super::plan::MOST_BLOCKS;
 use super::profile::Profiles;
 use super::{ExperimentError, OnServer};
-use walwright_store::Lab;
-use walwright_store::{flush_directory, write_private};
 
 /// The layout; another one is refused.
 const FORMAT: u32 = 1;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use walwright_catalog::{Entry, Profile};
-
-use super::ExperimentError;
 use walwright_config::{ApplyError, ApplyPlan, MachineView, Restart, make_changes, undo_changes};
 use walwright_server::Stop;
 use walwright_store::Lab;
 use walwright_store::ledger::{ChangeSet, Intent, Ledger, State};
+
+use super::ExperimentError;
 
 /// What the purpose of a run's set in the ledger begins with.
 const PURPOSE: &str = "one run of ";

@@ -12,7 +12,7 @@ use walwright_figures::experiment::{
 };
 use walwright_record::{Record, RunId, WarningCode};
 use walwright_stats::{Confidence, Interval};
-use walwright_store::{FindError, Store, StoreError};
+use walwright_store::{FindError, Lab, Store, StoreError};
 
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
@@ -21,7 +21,6 @@ use super::{
     Arms, AttachedServer, Bench, Consent, ExperimentError, Kernel, Metric, PlanError, PlanFile,
     arms, words,
 };
-use walwright_store::Lab;
 
 /// Blocks whose records are read for their statements.
 const STATEMENT_BLOCKS: usize = 6;

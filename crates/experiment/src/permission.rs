@@ -1,9 +1,9 @@
 //! Whether a role may change settings of its server, asked before anything is measured.
 
+use walwright_run::RunError;
 use walwright_server::{Client, ConnectParams, QueryError};
 
 use super::ExperimentError;
-use walwright_run::RunError;
 
 /// From this version `ALTER SYSTEM` of one parameter can be granted.
 const GRANTABLE: i32 = 150_000;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::blocks_to_prove;
+use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
 use walwright_server::holds_password;
 use walwright_stats::Confidence;
 
@@ -14,7 +15,6 @@ use super::plan_tables::{
 };
 use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError};
-use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
 
 /// A plan that can be edited and run, as `walwright experiment --example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");

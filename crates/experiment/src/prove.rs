@@ -7,6 +7,7 @@ use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
 use walwright_driver::Mode;
 use walwright_record::{ClientRules, LoadFacts, Record, Schedule};
+use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
@@ -14,7 +15,6 @@ use super::plan_tables::{
     WorkloadTable,
 };
 use super::{Consent, Design, Gaps, Length, LoadChange, Metrics, PlanFile, Protocol};
-use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
 
 /// A finding that cannot be proven by an experiment.
 #[derive(Debug, Error)]

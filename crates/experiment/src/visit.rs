@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use walwright_config::is_same_server;
 use walwright_record::TargetFacts;
 use walwright_server::Secret;
+use walwright_store::Lab;
 
 use super::maintenance::{Maintenance, OnServer, Remarks};
 use super::{AttachedServer, ExperimentError, PlanError};
-use walwright_config::is_same_server;
-use walwright_store::Lab;
 
 /// The attached server to work on, as the command line tells. Nothing of it is kept:
 /// it may hold passwords.

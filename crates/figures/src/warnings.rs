@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{Blind, Summary};
 use walwright_record::{
     InstrumentFacts, LoadInterval, Probes, Record, RunState, Source, Warning, WarningCode,
 };
 use walwright_stats::median;
+
+use crate::{Blind, Summary};
 
 /// A driver thread that was busy more of the time than this may have kept clients
 /// waiting: requests that come at random queue before a server is fully busy.

@@ -11,12 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
-use crate::line::Source;
-use crate::line::json;
+use crate::line::{Source, json};
 use crate::moment::moment;
-use crate::plain_csv;
 use crate::results::empty_log;
-use crate::{Results, ResultsError};
+use crate::{Results, ResultsError, plain_csv};
 
 /// No load test counts further.
 const MOST: u64 = 1_000_000_000_000_000;

@@ -14,9 +14,8 @@ use walwright_record::ClientUnit;
 use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table};
 use crate::moment::moment;
-use crate::plain_csv;
 use crate::results::of_operations;
-use crate::{Results, ResultsError};
+use crate::{Results, ResultsError, plain_csv};
 
 /// Metrics that are durations of operations, the first that occurs is taken.
 const DURATIONS: [&str; 3] = ["http_req_duration", "grpc_req_duration", "iteration_duration"];

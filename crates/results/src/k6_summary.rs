@@ -11,8 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 
-use crate::line::Source;
-use crate::line::json;
+use crate::line::{Source, json};
 use crate::results::empty_log;
 use crate::{Results, ResultsError};
 

@@ -6,8 +6,10 @@ use flate2::read::MultiGzDecoder;
 
 use crate::line::Source;
 use crate::results::Results;
-use crate::{Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures};
-use crate::{locust_history, locust_stats, pgbench, pgbench_aggregate, plain_csv};
+use crate::{
+    Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures, locust_history,
+    locust_stats, pgbench, pgbench_aggregate, plain_csv,
+};
 
 /// As much of a file as its format is recognised from.
 const HEAD: usize = 64 * 1024;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_driver::{Calibration, LoadError, LoadPlan, calibrate};
-
 use walwright_store::write_private;
 
 /// Name of the file inside the lab.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use walwright_figures::Summary;
+use walwright_figures::warnings::{instrument, warnings};
 use walwright_probe::{Observation, ProbeError, ProbeReport};
 use walwright_record::{
     Event, PhaseName, Record, RunId, RunState, Timestamp, Warning, WarningCode, redact,
@@ -10,8 +12,6 @@ use walwright_store::{Store, StoreError};
 
 use crate::recorder::Recorder;
 use crate::{Observer, Progress};
-use walwright_figures::Summary;
-use walwright_figures::warnings::{instrument, warnings};
 
 /// Earlier runs whose probes say what is usual on this machine.
 const EARLIER_RUNS: u32 = 20;

@@ -6,10 +6,8 @@ use std::time::Duration;
 use thiserror::Error;
 use walwright_probe::{ProbeError, StoragePlan, StorageStep};
 use walwright_record::StorageMeasurement;
-use walwright_store::{StorageError, StorageMeasurements};
-
 use walwright_server::Stop;
-use walwright_store::Lab;
+use walwright_store::{Lab, StorageError, StorageMeasurements};
 
 /// Why a measurement cannot be made.
 #[derive(Debug, Error)]

@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 use walwright_record::{RunHeader, RunId, RunState, Timestamp};
-use walwright_server::Snapshot;
+use walwright_server::{Snapshot, Stop};
+use walwright_store::Lab;
 
 use crate::run::{
     Finished, Restored, RunError, RunPlan, TargetPlan, blocking, filled, run, with_connections,
 };
 use crate::{Observer, Progress};
-use walwright_server::Stop;
-use walwright_store::Lab;
 
 /// Name of the data at rest inside the directory of the cluster that they were loaded into:
 /// they go with it, also when walwright is killed.

@@ -1,10 +1,9 @@
 //! Where walwright keeps what it fetched and what it runs: one directory, with
 //! `installs/` and `clusters/` below it.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 

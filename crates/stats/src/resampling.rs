@@ -2,7 +2,6 @@
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 

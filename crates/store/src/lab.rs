@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Store, StoreError, private};
 use walwright_record::RunId;
 
 use crate::whole_file::{write_private, write_whole};
+use crate::{Store, StoreError, private};
 
 /// What a lab holds. Of files the name is a beginning: SQLite keeps others beside its own.
 const CONTENT: [&str; 9] = [

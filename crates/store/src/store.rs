@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use thiserror::Error;
+use walwright_record::{Headline, Probes, Record, RunHeader, RunId, RunState, Timestamp};
 
 use crate::{FindError, NamedRuns, private};
-use walwright_record::{Headline, Probes, Record, RunHeader, RunId, RunState, Timestamp};
 
 pub use writer::RunWriter;
 

@@ -8,10 +8,9 @@
 use std::path::Path;
 
 use walwright_record::{Record, ScriptFacts, redact};
-use walwright_store::private;
+use walwright_store::{private, write_private};
 
 use super::{Objective, TuneError};
-use walwright_store::write_private;
 
 /// Transactions in one commit.
 pub(super) const BATCH: u32 = 10;

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use walwright_experiment::{LoadChange, Protocol};
 use walwright_record::{LoadFacts, Record, Schedule};
 use walwright_search::{Ablation, Effect};
 
 use super::plan::OPTION_BLOCKS;
 use super::{Dropped, Objective, TuneError, TunePlan, batch};
-use walwright_experiment::{LoadChange, Protocol};
 
 /// Connections that a driver has at most.
 const MOST_CONNECTIONS: u32 = 5_000;

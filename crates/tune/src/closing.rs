@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use walwright_experiment::{Bench, Configuration};
+
 use super::conduct::{Conductor, confirming_name};
 use super::confirm::{CHECKPOINTS, Confirming};
 use super::state::{Cause, Phase};
 use super::{TuneError, client_options, crash, entry, promote, schema_file, starts, words};
-use walwright_experiment::{Bench, Configuration};
 
 /// The promoted configuration, in the tune's directory.
 const CONFIGURATION: &str = "config.env";

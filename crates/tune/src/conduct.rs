@@ -4,8 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use walwright_diagnose::Machine;
+use walwright_experiment::{
+    AttachedServer, Bench, Configuration, ExperimentError, Kernel, Visit, free_bytes,
+};
+use walwright_run::Observer;
 use walwright_search::ablation::Noise;
 use walwright_search::{Ask, LEAST_SIGMA, Options, Outcome, Purpose, Searcher, Space};
+use walwright_server::Stop;
+use walwright_store::Lab;
 
 use super::event::Passed;
 use super::folder::{self, Folder};
@@ -16,12 +22,6 @@ use super::{
     Objective, TuneError, TuneEvent, TunePlan, TuneState, TuneWatcher, embedded, kernel, on_server,
     probe, schema, starts, words,
 };
-use walwright_experiment::{
-    AttachedServer, Bench, Configuration, ExperimentError, Kernel, Visit, free_bytes,
-};
-use walwright_run::Observer;
-use walwright_server::Stop;
-use walwright_store::Lab;
 
 /// Begins a tune and goes on to its end.
 ///

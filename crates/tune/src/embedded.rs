@@ -2,12 +2,11 @@
 
 use std::str::FromStr;
 
+use walwright_experiment::Postgres;
+use walwright_run::{RunError, Silent, install};
 use walwright_server::{Cluster, ClusterSpec, Install, Major, Places, RunningCluster};
 
 use super::{TuneError, TunePlan};
-use walwright_experiment::Postgres;
-use walwright_run::install;
-use walwright_run::{RunError, Silent};
 
 /// The major version that is tuned: binaries of a person's own are run once to tell it. Blocks.
 pub(super) fn major(plan: &TunePlan) -> Result<u32, TuneError> {

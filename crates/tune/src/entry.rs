@@ -3,13 +3,13 @@
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
 use walwright_search::{Conclusion, Effect, Line};
+use walwright_store::Lab;
+use walwright_store::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
 use super::client_options::{self, ClientOptionEffect};
 use super::confirm::{Kept, Open};
 use super::layer::Layer;
 use super::{Objective, TuneError, TuneState, plot, schema, words};
-use walwright_store::Lab;
-use walwright_store::journal::{Change, Effect as Told, Entry, Journal, Origin};
 
 /// Lines named of those that went back together.
 const TOLD: usize = 3;

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use walwright_catalog::EntryError;
-use walwright_search::SearchError;
-use walwright_server::{ClusterError, ConnectError, QueryError};
-use walwright_store::{FindError, StoreError};
-
 use walwright_experiment::{ExperimentError, MetricError};
 use walwright_run::RunError;
+use walwright_search::SearchError;
+use walwright_server::{ClusterError, ConnectError, QueryError};
 use walwright_store::journal::JournalError;
+use walwright_store::{FindError, StoreError};
 
 /// A tune that cannot begin or go on.
 #[derive(Debug, Error)]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use walwright_figures::compare::FigureUnit;
-
 use walwright_experiment::DataOnDisk;
+use walwright_figures::compare::FigureUnit;
 use walwright_run::{Observer, Progress};
 
 /// One thing worth showing.

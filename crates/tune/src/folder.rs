@@ -13,12 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use walwright_server::HeldFile;
-use walwright_store::{Kind, private};
+use walwright_store::{Kind, Lab, private, write_private};
 
 use super::state::FORMAT;
 use super::{TuneError, TuneState};
-use walwright_store::Lab;
-use walwright_store::write_private;
 
 const DIRECTORY: &str = "tunes";
 const STATE: &str = "state.json";

@@ -9,14 +9,14 @@ use std::fs;
 use std::path::Path;
 
 use walwright_catalog::{Apply, DurabilityClass, Parameter, parameters};
+use walwright_config::{MachineView, Reading};
+use walwright_experiment::{ExperimentError, Kernel};
 use walwright_search::{Dimension, Domain};
+use walwright_server::Stop;
 
 use super::layer::{Layer, is_of_kernel};
 use super::probe::POSITIONS;
 use super::{Dropped, TuneError, TunePlan, words};
-use walwright_config::{MachineView, Reading};
-use walwright_experiment::{ExperimentError, Kernel};
-use walwright_server::Stop;
 
 /// Values that decide whether programs get memory at all, not how fast they write: consent
 /// to the kernel as a whole does not mean them.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walwright_experiment::{Bench, Configuration, ExperimentError, Measured};
 use walwright_record::RunId;
 use walwright_search::{Configuration as Point, Searcher};
 
@@ -11,7 +12,6 @@ use super::made::Made;
 use super::plan::OPTION_BLOCKS;
 use super::state::Phase;
 use super::{TuneError, TuneEvent, schema, words};
-use walwright_experiment::{Bench, Configuration, ExperimentError, Measured};
 
 /// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
 const TRIES: u32 = 2;

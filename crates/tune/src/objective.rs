@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use walwright_experiment::Metric;
 use walwright_figures::compare::Better;
 use walwright_search::Outcome;
 
 use super::TuneError;
 use super::made::Made;
-use walwright_experiment::Metric;
 
 /// Share of the baseline's throughput that an objective other than throughput may cost, where
 /// nobody says otherwise.

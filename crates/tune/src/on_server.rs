@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use walwright_catalog::{DurabilityClass, Entry, Parameter, Profile, parameter};
-use walwright_diagnose::Machine;
-use walwright_search::{Dimension, Domain};
-
-use super::probe::POSITIONS;
-use super::space::{self, Surroundings};
-use super::{Dropped, TuneError, TunePlan, TuneState};
 use walwright_config::{ApplyPlan, Imported, ServerView};
+use walwright_diagnose::Machine;
 use walwright_experiment::{
     AttachedServer, Configuration, ExperimentError, Permission, Postgres, Visit, free_bytes,
     left_by,
 };
 use walwright_run::RunError;
+use walwright_search::{Dimension, Domain};
 use walwright_server::Stop;
 use walwright_store::Lab;
+
+use super::probe::POSITIONS;
+use super::space::{self, Surroundings};
+use super::{Dropped, TuneError, TunePlan, TuneState};
 
 /// A setting under which a server without standbys waits for ever.
 const OF_STANDBYS: &str = "synchronous_standby_names";

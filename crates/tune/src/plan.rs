@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use walwright_record::Schedule;
-use walwright_search::WORTH;
-
-use super::{Objective, TuneError};
 use walwright_experiment::{
     BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres, found_from,
 };
+use walwright_record::Schedule;
 use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
+use walwright_search::WORTH;
+
+use super::{Objective, TuneError};
 
 /// Ticks of wait events a second: enough for the diagnosis, cheap enough for all.
 const WAITS_HZ: u32 = 10;

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use walwright_figures::compare::FigureUnit;
 use walwright_search::{Purpose, Trial};
+use walwright_store::journal::Plot;
 
 use super::{Objective, TuneState};
-use walwright_store::journal::Plot;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 260.0;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use walwright_catalog::{DurabilityClass, Entry, Origin, Profile, Proof, parameter};
 use walwright_search::{Conclusion, Effect, Line, Standing};
+use walwright_store::{Lab, write_whole};
 
 use super::confirm::Kept;
 use super::layer::Layer;
 use super::state::Phase;
 use super::{Objective, TuneError, TuneState, conduct, folder, schema_file, words};
-use walwright_store::{Lab, write_whole};
 
 /// Writes the promoted configuration of a tune to `path`.
 ///

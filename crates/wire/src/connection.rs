@@ -7,8 +7,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
-use crate::deadline::Deadline;
-use crate::deadline::name_timeout;
+use crate::deadline::{Deadline, name_timeout};
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 
 /// Most bytes of an answer: it is of a few rows, and small ones take many times as much

@@ -15,12 +15,11 @@ use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use crate::authenticate::{Channel, Login};
 use crate::backend::{self, Authentication, BackendKeyData, ErrorFields, ParameterStatus};
 use crate::deadline::{Deadline, Until, is_timeout, name_timeout};
-use crate::frontend;
 use crate::stream::Transport;
 use crate::tls::{TlsStream, client_config};
 use crate::{
     ConnectOptions, Connection, Host, Scanner, SslMode, SslNegotiation, Stream, TagSet, TlsError,
-    WireError,
+    WireError, frontend,
 };
 
 /// Longest message before the end of login; libpq allows 30,000 bytes.

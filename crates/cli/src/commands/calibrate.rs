@@ -8,8 +8,7 @@ use serde_json::json;
 use walwright_driver::{LoadPlan, Mode, Protocol};
 use walwright_report::format;
 use walwright_run::measure_ceiling;
-use walwright_store::Lab;
-use walwright_store::private;
+use walwright_store::{Lab, private};
 use walwright_wire::{ConnectOptions, Host};
 use walwright_workload::{Settings, Workload};
 

@@ -7,8 +7,7 @@ use walwright_figures::compare::{Comparison, RunGroup, compare_within};
 use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Record, RunHeader};
 use walwright_report::{comparison_csv, comparison_markdown};
-use walwright_store::Lab;
-use walwright_store::{NamedRuns, Store, StoreError};
+use walwright_store::{Lab, NamedRuns, Store, StoreError};
 
 use crate::args::{CompareArgs, ComparisonFormat};
 use crate::commands::{named, write};

@@ -12,8 +12,7 @@ use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Headline, RunHeader, RunState};
 use walwright_report::{RunReport, format};
 use walwright_run::Kept;
-use walwright_store::Lab;
-use walwright_store::{NamedRuns, Store};
+use walwright_store::{Lab, NamedRuns, Store};
 
 use crate::args::{DeleteArgs, RunFilter, RunName, RunsArgs, RunsCommand};
 use crate::commands::{export, named, stages, sweep};

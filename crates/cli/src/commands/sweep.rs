@@ -15,8 +15,7 @@ use walwright_record::{RunHeader, RunId, RunState};
 use walwright_report::{RunReport, format};
 use walwright_run::{Finished, Observer, SweepObserver, SweepPlan, SweepPoint, Swept};
 use walwright_server::Stop;
-use walwright_store::Lab;
-use walwright_store::{NamedRuns, Store, StoreError};
+use walwright_store::{Lab, NamedRuns, Store, StoreError};
 
 use crate::args::{Cli, RunArgs};
 use crate::commands::run::{self, plan, style};

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 
-use crate::common::{Host, Place, finish, until_said};
 use serde_json::Value;
+
+use crate::common::{Host, Place, finish, until_said};
 
 /// From then on each transaction sleeps, as if someone had deployed something.
 const DEPLOY: &str = "

@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Host, Place, install};
 use serde_json::Value;
 use walwright_server::Major;
+
+use crate::common::{Host, Place, install};
 
 /// A transaction that computes for long before it asks for next to nothing.
 const THINKS: &str = "SELECT 1;\n";

@@ -7,8 +7,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::common::{Done, Host, PASSWORD, Place, finish, until};
 use walwright_server::Major;
+
+use crate::common::{Done, Host, PASSWORD, Place, finish, until};
 
 /// What one looks at: the name of a part, and what it was.
 type Parts = BTreeMap<String, String>;

@@ -3,8 +3,9 @@
 
 use std::fs::File;
 
-use crate::common::{Host, Place, finish, signal, until, until_said};
 use serde_json::Value;
+
+use crate::common::{Host, Place, finish, signal, until, until_said};
 
 const ROWS: &str = "SELECT concat(count(*)::text, obj_description('events'::regclass)) FROM events";
 

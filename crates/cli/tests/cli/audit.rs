@@ -1,9 +1,10 @@
 //! The schema audit and the settings review, seen from outside.
 
-use crate::common::{Host, Place};
 use walwright_diagnose::{DiagnosisId, Finding, Kind, findings};
 use walwright_record::Record;
 use walwright_store::Store;
+
+use crate::common::{Host, Place};
 
 const WORKLOAD: &str = r#"
 name = "schema"

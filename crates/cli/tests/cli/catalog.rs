@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::install;
 use walwright_catalog::{Apply, Configuration, Kind, parameter, parameters};
 use walwright_server::{Cluster, ClusterSpec, Installs, Major};
+
+use crate::common::install;
 
 /// Settings whose compiled-in default the build or the platform decides.
 const OF_THE_BUILD: [&str; 4] =

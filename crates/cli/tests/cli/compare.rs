@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::common::Place;
 use serde_json::Value;
+
+use crate::common::Place;
 
 /// Runs of one size, each with its label and one setting.
 fn runs(place: &Place, label: &str, setting: &str, count: usize) -> Vec<String> {

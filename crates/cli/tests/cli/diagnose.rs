@@ -1,7 +1,8 @@
 //! From a run to what holds it back: findings, their explanations, where commit time goes.
 
-use crate::common::{Place, SHORT};
 use serde_json::Value;
+
+use crate::common::{Place, SHORT};
 
 /// Flags of a run long enough to have wait events and statements in it.
 const LONGER: [&str; 3] = ["--warmup=1s", "--duration=5s", "--plain"];

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::common::{Place, finish, setting, signal, until_said};
 use serde_json::Value;
+
+use crate::common::{Place, finish, setting, signal, until_said};
 
 /// Two arms, one of which cannot be run.
 const PLAN: &str = r#"

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::process::Command;
 
-use crate::common::{Done, Host, PASSWORD, Place, finish, install, signal, until_said};
 use walwright_server::Major;
+
+use crate::common::{Done, Host, PASSWORD, Place, finish, install, signal, until_said};
 
 const HOSTILE: &str = include_str!("hostile_database.sql");
 

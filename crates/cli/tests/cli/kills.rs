@@ -1,8 +1,9 @@
 //! A few of the kills that `bench/src/bin/kills.rs` makes by the hundred.
 
+use walwright_server::{Major, Places};
+
 use crate::common::{Place, install};
 use crate::kill_rounds::{Kills, Kind};
-use walwright_server::{Major, Places};
 
 #[test]
 fn a_server_is_as_it_was_after_kills_at_random_moments_and_a_rollback() {

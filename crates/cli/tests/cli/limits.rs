@@ -1,7 +1,8 @@
 //! Runs that fail by what was measured: limits, failed transactions.
 
-use crate::common::{Host, Place};
 use serde_json::Value;
+
+use crate::common::{Host, Place};
 
 #[test]
 fn a_run_fails_by_its_limits_and_by_failed_transactions() {

@@ -1,7 +1,8 @@
 //! How a load is driven, seen from outside: schedules, modes, weights, retries.
 
-use crate::common::{Done, Host, Place};
 use serde_json::Value;
+
+use crate::common::{Done, Host, Place};
 
 /// The summary of a run of these on a server that has `hot`, a table of one row.
 struct Bench {

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::common::{Host, PASSWORD, Place, finish, install, signal, until, until_said};
 use walwright_server::{Cluster, ClusterSpec, ConnectParams, Major, Places, RunningCluster};
+
+use crate::common::{Host, PASSWORD, Place, finish, install, signal, until, until_said};
 
 const TUNER: &str = "quiet-Marmalade-31";
 

@@ -1,7 +1,8 @@
 //! Options of `run` that people know from pgbench.
 
-use crate::common::{Host, Place};
 use serde_json::Value;
+
+use crate::common::{Host, Place};
 
 /// Runs on pgbench's tables at scale 1 on a server of someone else.
 struct Bench {

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::common::{Done, Host, Place, finish, install, signal, until, until_said};
 use serde_json::Value;
 use walwright_server::Major;
+
+use crate::common::{Done, Host, Place, finish, install, signal, until, until_said};
 
 /// The attached server with pgbench's tables, and the pgbench that loads it.
 struct Bench {

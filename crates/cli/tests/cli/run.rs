@@ -1,8 +1,9 @@
 //! Runs on a cluster made for them: every built-in workload, every version.
 
-use crate::common::{Host, Place, install};
 use serde_json::Value;
 use walwright_server::Major;
+
+use crate::common::{Host, Place, install};
 
 /// What every run that went well has in its summary.
 #[track_caller]

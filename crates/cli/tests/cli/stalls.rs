@@ -5,9 +5,10 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Host, Place, finish, install, signal, until, until_said};
 use serde_json::Value;
 use walwright_server::{Cluster, ClusterSpec, Major, Places, RunningCluster};
+
+use crate::common::{Host, Place, finish, install, signal, until, until_said};
 
 /// A command that goes on, and the file of what it says.
 fn start(place: &Place, args: &[&str]) -> (Child, std::path::PathBuf) {

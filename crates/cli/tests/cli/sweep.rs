@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 
-use crate::common::{Host, Place, finish, signal, until_said};
 use serde_json::Value;
+
+use crate::common::{Host, Place, finish, signal, until_said};
 
 /// Flags of points that are as short as can be and still have samples.
 const BRIEF: [&str; 5] = ["--plain", "--warmup=0s", "--duration=2s", "--waits=20", "--scale=1"];

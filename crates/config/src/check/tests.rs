@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::*;
 use walwright_catalog::Profile;
 
+use super::*;
 use crate::MachineView;
 use crate::tree::Tree;
 

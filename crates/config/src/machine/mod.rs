@@ -8,10 +8,8 @@
 mod disks;
 mod storage;
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use serde::Serialize;
 use walwright_catalog::{Disk, KernelVersion, Parameter, Place};

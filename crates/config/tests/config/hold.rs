@@ -1,9 +1,10 @@
 //! The lock on a server: who has it, who is refused, and what is done when it is lost.
 
-use crate::testbed::Testbed;
 use walwright_config::{ApplyError, Hold, HoldError, Restart, UndoError, undo_changes};
 use walwright_server::{ConnectParams, Major};
 use walwright_store::ledger::State;
+
+use crate::testbed::Testbed;
 
 fn in_database(testbed: &Testbed, name: &str) -> ConnectParams {
     let server = testbed.server.lock().unwrap();

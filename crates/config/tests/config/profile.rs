@@ -5,15 +5,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::testbed::Testbed;
 use walwright_catalog::Profile;
 use walwright_config::{
     ApplyError, ApplyPlan, CheckInput, Consent, MachineView, Restart, Standing, UndoError, check,
     make_changes, undo_changes,
 };
-use walwright_server::Stop;
-use walwright_server::{Cluster, Major, Secret};
+use walwright_server::{Cluster, Major, Secret, Stop};
 use walwright_store::ledger::{Change, Outcome, State};
+
+use crate::testbed::Testbed;
 
 const CHANGES: &str = "VM_SWAPPINESS=1\nVM_DIRTY_BYTES=256MB\nKERNEL_SEM='250 32000 100 128'\n\
     TRANSPARENT_HUGEPAGE_ENABLED=never\nPG_MAX_WAL_SIZE=2GB\nPG_WORK_MEM=9MB\n\

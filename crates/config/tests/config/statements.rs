@@ -1,11 +1,11 @@
 //! Statements on the schema of a real server: made, undone, and what is left after a crash at
 //! any point.
 
-use crate::testbed::Testbed;
 use walwright_config::{ApplyError, Restart, make_changes, undo_changes};
-use walwright_server::Major;
-use walwright_server::Stop;
+use walwright_server::{Major, Stop};
 use walwright_store::ledger::{Change, Intent, Step};
+
+use crate::testbed::Testbed;
 
 /// A set of two statements and a setting, as the ledger notes it.
 fn statements(testbed: &Testbed, database: &str) -> Intent {

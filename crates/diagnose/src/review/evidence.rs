@@ -1,8 +1,7 @@
 //! What a record says that settings are judged by.
 
-use walwright_record::{Record, Source};
-
 use walwright_figures::{difference, statement_uses, summary, work_between};
+use walwright_record::{Record, Source};
 
 /// Figures of a load; each `None` where the record does not show it.
 #[derive(Debug, Clone, Default, PartialEq)]

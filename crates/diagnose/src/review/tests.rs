@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use walwright_record::{DiskFacts, HostFacts, Source};
+use walwright_testing::{Build, row};
 
 use super::*;
-use walwright_testing::{Build, row};
 
 const GB: u64 = 1 << 30;
 

@@ -1,11 +1,11 @@
 //! What bounds the load on the machine: processors that are full, other processes, the
 //! hypervisor.
 
+use walwright_figures::{ProcessRole, WaitClass};
 use walwright_stats::{Estimate, Interval, Method};
 
 use super::threshold::{CERTAIN, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::{ProcessRole, WaitClass};
 
 /// Processors are full from here on; the rest is scheduling.
 pub(super) const FULL: f64 = 0.9;

@@ -1,10 +1,10 @@
 //! Shared buffers: misses, writes by sessions, contention on their table.
 
+use walwright_figures::{Blind, WaitClass};
 use walwright_record::{Row, Source};
 
 use super::threshold::{CERTAIN, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::{Blind, WaitClass};
 
 /// The words of the evidence that tells how many pages were read.
 pub(super) const PAGES_READ: &str = "pages read";

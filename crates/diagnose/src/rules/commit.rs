@@ -1,5 +1,6 @@
 //! What a commit waits for: the flush, its queue, the storage behind it.
 
+use walwright_figures::WaitClass;
 use walwright_stats::Estimate;
 
 use super::bounds::{FULL, is_crowded_by_others};
@@ -10,7 +11,6 @@ use crate::{
     Action, Change, DiagnosisId, DurabilityClass, Evidence, Finding, Kind, Needs, Reading, Relief,
     Value,
 };
-use walwright_figures::WaitClass;
 
 /// A flush that takes longer is one over a network, or on a disk without a cache
 /// that survives a power loss. Local NVMe with one takes 0.02 to 0.2 ms, good block

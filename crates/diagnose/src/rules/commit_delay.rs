@@ -1,10 +1,11 @@
 //! D3: `commit_delay` that costs more than it merges.
 
+use walwright_figures::WaitClass;
+
 use super::commit::mean_flush;
 use super::holding::with_row_locks;
 use super::threshold::worth;
 use crate::{DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// The part of a flush from which a delay is longer than what it can save: the
 /// documentation of `commit_delay` starts at half.

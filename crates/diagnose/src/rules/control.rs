@@ -1,9 +1,9 @@
 //! Statements that carry data, apart from those that begin, end or set something.
 
+use walwright_figures::{StatementUse, StatementUses};
 use walwright_record::Source;
 
 use crate::Reading;
-use walwright_figures::{StatementUse, StatementUses};
 
 /// Statements that belong to the conversation, not to the work.
 const CONTROL: [&str; 16] = [

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use walwright_figures::compare::commit_rates;
+use walwright_figures::difference;
+use walwright_figures::window::{intervals_inside, transactions};
 use walwright_record::{Row, Source, Timestamp, Window};
 use walwright_stats::{Cliff, SteadyState, Unsteady, cliffs, line_fits_better, mean};
 
 use super::course_waits::longer_wait;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::compare::commit_rates;
-use walwright_figures::difference;
-use walwright_figures::window::{intervals_inside, transactions};
 
 /// A change of level that someone would notice.
 const CLIFF: f64 = 0.15;

@@ -1,9 +1,9 @@
 //! What transactions wait longer for in a stretch of the window than before it.
 
+use walwright_figures::{WaitClass, time_split};
 use walwright_record::Window;
 
 use crate::{Evidence, Per, Reading, Value};
-use walwright_figures::{WaitClass, time_split};
 
 /// Part of the time by which a transaction takes longer that a wait has at least to be
 /// named.

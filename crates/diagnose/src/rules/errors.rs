@@ -1,12 +1,12 @@
 //! Requests that fail and work that is rolled back.
 
+use walwright_figures::WaitClass;
 use walwright_record::Source;
 
 use super::commit::COMMIT;
 use super::control::is_write;
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// Share of failed requests from which the 99.9th percentile is about failures.
 const FAILURES: f64 = 0.001;

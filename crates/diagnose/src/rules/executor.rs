@@ -1,12 +1,12 @@
 //! Statements whose execution costs more than the rows are worth: spills, JIT,
 //! observers; and who writes the WAL.
 
+use walwright_figures::{StatementUse, StatementUses, WaitClass};
 use walwright_record::Source;
 
 use super::threshold::{FEW, worth};
 use super::writes::calls;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Per, Reading, Relief, Value};
-use walwright_figures::{StatementUse, StatementUses, WaitClass};
 
 /// CPU of one 8 kB block of a temporary file, written to the page cache and read
 /// back: two copies and two system calls at a few GB/s.

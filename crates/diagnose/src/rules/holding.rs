@@ -3,12 +3,12 @@
 //! A row lock is held until the commit ends. So a commit that waits makes others
 //! wait: part of the time in row locks is the commit's, and goes with it.
 
+use walwright_figures::WaitClass;
 use walwright_stats::Estimate;
 
 use super::commit::COMMIT;
 use super::waiters::waiters;
 use crate::{Evidence, Finding, Reading, Value};
-use walwright_figures::WaitClass;
 
 /// The words of the evidence that other findings are related by.
 const BEHIND: &str = "waits for row locks that are held meanwhile";

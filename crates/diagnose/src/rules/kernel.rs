@@ -1,12 +1,12 @@
 //! The kernel and the block devices under the server.
 
+use walwright_figures::WaitClass;
+use walwright_figures::data_disk_use::{SECTOR, rate};
 use walwright_record::{DiskFacts, Source};
 
 use super::commit::COMMIT;
 use super::threshold::worth;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Value};
-use walwright_figures::WaitClass;
-use walwright_figures::data_disk_use::{SECTOR, rate};
 
 /// Share of the busy time in the kernel that is more than the system calls of a
 /// write path: those take a third to a half for short transactions.

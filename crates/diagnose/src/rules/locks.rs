@@ -1,11 +1,11 @@
 //! Waiting for locks, and what waits: rows, tables, conflicts.
 
+use walwright_figures::WaitClass;
 use walwright_record::{Row, Source};
 
 use super::threshold::{CERTAIN, FEW, worth};
 use super::waiters::{Waiters, waiters};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// Share of tries that conflicts undo from which they are a problem: the work of a
 /// try is lost whole, so the share is the cost.

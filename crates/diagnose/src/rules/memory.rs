@@ -1,10 +1,10 @@
 //! Memory: pressure, what settings promise, huge pages, autovacuum's share.
 
+use walwright_figures::WaitClass;
 use walwright_record::{Row, Source};
 
 use super::threshold::{CERTAIN, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 const MB: f64 = 1024.0 * 1024.0;
 const GB: f64 = 1024.0 * MB;

@@ -1,12 +1,12 @@
 //! What bounds the load outside the server: the load generator, and the application
 //! whose database this is.
 
+use walwright_figures::{CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit};
 use walwright_record::{Row, Source};
 use walwright_stats::median;
 
 use super::bounds::FULL;
 use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Value};
-use walwright_figures::{CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit};
 
 /// Share of a client's cycle outside the server from which the server cannot be
 /// what limits: were it free, throughput could not double.

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::Reading;
 use walwright_figures::StatementUse;
+
+use crate::Reading;
 
 /// Words of values that differ from call to call whatever the variables are.
 const CHANGING: [&str; 7] =

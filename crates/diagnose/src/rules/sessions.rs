@@ -1,12 +1,12 @@
 //! Sessions: held open across the client's own work, reset, too many.
 
+use walwright_figures::WaitClass;
 use walwright_record::{Row, Source};
 use walwright_stats::{Estimate, Interval};
 
 use super::locks::idle_blockers;
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// A gap between two messages of a transaction that no network explains: round
 /// trips inside a data centre stay below a millisecond.

@@ -1,7 +1,8 @@
 //! What could not be looked for, said so and never passed.
 
-use crate::Reading;
 use walwright_figures::Blind;
+
+use crate::Reading;
 
 /// Sentences about what this record cannot show.
 pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! The whole in one or two sentences.
 
-use super::bounds::FULL;
-use crate::{DiagnosisId, Finding, Kind, Reading};
 use walwright_figures::sight::HiddenSessions;
 use walwright_figures::{TimeSplit, WaitClass};
+
+use super::bounds::FULL;
+use crate::{DiagnosisId, Finding, Kind, Reading};
 
 /// What a person should know who reads nothing else. `findings` are ranked.
 pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {

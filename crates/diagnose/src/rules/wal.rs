@@ -1,5 +1,7 @@
 //! Full-page images, checkpoints and WAL buffers.
 
+use walwright_figures::WaitClass;
+
 use super::commit::{COMMIT, mean_flush};
 use super::holding::with_row_locks;
 use super::sessions::sum;
@@ -7,7 +9,6 @@ use super::threshold::{FEW, worth};
 use crate::{
     Action, DiagnosisId, DurabilityClass, Evidence, Finding, Kind, Reading, Relief, Value,
 };
-use walwright_figures::WaitClass;
 
 /// Share of the WAL in full-page images that is worth a word.
 const MANY_IMAGES: f64 = 0.2;

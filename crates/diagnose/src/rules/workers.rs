@@ -1,11 +1,11 @@
 //! Settings against processors, what observation costs, and versions too old for
 //! their load.
 
+use walwright_figures::WaitClass;
 use walwright_record::Source;
 
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// Share of parallel workers that were wanted and not to be had.
 const REFUSED: f64 = 0.2;

@@ -1,9 +1,10 @@
 //! Statements that write in a costlier way than they need to.
 
+use walwright_figures::{StatementUse, StatementUses, WaitClass};
+
 use super::control::is_data;
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
-use walwright_figures::{StatementUse, StatementUses, WaitClass};
 
 /// Single-row inserts into one table in a transaction from which they are a stream
 /// and not a few facts.

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::common::{Server, options, plan, run, tpcb};
 use walwright_driver::Protocol;
+
+use crate::common::{Server, options, plan, run, tpcb};
 
 /// What clients sent, connection by connection.
 type Recorded = Arc<Mutex<Vec<Vec<u8>>>>;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::common::{Ran, Server, number, plan, program, query, run, tpcb, weighted};
 use walwright_driver::{Arrival, Gaps, LoadPlan, Mode, Protocol, ThinkTime};
 use walwright_wire::ConnectOptions;
+
+use crate::common::{Ran, Server, number, plan, program, query, run, tpcb, weighted};
 
 /// Money is neither made nor lost, and every transaction left one row.
 fn check_breakdown(options: &ConnectOptions, ran: &Ran) {

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::common::{Server, number, plan, program, query, run_until};
 use walwright_driver::{Arrival, Gaps, LoadLevel, LoadStage, OnError, PlanError};
+
+use crate::common::{Server, number, plan, program, query, run_until};
 
 #[test]
 fn clients_that_have_done_their_transactions_end_the_load() {

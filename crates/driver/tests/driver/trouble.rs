@@ -3,11 +3,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use walwright_driver::{Arrival, Gaps, Load, LoadError, Mode, PlanError, Protocol, calibrate};
+use walwright_record::{LoadInterval, Timestamp};
+
 use crate::common::{
     Server, number, plan, program, query, run, run_until, tpcb, until, until_running,
 };
-use walwright_driver::{Arrival, Gaps, Load, LoadError, Mode, PlanError, Protocol, calibrate};
-use walwright_record::{LoadInterval, Timestamp};
 
 #[test]
 fn failures_are_counted_by_sqlstate_and_stay_out_of_latency() {

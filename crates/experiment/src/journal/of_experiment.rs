@@ -1,15 +1,15 @@
 //! What the journal keeps of an experiment.
 
+use walwright_catalog::DurabilityClass;
 use walwright_figures::experiment::{ArmOutcome, Ending, Held, Judged, Outcome, PredictionMet};
 use walwright_record::journal::{Change, Effect, Entry, Origin};
 use walwright_stats::Verdict;
+use walwright_store::Lab;
+use walwright_store::journal::{Journal, JournalError};
 
 use super::change_text::{LEFT_OUT, class_of, named};
 use super::decision::{decision, reasons};
 use super::effect;
-use walwright_catalog::DurabilityClass;
-use walwright_store::Lab;
-use walwright_store::journal::{Journal, JournalError};
 
 /// Appends what an experiment that has ended came to; `None` for one that has not.
 /// Called again for the same experiment it gives the entry that is there.

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use walwright_figures::{Trend, TrendPoint, trend};
 use walwright_record::RunState;
-use walwright_store::{Store, StoreError};
-
 use walwright_store::journal::Contents;
+use walwright_store::{Store, StoreError};
 
 /// Which runs make a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use walwright_record::{Record, RunId, Scalar, Source, Timestamp};
+use walwright_testing::{Build, row, second};
 
 use super::*;
-use walwright_testing::{Build, row, second};
 
 /// A run of `seconds` that began at `start` minutes, with a transaction each millisecond
 /// over `rate` thousand a second, each with `wal` bytes.

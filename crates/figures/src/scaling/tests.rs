@@ -4,9 +4,9 @@ use walwright_record::{
     InstrumentFacts, LoadFacts, Record, RunId, RunState, Schedule, Source, Warning, WarningCode,
 };
 use walwright_stats::ScalingLaw;
+use walwright_testing::{Build, row, wait};
 
 use super::*;
-use walwright_testing::{Build, row, wait};
 
 /// Runs, read without a diagnosis.
 fn read(records: &[Record]) -> Option<Scaling> {

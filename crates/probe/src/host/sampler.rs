@@ -7,15 +7,14 @@ use std::time::Instant;
 
 use walwright_record::{Row, Source};
 
-use super::HostScope;
 use super::cgroup::Cgroup;
 use super::connected::Connections;
 use super::disk::{self, device_of};
-use super::machine;
 use super::neighbours::Neighbours;
 use super::parts::LoadParts;
 use super::processes::{OwnProcess, Reader, ServerProcesses, all_pids};
 use super::read::{processors_online, read_into, ticks_per_second};
+use super::{HostScope, machine};
 use crate::clock::Clock;
 use crate::cost::{Cost, ProbeThread, SlowedSource, thread_cpu};
 use crate::observation::{Sink, emit, emit_event};

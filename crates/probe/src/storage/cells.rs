@@ -7,11 +7,10 @@ use walwright_record::{
     Access, DataLoad, FileState, FlushMethod, Latencies, StorageCell, StoragePattern,
 };
 
-use super::PAGE;
 use super::data_file::{self, DataFile, SEQUENTIAL};
 use super::group_commit::group_commit;
 use super::watch::{Measured, Watch};
-use super::{flush, under_load};
+use super::{PAGE, flush, under_load};
 
 /// WAL of a commit in the group-commit patterns: about what a small transaction writes
 /// whose pages were logged before.

@@ -8,8 +8,9 @@ use walwright_probe::{
     TargetDescription, target_facts,
 };
 use walwright_record::{Event, Row, Sample, Source, TargetFacts, TargetKind};
-use walwright_server::Client;
-use walwright_server::{Cluster, ClusterSpec, ConnectParams, Installs, Major, RunningCluster};
+use walwright_server::{
+    Client, Cluster, ClusterSpec, ConnectParams, Installs, Major, RunningCluster,
+};
 
 /// A server of its own with default settings and `extra` ones.
 pub fn server(major: Major, extra: &[(&str, &str)]) -> RunningCluster {

@@ -1,9 +1,10 @@
 //! What the page of a comparison shows.
 
-use crate::synthetic::record_of;
 use walwright_figures::compare::{RunGroup, compare};
 use walwright_record::{Record, RunId};
 use walwright_report::html;
+
+use crate::synthetic::record_of;
 
 fn run(id: &str, begun: i64) -> Record {
     let mut record = record_of(20);

@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
 use walwright_diagnose::findings;
 use walwright_figures::summary;
 use walwright_record::{
@@ -13,6 +12,8 @@ use walwright_record::{
 };
 use walwright_report::terminal::Style;
 use walwright_report::{html, markdown, terminal};
+
+use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
 
 /// The three renderings of a record.
 struct Rendered {

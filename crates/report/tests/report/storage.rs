@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::synthetic::record_of;
 use walwright_diagnose::findings;
 use walwright_figures::summary;
 use walwright_record::journal::Machine;
@@ -12,6 +11,8 @@ use walwright_record::{
 };
 use walwright_report::terminal::Style;
 use walwright_report::{html, markdown, terminal};
+
+use crate::synthetic::record_of;
 
 const STYLE: Style = Style { width: 80, colour: false, unicode: true };
 

@@ -1,10 +1,10 @@
 //! Client-side results that join a record afterwards.
 
 use walwright_record::{PhaseName, RunId, Window};
+use walwright_store::Lab;
 
 use super::plan::LogChoice;
 use super::{RecordError, logs};
-use walwright_store::Lab;
 
 /// Adds files of client-side results to the record of a load that was not ours. Its
 /// window becomes the stretch that the files cover, as it does when they join at the end of

@@ -14,7 +14,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::sync::oneshot;
-
 use walwright_record::redact;
 
 use super::RecordError;

@@ -10,12 +10,10 @@ use walwright_workload::WorkloadError;
 use walwright_workload::workload::Origin;
 
 use super::drive::load_options;
-use super::error::failed;
-use super::error::remedy;
-use super::load_data;
+use super::error::{failed, remedy};
 use super::tables::{self, Found};
 use super::target::Target;
-use super::{Context, RunError, blocking};
+use super::{Context, RunError, blocking, load_data};
 
 /// Connections the tool itself uses beside the clients: control, one for the workload's
 /// checks, two of the probe, side measure.

@@ -14,7 +14,7 @@ use walwright_record::{
     Event, LoadFacts, LoadInterval, LoadLevel, LoadStage, PhaseName, Schedule, SparseHistogram,
     Timestamp, UnderWay, Warning, WarningCode, Window,
 };
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Stop};
 use walwright_wire::ConnectOptions;
 
 use super::settle::Settling;
@@ -22,7 +22,6 @@ use super::target::Target;
 use super::{Context, RunError, blocking};
 use crate::Progress;
 use crate::notes::Notes;
-use walwright_server::Stop;
 
 /// Name of the load's sessions in `pg_stat_activity`.
 const APPLICATION_NAME: &str = "walwright load";

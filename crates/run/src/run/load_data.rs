@@ -11,10 +11,9 @@ use walwright_workload::Plan;
 use walwright_workload::generate::{Chunk, TableLoad};
 use walwright_workload::workload::SqlStep;
 
-use super::RunError;
 use super::error::failed;
 use super::statements::Statements;
-use super::tables;
+use super::{RunError, tables};
 use crate::{Observer, Progress};
 
 /// Bytes of COPY text sent at once.

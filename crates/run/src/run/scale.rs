@@ -1,14 +1,12 @@
 //! The scale of tables that someone filled before.
 
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Stop};
 use walwright_workload::Workload;
 use walwright_workload::workload::Origin;
 
 use super::error::failed;
 use super::statements::Statements;
-use super::tables;
-use super::{RunError, RunPlan, TargetPlan};
-use walwright_server::Stop;
+use super::{RunError, RunPlan, TargetPlan, tables};
 
 /// The scale that the workload's tables on an attached server were filled at, where
 /// the workload says how to tell; `None` leaves the default.

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use tokio::task::JoinHandle;
 use walwright_record::{Timestamp, Window};
+use walwright_server::Stop;
 use walwright_workload::workload::SideMeasurement;
 
 use super::Context;
 use super::statements::Statements;
 use super::target::Target;
-use walwright_server::Stop;
 
 /// A side measurement under way, if the workload has one.
 pub(super) struct Side {

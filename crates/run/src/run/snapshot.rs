@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use walwright_server::{Cluster, ConnectParams, Snapshot};
+use walwright_server::{Cluster, ConnectParams, Snapshot, Stop};
 
 use super::plan::{RunPlan, TargetPlan};
 use super::statements::Statements;
 use super::target::Target;
 use super::{RunError, blocking, load_data};
 use crate::Observer;
-use walwright_server::Stop;
 
 /// Settings the data are loaded with. They end with the load; what they leave is a
 /// data directory with little WAL to copy.

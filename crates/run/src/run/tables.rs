@@ -4,9 +4,8 @@
 use walwright_server::{Client, QueryError, Row};
 use walwright_workload::Plan;
 
-use super::RunError;
 use super::error::failed;
-use super::load_data;
+use super::{RunError, load_data};
 
 /// A table of the workload that is there.
 #[derive(Debug, Clone)]

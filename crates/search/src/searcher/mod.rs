@@ -22,7 +22,6 @@ use crate::ablation::Noise;
 use crate::{
     Budget, Configuration, DimensionError, Hyper, Outcome, Purpose, Screening, Space, Trial,
 };
-
 use ablate::Taken;
 pub use conclude::{Conclusion, Line, Standing};
 

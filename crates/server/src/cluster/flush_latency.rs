@@ -1,11 +1,10 @@
 //! Flushes that take at least a chosen time: what slow storage does, on fast storage.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use std::{fs, io};
 
 /// The library that is preloaded into the server (`shim/flush_latency.c`).
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flush_latency.so"));

@@ -12,13 +12,12 @@ mod shared_memory;
 mod socket;
 mod sweep;
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 pub use error::ClusterError;
 pub use guard::ServerExit;

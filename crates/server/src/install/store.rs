@@ -1,9 +1,8 @@
 //! The cache of fetched installs: each is fetched once, by one process, and
 //! appears by an atomic rename.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::manifest::{Layout, Manifest, Release};
 use super::unpack::{Receipt, open_to_all, unpack_tarball};

@@ -1,10 +1,9 @@
 //! Unpacking a tree of binaries, and a receipt that tells later whether it is
 //! still whole.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 

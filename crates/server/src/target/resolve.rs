@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::{Uid, User};
-
 use walwright_wire::{Host, RequireAuthError, RootCert, Secret, SslMode, SslNegotiation};
 
 use super::conninfo::{self, ConninfoError, Pairs};
 use super::params::{APPLICATION_NAME, ConnectParams};
-use super::passfile;
-use super::service;
+use super::{passfile, service};
 
 /// Connection parameters that cannot be used. Never holds a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::common::{install, open_dir, places, runtime};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectFailure, ConnectParams, Major, RunningCluster, Secret, TcpAccess,
     connect,
 };
+
+use crate::common::{install, open_dir, places, runtime};
 
 const PASSWORD: &str = "it's a: s%cret\\";
 

@@ -7,13 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{at_home_in, install, lives, open_dir, places, runtime, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use walwright_server::{
     Cluster, ClusterError, ClusterSpec, ConnectParams, Major, Places, ServerUser, StopMode,
     connect, sweep,
 };
+
+use crate::common::{at_home_in, install, lives, open_dir, places, runtime, until};
 
 /// Tells a copy of this test program which cache to make a cluster in.
 const OWNER: &str = "WALWRIGHT_TEST_OWNER";

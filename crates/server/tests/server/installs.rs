@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Barrier;
 
-use crate::common::{open_dir, places};
 use walwright_server::{
     FetchEvent, Install, InstallError, InstallSource, Installs, Major, PgVersion, Places,
     system_installs,
 };
+
+use crate::common::{open_dir, places};
 
 /// Tells a copy of this test program to make an install ready, and where.
 const CACHE: &str = "WALWRIGHT_TEST_CACHE";

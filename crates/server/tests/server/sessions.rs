@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{install, open_dir, places, runtime};
 use walwright_server::{Cluster, ClusterSpec, Major, QueryError, connect};
+
+use crate::common::{install, open_dir, places, runtime};
 
 #[test]
 fn a_server_that_is_late_once_is_asked_again_and_twice_is_given_up() {

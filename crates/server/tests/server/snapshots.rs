@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{install, open_dir, places, runtime};
 use walwright_server::{
     Cluster, ClusterError, ClusterSpec, Major, Places, Secret, Snapshot, SnapshotError, TcpAccess,
     connect_for_workload,
 };
+
+use crate::common::{install, open_dir, places, runtime};
 
 fn spec(places: &Places) -> ClusterSpec {
     ClusterSpec::new(places, install(Major::V18))

@@ -11,9 +11,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::{FindError, Kind, LineFile, StoreError, private, whole_lines};
 use thiserror::Error;
 use walwright_record::Timestamp;
+
+use crate::{FindError, Kind, LineFile, StoreError, private, whole_lines};
 
 /// The parts of an entry.
 pub use walwright_record::journal::{Change, Effect, Entry, EntryId, Machine, Origin, Plot};

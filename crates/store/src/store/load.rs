@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rusqlite::Row as SqlRow;
 use serde::de::DeserializeOwned;
-
-use super::{Store, StoreError, sound};
 use walwright_record::{
     Event, LatencyHistogram, LoadInterval, Phase, PhaseName, Record, RunHeader, RunId, RunState,
     Sample, Source, SparseHistogram, Timestamp, Warning, Window,
 };
+
+use super::{Store, StoreError, sound};
 
 /// Statements of the scripts of a run, all told.
 const MOST_STATEMENTS: usize = 2_000;

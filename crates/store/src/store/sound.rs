@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
 use walwright_record::{LoadInterval, Timestamp, Window};
 
 /// Larger numbers are counts of nothing: 2^53, as far as a double counts.

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
-
-use super::{StoreError, connect};
 use walwright_record::{
     ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
     PhaseName, RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram,
     StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, WorkloadFacts,
     redact,
 };
+
+use super::{StoreError, connect};
 
 /// Writes one run; each call is durable against the death of this process.
 ///

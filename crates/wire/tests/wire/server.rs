@@ -4,7 +4,6 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::common::{PASSWORD, Testbed, connected, encrypted, failure, one};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use walwright_wire::backend::{DATA_ROW, READY_FOR_QUERY};
@@ -12,6 +11,8 @@ use walwright_wire::{
     BindTemplate, ChannelBinding, Connector, Format, Host, RootCert, Secret, SslMode,
     SslNegotiation, TagSet, Template, Values, WireError, cancel,
 };
+
+use crate::common::{PASSWORD, Testbed, connected, encrypted, failure, one};
 
 #[test]
 fn every_way_of_logging_in() {

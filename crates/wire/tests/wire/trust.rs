@@ -1,9 +1,10 @@
 //! Whom TLS trusts, against real servers with certificates of all kinds.
 
+use walwright_wire::{ConnectOptions, Host, RootCert, SslMode, TlsError, WireError};
+
 use crate::common::{
     Authority, Identity, Testbed, connect, connected, encrypted, failure, self_signed,
 };
-use walwright_wire::{ConnectOptions, Host, RootCert, SslMode, TlsError, WireError};
 
 fn named(testbed: &Testbed, host: &str, mode: SslMode, roots: &RootCert) -> ConnectOptions {
     let mut options = testbed.tcp("postgres", mode);

@@ -11,9 +11,8 @@ use walwright_catalog::Profile;
 use walwright_config::{
     ApplyError, ApplyPlan, Hold, MachineView, Made, Restart, ServerView, make_changes, undo_changes,
 };
-use walwright_server::Stop;
 use walwright_server::{
-    Cluster, ClusterSpec, ConnectParams, Installs, Major, Places, RunningCluster,
+    Cluster, ClusterSpec, ConnectParams, Installs, Major, Places, RunningCluster, Stop,
 };
 use walwright_store::Lab;
 use walwright_store::ledger::{Intent, Ledger};

@@ -8,6 +8,7 @@
 //! An insert on the referencing side locks the referenced row (`FOR KEY SHARE`), one
 //! look-up of 3 to 30 µs for each key.
 
+use walwright_figures::WaitClass;
 use walwright_record::{
     ForeignKey, Row, SchemaIndex, SchemaTable, Source, TableKind, quoted_identifier,
 };
@@ -18,7 +19,6 @@ use super::by_cost;
 use super::statement_text::columns_set;
 use super::view::{View, bounded};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Relief, Value};
-use walwright_figures::WaitClass;
 
 /// Seconds that a sequential scan takes a row, at least.
 const ROW: f64 = 10e-9;

@@ -4,13 +4,13 @@
 //! an index changed value (from 16 on, summarizing indexes, BRIN, do not count).
 //! Otherwise it makes an entry in every index, whichever column changed.
 
+use walwright_figures::StatementUse;
 use walwright_record::{SchemaIndex, SchemaTable, TableKind};
 
 use super::by_cost;
 use super::statement_text::columns_set;
 use super::view::{TableUse, View, bounded};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
-use walwright_figures::StatementUse;
 
 /// Share of HOT updates under which a table is looked at: above it a full page now
 /// and then is normal.

@@ -6,9 +6,9 @@ use walwright_record::{
     ForeignKey, ForeignKeyAction, ReplicaIdentity, Row, SchemaColumn, SchemaFacts, SchemaIndex,
     SchemaTable, Source, TableGauges, TableKind,
 };
+use walwright_testing::{Build, named, row};
 
 use crate::{Finding, Reading};
-use walwright_testing::{Build, named, row};
 
 /// A table whose columns are all `bigint`.
 pub(super) fn table(oid: u32, name: &str, columns: &[&str]) -> SchemaTable {

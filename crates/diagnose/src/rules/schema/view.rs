@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use walwright_figures::counters::RowDifference;
+use walwright_figures::{StatementUse, WaitClass, work_between};
 use walwright_record::{SchemaFacts, SchemaTable, Source, TableKind};
 use walwright_stats::{Confidence, Estimate, Interval, Method};
 
 use crate::{Evidence, Finding, Impact, Kind, Per, Reading, Relief, Value};
-use walwright_figures::counters::RowDifference;
-use walwright_figures::{StatementUse, WaitClass, work_between};
 
 /// The catalog and the counters of its tables and indexes over the window.
 pub(super) struct View<'a, 'r> {

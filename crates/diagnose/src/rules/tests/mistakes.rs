@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use walwright_record::{RunState, ScriptInterval, Source};
+use walwright_testing::histogram;
 
 use super::{case, found, problems, stored};
 use crate::DiagnosisId::{D1, D5, D6, D25, D32, D35, D37, D53};
 use crate::{Kind, findings};
-use walwright_testing::histogram;
 
 /// E1: 942.7 s of fsync over 2,167,991 requests is 0.435 ms of 7.38 ms: not the throttle.
 #[test]

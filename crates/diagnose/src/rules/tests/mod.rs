@@ -11,9 +11,9 @@ use std::time::Duration;
 use walwright_record::{
     HostFacts, InstrumentFacts, LoadFacts, Record, Row, Schedule, Setting, Source, StorageProbe,
 };
+use walwright_testing::{Build, embedded, named, row, wait};
 
 use crate::{Diagnosis, DiagnosisId, Finding, Kind, findings};
-use walwright_testing::{Build, embedded, named, row, wait};
 
 /// Seconds of a case; ten before the window, and the window to its end.
 const SECONDS: u32 = 70;

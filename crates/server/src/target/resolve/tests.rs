@@ -1,7 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 
-use super::*;
 use walwright_wire::ChannelBinding;
+
+use super::*;
 
 fn around(env: &[(&str, &str)]) -> Surroundings {
     Surroundings {
