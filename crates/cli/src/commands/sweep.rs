@@ -59,7 +59,7 @@ fn refuse(args: &RunArgs, loads: usize) {
     } else if !args.stages.is_empty() {
         "a sweep is runs at one load each: leave --stages out"
     } else if args.report_per_command {
-        "a sweep has no table of statements: leave -r out; `walwright show RUN --json` has them of each run"
+        "a sweep has no table of statements: leave -r out; `walwright runs show RUN --json` has them of each run"
     } else if args.keep {
         "a sweep restores its cluster before each run, so none is left as one run made it: leave --keep out"
     } else {
