@@ -240,7 +240,7 @@ pub enum ExperimentError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A file of the experiment cannot be understood.
+    /// A file of the experiment cannot be read.
     #[error("{} cannot be read: {what}; `walwright experiment delete` removes it", path.display())]
     Damaged {
         /// The file.

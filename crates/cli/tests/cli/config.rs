@@ -37,7 +37,7 @@ fn the_catalogue_is_listed_and_taught() {
     let value = here["here"][0]["value"].as_str().unwrap();
     let kernel = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     assert_eq!(value, kernel.trim());
-    place.run(&["config", "explain", "swappines"]).misused(&["it has vm.swappiness"]);
+    place.run(&["config", "explain", "swappines"]).misused(&["similar ones: vm.swappiness"]);
     place.run(&["config", "explain", "fillfactor"]).misused(&["table.fillfactor or"]);
 }
 

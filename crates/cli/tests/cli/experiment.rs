@@ -148,7 +148,7 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     // One that cannot be read is named, and goes all the same.
     let header = place.path("lab/experiments").join(&id).join("header.json");
     fs::write(&header, "{").unwrap();
-    let wrong = ["header.json cannot be understood", "experiment delete"];
+    let wrong = ["header.json cannot be read", "experiment delete"];
     place.run(&["experiment", "show", &id]).refuses(&wrong);
     place.run(&["experiment", "delete", &id]).code(0);
     assert!(!header.exists());
@@ -163,7 +163,7 @@ fn an_experiment_without_an_arm_left_measures_no_baseline_any_more() {
     let (_, failing) = rest.split_once("[[arm]]").unwrap();
     let plan = place.file("plan.toml", &format!("{head}[[arm]]{failing}"));
     let ended = place.run(&["experiment", &plan, "--json"]).code(1);
-    let ended = ended.says(&["no arm of", "nothing was compared"]);
+    let ended = ended.says(&["every arm of", "nothing was compared"]);
     let outcome = ended.json();
     assert_eq!(outcome["ending"], "no_arm_left");
     assert!(outcome["runs"].as_u64().unwrap() <= 2, "none after the first block: {outcome}");
