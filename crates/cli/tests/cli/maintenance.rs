@@ -478,7 +478,10 @@ fn what_someone_changes_under_an_experiment_is_told_at_its_end() {
     assert!(said.contains(told) && said.contains("not measured as planned"), "{said}");
     assert_eq!(host.ask("app", "SHOW commit_delay"), "77");
     let list = place.run(&["config", "rollback", "--list"]).code(0).out();
-    assert!(list.contains("undone in part") && list.contains("meanwhile: commit_delay"), "{list}");
+    assert!(
+        list.contains("undone in part") && list.contains("changed by others since: commit_delay"),
+        "{list}"
+    );
 
     // The same of what was applied and is rolled back.
     let (wanted, there) = (place.file("a.env", "PG_WORK_MEM=9MB\n"), host.superuser("app"));

@@ -282,12 +282,12 @@ fn a_stop_ends_also_what_hangs_and_says_what_it_waits_for() {
     };
     let (child, log) = start();
     finish(child).code(3);
-    until_said(&log, "did not end within 10 s");
+    until_said(&log, "did not stop within 10 s");
     assert_eq!(bench.place.runs()[0]["state"], "interrupted");
     let (child, log) = start();
     signal(child.id(), libc::SIGTERM);
     finish(child).code(130);
-    assert!(!fs::read_to_string(log).unwrap().contains("did not end within"));
+    assert!(!fs::read_to_string(log).unwrap().contains("did not stop within"));
 }
 
 #[test]
