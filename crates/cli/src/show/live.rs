@@ -183,8 +183,10 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     } else {
         draw_waits(frame, rows[3], state, paint);
     }
+    // Below the title.
+    let room = usize::from(rows[4].height.saturating_sub(1));
     let messages: Vec<Line<'_>> =
-        state.messages.iter().rev().take(3).rev().map(|m| Line::raw(m.as_str())).collect();
+        state.messages.iter().rev().take(room).rev().map(|m| Line::raw(m.as_str())).collect();
     frame.render_widget(
         Paragraph::new(messages).block(Block::default().title(paint.title("events and warnings"))),
         rows[4],
@@ -486,6 +488,22 @@ mod tests {
         }
         let narrow = drawn_at(&state, 70, 20);
         assert!(narrow.contains("6 of 7: measure"), "{narrow}");
+    }
+
+    #[test]
+    fn the_last_message_is_seen_where_there_is_room_for_one() {
+        let mut state = under_load(1);
+        for text in ["first", "second", "third"] {
+            let event = walwright_record::Event {
+                at: Timestamp(0),
+                kind: "check".to_owned(),
+                text: text.to_owned(),
+            };
+            state.update(&Progress::Event(&event));
+        }
+        let narrow = drawn_at(&state, 70, 20);
+        assert!(narrow.contains("third") && !narrow.contains("first"), "{narrow}");
+        assert!(drawn_at(&state, 200, 60).contains("first"));
     }
 
     #[test]
