@@ -285,7 +285,7 @@ impl Whole {
         Ok(all)
     }
 
-    /// Reasons to trust the figures less: what the records warning, each kind once, and
+    /// Reasons to trust the figures less: what the records warn of, each kind once, and
     /// what only the whole shows.
     fn warnings(&self, cells: &[Cell]) -> Vec<String> {
         let mut kinds: BTreeMap<WarningCode, (usize, String)> = BTreeMap::new();

@@ -19,7 +19,7 @@ use crate::{Blind, WaitClass, WorkUnit, latency, work_between};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
 const FEWEST_TICKS: usize = 15;
-/// Share of the latency by which the parts may exceed it before the latency breakdown are
+/// Share of the latency by which the parts may exceed it before the latency breakdown is
 /// said not to close; sampling itself errs by a few points.
 const OVERDRAWN: f64 = 0.1;
 /// Events listed for a class.

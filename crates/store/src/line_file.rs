@@ -52,14 +52,25 @@ impl LineFile {
     /// # Errors
     /// When `keep` fails, or the file cannot be read or cut.
     pub fn cut_torn(&mut self, keep: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        let bytes = self.bytes()?;
-        let whole = end_of_whole_lines(&bytes);
-        if whole == bytes.len() {
+        if self.is_whole()? {
             return Ok(());
         }
+        let bytes = self.bytes()?;
+        let whole = end_of_whole_lines(&bytes);
         keep(&bytes[whole..])?;
         self.0.set_len(whole as u64)?;
         self.0.sync_all()
+    }
+
+    /// Whether its last line has its end.
+    fn is_whole(&mut self) -> io::Result<bool> {
+        if self.0.metadata()?.len() == 0 {
+            return Ok(true);
+        }
+        let mut last = [0];
+        self.0.seek(SeekFrom::End(-1))?;
+        self.0.read_exact(&mut last)?;
+        Ok(last == *b"\n")
     }
 
     /// Adds a line and flushes it. What could only be written in part is taken back.

@@ -26,6 +26,22 @@ pub fn histogram(latencies: &[Duration]) -> SparseHistogram {
     SparseHistogram::from(&dense)
 }
 
+/// A closed loop of so many clients.
+pub fn closed_loop(clients: u32) -> LoadFacts {
+    LoadFacts {
+        clients,
+        threads: 1,
+        protocol: "prepared".to_owned(),
+        mode: "faithful".to_owned(),
+        schedule: Schedule::Closed { think: None },
+        ramp: Duration::ZERO,
+        max_tries: 1,
+        seed: 1,
+        rules: Default::default(),
+        stages: Vec::new(),
+    }
+}
+
 /// A row of numbers.
 pub fn row<const N: usize>(columns: [(&str, f64); N]) -> Row {
     let mut row = Row::new();
@@ -134,18 +150,8 @@ impl Build {
 
     /// The load is an open loop of this rate.
     pub fn open_loop(&mut self, rate: f64) -> &mut Self {
-        self.record.load = Some(LoadFacts {
-            clients: 10,
-            threads: 1,
-            protocol: "prepared".to_owned(),
-            mode: "faithful".to_owned(),
-            schedule: Schedule::Open { rate, poisson: true, latency_limit: None },
-            ramp: Duration::ZERO,
-            max_tries: 1,
-            seed: 1,
-            rules: Default::default(),
-            stages: Vec::new(),
-        });
+        let schedule = Schedule::Open { rate, poisson: true, latency_limit: None };
+        self.record.load = Some(LoadFacts { schedule, ..closed_loop(10) });
         self
     }
 

@@ -221,7 +221,6 @@ fn effect<'a>(
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::Duration;
 
     use walwright_record::{ScriptFacts, Setting, WorkloadFacts};
 
@@ -229,23 +228,12 @@ mod tests {
     use crate::plan::tests::plan;
     use walwright_experiment::OnServer;
     use walwright_store::ledger::ServerIdentity;
-    use walwright_testing::header;
+    use walwright_testing::{closed_loop, header};
 
     /// A run of so many clients in a closed loop that sends this.
     fn record(clients: u32, sql: &str) -> Record {
         let mut record = Record::new(header());
-        record.load = Some(LoadFacts {
-            clients,
-            threads: 1,
-            protocol: "prepared".to_owned(),
-            mode: "faithful".to_owned(),
-            schedule: Schedule::Closed { think: None },
-            ramp: Duration::ZERO,
-            max_tries: 1,
-            seed: 1,
-            rules: Default::default(),
-            stages: Vec::new(),
-        });
+        record.load = Some(closed_loop(clients));
         let script = ScriptFacts {
             name: "s.sql".to_owned(),
             weight: 3,

@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Takes a event in.
+    /// Takes an event in.
     pub fn update(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::Phase(name) => {

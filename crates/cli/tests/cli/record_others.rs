@@ -117,7 +117,7 @@ fn a_command_is_watched_to_its_end_and_its_log_joins() {
     let commits = number(&summary["server_load"]["commits_per_second"]["center"]);
     assert!((0.5..1.6).contains(&(commits / rate)), "{commits} commits, {rate} transactions");
     assert!(number(&load["latency"]["p50"]) > 0.0);
-    // The latency breakdown close: time on the server is part of the clients' latency.
+    // The latency breakdown closes: time on the server is part of the clients' latency.
     let on_server = number(&summary["time"]["on_server"]["center"]);
     let latency = number(&summary["time"]["latency"]);
     assert!(on_server > 0.0 && on_server < 1.5 * latency, "{on_server} of {latency}");

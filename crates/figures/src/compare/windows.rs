@@ -18,7 +18,7 @@ pub(super) fn all(groups: &[RunGroup]) -> impl Iterator<Item = &Record> {
     groups.iter().flat_map(|group| &group.runs)
 }
 
-/// What the states and lengths of the runs give to warning.
+/// Warnings that follow from the states and lengths of the runs.
 pub(super) fn warnings(groups: &[RunGroup]) -> Vec<String> {
     let mut warnings = Vec::new();
     let broken: Vec<String> = all(groups)

@@ -36,7 +36,7 @@ pub enum ScalingResource {
 }
 
 impl ScalingResource {
-    /// Those that the latency breakdown have lines for, in the order they are shown.
+    /// Those that the latency breakdown has lines for, in the order they are shown.
     pub const ALL: [ScalingResource; 8] = [
         ScalingResource::Processors,
         ScalingResource::WalFlush,

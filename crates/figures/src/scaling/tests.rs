@@ -4,7 +4,7 @@ use walwright_record::{
     InstrumentFacts, LoadFacts, Record, RunId, RunState, Schedule, Source, Warning, WarningCode,
 };
 use walwright_stats::ScalingLaw;
-use walwright_testing::{Build, row, wait};
+use walwright_testing::{Build, closed_loop, row, wait};
 
 use super::*;
 
@@ -45,18 +45,7 @@ fn run(clients: u32, rate: f64, kind: &str, event: &str, repeat: u32) -> Record 
     }
     let mut record = build.record;
     record.header.id = RunId(format!("20261120-0000{clients:02}-{repeat:03}"));
-    record.load = Some(LoadFacts {
-        clients,
-        threads: 1,
-        protocol: "prepared".to_owned(),
-        mode: "faithful".to_owned(),
-        schedule: Schedule::Closed { think: None },
-        ramp: Duration::ZERO,
-        max_tries: 1,
-        seed: 1,
-        rules: Default::default(),
-        stages: Vec::new(),
-    });
+    record.load = Some(closed_loop(clients));
     record
 }
 

@@ -9,7 +9,7 @@ use super::plan::Until;
 use super::{RecordError, Session};
 use crate::Progress;
 
-/// Time between events of how long it has been.
+/// Time between reports of how long it has been.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What looking on came to.

@@ -56,7 +56,7 @@ impl Side {
     }
 }
 
-/// Measures until the connection is gone. The load events a lost server; here there is
+/// Measures until the connection is gone. The load notices a lost server; here there is
 /// then only nothing more to measure.
 async fn repeat(
     statements: &Statements,

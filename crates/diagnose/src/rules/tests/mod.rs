@@ -8,10 +8,8 @@ mod statements;
 
 use std::time::Duration;
 
-use walwright_record::{
-    HostFacts, InstrumentFacts, LoadFacts, Record, Row, Schedule, Setting, Source, StorageProbe,
-};
-use walwright_testing::{Build, embedded, named, row, wait};
+use walwright_record::{HostFacts, InstrumentFacts, Record, Row, Setting, Source, StorageProbe};
+use walwright_testing::{Build, closed_loop, embedded, named, row, wait};
 
 use crate::{Diagnosis, DiagnosisId, Finding, Kind, findings};
 
@@ -35,18 +33,7 @@ pub(super) fn case(clients: u32, rate: u32) -> Case {
         interval.clients = clients;
     }
     build.measure(f64::from(FROM), f64::from(SECONDS));
-    build.record.load = Some(LoadFacts {
-        clients,
-        threads: 1,
-        protocol: "prepared".to_owned(),
-        mode: "faithful".to_owned(),
-        schedule: Schedule::Closed { think: None },
-        ramp: Duration::ZERO,
-        max_tries: 1,
-        seed: 1,
-        rules: Default::default(),
-        stages: Vec::new(),
-    });
+    build.record.load = Some(closed_loop(clients));
     build.record.target = Some(embedded());
     build.record.host = Some(HostFacts {
         processors: Some(4),
