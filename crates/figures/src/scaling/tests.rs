@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use walwright_record::{
-    InstrumentFacts, LoadFacts, Record, RunId, RunState, Schedule, Source, Warning, WarningCode,
-};
+use walwright_record::{InstrumentFacts, Record, RunId, RunState, Source, Warning, WarningCode};
 use walwright_stats::ScalingLaw;
 use walwright_testing::{Build, closed_loop, row, wait};
 
