@@ -6,20 +6,16 @@ mod synthetic;
 
 use std::error::Error;
 
-use walwright_diagnose::findings;
+use walwright_report::RunReport;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().unwrap_or_else(|| "sample_report.html".to_owned());
     let seconds = arguments.next().map_or(Ok(120), |s| s.parse())?;
     let record = synthetic::record_of(seconds);
-    let summary = walwright_figures::summary(&record);
-    let page = walwright_report::html::page(&record, &summary, &findings(&record))?;
-    std::fs::write(&path, page)?;
-    print!(
-        "{}",
-        walwright_report::terminal::summary(&record, &summary, &findings(&record), 80, false)
-    );
+    let report = RunReport::new(record);
+    std::fs::write(&path, report.document().html())?;
+    print!("{}", report.document().summary(80, false));
     println!("{path}");
     Ok(())
 }

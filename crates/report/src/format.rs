@@ -184,7 +184,11 @@ pub fn moment(at: Timestamp) -> String {
 
 /// `1 error`, `2 errors`, `1,200 errors`.
 pub fn counted(count_of: u64, singular: &str) -> String {
-    let plural = if count_of == 1 { "" } else { "s" };
+    let plural = match count_of {
+        1 => "",
+        _ if singular.ends_with(['s', 'x']) || singular.ends_with("sh") => "es",
+        _ => "s",
+    };
     format!("{} {singular}{plural}", count(count_of))
 }
 

@@ -1,9 +1,11 @@
-//! Renderings of a record: what a person sees.
+//! Renderings of results: what a person sees.
 //!
-//! - [`html::page`] is the report: one self-contained HTML page with plots, for
-//!   screen (light and dark) and paper.
-//! - [`terminal`] is the summary that fits a screen, [`markdown`] the same for a
-//!   ticket or a chat.
+//! A [`Document`] holds what a page says. It is built once, of a run by
+//! [`RunReport::document`] and of its findings by [`diagnosis()`], and drawn by three backends:
+//! [`Document::html`], one self-contained page with plots for screen and paper;
+//! [`Document::summary`] and [`Document::terminal`]; and [`Document::markdown`] for a ticket
+//! or a chat. Other pages still have a rendering of their own for each:
+//!
 //! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other,
 //!   [`html::scaling`] and [`terminal::scaling`] those of a sweep over clients.
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
@@ -11,19 +13,18 @@
 //! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
 //! - [`mod@format`] is how figures are written, for every other rendering too.
 //!
-//! Figures come from `diagnose`, facts from `record`; nothing is computed here but
-//! places on paper. Charts are SVG made by pure functions (`svg`), the page is a
-//! template with its own style and script (`templates/`).
+//! Figures come from `figures` and `diagnose`, facts from `record`; nothing is computed here
+//! but places on paper. Charts are SVG made by pure functions (`svg`).
 
 mod compared;
 mod comparison_text;
-mod diagnosis;
+mod document;
 mod experimented;
 pub mod format;
 pub mod html;
 pub mod journal;
 mod limits;
-pub mod markdown;
+mod markdown;
 mod run;
 mod scaled;
 mod settings;
@@ -33,8 +34,9 @@ pub mod terminal;
 mod words;
 
 pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
+pub use document::Document;
 pub use limits::limit;
-pub use run::RunReport;
+pub use run::{RunReport, diagnosis, explanation};
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

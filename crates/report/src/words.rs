@@ -197,14 +197,6 @@ pub(crate) fn commits_note(load: &ServerLoad) -> String {
     }
 }
 
-/// Latency of which only sums are known.
-pub(crate) fn mean_only(mean: Duration) -> String {
-    format!(
-        "mean {}; the clients' log holds sums, so no percentile is known",
-        format::latency(mean)
-    )
-}
-
 /// What the clients of someone else's load computed over their whole test, a line for each
 /// file that holds such totals.
 pub(crate) fn client_totals(client: &ClientFacts) -> Vec<String> {
@@ -294,6 +286,17 @@ pub(crate) fn sentence(text: &str) -> String {
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Text that goes on inside a sentence. A name in capitals stays as it is.
+pub(crate) fn small(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Why there is no figure of the load.

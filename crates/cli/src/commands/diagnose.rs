@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use walwright_diagnose::{DiagnosisId, findings};
-use walwright_report::terminal::{self, Style};
+use walwright_report::terminal::Style;
 use walwright_store::Lab;
 
 use crate::args::{DiagnoseArgs, RunName};
@@ -20,11 +20,12 @@ pub fn execute(lab: &Lab, args: &DiagnoseArgs, output: &Output) -> anyhow::Resul
     }
     let record = named::load(lab, &RunName { run: args.run.clone() })?;
     let diagnosis = findings(&record);
-    output.painted_result(&diagnosis, || terminal::diagnosis(&diagnosis, &style))?;
+    output
+        .painted_result(&diagnosis, || walwright_report::diagnosis(&diagnosis).terminal(&style))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn explain(id: DiagnosisId, style: &Style, output: &Output) -> anyhow::Result<()> {
     let value = json!({ "id": id, "title": id.title(), "explanation": id.explanation() });
-    output.painted_result(&value, || terminal::explanation(id, style))
+    output.painted_result(&value, || walwright_report::explanation(id).terminal(style))
 }

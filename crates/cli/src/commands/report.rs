@@ -21,7 +21,7 @@ pub fn write(lab: &Lab, args: &ReportArgs, output: &Output) -> anyhow::Result<Ex
     }
     let run = RunReport::new(named::load(lab, &args.run)?);
     if args.markdown {
-        let text = walwright_report::markdown::summary(&run.record, &run.summary, &run.diagnosis);
+        let text = run.document().markdown();
         match &args.output {
             Some(path) => write::write_told(path, &text, output)?,
             None => output.result(&json!({ "markdown": text }), || text.clone())?,

@@ -150,7 +150,7 @@ pub fn print_summary(
     limits: &[JudgedLimit],
     output: &Output,
 ) -> anyhow::Result<()> {
-    let RunReport { record, summary, diagnosis } = run;
+    let RunReport { record, summary, .. } = run;
     let report = lab.report_path(&record.header.id);
     let report = report.exists().then_some(report);
     if output.json {
@@ -166,13 +166,7 @@ pub fn print_summary(
         }
         return output.print_json(&told);
     }
-    let mut text = walwright_report::terminal::summary(
-        record,
-        summary,
-        diagnosis,
-        crate::show::terminal_width(),
-        output.colour,
-    );
+    let mut text = run.document().summary(crate::show::terminal_width(), output.colour);
     if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
         text.push_str(&format!(
             "connections: {} opened, mean {}, p50 {}, p99 {} each\n",

@@ -17,8 +17,7 @@ pub fn write_told(path: &Path, text: &str, output: &Output) -> anyhow::Result<()
 
 /// Renders the page of a run to `path`.
 pub fn write_html(lab: &Lab, run: &RunReport, path: &Path) -> anyhow::Result<()> {
-    let page = walwright_report::html::page(&run.record, &run.summary, &run.diagnosis)?;
-    write_page(lab, path, &page)
+    write_page(lab, path, &run.document().html())
 }
 
 /// Writes a page, in the lab for its owner alone.

@@ -13,7 +13,7 @@ const SHARED: [(&str, &str); 2] = [
     ("warnings.html", include_str!("../../templates/warnings.html")),
 ];
 pub(crate) const STYLE: &str = include_str!("../../templates/report.css");
-const SCRIPT: &str = include_str!("../../templates/report.js");
+pub(super) const SCRIPT: &str = include_str!("../../templates/report.js");
 
 /// `page` in its template, which extends `frame.html`. Text is escaped; the template says
 /// what is markup.
@@ -39,7 +39,6 @@ pub(crate) fn rendered(template: &str, page: &impl Serialize) -> Result<String, 
         page => Serde(page),
         renderer => env!("CARGO_PKG_VERSION"),
         css => STYLE,
-        js => SCRIPT,
     };
     Ok(environment.render_named_str("page.html", template, context)?)
 }

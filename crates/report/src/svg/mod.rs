@@ -22,7 +22,7 @@ pub(crate) use distribution::{Mark, histogram, percentile_curve};
 pub(crate) use label::shortened;
 pub(crate) use panel::{Marks, Panel, Rule, Track};
 pub(crate) use thin::{Point, mean};
-pub(crate) use timeline::{Checkpoint, HoverSheet, Span, SpanKind, TimeFrame, Timeline};
+pub(crate) use timeline::{Checkpoint, Span, SpanKind, TimeFrame, Timeline};
 pub(crate) use unit::Unit;
 
 /// A role that has a colour of its own, the same in all charts and tables.
@@ -50,6 +50,8 @@ pub(crate) enum Ink {
     Alarm,
     /// Context, such as an offered rate.
     Quiet,
+    /// Time that nothing was seen of.
+    Outside,
 }
 
 impl Ink {
@@ -74,6 +76,7 @@ impl Ink {
             Ink::Max => "i-max",
             Ink::Alarm => "i-alarm",
             Ink::Quiet => "i-quiet",
+            Ink::Outside => "i-outside",
         }
     }
 }

@@ -1,11 +1,9 @@
-//! Where the time went, as a list of bars.
-
-use std::time::Duration;
-
-use walwright_figures::{TimeSplit, WaitClass};
+//! Parts of a whole, as a list of bars.
 
 use super::style::{Ansi, Style};
+use crate::document::Share;
 use crate::format;
+use crate::svg::Ink;
 
 /// Parts below this share are summed into one line: a screen is short.
 const SMALL: f64 = 0.01;
@@ -14,57 +12,25 @@ const BEFORE: usize = 2 + 22 + 9 + 11;
 /// A bar needs no more columns than this.
 const LONGEST: usize = 36;
 
-struct Row {
-    name: String,
-    share: f64,
-    seconds: f64,
-    ansi: Ansi,
-}
-
 /// One line a part: name, share, time a transaction, bar.
-pub(super) fn bars(split: &TimeSplit, style: &Style) -> Vec<String> {
-    let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
-    let mut rows = Vec::new();
-    if let Some(queue) = split.queue.filter(|q| *q > Duration::ZERO) {
-        let seconds = queue.as_secs_f64();
-        rows.push(Row {
-            name: "waiting to begin".into(),
-            share: seconds / whole,
-            seconds,
-            ansi: Ansi::Faint,
-        });
-    }
-    rows.extend(split.parts.iter().map(|part| Row {
-        name: part.class.label().to_owned(),
-        share: part.share.center,
-        seconds: part.per_transaction.center,
-        ansi: ansi(part.class),
-    }));
-    if let (Some(residual), Some(share)) = (&split.residual, split.residual_share) {
-        let seconds = residual.center;
-        rows.push(Row { name: "outside, network".into(), share, seconds, ansi: Ansi::Faint });
-    }
-    let (mut shown, small): (Vec<Row>, Vec<Row>) =
-        rows.into_iter().partition(|r| r.share.abs() >= SMALL);
+pub(super) fn bars(of: &[Share], style: &Style) -> Vec<String> {
+    let (mut shown, small): (Vec<Share>, Vec<Share>) =
+        of.iter().cloned().partition(|part| part.share.abs() >= SMALL);
     if !small.is_empty() {
-        let sum = |of: fn(&Row) -> f64| small.iter().map(of).sum();
-        let names: Vec<&str> = small.iter().map(|r| r.name.as_str()).collect();
+        let sum = |of: fn(&Share) -> f64| small.iter().map(of).sum();
+        let names: Vec<&str> = small.iter().map(|part| part.name.as_str()).collect();
         let joined = names.join(", ");
         let name =
             if joined.chars().count() <= 21 { joined } else { format!("{} smaller", small.len()) };
-        shown.push(Row {
-            name,
-            share: sum(|r| r.share),
-            seconds: sum(|r| r.seconds),
-            ansi: Ansi::Faint,
-        });
+        let (share, seconds) = (sum(|part| part.share), sum(|part| part.seconds));
+        shown.push(Share { name, share, seconds, ink: Ink::Outside });
     }
-    let largest = shown.iter().map(|r| r.share).fold(0.0, f64::max);
+    let largest = shown.iter().map(|part| part.share).fold(0.0, f64::max);
     let room = style.width.saturating_sub(BEFORE).min(LONGEST);
-    shown.iter().map(|row| line(row, largest, room, style)).collect()
+    shown.iter().map(|part| line(part, largest, room, style)).collect()
 }
 
-fn line(row: &Row, largest: f64, room: usize, style: &Style) -> String {
+fn line(row: &Share, largest: f64, room: usize, style: &Style) -> String {
     let length = if largest > 0.0 { (row.share / largest).max(0.0) * room as f64 } else { 0.0 };
     let text = format!(
         "  {:<22}{:>8} {:>10}",
@@ -72,7 +38,7 @@ fn line(row: &Row, largest: f64, room: usize, style: &Style) -> String {
         format::percent(row.share),
         format::seconds(row.seconds)
     );
-    let bar = style.paint(row.ansi, &bar(length, style.unicode));
+    let bar = style.paint(ansi(row.ink), &bar(length, style.unicode));
     format!("{text} {bar}").trim_end().to_owned()
 }
 
@@ -86,15 +52,15 @@ pub(super) fn bar(length: f64, unicode: bool) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-fn ansi(class: WaitClass) -> Ansi {
-    match class {
-        WaitClass::Cpu => Ansi::Green,
-        WaitClass::Flush => Ansi::Blue,
-        WaitClass::FlushQueue => Ansi::Cyan,
-        WaitClass::Io => Ansi::Magenta,
-        WaitClass::Lock => Ansi::Red,
-        WaitClass::Lwlock => Ansi::Yellow,
-        WaitClass::Replication | WaitClass::Client | WaitClass::Other => Ansi::Faint,
+fn ansi(ink: Ink) -> Ansi {
+    match ink {
+        Ink::Cpu => Ansi::Green,
+        Ink::Flush => Ansi::Blue,
+        Ink::FlushQueue => Ansi::Cyan,
+        Ink::Io => Ansi::Magenta,
+        Ink::Lock => Ansi::Red,
+        Ink::LwLock => Ansi::Yellow,
+        _ => Ansi::Faint,
     }
 }
 

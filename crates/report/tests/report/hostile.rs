@@ -5,15 +5,15 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rusqlite::Connection;
-use walwright_diagnose::findings;
 use walwright_figures::compare::{RunGroup, compare};
-use walwright_figures::summary;
 use walwright_record::Record;
-use walwright_report::{html, markdown, terminal};
+use walwright_report::terminal::Style;
+use walwright_report::{RunReport, diagnosis, html, terminal};
 use walwright_store::Store;
 
 /// Where a lab keeps its records.
 const FILE: &str = "walwright.db";
+const STYLE: Style = Style { width: 100, colour: false, unicode: true };
 
 fn stored(record: &Record, lab: &Path) {
     let store = Store::open(lab).unwrap();
@@ -43,10 +43,11 @@ fn looked_at(lab: &Path, id: &walwright_record::RunId) {
     assert_eq!(runs.len(), 2, "the other run is listed whatever happened to this one");
     let _ = store.headlines();
     let Ok(record) = store.load(id) else { return };
-    let (summary, findings) = (summary(&record), findings(&record));
-    let _ = html::page(&record, &summary, &findings);
-    let _ = markdown::summary(&record, &summary, &findings);
-    let _ = terminal::summary(&record, &summary, &findings, 100, false);
+    let report = RunReport::new(record.clone());
+    let _ = report.document().html();
+    let _ = report.document().markdown();
+    let _ = report.document().summary(100, false);
+    let _ = diagnosis(&report.diagnosis).terminal(&STYLE);
     let group = |name: &str| RunGroup { name: name.into(), runs: vec![record.clone()] };
     if let Ok(compared) = compare(vec![group("a"), group("b")]) {
         let _ = html::comparison(&compared);

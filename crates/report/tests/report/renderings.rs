@@ -5,13 +5,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use walwright_diagnose::findings;
-use walwright_figures::summary;
 use walwright_record::{
     LoadInterval, PhaseName, Record, RunHeader, RunId, RunState, Schedule, Source, Timestamp,
     Warning, WarningCode,
 };
 use walwright_report::terminal::Style;
-use walwright_report::{html, markdown, terminal};
+use walwright_report::{RunReport, diagnosis};
 
 use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
 
@@ -22,14 +21,30 @@ struct Rendered {
     markdown: String,
 }
 
+const STYLE: Style = Style { width: 80, colour: false, unicode: true };
+
 fn render(record: &Record) -> Rendered {
-    let summary = summary(record);
-    let style = Style { width: 80, colour: false, unicode: true };
+    let report = RunReport::new(record.clone());
     Rendered {
-        html: html::page(record, &summary, &findings(record)).unwrap(),
-        terminal: terminal::styled(record, &summary, &findings(record), &style),
-        markdown: markdown::summary(record, &summary, &findings(record)),
+        html: report.document().html(),
+        terminal: report.document().summary_styled(&STYLE),
+        markdown: report.document().markdown(),
     }
+}
+
+/// What a page says, an element a line: without its style, its pictures, and the version that
+/// rendered it.
+fn text_of(page: &str) -> String {
+    let mut text = page.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    for left_out in ["style", "script", "svg"] {
+        let (begins, ends) = (format!("<{left_out}"), format!("</{left_out}>"));
+        while let Some(from) = text.find(&begins) {
+            let to = text[from..].find(&ends).map(|to| from + to + ends.len()).unwrap();
+            text.replace_range(from..to, "");
+        }
+    }
+    let pieces = text.split('<').filter_map(|piece| Some(piece.split_once('>')?.1.trim()));
+    pieces.filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 impl Rendered {
@@ -39,7 +54,7 @@ impl Rendered {
         {
             // Lines of a terminal break anywhere; a page has its characters escaped.
             let joined = rendering.split_whitespace().collect::<Vec<_>>().join(" ");
-            let joined = joined.replace("&#x27;", "'").replace("&#x2f;", "/");
+            let joined = joined.replace("&#39;", "'");
             assert!(joined.contains(text), "{name} does not say '{text}':\n{joined}");
         }
     }
@@ -80,12 +95,9 @@ fn a_whole_run_says_its_figures_everywhere() {
     let record = record_of(60);
     let rendered = render(&record);
     rendered.is_sound();
-    let summary = summary(&record);
-    let load = summary.load.unwrap();
-    rendered.all_say(&walwright_report::format::estimate(&load.throughput.unwrap(), "/s"));
-    rendered.all_say(&walwright_report::format::latency(load.latency.unwrap().p99));
-    rendered.all_say("WAL flush queue");
-    rendered.all_say("tpcb at scale 50 on PostgreSQL 18.6");
+    insta::assert_snapshot!("run_terminal", rendered.terminal);
+    insta::assert_snapshot!("run_markdown", rendered.markdown);
+    insta::assert_snapshot!("run_page", text_of(&rendered.html));
     for id in [
         "throughput",
         "latency",
@@ -101,9 +113,14 @@ fn a_whole_run_says_its_figures_everywhere() {
     }
     // A checkpoint shows on every plot and in the strip above them.
     assert_eq!(rendered.html.matches("class=\"cp-end\"").count(), 10);
-    assert!(
-        rendered.html.contains("max_wal_size") && rendered.markdown.contains("max\\_wal\\_size")
-    );
+}
+
+#[test]
+fn a_diagnosis_tells_each_finding_with_its_evidence() {
+    let text = diagnosis(&findings(&record_of(60))).terminal(&STYLE);
+    insta::assert_snapshot!("diagnosis_terminal", text);
+    let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest <= 80, "{longest} columns:\n{text}");
 }
 
 #[test]
@@ -130,14 +147,9 @@ fn a_summary_fits_a_screen() {
         );
         record.warnings.push(Warning::new(WarningCode::Other, text).hint("do something about it"));
     }
-    let summary = summary(&record);
+    let report = RunReport::new(record);
     for (width, unicode) in [(80, true), (80, false), (100, true)] {
-        let text = terminal::styled(
-            &record,
-            &summary,
-            &findings(&record),
-            &Style { width, colour: false, unicode },
-        );
+        let text = report.document().summary_styled(&Style { width, colour: false, unicode });
         assert!(text.lines().count() <= 38, "{} lines:\n{text}", text.lines().count());
         let longest = text.lines().map(|l| l.chars().count()).max().unwrap();
         assert!(longest <= width, "{longest} columns of {width}:\n{text}");
@@ -148,10 +160,9 @@ fn a_summary_fits_a_screen() {
 
 #[test]
 fn colours_are_off_when_asked() {
-    let record = short();
-    let summary = summary(&record);
-    let plain = terminal::summary(&record, &summary, &findings(&record), 80, false);
-    let coloured = terminal::summary(&record, &summary, &findings(&record), 80, true);
+    let report = RunReport::new(short());
+    let plain = report.document().summary(80, false);
+    let coloured = report.document().summary(80, true);
     assert!(!plain.contains('\x1b') && coloured.contains("\x1b[32m"));
     let mut stripped = String::new();
     for (i, part) in coloured.split('\x1b').enumerate() {

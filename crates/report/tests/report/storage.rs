@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use walwright_diagnose::findings;
 use walwright_figures::summary;
 use walwright_record::journal::Machine;
 use walwright_record::{
@@ -10,7 +9,7 @@ use walwright_record::{
     StorageCell, StorageMeasurement, StoragePattern, StoragePlace, Timestamp, Warning, WarningCode,
 };
 use walwright_report::terminal::Style;
-use walwright_report::{html, markdown, terminal};
+use walwright_report::{RunReport, diagnosis, html, terminal};
 
 use crate::synthetic::record_of;
 
@@ -130,17 +129,15 @@ fn a_measurement_that_was_cut_short_is_shown_as_far_as_it_got() {
 fn all_renderings_tell_a_run_against_the_disk_it_knew() {
     let mut record = record_of(20);
     let all = |record: &walwright_record::Record| {
-        let (summary, found) = (summary(record), findings(record));
+        let report = RunReport::new(record.clone());
         let texts = [
-            terminal::styled(record, &summary, &found, &STYLE),
-            terminal::diagnosis(&found, &STYLE),
-            markdown::summary(record, &summary, &found),
-            html::page(record, &summary, &found).unwrap(),
+            report.document().summary_styled(&STYLE),
+            diagnosis(&report.diagnosis).terminal(&STYLE),
+            report.document().markdown(),
+            report.document().html(),
         ];
-        // Lines of a terminal break anywhere; a page has its characters escaped.
-        texts.map(|text| {
-            text.split_whitespace().collect::<Vec<_>>().join(" ").replace("&#x2f;", "/")
-        })
+        // Lines of a terminal break anywhere.
+        texts.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     for text in all(&record) {
         assert!(!text.contains("one at a time"), "no claim without a measurement");

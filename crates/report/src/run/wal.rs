@@ -3,29 +3,29 @@
 use walwright_figures::Summary;
 use walwright_record::Record;
 
-use super::page::Fact;
+use crate::document::Field;
 use crate::{format, words};
 
 /// The write-ahead log.
-pub(super) fn wal(summary: &Summary) -> Vec<Fact> {
+pub(super) fn wal(summary: &Summary) -> Vec<Field> {
     let Some(wal) = &summary.wal else {
-        return vec![Fact::known("WAL", None).note(why(summary, "WAL a transaction"))];
+        return vec![Field::known("WAL", None).note(why(summary, "WAL a transaction"))];
     };
     let per = |what: &str| format!("{what} per {}", wal.unit.name());
     let number = |value: Option<f64>| value.map(format::number);
     let mut facts = vec![
-        Fact::known(per("Bytes"), wal.bytes_per_transaction.map(format::bytes)),
-        Fact::known("Bytes per second", wal.bytes_per_second.map(format::byte_rate)),
-        Fact::known(per("Records"), number(wal.records_per_transaction)),
-        Fact::known(per("Full-page images"), number(wal.fpi_per_transaction)),
-        Fact::known(per("Flushes"), number(wal.flushes_per_transaction)),
-        Fact::known(
+        Field::known(per("Bytes"), wal.bytes_per_transaction.map(format::bytes)),
+        Field::known("Bytes per second", wal.bytes_per_second.map(format::byte_rate)),
+        Field::known(per("Records"), number(wal.records_per_transaction)),
+        Field::known(per("Full-page images"), number(wal.fpi_per_transaction)),
+        Field::known(per("Flushes"), number(wal.flushes_per_transaction)),
+        Field::known(
             format!("{}s per flush", words::capital(wal.unit.name())),
             number(wal.transactions_per_flush),
         ),
-        Fact::known("Mean time of a flush", wal.mean_flush.map(format::latency)),
-        Fact::known(per("Flush time"), wal.flush_time_per_transaction.map(format::latency)),
-        Fact::known(
+        Field::known("Mean time of a flush", wal.mean_flush.map(format::latency)),
+        Field::known(per("Flush time"), wal.flush_time_per_transaction.map(format::latency)),
+        Field::known(
             per("Writes because WAL buffers were full"),
             number(wal.buffers_full_per_transaction),
         ),
@@ -40,13 +40,13 @@ pub(super) fn wal(summary: &Summary) -> Vec<Fact> {
 }
 
 /// Checkpoints, the storage probe, and what happened to rows.
-pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
+pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Field> {
     let mut facts = Vec::new();
     match &summary.checkpoints {
         Some(seen) => {
-            facts.push(Fact::new("Completed in the window", format::count(seen.completed)));
-            facts.push(Fact::known("Begun because of time", seen.timed.map(format::count)));
-            let requested = Fact::known(
+            facts.push(Field::new("Completed in the window", format::count(seen.completed)));
+            facts.push(Field::known("Begun because of time", seen.timed.map(format::count)));
+            let requested = Field::known(
                 "Requested, by WAL volume or command",
                 seen.requested.map(format::count),
             );
@@ -56,11 +56,11 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
                     requested.note(format!("{here} by walwright, so that the window holds one"))
                 }
             });
-            facts.push(Fact::known("Buffers written", seen.buffers_written.map(format::count)));
-            facts.push(Fact::known("Time writing", seen.write_time.map(format::length)));
-            facts.push(Fact::known("Time syncing", seen.sync_time.map(format::latency)));
+            facts.push(Field::known("Buffers written", seen.buffers_written.map(format::count)));
+            facts.push(Field::known("Time writing", seen.write_time.map(format::length)));
+            facts.push(Field::known("Time syncing", seen.sync_time.map(format::latency)));
         }
-        None => facts.push(Fact::known("Checkpoints", None).note(why(summary, "checkpoints"))),
+        None => facts.push(Field::known("Checkpoints", None).note(why(summary, "checkpoints"))),
     }
     match &record.storage {
         Some(probe) => {
@@ -74,16 +74,16 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
                 "{} of {}, {} in {}",
                 probe.method,
                 format::bytes(probe.block_bytes.into()),
-                format::counted(probe.flushes, "flush").replace("flushs", "flushes"),
+                format::counted(probe.flushes, "flush"),
                 probe.path
             );
-            facts.push(Fact::new("Storage flush before the run", value).note(how));
+            facts.push(Field::new("Storage flush before the run", value).note(how));
         }
-        None => facts.push(Fact::new("Storage flush before the run", "not measured")),
+        None => facts.push(Field::new("Storage flush before the run", "not measured")),
     }
     if let Some(used) = &summary.storage {
         facts.push(
-            Fact::new(
+            Field::new(
                 "Flushes against the disk's ceiling",
                 words::storage_figures(used).join(", "),
             )
@@ -92,7 +92,7 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
     }
     if let Some(used) = &summary.data_disk {
         facts.push(
-            Fact::new("Disk under the data", words::data_disk_figures(used).join(", "))
+            Field::new("Disk under the data", words::data_disk_figures(used).join(", "))
                 .note(words::data_disk(used)),
         );
     }
@@ -105,14 +105,14 @@ pub(super) fn checkpoints(record: &Record, summary: &Summary) -> Vec<Fact> {
             number(rows.updated),
             number(rows.deleted)
         );
-        facts.push(Fact::new(format!("Rows per {unit}"), changed));
+        facts.push(Field::new(format!("Rows per {unit}"), changed));
         if let Some(hot) = rows.hot_ratio {
             let lowest = rows.tables.iter().min_by(|a, b| a.hot_ratio.total_cmp(&b.hot_ratio));
             let note = lowest
                 .filter(|t| t.hot_ratio < hot)
                 .map(|t| format!("lowest {} in {}", format::percent(t.hot_ratio), t.table));
             facts.push(
-                Fact::new("Updates that were HOT", format::percent(hot))
+                Field::new("Updates that were HOT", format::percent(hot))
                     .note(note.unwrap_or_default()),
             );
         }

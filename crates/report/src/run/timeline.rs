@@ -4,7 +4,7 @@ use walwright_figures::{Series, Summary, Timeline as Plots};
 use walwright_record::{PhaseName, Record, Source, Window};
 
 use super::cpu_panel;
-use super::page::{PanelView, TimelineView};
+use crate::document::{Block, Chart, Reach, Section};
 use crate::svg::{
     Checkpoint, Ink, Marks, Panel, Point, Rule, Span, SpanKind, TimeFrame, Timeline, Track, Unit,
     mean,
@@ -17,37 +17,34 @@ const PAUSE: f64 = 5.0;
 /// A latency axis is logarithmic when its largest value is this many times its smallest.
 const LOGARITHMIC: f64 = 12.0;
 
-/// The timeline drawn, and a sentence for each plot that could not be.
-pub(super) fn timeline(
-    record: &Record,
-    summary: &Summary,
-    plots: &Plots,
-) -> (Option<TimelineView>, Vec<String>) {
-    let Some(axis) = Axis::of(record, plots) else {
-        return (None, vec!["The run ended before there was anything to plot.".to_owned()]);
+/// The timeline, and a sentence for each plot that cannot be drawn.
+pub(super) fn timeline(record: &Record, summary: &Summary) -> Section {
+    let plots = &walwright_figures::timeline(record);
+    let mut blocks = Vec::new();
+    let missing = match Axis::of(record, plots) {
+        None => vec!["The run ended before there was anything to plot.".to_owned()],
+        Some(axis) => {
+            let panels = panels(record, summary, plots, &axis);
+            if !panels.is_empty() {
+                let timeline = Timeline { frame: axis.frame(record, plots), panels };
+                blocks.extend([
+                    Block::Lede(LEDE.to_owned()),
+                    Block::Chart(Chart::Timeline(timeline)),
+                ]);
+            }
+            missing(record, plots)
+        }
     };
-    let panels = panels(record, summary, plots, &axis);
-    let missing = missing(record, plots);
-    if panels.is_empty() {
-        return (None, missing);
-    }
-    let timeline = Timeline { frame: axis.frame(record, plots), panels };
-    let view = TimelineView {
-        ribbon: timeline.frame.ribbon(),
-        panels: timeline
-            .panels
-            .iter()
-            .map(|p| PanelView {
-                title: p.title.clone(),
-                about: p.about.clone(),
-                svg: p.svg(&timeline.frame),
-            })
-            .collect(),
-        footer: timeline.frame.footer(),
-        hover: timeline.hover(),
-    };
-    (Some(view), missing)
+    blocks.extend(missing.into_iter().map(Block::Missing));
+    Section::new("timeline", "Timeline", Reach::Page, blocks)
 }
+
+/// How to read it.
+const LEDE: &str = "One time axis for all plots. Grey stretches are left out of every figure; \
+     the thin black lines edge the measured window. Amber marks checkpoints: the tint while the \
+     checkpointer writes for one, the dashed line where it completes. Figures beside the plots \
+     are of the measured window; point at a plot, or focus it and use the arrow keys, to read \
+     any moment.";
 
 /// The stretch a timeline shows, in seconds since the run began; its clock starts at `from`.
 pub(super) struct Axis {

@@ -1,0 +1,380 @@
+//! A document as one HTML page that needs nothing else.
+
+use std::fmt::Write;
+
+use crate::document::{
+    Action, Block, Cell, Chart, Column, ColumnKind, Document, Figure, Folded, Part, Section, Share,
+    Table, Tone, Warning,
+};
+use crate::format;
+use crate::svg::{self, Timeline};
+use crate::terminal::printable;
+
+use super::frame::{SCRIPT, STYLE};
+
+impl Document {
+    /// The page, for screen (light and dark) and paper. Text from outside is escaped; letters
+    /// that nobody sees, or that turn the order of others around, are shown.
+    pub fn html(&self) -> String {
+        let mut page = Page { out: String::new() };
+        page.head(self);
+        self.sections.iter().for_each(|section| page.section(section));
+        let script = page.script(self);
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"walwright {version}\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{}\">\n\
+             <title>{} · walwright {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}\
+             <footer>Rendered by walwright {version}. Sizes are powers of 1024, as in PostgreSQL. {}</footer>\n\
+             </main>{script}\n</body>\n</html>",
+            if script.is_empty() { "" } else { "; script-src 'unsafe-inline'" },
+            text(&self.title),
+            text(&self.id),
+            page.out,
+            text(&self.origin),
+        )
+    }
+}
+
+/// Text as it stands in markup.
+fn text(of: &str) -> String {
+    svg::escape(&printable(of))
+}
+
+/// Markup in the making.
+struct Page {
+    out: String,
+}
+
+impl Page {
+    fn put(&mut self, markup: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.out.write_fmt(markup);
+        self.out.push('\n');
+    }
+
+    /// An element around text.
+    fn element(&mut self, element: &str, class: &str, of: &str) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        self.put(format_args!("<{element}{class}>{}</{element}>", text(of)));
+    }
+
+    fn head(&mut self, of: &Document) {
+        let label = of.label.as_ref().map(|label| format!(" · {}", text(label)));
+        let date = of.date.as_ref().map(|date| format!("{} · ", text(date)));
+        self.put(format_args!(
+            "<header>\n<div class=\"kicker\"><span><b>walwright</b> {}{}</span><span>{}<span class=\"mono\">{}</span></span></div>",
+            of.kind,
+            label.unwrap_or_default(),
+            date.unwrap_or_default(),
+            text(&of.id)
+        ));
+        self.element("h1", "", &of.title);
+        of.deck.iter().for_each(|deck| self.element("p", "deck", deck));
+        if let Some((word, said)) = &of.state {
+            self.put(format_args!("<p class=\"state\"><b>{word}.</b> {}</p>", text(said)));
+        }
+        if let Some(verdict) = &of.verdict {
+            self.element("p", "said", verdict);
+        }
+        if let Some(missing) = &of.no_figures {
+            self.element("p", "missing", missing);
+        }
+        let (leads, others): (Vec<&Figure>, Vec<&Figure>) =
+            of.figures.iter().partition(|figure| figure.lead || figure.spread);
+        let leads: Vec<Figure> = leads.into_iter().flat_map(tiles).collect();
+        let others: Vec<Figure> = others.into_iter().chain(&of.beside).cloned().collect();
+        self.figures("figures", &leads);
+        self.figures("figures below", &others);
+        if let Some((passed, said)) = &of.pass {
+            let (class, word) = if *passed { ("mark pass", "PASS") } else { ("mark", "FAIL") };
+            self.put(format_args!("<p class=\"{class}\"><b>{word}</b>{}</p>", text(said)));
+        }
+        if !of.warnings.is_empty() {
+            let title = match of.warnings.len() {
+                1 => "A warning that goes with every figure".to_owned(),
+                n => format!("{n} warnings that go with every figure"),
+            };
+            self.put(format_args!("<div class=\"warnings\" role=\"note\"><h2>{title}</h2><ul>"));
+            for warning in &of.warnings {
+                self.put(format_args!("<li>{}</li>", warning_text(warning)));
+            }
+            self.put(format_args!("</ul></div>"));
+        }
+        if of.sections.len() > 2 {
+            self.put(format_args!("<nav aria-label=\"Sections\">"));
+            for section in &of.sections {
+                let title = text(&section.title);
+                self.put(format_args!("<a href=\"#{}\">{title}</a>", section.id));
+            }
+            self.put(format_args!("</nav>"));
+        }
+        self.put(format_args!("</header>"));
+    }
+
+    fn figures(&mut self, class: &str, of: &[Figure]) {
+        if of.is_empty() {
+            return;
+        }
+        self.put(format_args!("<dl class=\"{class}\">"));
+        for figure in of {
+            let (first, rest) = match figure.parts.split_first() {
+                Some((first, rest)) => (first.clone(), rest),
+                None => (Part::default(), &[][..]),
+            };
+            let lead = if figure.lead { " lead" } else { "" };
+            let ink = first.ink.map(|ink| format!("<i class=\"{}\"></i>", ink.class()));
+            let value = match &first.value {
+                Some(value) if value.chars().count() > LONG && !figure.lead => {
+                    format!("<span class=\"long\">{}</span>", text(value))
+                }
+                Some(value) => text(value),
+                None => format!("<span class=\"unknown\">{}</span>", format::NOT_OBSERVABLE),
+            };
+            let small: Vec<String> = [first.label.clone()]
+                .into_iter()
+                .chain(rest.iter().map(Part::text))
+                .chain(figure.note.clone())
+                .filter(|text| !text.is_empty())
+                .collect();
+            let small = match small.is_empty() {
+                true => String::new(),
+                false => format!("<small>{}</small>", text(&small.join(", "))),
+            };
+            self.put(format_args!(
+                "<div class=\"figure{lead}\"><dt>{}{}</dt><dd>{value}{small}</dd></div>",
+                ink.unwrap_or_default(),
+                text(&figure.name)
+            ));
+        }
+        self.put(format_args!("</dl>"));
+    }
+
+    fn section(&mut self, of: &Section) {
+        self.put(format_args!("\n<section id=\"{}\">", of.id));
+        self.element("h2", "", &of.title);
+        self.blocks(&of.blocks);
+        self.put(format_args!("</section>"));
+    }
+
+    fn blocks(&mut self, blocks: &[Block]) {
+        blocks.iter().for_each(|block| self.block(block));
+    }
+
+    fn block(&mut self, of: &Block) {
+        match of {
+            Block::Lede(said) => self.element("p", "lede", said),
+            Block::Text(said) => self.element("p", "", said),
+            Block::Muted(said) => self.element("p", "muted", said),
+            Block::Missing(said) => self.element("p", "missing", said),
+            Block::Warning(warning) => {
+                self.put(format_args!("<p class=\"warn\">{}</p>", warning_text(warning)));
+            }
+            Block::Heading(said) => self.element("h3", "", said),
+            Block::Code(code) => self.element("pre", "", code),
+            Block::Fields(fields) => {
+                self.put(format_args!("<table class=\"facts\"><tbody>"));
+                for field in fields {
+                    let class = if field.code { " class=\"mono\"" } else { "" };
+                    self.put(format_args!(
+                        "<tr><th scope=\"row\">{}</th><td{class}>{}{}</td></tr>",
+                        text(&field.name),
+                        text(&field.value),
+                        muted(field.note.as_deref())
+                    ));
+                }
+                self.put(format_args!("</tbody></table>"));
+            }
+            Block::Table(table) => self.table(table),
+            Block::Chart(chart) => self.chart(chart),
+            Block::List(items) => {
+                self.put(format_args!("<ul>"));
+                items.iter().for_each(|item| self.element("li", "", item));
+                self.put(format_args!("</ul>"));
+            }
+            Block::Action(Action { text: said, command, conditions }) => {
+                let command = command.as_ref().map(|c| format!(" <code>{}</code>", text(c)));
+                self.put(format_args!(
+                    "<p class=\"action\">{}{}{}</p>",
+                    text(said),
+                    command.unwrap_or_default(),
+                    muted(conditions.as_deref())
+                ));
+            }
+            Block::Folded(folded) => self.folded(folded),
+            Block::Columns(columns) => {
+                self.put(format_args!("<div class=\"pair paper-whole\">"));
+                for column in columns {
+                    self.put(format_args!("<div>"));
+                    self.blocks(column);
+                    self.put(format_args!("</div>"));
+                }
+                self.put(format_args!("</div>"));
+            }
+        }
+    }
+
+    fn folded(&mut self, of: &Folded) {
+        let class = match of.tone {
+            Tone::Bad => "folded problem",
+            Tone::Warn => "folded symptom",
+            Tone::Plain => "folded",
+        };
+        let label = of.label.as_ref().map(|label| format!(" <small>{}</small>", text(label)));
+        self.put(format_args!(
+            "<details class=\"{class}\"{}><summary><b>{}</b>{}{}</summary>",
+            if of.open { " open" } else { "" },
+            text(&of.title),
+            muted(of.note.as_deref()),
+            label.unwrap_or_default()
+        ));
+        self.blocks(&of.blocks);
+        self.put(format_args!("</details>"));
+    }
+
+    fn table(&mut self, of: &Table) {
+        self.put(format_args!("<div class=\"scroll\"><table><thead><tr>"));
+        for column in &of.columns {
+            let width = column.width.map(|width| format!(" style=\"width:{width}%\""));
+            let class = if column.kind == ColumnKind::Number { " class=\"n\"" } else { "" };
+            let (width, head) = (width.unwrap_or_default(), text(&column.head));
+            self.put(format_args!("<th{class}{width}>{head}</th>"));
+        }
+        self.put(format_args!("</tr></thead><tbody>"));
+        for row in &of.rows {
+            let cells = row.iter().zip(&of.columns).map(|(cell, column)| markup(cell, column));
+            let cells: String = cells.collect();
+            self.put(format_args!("<tr>{cells}</tr>"));
+        }
+        self.put(format_args!("</tbody></table></div>"));
+    }
+
+    fn chart(&mut self, of: &Chart) {
+        let drawn = match of {
+            Chart::Shares(shares) => return self.shares(shares),
+            Chart::Timeline(timeline) => return self.timeline(timeline),
+            Chart::Histogram { buckets, marks, per_decade } => {
+                svg::histogram(buckets, marks, *per_decade)
+            }
+            Chart::Percentiles { points, marks } => svg::percentile_curve(points, marks),
+        };
+        if let Some(drawn) = drawn {
+            self.put(format_args!("<figure>{drawn}</figure>"));
+        }
+    }
+
+    fn shares(&mut self, of: &[Share]) {
+        self.put(format_args!("<div class=\"shares\" aria-hidden=\"true\">"));
+        for part in of {
+            let (class, weight) = (part.ink.class(), part.share.max(0.0) * 100.0);
+            let inside = text(&inside(&part.name, part.share));
+            self.put(format_args!(
+                "<span class=\"{class}\" style=\"flex:{weight} 0 0\">{inside}</span>"
+            ));
+        }
+        self.put(format_args!("</div>"));
+    }
+
+    fn timeline(&mut self, of: &Timeline) {
+        self.put(format_args!(
+            "<div class=\"wide\"><div class=\"timeline\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline plots\">\n\
+             <div id=\"moment\" aria-hidden=\"true\"><span></span></div>\n{}",
+            of.frame.ribbon()
+        ));
+        for panel in &of.panels {
+            self.put(format_args!(
+                "<figure class=\"panel\"><figcaption><b>{}</b> <span>{}</span></figcaption>{}</figure>",
+                text(&panel.title),
+                text(&panel.about),
+                panel.svg(&of.frame)
+            ));
+        }
+        self.put(format_args!("{}\n</div></div>", of.frame.footer()));
+    }
+
+    /// The values under the pointer, for a page with a timeline.
+    fn script(&self, of: &Document) -> String {
+        let blocks = of.sections.iter().flat_map(|section| &section.blocks);
+        let timeline = blocks.filter_map(|block| match block {
+            Block::Chart(Chart::Timeline(timeline)) => Some(timeline),
+            _ => None,
+        });
+        let sheet = timeline.map(|timeline| serde_json::to_string(&timeline.hover())).next();
+        // Nothing in it may end the element that it stands in.
+        let Some(Ok(sheet)) = sheet else { return String::new() };
+        let sheet = sheet.replace('<', "\\u003c");
+        format!(
+            "\n<script type=\"application/json\" id=\"series\">{sheet}</script>\n<script>\n{SCRIPT}</script>"
+        )
+    }
+}
+
+/// Values longer than this are written small.
+const LONG: usize = 12;
+
+/// A figure as tiles: one for each part where they stand apart.
+fn tiles(of: &Figure) -> Vec<Figure> {
+    if !of.spread {
+        return vec![of.clone()];
+    }
+    let tile = |(place, part): (usize, &Part)| {
+        let value = part.value.clone().or_else(|| Some("too few".to_owned()));
+        let parts = vec![Part { value, label: String::new(), ink: part.ink }];
+        let note = of.note.clone().filter(|_| place == 0);
+        Figure { name: part.label.clone(), parts, note, ..Figure::default() }
+    };
+    of.parts.iter().enumerate().map(tile).collect()
+}
+
+fn muted(note: Option<&str>) -> String {
+    note.map(|note| format!(" <span class=\"muted\">{}</span>", text(note))).unwrap_or_default()
+}
+
+fn warning_text(of: &Warning) -> String {
+    let hint = of.hint.as_ref().map(|hint| format!(" <span class=\"hint\">{}</span>", text(hint)));
+    format!("{}{}", text(&of.text), hint.unwrap_or_default())
+}
+
+fn markup(cell: &Cell, column: &Column) -> String {
+    let class = match column.kind {
+        ColumnKind::Number => " class=\"n\"",
+        ColumnKind::Code => " class=\"sql mono\"",
+        ColumnKind::Muted => " class=\"muted\"",
+        ColumnKind::Text => "",
+    };
+    let key = cell.key.map(|ink| format!("<i class=\"key {}\"></i>", ink.class()));
+    let shown = match &cell.short {
+        Some(short) => {
+            format!("<details><summary>{}</summary>{}</details>", text(short), text(&cell.text))
+        }
+        None => text(&cell.text),
+    };
+    let bar = cell.bar.map(|(width, ink)| {
+        format!("<i class=\"length {}\" style=\"width:{width:.1}%\"></i>", ink.class())
+    });
+    format!(
+        "<td{class}>{}{shown}{}{}</td>",
+        key.unwrap_or_default(),
+        muted(cell.note.as_deref()),
+        bar.unwrap_or_default()
+    )
+}
+
+/// Parts smaller than this have no room for their name.
+const NAMED: f64 = 0.045;
+
+/// What is written in a part of a bar of shares, where there is room.
+fn inside(name: &str, share: f64) -> String {
+    // Letters are about 0.7 % of the bar wide.
+    let room = share / 0.0078;
+    let length = name.chars().count() as f64;
+    if share < NAMED || room <= length + 1.0 {
+        String::new()
+    } else if room > length + 8.0 {
+        format!("{name} {}", format::percent(share))
+    } else {
+        name.to_owned()
+    }
+}

@@ -1,0 +1,147 @@
+//! Where the time of a transaction went.
+
+use walwright_figures::{Summary, TimePart, TimeSplit, WaitClass};
+use walwright_stats::Estimate;
+
+use crate::document::{Block, Cell, Chart, Column, Reach, Section, Share, Table};
+use crate::svg::Ink;
+use crate::{format, words};
+
+/// The latency of a transaction by what sessions did, or why that is not known.
+pub(super) fn time(summary: &Summary) -> Section {
+    // Without a window there is nothing that a summary could say of it.
+    let reach = if summary.window.is_some() { Reach::Everywhere } else { Reach::Page };
+    let section = |title, blocks| Section::new("time", title, reach, blocks);
+    let Some(split) = summary.time.as_ref().filter(|split| split.unseen().is_none()) else {
+        let missing = vec![Block::Missing(missing(summary))];
+        return section("Where the time went".to_owned(), missing);
+    };
+    let unit = split.unit.name();
+    let (title, of) = match split.latency {
+        Some(latency) => (
+            format!("Where the {} of a {unit} went", format::latency(latency)),
+            format!("The mean latency of a {unit}"),
+        ),
+        None => (
+            format!(
+                "Where the {} of a {unit} on the server went",
+                format::seconds(split.on_server.center)
+            ),
+            format!("The time a {unit} spends on the server"),
+        ),
+    };
+    let rows = rows(split);
+    let shares = rows.iter().map(|row| row.share.clone()).collect();
+    let mut blocks = vec![
+        Block::Lede(format!(
+            "{of}, split by what sessions in a transaction were seen doing: {} of wait events.",
+            format::counted(split.ticks as u64, "sample")
+        )),
+        Block::Chart(Chart::Shares(shares)),
+        Block::Table(Table {
+            columns: vec![
+                Column::text("Sessions were"),
+                Column::number("Share"),
+                Column::number("95 % interval"),
+                Column::number("Mean sessions"),
+                Column::number(format!("Per {unit}")),
+                Column::muted("Most of it"),
+            ],
+            rows: rows.into_iter().map(Row::cells).collect(),
+        }),
+    ];
+    blocks.extend(split.warnings.iter().map(|d| Block::Lede(words::sentence(d))));
+    if let Some(counted) = split.counted_flush {
+        let sampled = split.part(WaitClass::Flush).map(|p| p.per_transaction.center);
+        let sampled = sampled.map_or(format::NOT_OBSERVABLE.to_owned(), format::seconds);
+        blocks.push(Block::Lede(format!(
+            "By the server's own counters flushes took {} a {unit}, by sampling {sampled}.",
+            format::latency(counted)
+        )));
+    }
+    section(title, blocks)
+}
+
+struct Row {
+    share: Share,
+    interval: String,
+    sessions: String,
+    about: String,
+}
+
+impl Row {
+    fn cells(self) -> Vec<Cell> {
+        let Share { name, share, seconds, ink } = self.share;
+        vec![
+            Cell { key: Some(ink), ..Cell::from(name) },
+            format::percent(share).into(),
+            self.interval.into(),
+            self.sessions.into(),
+            format::seconds(seconds).into(),
+            self.about.into(),
+        ]
+    }
+}
+
+fn rows(split: &TimeSplit) -> Vec<Row> {
+    let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
+    let outside = |name: &str, share, seconds, about: &str| Row {
+        share: Share { name: name.to_owned(), share, seconds, ink: Ink::Outside },
+        interval: String::new(),
+        sessions: String::new(),
+        about: about.to_owned(),
+    };
+    let queue = split.queue.filter(|q| !q.is_zero()).map(|queue| {
+        let seconds = queue.as_secs_f64();
+        outside("waiting to begin", seconds / whole, seconds, "lag: due, but no client was free")
+    });
+    let residual = split.residual.as_ref().map(|residual| Row {
+        interval: interval(&residual.clone().map(|s| s / whole)),
+        ..outside(
+            "outside, network",
+            split.residual_share.unwrap_or(0.0),
+            residual.center,
+            "outside the transaction: network, the client's own work, what sampling cannot see",
+        )
+    });
+    queue.into_iter().chain(split.parts.iter().map(part)).chain(residual).collect()
+}
+
+fn part(part: &TimePart) -> Row {
+    let events: Vec<String> = part
+        .events
+        .iter()
+        .filter(|_| part.class != WaitClass::Cpu)
+        .map(|e| format!("{} {}", e.event, format::seconds(e.per_transaction)))
+        .collect();
+    Row {
+        share: Share {
+            name: part.class.label().to_owned(),
+            share: part.share.center,
+            seconds: part.per_transaction.center,
+            ink: words::ink(part.class),
+        },
+        interval: interval(&part.share),
+        sessions: format::number(part.sessions),
+        about: events.join(", "),
+    }
+}
+
+fn interval(of: &Estimate) -> String {
+    of.interval.map_or_else(String::new, |i| {
+        let low = format::percent(i.low);
+        format!("{} to {}", low.strip_suffix(" %").unwrap_or(&low), format::percent(i.high))
+    })
+}
+
+/// Why there is no split.
+fn missing(summary: &Summary) -> String {
+    if let Some(unseen) = summary.time.as_ref().and_then(TimeSplit::unseen) {
+        return words::sentence(&unseen);
+    }
+    let why = summary.not_observable.iter().find(|n| n.figure == walwright_figures::TIME);
+    match why {
+        Some(gap) => format!("Not observable, {}.", gap.why),
+        None => "Not observable, the run has no measured window.".to_owned(),
+    }
+}
