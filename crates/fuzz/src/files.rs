@@ -214,7 +214,7 @@ fn lab(bytes: &[u8]) {
     let _ = black_box(walwright_tune::list(&lab));
     if let Ok(state) = walwright_tune::show(&lab, TUNE) {
         if let Ok(objective) = state.plan.objective() {
-            black_box(walwright_tune::verdict(&state, &objective));
+            black_box(walwright_report::tune_document(&state, &objective).html());
         }
         black_box((
             walwright_tune::crash_in_words(&state),

@@ -1,7 +1,7 @@
 //! What a page says, for every rendering: built once from a result, drawn by the backends
 //! [`terminal`](crate::terminal), [`html`](crate::html) and [`markdown`](crate::markdown).
 
-use crate::svg::{Ink, Mark, Timeline};
+use crate::svg::{Course, Ink, Mark, Timeline};
 use crate::{format, words};
 
 /// A page: a verdict, the figures that matter most, and sections.
@@ -298,6 +298,8 @@ pub(crate) enum Chart {
     /// Parts of a whole.
     Shares(Vec<Share>),
     Timeline(Timeline),
+    /// What each measurement of a search showed.
+    Course(Course),
     /// Counts by latency, and where percentiles lie.
     Histogram {
         buckets: Vec<(f64, u64)>,

@@ -31,12 +31,14 @@ mod settings;
 mod storage;
 mod svg;
 pub mod terminal;
+mod tune;
 mod words;
 
 pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
 pub use document::Document;
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
+pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

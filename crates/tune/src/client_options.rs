@@ -225,7 +225,7 @@ mod tests {
     use walwright_record::{ScriptFacts, Setting, WorkloadFacts};
 
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
     use walwright_experiment::OnServer;
     use walwright_store::ledger::ServerIdentity;
     use walwright_testing::{closed_loop, header};

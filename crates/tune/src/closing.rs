@@ -7,7 +7,7 @@ use walwright_experiment::{Bench, Configuration};
 use super::conduct::{Conductor, confirming_name};
 use super::confirm::{CHECKPOINTS, Confirming};
 use super::state::{Cause, Phase};
-use super::{TuneError, client_options, crash, entry, promote, schema_file, starts, words};
+use super::{TuneError, account, client_options, crash, promote, schema_file, starts, words};
 
 /// The promoted configuration, in the tune's directory.
 const CONFIGURATION: &str = "config.env";
@@ -163,7 +163,8 @@ impl Conductor {
             Err(error) => return Err(error),
         }
         if self.state.entry.is_none() {
-            self.state.entry = Some(entry::append(&self.lab, &self.state, &self.objective)?);
+            self.state.entry =
+                Some(account::append(&self.lab, &self.state, &self.objective, self.account)?);
         }
         self.enter(Phase::Done)
     }

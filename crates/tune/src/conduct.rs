@@ -19,8 +19,8 @@ use super::measure::Tried;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{
-    Objective, TuneError, TuneEvent, TunePlan, TuneState, TuneWatcher, embedded, kernel, on_server,
-    probe, schema, starts, words,
+    Account, Objective, TuneError, TuneEvent, TunePlan, TuneState, TuneWatcher, embedded, kernel,
+    on_server, probe, schema, starts, words,
 };
 
 /// Begins a tune and goes on to its end.
@@ -36,6 +36,7 @@ pub async fn begin(
     visit: &Visit,
     stop: &Stop,
     watcher: &Arc<dyn TuneWatcher>,
+    account: Account,
 ) -> Result<TuneState, TuneError> {
     let here = std::env::current_dir().map_err(TuneError::file("find", Path::new(".")))?;
     let mut state = TuneState::new(plan.seen_from(&here));
@@ -48,7 +49,7 @@ pub async fn begin(
     let attached = on_server::meet(lab, &name, &mut state.plan, visit).await?;
     let folder = Folder::create(lab, &state.id)?;
     folder.save(&state)?;
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(attached).go().await
+    Conductor::new(lab, folder, state, objective, stop, watcher, account)?.on(attached).go().await
 }
 
 /// Goes on with a tune that was stopped or killed: the one called `name`, or the latest.
@@ -62,6 +63,7 @@ pub async fn resume(
     visit: &Visit,
     stop: &Stop,
     watcher: &Arc<dyn TuneWatcher>,
+    account: Account,
 ) -> Result<TuneState, TuneError> {
     let id = folder::find(lab, name)?;
     let folder = Folder::open(lab, &id)?;
@@ -71,7 +73,7 @@ pub async fn resume(
         Phase::Done => None,
         _ => on_server::again(lab, &bench_name(&id), &state, visit).await?,
     };
-    Conductor::new(lab, folder, state, objective, stop, watcher)?.on(attached).go().await
+    Conductor::new(lab, folder, state, objective, stop, watcher, account)?.on(attached).go().await
 }
 
 /// The state of a tune as it was kept last.
@@ -125,6 +127,7 @@ pub(super) struct Conductor {
     pub(super) stop: Stop,
     pub(super) watcher: Arc<dyn TuneWatcher>,
     pub(super) observer: Arc<dyn Observer>,
+    pub(super) account: Account,
 }
 
 impl Conductor {
@@ -135,6 +138,7 @@ impl Conductor {
         objective: Objective,
         stop: &Stop,
         watcher: &Arc<dyn TuneWatcher>,
+        account: Account,
     ) -> Result<Conductor, TuneError> {
         let plan = state.plan.bench(&objective, state.plan.window);
         let bench = Bench::new(lab, plan, &bench_name(&state.id))?;
@@ -148,6 +152,7 @@ impl Conductor {
             stop: stop.clone(),
             watcher: Arc::clone(watcher),
             observer: Arc::new(Passed(Arc::clone(watcher))),
+            account,
         })
     }
 
@@ -318,7 +323,7 @@ impl Conductor {
         let mut searcher = Searcher::new(space, &baseline, options)?;
         // The run that was diagnosed is the first of the baseline against itself, unless
         // those that follow begin by rewriting tables.
-        if schema::rewrites(&self.state.schema) {
+        if self.state.rewrites_tables() {
             self.state.made.clear();
         }
         if let Some(of_baseline) = self.state.made.first()

@@ -176,7 +176,7 @@ async fn recover(cluster: &Cluster, acknowledged: &[i64]) -> Result<(Duration, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
 
     async fn audited(settings: &[(&str, &str)]) -> CrashAudit {
         let settings =

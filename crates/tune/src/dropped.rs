@@ -17,12 +17,12 @@ pub struct Dropped {
 
 impl Dropped {
     /// One that has no effect here, or is no part of what is searched.
-    pub(super) fn of(name: impl Into<String>, why: impl Into<String>) -> Dropped {
+    pub fn of(name: impl Into<String>, why: impl Into<String>) -> Dropped {
         Dropped { name: name.into(), why: why.into(), may_limit: false }
     }
 
     /// One that may limit all the same.
-    pub(super) fn held_back(name: impl Into<String>, why: impl Into<String>) -> Dropped {
+    pub fn held_back(name: impl Into<String>, why: impl Into<String>) -> Dropped {
         Dropped { may_limit: true, ..Dropped::of(name, why) }
     }
 }

@@ -5,6 +5,7 @@
 //!   state.json    all that is known; replaced whole after each measurement
 //!   config.env    the promoted configuration, at the end
 //!   config.schema.sql   the promoted statements on the schema, where there are some
+//!   report.html   its page, as it was shown last
 //!   batch/        scripts of several transactions in one commit, where they are measured
 //!   lock          held by the process that runs it
 //! ```
@@ -23,6 +24,11 @@ const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 
 static TUNES: Kind = Kind { one: "tune", many: "tunes", listed_by: "walwright tune list" };
+
+/// Where the page of a tune is written.
+pub fn page_path(lab: &Lab, id: &str) -> PathBuf {
+    directory(lab).join(id).join("report.html")
+}
 
 /// A tune's directory, held by this process.
 #[derive(Debug)]
@@ -136,8 +142,8 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<String, TuneError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
-    use crate::promote::tests::ended;
+    use crate::fixture::ended;
+    use crate::fixture::plan;
 
     #[test]
     fn an_earlier_state_goes_on_and_a_later_one_is_refused_with_a_sentence() {

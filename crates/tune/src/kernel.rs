@@ -148,7 +148,7 @@ pub(super) async fn probe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
     use walwright_store::Lab;
 
     /// A machine as files in a directory.

@@ -102,7 +102,7 @@ impl TunePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
 
     #[test]
     fn a_name_tells_its_layer_and_consent_covers_names_or_layers() {

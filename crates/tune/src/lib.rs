@@ -18,6 +18,7 @@
 //! - `promote` writes `config.env`, `schema_file` the statements beside it, `entry` the
 //!   journal's account.
 
+mod account;
 mod batch;
 mod client_options;
 mod closing;
@@ -27,9 +28,10 @@ mod crash;
 mod crash_audit;
 mod dropped;
 mod embedded;
-mod entry;
 mod error;
 mod event;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 mod folder;
 mod kernel;
 mod layer;
@@ -38,7 +40,6 @@ mod measure;
 mod objective;
 mod on_server;
 mod plan;
-mod plot;
 mod probe;
 mod promote;
 mod schema;
@@ -49,6 +50,7 @@ mod starts;
 mod state;
 mod words;
 
+pub use account::Account;
 pub use client_options::{ClientOption, ClientOptionEffect, effects as client_option_effects};
 pub use conduct::{begin, delete, resume, show};
 pub use confirm::{Confirmation, Confirming, Kept, Open, Questions};
@@ -56,11 +58,14 @@ pub use crash_audit::CrashAudit;
 pub use dropped::Dropped;
 pub use error::TuneError;
 pub use event::{TuneEvent, TuneWatcher, Unwatched};
-pub use folder::list;
+pub use folder::{list, page_path};
 pub use layer::Layer;
 pub use objective::Objective;
 pub use plan::{Budget, TunePlan};
 pub use promote::{promote, promoted_schema};
 pub use schema_part::{SchemaChange, SchemaKind, SchemaPart};
-pub use state::{Phase, TuneState};
-pub use words::{by_what, change, crash as crash_in_words, effect, of_figure as shown, verdict};
+pub use state::{Cause, Phase, TuneState};
+pub use words::{
+    about, again_on, by_what, change, crash as crash_in_words, effect, kept, of_figure as shown,
+    percent,
+};

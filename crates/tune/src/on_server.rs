@@ -288,7 +288,7 @@ async fn known_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
 
     #[test]
     fn what_cannot_be_taken_back_or_reached_is_refused_by_name() {

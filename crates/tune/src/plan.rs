@@ -234,38 +234,9 @@ impl TunePlan {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// A plan of 60 measurements of 10 s.
-    pub fn plan() -> TunePlan {
-        TunePlan {
-            objective: "throughput".to_owned(),
-            workload: Some("tpcb".to_owned()),
-            files: Vec::new(),
-            scale: Some(1),
-            options: Vec::new(),
-            define: Vec::new(),
-            load: LoadChange::default(),
-            settings: BTreeMap::new(),
-            postgres: None,
-            flush_latency: None,
-            tcp: false,
-            window: Length(Duration::from_secs(10)),
-            warm_up: Length(Duration::from_secs(2)),
-            budget: Budget::Runs(60),
-            consent: Vec::new(),
-            only: Vec::new(),
-            client: false,
-            confirm_window: Length(Duration::from_secs(20)),
-            most_pairs: None,
-            worth: WORTH,
-            allowed_loss: None,
-            seed: 1,
-            command: String::new(),
-            server: None,
-        }
-    }
+    use crate::fixture::plan;
 
     #[test]
     fn what_is_around_the_server_is_measured_with_and_told() {

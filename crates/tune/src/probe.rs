@@ -129,7 +129,7 @@ mod tests {
     use walwright_search::Range;
 
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_does_not_come_back_as_it_was_written_is_not_searched() {

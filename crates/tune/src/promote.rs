@@ -252,7 +252,10 @@ fn date(state: &TuneState) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::*;
+    use crate::fixture::{ended, ended_with_schema};
+
     #[test]
     fn a_file_that_is_there_is_not_written_over() {
         let place = tempfile::tempdir().unwrap();
@@ -261,93 +264,6 @@ pub(super) mod tests {
         std::fs::write(&file, "mine").unwrap();
         let error = super::is_free(&file).unwrap_err().to_string();
         assert!(error.contains("--force") && error.contains("config.env"), "{error}");
-    }
-
-    use walwright_record::RunId;
-    use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start};
-
-    use super::*;
-    use crate::confirm::Confirming;
-    use crate::crash_audit::CrashAudit;
-    use crate::made::Made;
-    use crate::plan::tests::plan;
-
-    /// A tune from `commit_delay` 5000 that has ended, without a server: half a second is
-    /// lost by the delay, nothing by anything else.
-    pub fn ended() -> TuneState {
-        let dimensions = ["commit_delay", "wal_writer_delay", "bgwriter_delay"]
-            .map(|name| Dimension::of(parameter(name).unwrap(), 18, None).unwrap());
-        let set = [("commit_delay", "5000"), ("max_connections", "60")];
-        ended_over(dimensions.to_vec(), &set, |point| {
-            -point["commit_delay"].parse::<f64>().unwrap() / 5_000.0
-        })
-    }
-
-    /// A tune over these dimensions that has ended, whose score is 8 and what `truth` says.
-    pub fn ended_over(
-        dimensions: Vec<Dimension>,
-        set: &[(&str, &str)],
-        truth: impl Fn(&walwright_search::Configuration) -> f64,
-    ) -> TuneState {
-        ended_after(40, dimensions, set, truth)
-    }
-
-    /// The same after so many measurements.
-    pub fn ended_after(
-        runs: u32,
-        dimensions: Vec<Dimension>,
-        set: &[(&str, &str)],
-        truth: impl Fn(&walwright_search::Configuration) -> f64,
-    ) -> TuneState {
-        let mut plan = plan();
-        for (name, value) in set {
-            plan.settings.insert((*name).to_owned(), (*value).to_owned());
-        }
-        let mut state = TuneState::new(plan);
-        let space = Space { dimensions };
-        let baseline = space.configuration(set.iter().copied()).unwrap();
-        let starts = vec![Start { name: "defaults".to_owned(), configuration: space.home() }];
-        let options = Options { runs, seed: 1, worth: 0.05, allowed_loss: None, starts };
-        let mut searcher = Searcher::new(space, &baseline, options).unwrap();
-        while let Some(ask) = searcher.ask() {
-            let wobble = 0.004 * (f64::from(ask.trial * 7 % 5) - 2.0);
-            let score = 8.0 + truth(&ask.configuration) + wobble;
-            searcher.tell(ask.trial, Outcome::score(score)).unwrap();
-            state.made.push(Made {
-                run: Some(RunId(format!("run-{}", ask.trial))),
-                value: Some(score.exp()),
-                throughput: Some(score.exp()),
-                checkpoints: None,
-                crashed: None,
-                seconds: 1.0,
-            });
-        }
-        state.searcher = Some(searcher);
-        for number in 0..10 {
-            let is_winner = matches!(number % 4, 1 | 2);
-            let wobble = 0.003 * f64::from(number % 3);
-            state.confirmation.made.push(Confirming {
-                is_winner,
-                pair: number / 2,
-                run: None,
-                score: Some(wobble + if is_winner { 8.0 } else { 7.0 }),
-                value: None,
-                throughput: Some(1_000.0),
-                checkpoints: Some(2.0),
-                crashed: None,
-            });
-        }
-        state.phase = Phase::Done;
-        state.machine = "2 processors".to_owned();
-        state.crash = Some(CrashAudit {
-            acknowledged: 1_000,
-            lost: 0,
-            checkpoints: 2,
-            recovery_seconds: 0.3,
-            replayed_bytes: Some(1),
-            seconds: 6.0,
-        });
-        state
     }
 
     fn text_of(state: &TuneState) -> Result<String, TuneError> {
@@ -426,7 +342,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_layer_is_promoted_as_what_it_is() {
-        let state = crate::schema::tests::ended();
+        let state = ended_with_schema();
         let objective = state.plan.objective().unwrap();
         let text = text_of(&state).unwrap();
         let profile = Profile::from_config_env(text.as_bytes()).unwrap();

@@ -112,7 +112,7 @@ fn too_much(place: usize, table: &SchemaTable) -> Option<String> {
     }
 }
 
-fn fill_factor(home: &str) -> Result<Dimension, String> {
+pub(super) fn fill_factor(home: &str) -> Result<Dimension, String> {
     let of = parameter(SEARCHED).ok_or("the catalogue does not know it")?;
     Dimension::at_home(of, home, None).map_err(|error| error.to_string())
 }
@@ -139,7 +139,7 @@ fn indexes(facts: &SchemaFacts, found: &mut Found) {
 }
 
 /// The dimension of an index that may be left out.
-fn dimension_of_index(name: String) -> Dimension {
+pub(super) fn dimension_of_index(name: String) -> Dimension {
     Dimension {
         name,
         group: Layer::Schema.words().to_owned(),
@@ -168,11 +168,6 @@ pub(super) fn is_searched(name: &str) -> bool {
     name.eq_ignore_ascii_case(SEARCHED)
 }
 
-/// Whether every measurement begins by rewriting a table.
-pub(super) fn rewrites(parts: &[SchemaPart]) -> bool {
-    parts.iter().any(|part| matches!(part.kind, SchemaKind::Fillfactor { .. }))
-}
-
 /// What a measurement of a point changes in its restored data, indexes first: a table is
 /// rewritten with those that stay.
 pub(super) fn statements(parts: &[SchemaPart], point: &Point) -> Vec<String> {
@@ -183,55 +178,14 @@ pub(super) fn statements(parts: &[SchemaPart], point: &Point) -> Vec<String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::TuneState;
     use crate::embedded::{aside, start};
-    use crate::plan::tests::plan;
-    use crate::promote::tests::ended_over;
+    use crate::fixture::{ended_with_schema, plan, schema_part as part, schema_parts as both};
 
     fn consented() -> TunePlan {
         TunePlan { consent: vec!["schema".to_owned()], ..plan() }
-    }
-
-    fn part(kind: SchemaKind, object: &str) -> SchemaPart {
-        let name = match kind {
-            SchemaKind::Fillfactor { .. } => format!("table.fillfactor ({object})"),
-            SchemaKind::Index { .. } => format!("index {object}"),
-        };
-        SchemaPart { name, object: object.to_owned(), sql: object.to_owned(), kind }
-    }
-
-    fn both() -> [SchemaPart; 2] {
-        let definition = "CREATE INDEX t_n ON public.t USING btree (n)".to_owned();
-        [
-            part(SchemaKind::Fillfactor { was: None }, "public.t"),
-            part(SchemaKind::Index { definition }, "public.t_n"),
-        ]
-    }
-
-    /// A tune that has ended, in which room in pages, no index and earlier writing of the
-    /// kernel are worth a fifth each.
-    pub fn ended() -> TuneState {
-        let fill = fill_factor("100").unwrap();
-        let index = |part: &SchemaPart| dimension_of_index(part.name.clone());
-        let parts = both();
-        let kernel = parameter("vm.dirty_background_bytes").unwrap();
-        let dimensions = vec![
-            Dimension { name: parts[0].name.clone(), ..fill },
-            index(&parts[1]),
-            Dimension::at_home(kernel, "0", None).unwrap(),
-        ];
-        let mut state = ended_over(dimensions, &[], |point| {
-            let gains = [
-                point[&parts[0].name].parse::<f64>().unwrap() < 85.0,
-                point[&parts[1].name] == DROPPED,
-                point["vm.dirty_background_bytes"] != "0",
-            ];
-            0.2 * gains.into_iter().filter(|gain| *gain).count() as f64
-        });
-        state.schema = parts.to_vec();
-        state
     }
 
     #[test]
@@ -258,6 +212,9 @@ pub(super) mod tests {
         // The schema as it was is rewritten too: only the fill factor differs.
         let same = statements(&parts, &point("100", KEPT));
         assert_eq!(same[1..], changed[2..]);
+        let rewrites = |parts: &[SchemaPart]| {
+            TuneState { schema: parts.to_vec(), ..ended_with_schema() }.rewrites_tables()
+        };
         assert!(rewrites(&parts) && !rewrites(&parts[1..]));
     }
 

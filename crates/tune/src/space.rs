@@ -210,7 +210,7 @@ fn bound_by_disk(dimension: &mut Dimension, free: Option<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixture::plan;
 
     fn surroundings() -> Surroundings {
         Surroundings { major: 18, memory: Some(8e9), free_disk: Some(30e9) }

@@ -8,7 +8,7 @@ use walwright_search::{Conclusion, Searcher};
 
 use super::confirm::{Kept, Questions};
 use super::made::Made;
-use super::schema_part::{SchemaChange, SchemaPart, changes};
+use super::schema_part::{SchemaChange, SchemaKind, SchemaPart, changes};
 use super::{ClientOption, Confirmation, CrashAudit, Dropped, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
@@ -201,7 +201,7 @@ impl TuneState {
     }
 
     /// What the confirmation is to settle.
-    pub(super) fn questions(&self) -> Questions {
+    pub fn questions(&self) -> Questions {
         let objective = self.plan.objective().ok();
         let made = self.confirmation.pairs() as u32;
         let (planned, most) = match self.format < TWO_LOOKS {
@@ -228,21 +228,23 @@ impl TuneState {
 
     /// Pairs that it takes in all to settle what those made leave open; `None` where their spread
     /// does not tell.
-    pub(super) fn pairs_needed(&self) -> Option<u32> {
+    pub fn pairs_needed(&self) -> Option<u32> {
         let needed = self.confirmation.needed(&self.questions())?;
         (needed as usize > self.confirmation.pairs()).then_some(needed)
     }
 
     /// Pairs of measurements that confirm the winner.
-    pub(super) fn confirming_pairs(&self) -> u32 {
+    pub fn confirming_pairs(&self) -> u32 {
         self.confirmation.wanted(&self.questions())
     }
 
+    /// Whether every measurement begins by rewriting a table.
+    pub fn rewrites_tables(&self) -> bool {
+        self.schema.iter().any(|part| matches!(part.kind, SchemaKind::Fillfactor { .. }))
+    }
+
     /// The baseline's settings that were not searched, which stay with whatever was found.
-    pub(super) fn kept_of_baseline(
-        &self,
-        end: &Conclusion,
-    ) -> impl Iterator<Item = (&String, &String)> {
+    pub fn kept_of_baseline(&self, end: &Conclusion) -> impl Iterator<Item = (&String, &String)> {
         let settings = self.plan.settings.iter();
         settings.filter(|(name, _)| !end.configuration.contains_key(*name))
     }

@@ -84,9 +84,11 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     }
     let id = shown["id"].as_str().unwrap().to_owned();
     let text = place.run(&["tune", "show"]).code(0).out();
-    let goes_on = format!("This tune is unfinished: search; `walwright tune resume {id}`");
-    assert!(text.contains(&goes_on), "{text}");
-    assert!(text.contains("throughput, flushes of at least 1ms, reached by TCP"), "{text}");
+    assert!(text.starts_with("Unfinished. It has come to its search."), "{text}");
+    assert!(text.contains(&format!("walwright tune resume {id}\n")), "{text}");
+    assert!(text.contains(", flushes of at least 1ms, reached by TCP"), "{text}");
+    let (_, page) = text.trim_end().rsplit_once("page: ").unwrap();
+    assert!(std::fs::read_to_string(page).unwrap().contains("tune of tpcb"), "{page}");
     let runs = place.runs();
     let complete = runs.iter().find(|run| run["state"] == "complete").unwrap();
     let run = place.run(&["export", complete["id"].as_str().unwrap()]).code(0).json();

@@ -258,6 +258,7 @@ impl Page {
             Chart::Histogram { buckets, marks, per_decade } => {
                 svg::histogram(buckets, marks, *per_decade)
             }
+            Chart::Course(course) => course.svg(),
             Chart::Percentiles { points, marks } => svg::percentile_curve(points, marks),
         };
         if let Some(drawn) = drawn {

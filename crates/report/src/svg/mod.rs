@@ -4,6 +4,7 @@
 //! paper. Everything from outside is escaped here, by [`escape`].
 
 mod axis;
+mod course;
 pub(crate) mod curves;
 mod distribution;
 pub(crate) mod forest;
@@ -18,6 +19,7 @@ mod unit;
 
 use std::fmt::Write;
 
+pub(crate) use course::{Course, CourseMark, Measured};
 pub(crate) use distribution::{Mark, histogram, percentile_curve};
 pub(crate) use label::shortened;
 pub(crate) use panel::{Marks, Panel, Rule, Track};

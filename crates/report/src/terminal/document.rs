@@ -2,7 +2,7 @@
 
 use super::bars;
 use super::printable::one_line;
-use super::style::{Ansi, Style};
+use super::style::{Ansi, Style, laid_out};
 use crate::document::{
     Action, Block, Chart, ColumnKind, Document, Figure, Folded, Part, Reach, Section, Table, Tone,
     Warning,
@@ -13,6 +13,8 @@ use crate::{format, words};
 const LINES: usize = 37;
 /// Width of the names at the left.
 const NAMES: usize = 13;
+/// Width of the names before an item of a section.
+const ITEM_NAMES: usize = 10;
 /// Findings in a summary.
 const BRIEF: usize = 3;
 
@@ -41,9 +43,15 @@ impl Document {
         let mut page = Page { style, lines: Vec::new() };
         page.head(self);
         for section in &self.sections {
+            let before = page.lines.len();
             page.gap();
             page.heading(&section.title);
+            let begun = page.lines.len();
             page.blocks(&section.blocks, 0);
+            // Pictures alone, which a terminal does not show.
+            if page.lines.len() == begun {
+                page.lines.truncate(before);
+            }
         }
         page.warnings(&self.warnings, None);
         if !self.origin.is_empty() {
@@ -249,10 +257,12 @@ impl Page<'_> {
                 self.heading(text);
             }
             Block::Fields(fields) => {
+                let longest = fields.iter().map(|field| field.name.chars().count()).max();
+                let names = (longest.unwrap_or_default() + 2).max(ITEM_NAMES);
                 for field in fields {
                     let note = field.note.as_ref().map(|note| format!(" ({note})"));
                     let text = format!("{}{}", field.value, note.unwrap_or_default());
-                    self.behind(&field.name, &text, indent, None);
+                    self.behind(&field.name, names, &text, indent, None);
                 }
             }
             Block::Table(table) => self.table(table),
@@ -274,10 +284,10 @@ impl Page<'_> {
                 }
             }
             Block::Action(Action { text, command, conditions }) => {
-                self.behind("→", text, indent, None);
+                self.behind("→", ITEM_NAMES, text, indent, None);
                 for (text, ansi) in [(command, Ansi::Green), (conditions, Ansi::Faint)] {
                     if let Some(text) = text {
-                        self.behind("", text, indent, Some(ansi));
+                        self.behind("", ITEM_NAMES, text, indent, Some(ansi));
                     }
                 }
             }
@@ -288,12 +298,11 @@ impl Page<'_> {
         }
     }
 
-    /// Text behind a faint name.
-    fn behind(&mut self, name: &str, text: &str, indent: usize, ansi: Option<Ansi>) {
-        const NAMES: usize = 10;
-        for (place, line) in self.style.wrap(text, indent + NAMES).into_iter().enumerate() {
+    /// Text behind a faint name, all names being `names` columns wide.
+    fn behind(&mut self, name: &str, names: usize, text: &str, indent: usize, ansi: Option<Ansi>) {
+        for (place, line) in self.style.wrap(text, indent + names).into_iter().enumerate() {
             let name = if place == 0 { one_line(name) } else { String::new() };
-            let name = self.style.paint(Ansi::Faint, &format!("{:indent$}{name:<NAMES$}", ""));
+            let name = self.style.paint(Ansi::Faint, &format!("{:indent$}{name:<names$}", ""));
             let line = match ansi {
                 Some(ansi) => self.style.paint(ansi, &line),
                 None => line,
@@ -321,25 +330,14 @@ impl Page<'_> {
         let head = of.columns.iter().map(|column| one_line(&column.head));
         let rows = of.rows.iter().map(|row| row.iter().map(|cell| one_line(&cell.text)).collect());
         let rows: Vec<Vec<String>> = [head.collect()].into_iter().chain(rows).collect();
-        let width = |place: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(place));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..of.columns.len()).map(width).collect();
-        for (place, row) in rows.iter().enumerate() {
-            let cells =
-                row.iter().zip(&of.columns).zip(&widths).map(
-                    |((cell, column), width)| match column.kind {
-                        ColumnKind::Number => format!("{cell:>width$}"),
-                        _ => format!("{cell:<width$}"),
-                    },
-                );
-            let line = format!("  {}", cells.collect::<Vec<_>>().join("  "));
-            let line = line.trim_end();
-            self.lines.push(match place {
-                0 => self.style.paint(Ansi::Faint, line),
-                _ => line.to_owned(),
-            });
+        let right: Vec<bool> =
+            of.columns.iter().map(|column| column.kind == ColumnKind::Number).collect();
+        let room = self.style.width.saturating_sub(2);
+        for (place, lines) in laid_out(&rows, &right, room).into_iter().enumerate() {
+            self.lines.extend(lines.into_iter().map(|line| match place {
+                0 => self.style.paint(Ansi::Faint, &format!("  {line}")),
+                _ => format!("  {line}"),
+            }));
         }
     }
 }

@@ -116,23 +116,7 @@ impl Style {
         between: &str,
         indent: usize,
     ) -> Vec<String> {
-        let room = self.width.saturating_sub(indent).max(20);
-        let mut lines: Vec<String> = Vec::new();
-        for piece in pieces {
-            match lines.last_mut() {
-                Some(line) if columns(line) + columns(between) + columns(piece) <= room => {
-                    line.push_str(between);
-                    line.push_str(piece);
-                }
-                Some(line) => {
-                    line.push_str(between.trim_end());
-                    line.truncate(line.trim_end().len());
-                    lines.push(piece.trim_start().to_owned());
-                }
-                None => lines.push(piece.to_owned()),
-            }
-        }
-        lines
+        fill(pieces, between, self.width.saturating_sub(indent).max(20))
     }
 
     /// The lines as one text, in letters the terminal has.
@@ -141,6 +125,66 @@ impl Style {
         text.push('\n');
         if self.unicode { text } else { ascii(&text) }
     }
+}
+
+/// Puts pieces into lines of `room` columns; one that is wider has a line of its own.
+fn fill<'a>(pieces: impl Iterator<Item = &'a str>, between: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if columns(line) + columns(between) + columns(piece) <= room => {
+                line.push_str(between);
+                line.push_str(piece);
+            }
+            Some(line) => {
+                line.push_str(between.trim_end());
+                line.truncate(line.trim_end().len());
+                lines.push(piece.trim_start().to_owned());
+            }
+            None => lines.push(piece.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Rows as lines that fit `room` columns together: the widest columns are broken between
+/// words, as far as their longest word allows. `right` says which columns end alike.
+pub(super) fn laid_out(rows: &[Vec<String>], right: &[bool], room: usize) -> Vec<Vec<String>> {
+    const BETWEEN: usize = 2;
+    let each = |measure: &dyn Fn(&str) -> usize| -> Vec<usize> {
+        let widest = |place: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(place));
+            cells.map(|cell| measure(cell)).max().unwrap_or_default()
+        };
+        (0..right.len()).map(widest).collect()
+    };
+    let least = each(&|cell| words(cell).iter().map(|word| columns(word)).max().unwrap_or(0));
+    let mut widths = each(&columns);
+    let room = room.saturating_sub(BETWEEN * right.len().saturating_sub(1));
+    while widths.iter().sum::<usize>() > room {
+        let spare = |place: &usize| widths[*place] > least[*place];
+        let widest = (0..widths.len()).filter(spare).max_by_key(|place| widths[*place]);
+        let Some(place) = widest else { break };
+        widths[place] -= 1;
+    }
+    let lines_of = |row: &Vec<String>| {
+        let cells: Vec<Vec<String>> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| fill(words(cell).into_iter(), " ", *width))
+            .collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or_default();
+        let line = |number: usize| {
+            let parts = cells.iter().zip(&widths).zip(right).map(|((cell, width), right)| {
+                let text = cell.get(number).map_or("", String::as_str);
+                let pad = " ".repeat(width.saturating_sub(columns(text)));
+                if *right { format!("{pad}{text}") } else { format!("{text}{pad}") }
+            });
+            parts.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        (0..height).map(line).collect()
+    };
+    rows.iter().map(lines_of).collect()
 }
 
 /// Text whose lines of more than `width` columns are broken between words. What is broken
@@ -171,7 +215,7 @@ fn words(text: &str) -> Vec<&str> {
     let mut start = 0;
     for (at, _) in text.match_indices(' ') {
         let next = text[at + 1..].split(' ').next().unwrap_or_default();
-        let unit = UNITS.contains(&next.trim_end_matches([',', '.', ';', ')']));
+        let unit = UNITS.contains(&next.trim_end_matches([',', '.', ';', ')', ']']));
         let number = text[start..at].ends_with(|c: char| c.is_ascii_digit());
         if !(unit && number) {
             words.push(&text[start..at]);

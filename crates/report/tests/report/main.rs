@@ -7,3 +7,4 @@ mod renderings;
 mod scaling;
 mod storage;
 mod synthetic;
+mod tunes;

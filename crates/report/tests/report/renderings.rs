@@ -34,7 +34,7 @@ fn render(record: &Record) -> Rendered {
 
 /// What a page says, an element a line: without its style, its pictures, and the version that
 /// rendered it.
-fn text_of(page: &str) -> String {
+pub fn text_of(page: &str) -> String {
     let mut text = page.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     for left_out in ["style", "script", "svg"] {
         let (begins, ends) = (format!("<{left_out}"), format!("</{left_out}>"));

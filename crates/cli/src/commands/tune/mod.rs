@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use walwright_experiment::{Length, LoadChange, Postgres, Remarks, Visit};
+use walwright_report::tune_entry;
 use walwright_server::Stop;
 use walwright_store::Lab;
 use walwright_tune::{Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
@@ -43,8 +44,8 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
 fn begin(lab: &Lab, args: NewTuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let quiet = args.quiet;
     let (plan, visit) = plan(args);
-    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-        walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
+    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+        walwright_tune::begin(lab, plan, &visit, &stop, &watcher, tune_entry).await
     })
 }
 
@@ -56,8 +57,8 @@ fn resume(
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let visit = Visit::from(visit);
-    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
-        walwright_tune::resume(lab, tune, &visit, &stop, &watcher).await
+    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+        walwright_tune::resume(lab, tune, &visit, &stop, &watcher, tune_entry).await
     })
 }
 
@@ -67,7 +68,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
 }
 
 fn show(lab: &Lab, tune: &str, output: &Output) -> anyhow::Result<ExitCode> {
-    result::print(&walwright_tune::show(lab, tune)?, output)?;
+    result::print(lab, &walwright_tune::show(lab, tune)?, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,6 +95,7 @@ pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result
 
 /// Works until the tune has ended or is stopped, and shows what it came to.
 fn conducted(
+    lab: &Lab,
     quiet: bool,
     output: &Output,
     remarks: &Remarks,
@@ -103,7 +105,7 @@ fn conducted(
         if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
     let code = match until_done(Parting::WORKING, async |stop| work(stop, watcher).await)? {
         Ok(state) => {
-            result::print(&state, output)?;
+            result::print(lab, &state, output)?;
             ExitCode::SUCCESS
         }
         Err(error) => output.ended(error.is_interruption(), error),

@@ -2,37 +2,21 @@
 
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_record::RunId;
+use walwright_record::journal::{Change, Effect as Told, Entry, Origin, Plot};
 use walwright_search::{Conclusion, Effect, Line};
-use walwright_store::Lab;
-use walwright_store::journal::{Change, Effect as Told, Entry, Journal, Origin};
+use walwright_tune::{
+    ClientOptionEffect, Kept, Layer, Objective, Open, TuneState, again_on, client_option_effects,
+    crash_in_words, effect, kept, shown,
+};
 
-use super::client_options::{self, ClientOptionEffect};
-use super::confirm::{Kept, Open};
-use super::layer::Layer;
-use super::{Objective, TuneError, TuneState, plot, schema, words};
+use super::course::course as measured;
+use super::verdict;
 
 /// Lines named of those that went back together.
 const TOLD: usize = 3;
 
-/// Appends the account, unless it is there already, and gives its name.
-pub(super) fn append(
-    lab: &Lab,
-    state: &TuneState,
-    objective: &Objective,
-) -> Result<String, TuneError> {
-    let journal = Journal::of(lab);
-    // Killed between appending and keeping its name: it is there.
-    let told = journal.read()?.entries.into_iter();
-    let mut these = told
-        .filter(|entry| entry.origin == Origin::Tuning && entry.experiments.contains(&state.id));
-    if let Some(entry) = these.next_back() {
-        return Ok(entry.name().to_owned());
-    }
-    let entry = journal.append(entry(state, objective), walwright_probe::this_machine())?;
-    Ok(entry.name().to_owned())
-}
-
-fn entry(state: &TuneState, objective: &Objective) -> Entry {
+/// The journal's entry of a tune that has ended.
+pub fn tune_entry(state: &TuneState, objective: &Objective) -> Entry {
     let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion());
     let settings: Vec<String> =
         state.plan.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -50,15 +34,15 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         baseline: Some(baseline),
         runs: runs(state),
         experiments: vec![state.id.clone()],
-        result: Some(words::verdict(state, objective)),
-        plots: plot::course(state, objective).into_iter().collect(),
+        result: Some(verdict::verdict(state, objective)),
+        plots: course(state, objective).into_iter().collect(),
         ..Entry::asking(format!(
             "What configuration is best for {} of {load}, and does configuration limit it?",
             objective.name()
         ))
     };
     if let Some(end) = end {
-        entry.changes = words::kept(end)
+        entry.changes = kept(end)
             .map(|line| Change {
                 name: line.name.clone(),
                 from: Some(line.was.clone()),
@@ -107,11 +91,11 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
         };
         let pairs = state.confirmation.pairs();
         if pairs > 0 {
-            let arm = format!("the winner {}", words::again_on(state));
+            let arm = format!("the winner {}", again_on(state));
             tell(arm, &confirmed, pairs, verdict);
         }
         for ClientOptionEffect { client_option, effect, blocks } in
-            client_options::effects(&state.client_options)
+            client_option_effects(&state.client_options)
         {
             let proven = effect.is_gain() || effect.is_loss();
             let verdict = if proven { "proven" } else { "open" };
@@ -131,11 +115,17 @@ fn entry(state: &TuneState, objective: &Objective) -> Entry {
     });
     entry.next_question = Some(next_question(state, objective));
     let mut notes: Vec<String> =
-        words::crash(state).into_iter().map(|told| format!("{told}.")).collect();
+        crash_in_words(state).into_iter().map(|told| format!("{told}.")).collect();
     notes.push(format!("Limits of the baseline: {}", state.cause.verdict));
     notes.extend(beyond_settings(state));
     entry.notes = Some(notes.join(" "));
     entry
+}
+
+/// The course of the search.
+fn course(state: &TuneState, objective: &Objective) -> Option<Plot> {
+    let svg = measured(state, objective)?.svg()?;
+    Some(Plot { title: "The course of the search".to_owned(), svg })
 }
 
 /// What the winner does to throughput, where that is to be kept.
@@ -145,7 +135,7 @@ fn throughput(state: &TuneState, pairs: usize) -> Option<Told> {
         Kept::No => "lost",
         Kept::Open => "open",
     };
-    let arm = format!("the winner {}", words::again_on(state));
+    let arm = format!("the winner {}", again_on(state));
     let throughput = Objective::parse("throughput").ok()?;
     told(arm, &state.confirmed_throughput(), pairs, verdict, &throughput)
 }
@@ -184,7 +174,7 @@ fn beyond_settings(state: &TuneState) -> Vec<String> {
             change.undo.join("; ")
         ));
     }
-    if schema::rewrites(&state.schema) {
+    if state.rewrites_tables() {
         notes.push(
             "Every measurement began by rewriting the tables whose fill factor was searched, the baseline's too."
                 .to_owned(),
@@ -228,7 +218,7 @@ fn told(
     verdict: &str,
     objective: &Objective,
 ) -> Option<Told> {
-    let effect = words::of_figure(effect, objective);
+    let effect = shown(effect, objective);
     let estimate = effect.estimate()?;
     Some(Told {
         arm,
@@ -245,7 +235,7 @@ fn told(
 }
 
 fn next_question(state: &TuneState, objective: &Objective) -> String {
-    let best = client_options::effects(&state.client_options)
+    let best = client_option_effects(&state.client_options)
         .into_iter()
         .filter(|of| of.effect.is_gain())
         .max_by(|a, b| {
@@ -253,11 +243,11 @@ fn next_question(state: &TuneState, objective: &Objective) -> String {
             center(a).total_cmp(&center(b))
         });
     match (best, state.promoted.is_some()) {
-        (Some(ClientOptionEffect { client_option, effect, .. }), _) => format!(
+        (Some(ClientOptionEffect { client_option, effect: of, .. }), _) => format!(
             "Can the application use {}? It changes {} by {}.",
             client_option.name,
             objective.name(),
-            words::effect(&words::of_figure(&effect, objective))
+            effect(&shown(&of, objective))
         ),
         (None, true) => "Does the gain hold at another scale and with other clients?".to_owned(),
         (None, false) if open(state) == Some(Open::Throughput) => {
@@ -295,25 +285,20 @@ fn together_at_defaults(lines: &[&Line]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use walwright_tune::fixture::{ended, ended_with_schema};
+    use walwright_tune::{Cause, Dropped};
+
     use super::*;
-    use crate::promote::tests::ended;
-    use crate::state::Cause;
 
     #[test]
-    fn the_account_has_question_change_effects_and_decision_and_is_given_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let lab = Lab::at(Some(directory.path().to_owned()));
+    fn an_entry_has_question_change_effects_and_decision() {
         let mut state = ended();
         state.promoted = Some("config.env".to_owned());
         let limit = "Processors are the limit.".to_owned();
         let problems = vec!["processors".to_owned()];
         state.next_cause = Some(Cause { verdict: limit, problems, ..Cause::default() });
         let objective = state.plan.objective().unwrap();
-        let name = append(&lab, &state, &objective).unwrap();
-        assert_eq!(append(&lab, &state, &objective).unwrap(), name);
-        let contents = Journal::of(&lab).read().unwrap();
-        assert_eq!(contents.entries.len(), 1);
-        let entry = &contents.entries[0];
+        let entry = tune_entry(&state, &objective);
         assert!(entry.baseline.as_ref().unwrap().contains("commit_delay = 5000"));
         let delay = entry.changes.iter().find(|change| change.name == "commit_delay").unwrap();
         assert_eq!((delay.from.as_deref(), delay.to.as_deref()), (Some("5000"), Some("0")));
@@ -336,7 +321,7 @@ mod tests {
             made.throughput = Some([980.0, 900.0, 1_150.0][made.pair as usize % 3]);
             made.run = Some(RunId(format!("confirmed-{}", made.pair)));
         }
-        let entry = entry(&state, &state.plan.objective().unwrap());
+        let entry = tune_entry(&state, &state.plan.objective().unwrap());
         let told = entry.effects.iter().find(|effect| effect.metric == "throughput").unwrap();
         assert_eq!(
             (told.arm.as_str(), told.verdict.as_str()),
@@ -365,15 +350,15 @@ mod tests {
 
     #[test]
     fn the_account_names_each_layer_and_how_it_is_undone() {
-        let mut state = crate::schema::tests::ended();
+        let mut state = ended_with_schema();
         state.promoted = Some("config.env".to_owned());
         let text = r#"{"name":"10 transactions in one commit","load":{},"units":10,
                        "note":"lost together","scores":[1.0]}"#;
         state.client_options = vec![serde_json::from_str(text).unwrap()];
         let why = "there is only one";
-        state.client_options_left_out = vec![crate::Dropped::of("fewer", why)];
+        state.client_options_left_out = vec![Dropped::of("fewer", why)];
         let objective = state.plan.objective().unwrap();
-        let entry = super::entry(&state, &objective);
+        let entry = tune_entry(&state, &objective);
         let to = |name: &str| {
             entry.changes.iter().find(|change| change.name == name).and_then(|c| c.to.clone())
         };
@@ -393,7 +378,7 @@ mod tests {
         }
         // What is not promoted changes nothing.
         state.promoted = None;
-        let entry = super::entry(&state, &objective);
+        let entry = tune_entry(&state, &objective);
         assert_eq!(entry.durability, None, "the baseline is the defaults");
         assert!(!entry.notes.unwrap().contains("CREATE INDEX"));
     }
