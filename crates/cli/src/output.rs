@@ -20,7 +20,6 @@ use walwright_tune::TuneError;
 use walwright_workload::WorkloadError;
 
 use crate::args::Colour;
-use crate::show::terminal_width;
 
 /// Exit codes, as `walwright --help` lists them.
 pub mod exit {
@@ -329,6 +328,11 @@ impl Write for PrintableStderr {
     fn flush(&mut self) -> std::io::Result<()> {
         std::io::stderr().flush()
     }
+}
+
+/// Columns of the terminal on standard output, 100 where there is none.
+pub fn terminal_width() -> usize {
+    ratatui::crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns))
 }
 
 #[cfg(test)]

@@ -24,10 +24,12 @@ pub mod counters;
 pub mod cpu;
 pub mod data_disk_use;
 pub mod experiment;
+mod figure_unit;
 mod host_series;
 mod latency;
 mod latency_breakdown;
 pub mod limit;
+mod load;
 mod not_observable;
 mod process_role;
 pub mod scaling;
@@ -53,11 +55,12 @@ pub use checkpoints::{Checkpoints, checkpoints};
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu};
 pub use data_disk_use::{DataDiskUse, Requests};
-pub use latency::{
-    Latency, LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
-    UnderWaySummary, lags, latencies, load_summary,
-};
+pub use latency::{Latency, lags, latencies};
 pub use latency_breakdown::{BookLine, CrossCheck, LatencyBreakdown};
+pub use load::{
+    LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
+    UnderWaySummary, load_summary,
+};
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;
 pub use series::{Series, Unit};

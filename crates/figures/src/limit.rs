@@ -15,7 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 use walwright_record::{Record, Window};
 
-use crate::compare::FigureUnit;
+use crate::figure_unit::FigureUnit;
 use crate::{LoadSummary, lags, latencies};
 
 /// A condition under which what was measured has failed.

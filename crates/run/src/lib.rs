@@ -9,6 +9,7 @@
 
 mod attach;
 mod ceiling;
+mod lifecycle;
 mod lifetime;
 mod notes;
 mod progress;

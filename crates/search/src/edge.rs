@@ -4,7 +4,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::likelihood::Solved;
+use crate::solved::Solved;
 
 /// Edges that are expected among all features, before anything is measured.
 const EXPECTED: f64 = 1.0;

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use crate::edge::Edge;
-use crate::likelihood::Hyper;
+use crate::hyper::Hyper;
 
 /// Logarithms of the hyperparameters lie within plus or minus this.
 pub(crate) const LIMIT: f64 = 9.0;

@@ -21,6 +21,7 @@ mod budget;
 mod design;
 mod dimension;
 mod edge;
+mod hyper;
 mod kernel;
 mod likelihood;
 mod optimise;
@@ -29,6 +30,7 @@ mod random;
 mod screening;
 mod searcher;
 mod slice;
+mod solved;
 mod space;
 mod trial;
 
@@ -36,7 +38,7 @@ pub use ablation::{Ablation, Effect};
 pub use budget::Budget;
 pub use design::{Design, Runs};
 pub use dimension::{Dimension, DimensionError, Domain, Range, RangeError};
-pub use likelihood::Hyper;
+pub use hyper::Hyper;
 pub use process::{Look, Observation, Prediction, Process};
 pub use screening::{Group, Screening};
 pub use searcher::{

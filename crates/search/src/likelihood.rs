@@ -1,12 +1,13 @@
 //! How likely the measurements are under a process, and where its hyperparameters are
 //! expected.
 
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use serde::{Deserialize, Serialize};
+use nalgebra::{Cholesky, DMatrix, DVector};
 
 use crate::ablation::Noise;
 use crate::edge::Edge;
+use crate::hyper::Hyper;
 use crate::kernel::{LIMIT, alone, correlations, inverse_squares};
+use crate::solved::Solved;
 
 /// Added to the diagonal, in units of the signal's variance: rounding must not make the
 /// matrix indefinite.
@@ -17,49 +18,6 @@ const TOGETHER: f64 = 0.3;
 /// start: an hour is noisier than its first minutes, on the machines seen so far by two to ten
 /// times in a standard deviation, and seldom quieter.
 const WANDERS: f64 = 1.5;
-
-/// Logarithms of the hyperparameters; variances in units of the variance of the scores.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hyper {
-    /// Of the length scale of each feature where all act together.
-    pub log_scales: Vec<f64>,
-    /// Of the variance of what each feature does alone.
-    #[serde(default)]
-    pub log_alone: Vec<f64>,
-    /// Of the variance of what they do together.
-    pub log_signal: f64,
-    /// Of the variance of the noise.
-    pub log_noise: f64,
-    /// Of the variance of the block offsets.
-    pub log_block: f64,
-}
-
-impl Hyper {
-    /// The same to six digits after the point, which JSON keeps exactly.
-    #[must_use]
-    pub fn rounded(&self) -> Hyper {
-        let flat: Vec<f64> = self.flat().iter().map(|log| (log * 1e6).round() / 1e6).collect();
-        Hyper::from_flat(&flat)
-    }
-
-    pub(crate) fn flat(&self) -> Vec<f64> {
-        let mut flat = self.log_scales.clone();
-        flat.extend(&self.log_alone);
-        flat.extend([self.log_signal, self.log_noise, self.log_block]);
-        flat
-    }
-
-    pub(crate) fn from_flat(flat: &[f64]) -> Hyper {
-        let features = (flat.len() - 3) / 2;
-        Hyper {
-            log_scales: flat[..features].to_vec(),
-            log_alone: flat[features..2 * features].to_vec(),
-            log_signal: flat[2 * features],
-            log_noise: flat[2 * features + 1],
-            log_block: flat[2 * features + 2],
-        }
-    }
-}
 
 /// Where the hyperparameters are expected, as logarithms: mean and deviation.
 #[derive(Debug, Clone)]
@@ -140,17 +98,6 @@ pub(crate) struct Data {
     alone: Vec<f64>,
     /// Where scores have a step.
     pub(crate) edge: Option<Edge>,
-}
-
-/// The pieces of one evaluation of the likelihood.
-pub(crate) struct Solved {
-    pub(crate) cholesky: Cholesky<f64, Dyn>,
-    pub(crate) weights: DVector<f64>,
-    pub(crate) ones: DVector<f64>,
-    pub(crate) ones_total: f64,
-    pub(crate) constant: f64,
-    correlation: DMatrix<f64>,
-    slope: DMatrix<f64>,
 }
 
 impl Data {

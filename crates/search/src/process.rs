@@ -16,8 +16,9 @@ use rand::RngExt;
 
 use crate::ablation::Noise;
 use crate::edge::Edge;
+use crate::hyper::Hyper;
 use crate::kernel::{Kernel, LIMIT};
-use crate::likelihood::{Data, Hyper, Prior};
+use crate::likelihood::{Data, Prior};
 use crate::optimise::climb;
 use crate::slice::Draw;
 

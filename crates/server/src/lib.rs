@@ -20,6 +20,7 @@
 //! this (`run`).
 
 mod cluster;
+mod guard;
 mod held_file;
 mod install;
 mod paths;
@@ -31,9 +32,10 @@ mod user;
 mod version;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSpec, RunningCluster, ServerExit, SettingError, StopMode, Swept,
-    TcpAccess, sweep,
+    Cluster, ClusterError, ClusterSpec, RunningCluster, SettingError, StopMode, Swept, TcpAccess,
+    sweep,
 };
+pub use guard::ServerExit;
 pub use held_file::HeldFile;
 pub use install::{
     CachedInstall, Check, CheckState, FetchEvent, Install, InstallError, InstallSource, Installs,

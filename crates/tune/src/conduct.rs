@@ -15,7 +15,7 @@ use walwright_store::Lab;
 
 use super::event::Passed;
 use super::folder::{self, Folder};
-use super::measure::Tried;
+use super::made::Tried;
 use super::space::{self, Surroundings};
 use super::state::Phase;
 use super::{

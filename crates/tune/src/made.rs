@@ -1,7 +1,11 @@
 //! One measurement of a tune.
 
 use serde::{Deserialize, Serialize};
+use walwright_experiment::Measured;
 use walwright_record::RunId;
+
+/// A measurement: what it gave, or why it gave nothing.
+pub(super) type Tried = Result<Measured, String>;
 
 /// One measurement that was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

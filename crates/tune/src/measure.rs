@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use walwright_experiment::{Bench, Configuration, ExperimentError, Measured};
+use walwright_experiment::{Bench, Configuration, ExperimentError};
 use walwright_record::RunId;
 use walwright_search::{Configuration as Point, Searcher};
 
 use super::conduct::Conductor;
 use super::layer::Layer;
-use super::made::Made;
+use super::made::{Made, Tried};
 use super::plan::OPTION_BLOCKS;
 use super::state::Phase;
 use super::{TuneError, TuneEvent, schema, words};
 
 /// Tries a measurement has: a machine hiccups, but a server that cannot start never will.
 const TRIES: u32 = 2;
-
-/// A measurement: what it gave, or why it gave nothing.
-pub(super) type Tried = Result<Measured, String>;
 
 impl Conductor {
     pub(super) fn conclusion(&self) -> Option<&walwright_search::Conclusion> {

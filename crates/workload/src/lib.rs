@@ -12,7 +12,10 @@
 //!   chunks that do not depend on how many there are.
 
 mod duration;
+mod error;
 pub mod generate;
+mod manifest;
+mod protocol;
 pub mod script;
 pub mod workload;
 

@@ -17,7 +17,7 @@ pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<Exi
     let Some(anatomy) = commit_anatomy(&record) else {
         bail!("run {} has no measured window, so it has no figures of commits", record.header.id);
     };
-    let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
+    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
     output.painted_result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;
     Ok(ExitCode::SUCCESS)
 }

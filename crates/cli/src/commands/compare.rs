@@ -42,7 +42,7 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
 }
 
 fn text(comparison: &Comparison, args: &CompareArgs, output: &Output) -> String {
-    let width = crate::show::terminal_width();
+    let width = crate::output::terminal_width();
     let mut text =
         walwright_report::terminal::comparison(comparison, width, output.colour, args.all);
     for limit in &comparison.limits {

@@ -166,7 +166,7 @@ pub fn print_summary(
         }
         return output.print_json(&told);
     }
-    let mut text = run.document().summary(crate::show::terminal_width(), output.colour);
+    let mut text = run.document().summary(crate::output::terminal_width(), output.colour);
     if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
         text.push_str(&format!(
             "connections: {} opened, mean {}, p50 {}, p99 {} each\n",

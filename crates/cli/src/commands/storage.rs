@@ -43,7 +43,7 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
 }
 
 fn style(output: &Output) -> Style {
-    Style::for_terminal(crate::show::terminal_width(), output.colour)
+    Style::for_terminal(crate::output::terminal_width(), output.colour)
 }
 
 fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<ExitCode> {

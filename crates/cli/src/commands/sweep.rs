@@ -152,7 +152,7 @@ pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Res
         return output.print_json(&json!({ "sweep": found, "report": page }));
     }
     let mut text =
-        walwright_report::terminal::scaling(found, show::terminal_width(), output.colour);
+        walwright_report::terminal::scaling(found, crate::output::terminal_width(), output.colour);
     if let Some(page) = page {
         text.push_str(&format!("\nreport: {}\n", page.display()));
     }

@@ -83,7 +83,7 @@ impl ProgressLines {
 /// Puts as much of `text` as a line of the terminal holds in place of what stands there.
 pub fn rewrite(text: &str) {
     erase();
-    let width = super::terminal_width().saturating_sub(1);
+    let width = crate::output::terminal_width().saturating_sub(1);
     let text: String = printable(text).chars().filter(|c| !c.is_control()).take(width).collect();
     let mut to = std::io::stderr();
     // Nobody to show it to is no reason to stop what is shown.

@@ -55,8 +55,3 @@ pub fn restore_terminal() {
 pub fn has_terminal() -> bool {
     live::is_taken()
 }
-
-/// Columns of the terminal on standard output, 100 where there is none.
-pub fn terminal_width() -> usize {
-    ratatui::crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns))
-}

@@ -1,6 +1,6 @@
 //! Settings that do not go together.
 
-use super::in_words;
+use super::bytes::in_words;
 use super::input::Subject;
 
 /// Each contradiction as a sentence.

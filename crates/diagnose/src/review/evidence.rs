@@ -80,7 +80,7 @@ impl Evidence {
         let run = self.run.as_ref()?;
         let wal = self
             .wal_rate
-            .map(|rate| format!(", {} of WAL a second", super::in_words(rate)))
+            .map(|rate| format!(", {} of WAL a second", super::bytes::in_words(rate)))
             .unwrap_or_default();
         let clients = self.clients.map(|n| format!(", {n} clients")).unwrap_or_default();
         Some(format!("run {run}{clients}{wal}"))

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use walwright_catalog::{Configuration, Value, parameter, parameters};
 use walwright_record::{HostFacts, Record, Setting};
 
+use super::bytes::in_words;
 use super::evidence::Evidence;
-use super::in_words;
 
 /// A setting as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Memory: D39, D46, D47 and D48.
 
+use super::bytes::in_words;
 use super::input::Subject;
-use super::{Item, ReviewItem, Standing, in_words, round_size};
+use super::{Item, ReviewItem, Standing, round_size};
 
 const GB: f64 = 1_073_741_824.0;
 const MB: f64 = 1_048_576.0;

@@ -5,6 +5,7 @@
 //! What would need the machine or a load is said as advice only where they are
 //! known; without them the review keeps to what is wrong on any machine.
 
+mod bytes;
 mod checkpoints;
 mod commit;
 mod contradictions;
@@ -227,16 +228,4 @@ fn round_size(bytes: f64) -> String {
         (megabytes / 1024.0).floor() * 1024.0
     };
     size(round * MB)
-}
-
-/// Bytes for a sentence: `7.7 GB`.
-fn in_words(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (bytes, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = usize::from(value < 10.0 && unit > 0 && value.fract() > 0.0);
-    format!("{value:.digits$} {}", UNITS[unit])
 }

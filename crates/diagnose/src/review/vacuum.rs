@@ -1,7 +1,8 @@
 //! Autovacuum.
 
+use super::bytes::in_words;
 use super::input::Subject;
-use super::{Item, ReviewItem, in_words};
+use super::{Item, ReviewItem};
 
 /// Above this share of dead rows an index scan passes one for every few live ones.
 const SCALE: f64 = 0.1;

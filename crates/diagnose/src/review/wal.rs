@@ -1,7 +1,8 @@
 //! The WAL: its buffers, compression, level and files.
 
+use super::bytes::in_words;
 use super::input::Subject;
-use super::{Item, ReviewItem, Standing, in_words};
+use super::{Item, ReviewItem, Standing};
 
 const MB: f64 = 1_048_576.0;
 /// Share of full-page images from which compressing them is worth its CPU.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use walwright_record::{LoadLevel, LoadStage, Record, Schedule, TableFacts};
 
 use super::divergence::{Divergence, DivergenceKind, Found};
-use super::{RunGroup, host_differences};
+use super::group::RunGroup;
+use super::host_differences;
 use crate::Summary;
 
 /// Settings that name places and connections of one server and explain nothing.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use walwright_record::Record;
 
-use super::RunGroup;
+use super::group::RunGroup;
 
 /// What a difference is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

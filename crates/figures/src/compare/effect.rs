@@ -6,7 +6,7 @@ use walwright_stats::{
     Confidence, Estimate, EstimateWarning, Interval, Method, paired_effect, unpaired_effect,
 };
 
-use super::{GroupValue, RunGroup};
+use super::group::{GroupValue, RunGroup};
 
 /// What an effect rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

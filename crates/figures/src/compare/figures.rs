@@ -6,56 +6,11 @@ use serde::Serialize;
 use walwright_record::{Record, RunHeader, RunId, RunState, Source, Timestamp};
 use walwright_stats::{Estimate, Interval, holm};
 
+use super::compared_figure::{ComparedFigure, Section};
 use super::effect::{Basis, effect};
-use super::{ComparedFigure, GroupValue, RunGroup};
+use super::group::{GroupValue, RunGroup};
+use crate::figure_unit::{Better, FigureUnit};
 use crate::{ProcessRole, Summary, WaitClass, difference, work_between};
-
-/// Where a figure belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Section {
-    /// What the clients saw.
-    Load,
-    /// Where the time of a unit of work went.
-    Time,
-    /// What a unit of work cost.
-    Work,
-    /// The machine over the window.
-    Machine,
-}
-
-impl Section {
-    /// Every section, as they are shown.
-    pub const ALL: [Section; 4] = [Section::Load, Section::Time, Section::Work, Section::Machine];
-}
-
-/// The unit of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FigureUnit {
-    /// Events a second.
-    PerSecond,
-    /// Seconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// A number of things.
-    Count,
-    /// A fraction, 0 to 1.
-    Share,
-    /// Processors kept busy.
-    Processors,
-}
-
-/// Which way is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// More.
-    Higher,
-    /// Less.
-    Lower,
-}
 
 /// What a figure is, whatever run it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

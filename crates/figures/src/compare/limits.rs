@@ -1,6 +1,6 @@
 //! Limits held against the groups of a comparison.
 
-use super::{GroupValue, RunGroup};
+use super::group::{GroupValue, RunGroup};
 use crate::LoadSummary;
 use crate::limit::{JudgedLimit, Limit, Measured};
 

@@ -6,10 +6,12 @@
 //! that it proves nothing, because how much runs of one configuration differ is not
 //! in it. Groups give intervals and tests between runs.
 
+mod compared_figure;
 mod differences;
 mod divergence;
 mod effect;
 mod figures;
+mod group;
 mod host_differences;
 mod limits;
 mod percentile;
@@ -24,24 +26,18 @@ use thiserror::Error;
 use walwright_record::{LatencyHistogram, Record, RunId, Schedule};
 
 use crate::limit::{JudgedLimit, Limit};
-use crate::{Summary, WorkUnit, latency, transactions};
+use crate::{Summary, WorkUnit, load, transactions};
 
+pub use crate::figure_unit::{Better, FigureUnit};
+pub use compared_figure::{ComparedFigure, Section};
 pub use divergence::{Divergence, DivergenceKind};
 pub use effect::{Basis, Effect};
-pub use figures::{Better, FigureKind, FigureUnit, Section, figure_kinds, run_figures};
+pub use figures::{FigureKind, figure_kinds, run_figures};
+pub use group::{GroupValue, RunGroup};
 pub use percentile::{latency_percentile, latency_percentile_kind};
 pub use statements::{ComparedStatement, StatementSide, compared as compared_statements};
 pub use verdict::{Finding, Verdict};
 pub use windows::commit_rates;
-
-/// Runs that are taken for repeats of one thing.
-#[derive(Debug, Clone)]
-pub struct RunGroup {
-    /// What a person calls them.
-    pub name: String,
-    /// Their records.
-    pub runs: Vec<Record>,
-}
 
 /// Runs that cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -98,57 +94,6 @@ pub struct GroupFacts {
     pub runs: Vec<RunId>,
 }
 
-/// One figure in every group.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ComparedFigure {
-    /// A short stable name.
-    pub key: String,
-    /// What a person calls it.
-    pub name: String,
-    /// Where it belongs.
-    pub section: Section,
-    /// Its unit.
-    pub unit: FigureUnit,
-    /// Which way is better, where one is.
-    pub better: Option<Better>,
-    /// Its value in each group, the baseline first.
-    pub values: Vec<GroupValue>,
-    /// Its change in each group but the baseline; `None` where it has no ratio.
-    pub effects: Vec<Option<Effect>>,
-}
-
-impl ComparedFigure {
-    /// Whether nothing is known of it in any group, or it is zero in all.
-    pub fn is_idle(&self) -> bool {
-        self.values.iter().all(|value| value.center.unwrap_or(0.0) == 0.0)
-    }
-}
-
-/// A figure in one group.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GroupValue {
-    /// In each run; `None` where it is not known.
-    pub runs: Vec<Option<f64>>,
-    /// The mean over the runs that know it: geometric where all are above zero, as the
-    /// changes are.
-    pub center: Option<f64>,
-}
-
-impl GroupValue {
-    fn of(runs: Vec<Option<f64>>) -> GroupValue {
-        let known: Vec<f64> = runs.iter().copied().flatten().collect();
-        let count = known.len() as f64;
-        let center = if known.is_empty() {
-            None
-        } else if known.iter().all(|value| *value > 0.0) {
-            Some((known.iter().map(|value| value.ln()).sum::<f64>() / count).exp())
-        } else {
-            Some(known.iter().sum::<f64>() / count)
-        };
-        GroupValue { runs, center }
-    }
-}
-
 /// A run as curves, to be laid over others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunCurve {
@@ -186,9 +131,7 @@ pub fn compare_within(
     let window = windows::equalise(&mut groups)?;
     let loads: Vec<Vec<Option<crate::LoadSummary>>> = groups
         .iter()
-        .map(|group| {
-            group.runs.iter().map(|run| latency::load_summary(run, run.window()?)).collect()
-        })
+        .map(|group| group.runs.iter().map(|run| load::load_summary(run, run.window()?)).collect())
         .collect();
     let curves = curves(&groups);
     let limits = limits::judged(limits, &groups, &loads);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use walwright_record::Record;
 
-use super::RunGroup;
+use super::group::RunGroup;
 use crate::statements;
 
 /// A statement in every group.

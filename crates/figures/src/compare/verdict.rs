@@ -3,10 +3,12 @@
 use serde::Serialize;
 use walwright_stats::coefficient_of_variation;
 
+use super::compared_figure::ComparedFigure;
 use super::divergence::{Divergence, DivergenceKind};
 use super::effect::{Basis, Effect};
-use super::{Better, ComparedFigure, RunGroup};
+use super::group::RunGroup;
 use crate::Summary;
+use crate::figure_unit::Better;
 
 /// What may be said of the figure that is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use walwright_record::{PhaseName, Record, RunState, Source, Window};
 
-use super::{CompareError, RunGroup};
+use super::CompareError;
+use super::group::RunGroup;
 use crate::WorkUnit;
 use crate::window::client_unit;
 

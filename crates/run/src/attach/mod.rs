@@ -12,10 +12,10 @@ mod guard;
 mod logs;
 mod observe;
 mod plan;
+mod session;
 mod tree;
 mod watch;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
+use self::session::Session;
 use self::watch::CommandEnded;
+use crate::lifecycle::{self, Filled};
 use crate::lifetime::Interruption;
-use crate::notes::{Ending, Notes};
-use crate::recorder::Recorder;
 use crate::{Observer, Progress};
 use walwright_server::Stop;
 use walwright_store::Lab;
@@ -73,48 +73,29 @@ pub async fn record(
     }
     let params = ConnectParams::resolve(plan.dsn.as_ref().map(Secret::expose))?;
     let header = header(&plan, &params);
-    let store = lab.store()?;
-    let (recorder, thread) = Recorder::start(store.begin(&header)?);
-    let notes = Notes { recorder, observer };
-    let lab = lab.directory().to_owned();
-    let session = Session { lab, plan, params, notes, stop };
-
-    let ended = session.go(&header.id).await;
-    let (state, why) = match &ended {
-        Ok(ended) if ended.stopped => (RunState::Interrupted, Some(STOPPED.to_owned())),
-        Ok(Ended { interrupted: Some(interrupted), .. }) => {
-            (RunState::Interrupted, Some(interrupted.what.to_owned()))
-        }
-        Ok(ended) if ended.guard_killed => (RunState::Interrupted, Some(KILLED.to_owned())),
-        Ok(_) => (RunState::Complete, None),
-        Err(error) if error.is_interruption() => (RunState::Interrupted, Some(error.to_string())),
-        Err(error) => (RunState::Failed, Some(error.to_string())),
-    };
-    let ending = Ending { at: Timestamp::now(), state, error: why };
-    let whole = match ended {
-        Ok(ended) => Ok((ended, session.notes.whole(&store, &header.id, &ending).await)),
-        Err(error) => Err(error),
-    };
-    session.notes.finish(ending);
-    // The last sender goes with the session, so that the writer's thread ends.
-    drop(session);
-    let written = tokio::task::spawn_blocking(move || thread.finish())
-        .await
-        .map_err(|_| RecordError::Internal("writing the record"))?;
-    match whole {
-        Err(error) => {
-            if let Err(kept) = store.delete(&header.id) {
-                tracing::warn!(error = %kept, "the record of nothing stays");
+    let directory = lab.directory().to_owned();
+    let fill = async |notes| {
+        let session = Session { lab: directory, plan, params, notes, stop };
+        let ended = go(&session, &header.id).await;
+        let (state, why) = match &ended {
+            Ok(ended) if ended.stopped => (RunState::Interrupted, Some(STOPPED.to_owned())),
+            Ok(Ended { interrupted: Some(interrupted), .. }) => {
+                (RunState::Interrupted, Some(interrupted.what.to_owned()))
             }
-            Err(error)
-        }
-        Ok((ended, whole)) => {
-            written?;
-            let (record, summary) = whole?;
-            let Ended { code, error, .. } = ended;
-            Ok(Recorded { id: header.id, state, code, error, record, summary })
-        }
-    }
+            Ok(ended) if ended.guard_killed => (RunState::Interrupted, Some(KILLED.to_owned())),
+            Ok(_) => (RunState::Complete, None),
+            Err(error) if error.is_interruption() => {
+                (RunState::Interrupted, Some(error.to_string()))
+            }
+            Err(error) => (RunState::Failed, Some(error.to_string())),
+        };
+        let is_worth_keeping = ended.is_ok();
+        Filled { result: (state, ended), state, why, is_worth_keeping }
+    };
+    let ((state, ended), whole) = lifecycle::filled(lab, &header, observer, fill).await?;
+    let Ended { code, error, .. } = ended?;
+    let (record, summary) = whole.ok_or(RecordError::Internal("the record"))?;
+    Ok(Recorded { id: header.id, state, code, error, record, summary })
 }
 
 /// The longest a recorded command and what it started have to end once they are asked to;
@@ -162,86 +143,73 @@ struct Ended {
     error: Option<RecordError>,
 }
 
-/// What every stage needs.
-struct Session {
-    lab: PathBuf,
-    plan: RecordPlan,
-    params: ConnectParams,
-    notes: Notes,
-    stop: Stop,
+async fn go(session: &Session, id: &RunId) -> Result<Ended, RecordError> {
+    for text in session.params.warnings() {
+        session.notes.warn(Warning::new(WarningCode::NotObservable, text.clone()));
+    }
+    session.notes.phase(PhaseName::Prepare);
+    let beginning = async {
+        let ready = observe::prepare(session).await?;
+        let begun = Timestamp::now();
+        Ok::<_, RecordError>((begun, ready.begin(session).await?))
+    };
+    let (begun, observation) = tokio::select! {
+        begun = tokio::time::timeout(TO_BEGIN, beginning) => {
+            begun.map_err(|_| RecordError::Slow { limit: TO_BEGIN })??
+        }
+        () = session.stop.requested() => return Err(RecordError::Stopped),
+    };
+    session.notes.phase_at(PhaseName::Measure, begun);
+    let mut watched = watch::watch(session, begun).await?;
+    let interrupted = observation.end(session).await;
+    // The last samples lie inside.
+    let ended = Timestamp::now();
+    session.notes.phase_at(PhaseName::Collect, ended);
+    let CommandEnded { code, guard_killed } = watched.finish(session).await;
+    let recorded = Window { start: begun, end: ended };
+    let error = join_logs(session, id, recorded).await.err();
+    Ok(Ended { stopped: watched.stopped, interrupted, guard_killed, code, error })
 }
 
-impl Session {
-    async fn go(&self, id: &RunId) -> Result<Ended, RecordError> {
-        for text in self.params.warnings() {
-            self.notes.warn(Warning::new(WarningCode::NotObservable, text.clone()));
-        }
-        self.notes.phase(PhaseName::Prepare);
-        let beginning = async {
-            let ready = observe::prepare(self).await?;
-            let begun = Timestamp::now();
-            Ok::<_, RecordError>((begun, ready.begin(self).await?))
-        };
-        let (begun, observation) = tokio::select! {
-            begun = tokio::time::timeout(TO_BEGIN, beginning) => {
-                begun.map_err(|_| RecordError::Slow { limit: TO_BEGIN })??
-            }
-            () = self.stop.requested() => return Err(RecordError::Stopped),
-        };
-        self.notes.phase_at(PhaseName::Measure, begun);
-        let mut watched = watch::watch(self, begun).await?;
-        let interrupted = observation.end(self).await;
-        // The last samples lie inside.
-        let ended = Timestamp::now();
-        self.notes.phase_at(PhaseName::Collect, ended);
-        let CommandEnded { code, guard_killed } = watched.finish(self).await;
-        let recorded = Window { start: begun, end: ended };
-        let error = self.join_logs(id, recorded).await.err();
-        Ok(Ended { stopped: watched.stopped, interrupted, guard_killed, code, error })
-    }
-
-    /// Lets the clients' logs join, and sets the window.
-    async fn join_logs(&self, id: &RunId, recorded: Window) -> Result<(), RecordError> {
-        let joined = if self.plan.logs.is_empty() {
-            Ok(None)
-        } else {
-            self.notes.observer.event(Progress::Step("reading the logs of the clients"));
-            let choices = self.plan.logs.clone();
-            tokio::task::spawn_blocking(move || {
-                logs::read(&choices, Some(recorded.start), recorded)
-            })
+/// Lets the clients' logs join, and sets the window.
+async fn join_logs(session: &Session, id: &RunId, recorded: Window) -> Result<(), RecordError> {
+    let joined = if session.plan.logs.is_empty() {
+        Ok(None)
+    } else {
+        session.notes.observer.event(Progress::Step("reading the logs of the clients"));
+        let choices = session.plan.logs.clone();
+        tokio::task::spawn_blocking(move || logs::read(&choices, Some(recorded.start), recorded))
             .await
             .map_err(|_| RecordError::Internal("reading the logs of the clients"))?
             .map(Some)
-        };
-        let covered = joined.as_ref().ok().and_then(|joined| joined.as_ref()?.covered);
-        let window = covered.unwrap_or(recorded);
-        let start = window.start.plus(self.plan.warm_up).min(window.end);
-        let warmed = !self.plan.warm_up.is_zero();
-        self.notes.recorder.write(move |writer| {
-            if warmed {
-                writer.set_phase(PhaseName::WarmUp, window.start, start)?;
+    };
+    let covered = joined.as_ref().ok().and_then(|joined| joined.as_ref()?.covered);
+    let window = covered.unwrap_or(recorded);
+    let start = window.start.plus(session.plan.warm_up).min(window.end);
+    let warmed = !session.plan.warm_up.is_zero();
+    session.notes.recorder.write(move |writer| {
+        if warmed {
+            writer.set_phase(PhaseName::WarmUp, window.start, start)?;
+        }
+        writer.set_phase(PhaseName::Measure, start, window.end)
+    });
+    match joined {
+        Ok(None) => Ok(()),
+        Ok(Some(joined)) => {
+            for warning in logs::warnings(&joined) {
+                session.notes.observer.event(Progress::Warning(&warning));
             }
-            writer.set_phase(PhaseName::Measure, start, window.end)
-        });
-        match joined {
-            Ok(None) => Ok(()),
-            Ok(Some(joined)) => {
-                for warning in logs::warnings(&joined) {
-                    self.notes.observer.event(Progress::Warning(&warning));
-                }
-                self.notes.recorder.write(move |writer| logs::write(&joined, writer));
-                Ok(())
-            }
-            Err(error) => {
-                let warning = Warning::new(
-                    WarningCode::ClientLog,
-                    format!("what the clients measured is not in the record: {error}"),
-                )
-                .hint(format!("walwright record --add-to {id} --client-log FILE adds it"));
-                self.notes.warn(warning);
-                Err(error)
-            }
+            session.notes.recorder.write(move |writer| logs::write(&joined, writer));
+            Ok(())
+        }
+        Err(error) => {
+            let warning = Warning::new(
+                WarningCode::ClientLog,
+                format!("what the clients measured is not in the record: {error}"),
+            )
+            .hint(format!("walwright record --add-to {id} --client-log FILE adds it"));
+            session.notes.warn(warning);
+            Err(error)
         }
     }
 }

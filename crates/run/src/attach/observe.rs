@@ -11,8 +11,9 @@ use walwright_probe::{
 use walwright_record::{PhaseName, Sample, Source, TargetKind, Timestamp, Warning, WarningCode};
 use walwright_server::Client;
 
+use super::RecordError;
 use super::plan::Until;
-use super::{RecordError, Session};
+use super::session::Session;
 use crate::Progress;
 use crate::lifetime::{Interruption, Lifetime};
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use walwright_record::{Timestamp, Warning, WarningCode};
 
+use super::RecordError;
 use super::child::{Child, CommandEnd, shown};
 use super::plan::Until;
-use super::{RecordError, Session};
+use super::session::Session;
 use crate::Progress;
 
 /// Time between reports of how long it has been.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use walwright_record::Event;
 use walwright_server::{Client, QueryError};
 
-use super::Context;
+use super::context::Context;
 use super::target::Target;
 
 /// Where the last checkpoint began: another one for each that completes (pg_controldata's

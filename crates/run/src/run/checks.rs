@@ -9,11 +9,12 @@ use walwright_wire::{Connector, WireError};
 use walwright_workload::WorkloadError;
 use walwright_workload::workload::Origin;
 
+use super::context::{Context, blocking};
 use super::drive::load_options;
 use super::error::{failed, remedy};
 use super::tables::{self, Found};
 use super::target::Target;
-use super::{Context, RunError, blocking, load_data};
+use super::{RunError, load_data};
 
 /// Connections the tool itself uses beside the clients: control, one for the workload's
 /// checks, two of the probe, side measure.

@@ -17,9 +17,10 @@ use walwright_record::{
 use walwright_server::{ConnectParams, Stop};
 use walwright_wire::ConnectOptions;
 
+use super::RunError;
+use super::context::{Context, blocking};
 use super::settle::Settling;
 use super::target::Target;
-use super::{Context, RunError, blocking};
 use crate::Progress;
 use crate::notes::Notes;
 

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod checks;
+mod context;
 mod drive;
 mod error;
 mod kept;
@@ -17,20 +18,18 @@ mod statements;
 mod tables;
 mod target;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use walwright_driver::LoadPlan;
 use walwright_figures::Summary;
 use walwright_record::{
-    InstrumentFacts, PhaseName, Record, RunHeader, RunId, RunState, Schedule, TargetKind,
-    Timestamp, Warning, WarningCode, WorkloadFacts,
+    InstrumentFacts, PhaseName, Record, RunHeader, RunId, RunState, TargetKind, Timestamp, Warning,
+    WarningCode,
 };
 use walwright_server::Client;
-use walwright_workload::{Plan, Workload};
+use walwright_workload::Workload;
 
 pub use error::RunError;
 pub use kept::Kept;
@@ -39,10 +38,11 @@ pub use snapshot::{fill, filled, snapshot};
 use statements::Statements;
 pub use target::{install, with_connections};
 
+use crate::lifecycle::{self, Filled};
 use crate::lifetime::{Interruption, Lifetime};
-use crate::notes::{Ending, Notes};
-use crate::recorder::Recorder;
 use crate::{Observer, Progress, ceiling};
+use context::Context;
+pub(crate) use context::blocking;
 use drive::Driven;
 use target::Target;
 use walwright_server::Stop;
@@ -85,40 +85,29 @@ pub async fn run(
     }
     let job = plan.job(&workload)?;
     let header = header(&plan, &workload);
-    let store = lab.store()?;
-    let (recorder, thread) = Recorder::start(store.begin(&header)?);
-    let lab = lab.directory().to_owned();
-    let began = Arc::new(AtomicBool::new(false));
-    let notes = Notes { recorder, observer };
-    let context = Context { lab, plan, workload, job, notes, stop, began: Arc::clone(&began) };
-
-    let (ended, kept) = context.go().await;
-    let state = match &ended {
-        Ok(Ended::AsPlanned) => RunState::Complete,
-        Ok(Ended::Stopped) => RunState::Interrupted,
-        Err(error) if error.is_interruption() => RunState::Interrupted,
-        Err(_) => RunState::Failed,
+    let directory = lab.directory().to_owned();
+    let fill = async |notes| {
+        let began = Arc::new(AtomicBool::new(false));
+        let context = Context { lab: directory, plan, workload, job, notes, stop, began };
+        let (ended, kept) = go(&context).await;
+        let state = match &ended {
+            Ok(Ended::AsPlanned) => RunState::Complete,
+            Ok(Ended::Stopped) => RunState::Interrupted,
+            Err(error) if error.is_interruption() => RunState::Interrupted,
+            Err(_) => RunState::Failed,
+        };
+        let error = ended.err();
+        let why = reason(state, error.as_ref());
+        let is_worth_keeping = error.is_none() || context.began.load(Ordering::Acquire);
+        Filled { result: (state, error, kept), state, why, is_worth_keeping }
     };
-    let error = ended.err();
-    let ending = Ending { at: Timestamp::now(), state, error: reason(state, error.as_ref()) };
-    let whole = context.notes.whole(&store, &header.id, &ending).await;
-    context.notes.finish(ending);
-    // The last sender goes with the context, so that the writer's thread ends.
-    drop(context);
-    let written = blocking(move || thread.finish()).await?;
-    match error {
-        Some(error) if !began.load(Ordering::Acquire) => {
-            if let Err(kept) = store.delete(&header.id) {
-                tracing::warn!(error = %kept, "the record of a run that did not begin stays");
-            }
-            Err(error)
-        }
-        error => {
-            // A write that failed says more than what could not be read back after it.
-            written?;
-            let (record, summary) = whole?;
+    let ((state, error, kept), whole) = lifecycle::filled(lab, &header, observer, fill).await?;
+    match (error, whole) {
+        (error, Some((record, summary))) => {
             Ok(Finished { id: header.id, state, error, kept, record, summary })
         }
+        (Some(error), None) => Err(error),
+        (None, None) => Err(RunError::Internal("the record")),
     }
 }
 
@@ -144,250 +133,187 @@ enum Ended {
     Stopped,
 }
 
-/// What every stage of one run needs.
-struct Context {
-    lab: PathBuf,
-    plan: RunPlan,
-    workload: Workload,
-    job: Plan,
-    notes: Notes,
-    stop: Stop,
-    /// Whether the load has shown anything worth a record.
-    began: Arc<AtomicBool>,
+/// All stages; whatever happens, the server is stopped at the end.
+async fn go(context: &Context) -> (Result<Ended, RunError>, Option<Kept>) {
+    let target = match context.unless_stopped(prepare(context)).await {
+        Ok(target) => target,
+        Err(error) => return (Err(error), None),
+    };
+    let ended = match (stages(context, &target).await, target.death()) {
+        (Err(RunError::ServerLost { after, .. }), Some(reason)) => {
+            Err(RunError::ServerLost { after, reason })
+        }
+        // Whatever failed then, failed because of that.
+        (Err(_), Some(reason)) => Err(RunError::ServerDied { reason }),
+        (ended, _) => ended,
+    };
+    let worth_keeping = context.began.load(Ordering::Acquire);
+    match blocking(move || target.close(worth_keeping)).await {
+        Ok(Ok(kept)) => (ended, kept),
+        Ok(Err(error)) | Err(error) => (ended.and(Err(error)), None),
+    }
 }
 
-impl Context {
-    /// All stages; whatever happens, the server is stopped at the end.
-    async fn go(&self) -> (Result<Ended, RunError>, Option<Kept>) {
-        let target = match self.unless_stopped(self.prepare()).await {
-            Ok(target) => target,
-            Err(error) => return (Err(error), None),
+async fn prepare(context: &Context) -> Result<Target, RunError> {
+    context.notes.phase(PhaseName::Prepare);
+    let (plan, clients) = (context.plan.target.clone(), context.clients());
+    let observer = Arc::clone(&context.notes.observer);
+    let mut target = blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
+    for warning in target.warnings.clone() {
+        context.notes.warn(warning);
+    }
+    if target.kind == TargetKind::Attached {
+        let origin = &context.workload.origin;
+        target.statements = Statements::on_attached(&target.params, origin, &context.job).await?;
+        if target.statements.silent {
+            context.notes.warn(
+                Warning::new(
+                    WarningCode::NotObservable,
+                    "triggers of the workload's tables do not run: other roles may put their own there, which would run with the rights of a superuser",
+                )
+                .hint("connect as a role that is no superuser, or revoke TRIGGER on the tables"),
+            );
+        }
+    }
+    Ok(target)
+}
+
+async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
+    let ready = context.unless_stopped(make_ready(context, target)).await?;
+    let observation = observe::Observation::begin(context, target, &ready.seen).await?;
+    let side = side::Side::begin(context, target);
+    let measuring = Arc::new(Notify::new());
+    let driven = tokio::select! {
+        driven = drive::drive(context, ready.load, Arc::clone(&measuring)) => driven,
+        never = checkpoints::hold(context, target, &measuring) => match never {},
+    };
+    side.end(context, driven.as_ref().ok().and_then(|driven| driven.window)).await;
+    if driven.is_ok() || context.began.load(Ordering::Acquire) {
+        context.notes.phase(PhaseName::Collect);
+    }
+    observation.end(context).await;
+    let asked = ready.lifetime.end(&ready.own, &target.params);
+    let interrupted = interrupted(context, asked, driven.as_ref()).await;
+    // A server that stands still would not answer.
+    if driven.as_ref().is_ok_and(|driven| driven.nothing.is_none()) {
+        let described = async {
+            let ours = target.kind == TargetKind::Embedded;
+            observe::describe_end(context, &ready.seen, &ready.own, &ready.client, ours).await;
+            Ok(())
         };
-        let ended = match (self.stages(&target).await, target.death()) {
-            (Err(RunError::ServerLost { after, .. }), Some(reason)) => {
-                Err(RunError::ServerLost { after, reason })
-            }
-            // Whatever failed then, failed because of that.
-            (Err(_), Some(reason)) => Err(RunError::ServerDied { reason }),
-            (ended, _) => ended,
-        };
-        let worth_keeping = self.began.load(Ordering::Acquire);
-        match blocking(move || target.close(worth_keeping)).await {
-            Ok(Ok(kept)) => (ended, kept),
-            Ok(Err(error)) | Err(error) => (ended.and(Err(error)), None),
-        }
+        // Whoever asked to stop does not wait for it.
+        let _: Result<(), RunError> = context.unless_stopped(described).await;
     }
 
-    /// Client connections: as asked, or as the workload is meant to be run.
-    fn clients(&self) -> u32 {
-        self.plan.load.clients.unwrap_or(self.workload.defaults.clients)
+    let driven = match driven {
+        Err(RunError::NothingSucceeds { kind, text }) => {
+            return Err(checks::explained(context, target, kind, text).await);
+        }
+        driven => driven?,
+    };
+    if let (None, Some(nothing)) = (interrupted, driven.nothing) {
+        return Err(nothing);
     }
-
-    async fn prepare(&self) -> Result<Target, RunError> {
-        self.notes.phase(PhaseName::Prepare);
-        let (plan, clients) = (self.plan.target.clone(), self.clients());
-        let observer = Arc::clone(&self.notes.observer);
-        let mut target =
-            blocking(move || Target::prepare(&plan, clients, observer.as_ref())).await??;
-        for warning in target.warnings.clone() {
-            self.notes.warn(warning);
-        }
-        if target.kind == TargetKind::Attached {
-            let origin = &self.workload.origin;
-            target.statements = Statements::on_attached(&target.params, origin, &self.job).await?;
-            if target.statements.silent {
-                self.notes.warn(
-                    Warning::new(
-                        WarningCode::NotObservable,
-                        "triggers of the workload's tables do not run: other roles may put their own there, which would run with the rights of a superuser",
-                    )
-                    .hint("connect as a role that is no superuser, or revoke TRIGGER on the tables"),
-                );
-            }
-        }
-        Ok(target)
-    }
-
-    async fn stages(&self, target: &Target) -> Result<Ended, RunError> {
-        let ready = self.unless_stopped(self.make_ready(target)).await?;
-        let observation = observe::Observation::begin(self, target, &ready.seen).await?;
-        let side = side::Side::begin(self, target);
-        let measuring = Arc::new(Notify::new());
-        let driven = tokio::select! {
-            driven = drive::drive(self, ready.load, Arc::clone(&measuring)) => driven,
-            never = checkpoints::hold(self, target, &measuring) => match never {},
-        };
-        side.end(self, driven.as_ref().ok().and_then(|driven| driven.window)).await;
-        if driven.is_ok() || self.began.load(Ordering::Acquire) {
-            self.notes.phase(PhaseName::Collect);
-        }
-        observation.end(self).await;
-        let asked = ready.lifetime.end(&ready.own, &target.params);
-        let interrupted = self.interrupted(asked, driven.as_ref()).await;
-        // A server that stands still would not answer.
-        if driven.as_ref().is_ok_and(|driven| driven.nothing.is_none()) {
-            let described = async {
-                let ours = target.kind == TargetKind::Embedded;
-                observe::describe_end(self, &ready.seen, &ready.own, &ready.client, ours).await;
-                Ok(())
-            };
-            // Whoever asked to stop does not wait for it.
-            let _: Result<(), RunError> = self.unless_stopped(described).await;
-        }
-
-        let driven = match driven {
-            Err(RunError::NothingSucceeds { kind, text }) => {
-                return Err(checks::explained(self, target, kind, text).await);
-            }
-            driven => driven?,
-        };
-        if let (None, Some(nothing)) = (interrupted, driven.nothing) {
-            return Err(nothing);
-        }
-        if !driven.stopped_early {
-            let checked = checks::after(self, target, ready.client, ready.before);
-            match self.unless_stopped(checked).await {
-                Err(RunError::Stopped) => return Ok(Ended::Stopped),
-                checked => checked?,
-            }
-        }
-        match interrupted {
-            Some(Interruption { what, .. }) => Err(RunError::ServerRestarted { what }),
-            None if driven.stopped_early => Ok(Ended::Stopped),
-            None => Ok(Ended::AsPlanned),
+    if !driven.stopped_early {
+        let checked = checks::after(context, target, ready.client, ready.before);
+        match context.unless_stopped(checked).await {
+            Err(RunError::Stopped) => return Ok(Ended::Stopped),
+            checked => checked?,
         }
     }
-
-    /// What happened to the server under a load that went on to its end, as `asked` of it
-    /// or as its clients were told.
-    async fn interrupted(
-        &self,
-        asked: impl Future<Output = Option<Interruption>>,
-        driven: Result<&Driven, &RunError>,
-    ) -> Option<Interruption> {
-        let driven = driven.ok().filter(|driven| !driven.stopped_early)?;
-        let interrupted = match self.unless_stopped(async { Ok(asked.await) }).await {
-            Ok(Some(interrupted)) => interrupted,
-            _ => Interruption::told(driven.told_of_crash?),
-        };
-        interrupted.note(&self.notes);
-        self.notes.warn(
-            Warning::new(
-                WarningCode::ServerLost,
-                format!("{}: these figures are not of one server that runs", interrupted.what),
-            )
-            .hint("the events of the timeline tell when; find out why, and measure again"),
-        );
-        Some(interrupted)
+    match interrupted {
+        Some(Interruption { what, .. }) => Err(RunError::ServerRestarted { what }),
+        None if driven.stopped_early => Ok(Ended::Stopped),
+        None => Ok(Ended::AsPlanned),
     }
+}
 
-    /// Everything before clients run: data, facts, probes.
-    async fn make_ready(&self, target: &Target) -> Result<Ready, RunError> {
-        let own = walwright_server::connect(&target.params).await?;
-        let client = target.statements().connect().await?;
-        checks::enough_connections(self.clients(), &own, target).await?;
-        checks::flushes_can_be_lengthened(&own, target).await?;
-        if self.plan.initialises() {
-            self.notes.phase(PhaseName::Load);
-            match self.plan.restored() {
-                Some(restored) => load_data::change(&restored.changes, &client).await?,
-                None if self.plan.is_filled() => {}
-                None => self.load(target).await?,
-            }
-            if target.kind == TargetKind::Embedded {
-                load_data::checkpoint(&target.params).await?;
-            }
-            load_data::before_run(&self.job, &client).await?;
+/// What happened to the server under a load that went on to its end, as `asked` of it
+/// or as its clients were told.
+async fn interrupted(
+    context: &Context,
+    asked: impl Future<Output = Option<Interruption>>,
+    driven: Result<&Driven, &RunError>,
+) -> Option<Interruption> {
+    let driven = driven.ok().filter(|driven| !driven.stopped_early)?;
+    let interrupted = match context.unless_stopped(async { Ok(asked.await) }).await {
+        Ok(Some(interrupted)) => interrupted,
+        _ => Interruption::told(driven.told_of_crash?),
+    };
+    interrupted.note(&context.notes);
+    context.notes.warn(
+        Warning::new(
+            WarningCode::ServerLost,
+            format!("{}: these figures are not of one server that runs", interrupted.what),
+        )
+        .hint("the events of the timeline tell when; find out why, and measure again"),
+    );
+    Some(interrupted)
+}
+
+/// Everything before clients run: data, facts, probes.
+async fn make_ready(context: &Context, target: &Target) -> Result<Ready, RunError> {
+    let own = walwright_server::connect(&target.params).await?;
+    let client = target.statements().connect().await?;
+    checks::enough_connections(context.clients(), &own, target).await?;
+    checks::flushes_can_be_lengthened(&own, target).await?;
+    if context.plan.initialises() {
+        context.notes.phase(PhaseName::Load);
+        match context.plan.restored() {
+            Some(restored) => load_data::change(&restored.changes, &client).await?,
+            None if context.plan.is_filled() => {}
+            None => load(context, target).await?,
         }
-        let found = tables::found(&self.job, &own, &client).await?;
-        if target.kind == TargetKind::Attached {
-            checks::tables_are_there(self, &found, target).await?;
+        if target.kind == TargetKind::Embedded {
+            load_data::checkpoint(&target.params).await?;
         }
-        if let Some(window) = self.plan.window() {
-            let checkpoint = load_data::checkpoint(&target.params).await;
-            if let Some(warning) = not_restored::not_restored(window, checkpoint.err()) {
-                self.notes.warn(warning);
-            }
-        }
-        checks::statements(self, target).await?;
-        self.notes.phase(PhaseName::Probe);
-        let seen = observe::describe(self, target, &own, &found).await?;
-        let before = checks::before(self, &own, &client, &found).await?;
-        self.record_workload();
-        let load = drive::load_plan(self, target);
-        self.calibrate(&load).await?;
-        let lifetime = Lifetime::begin(&own).await;
-        Ok(Ready { own, client, lifetime, seen, before, load })
+        load_data::before_run(&context.job, &client).await?;
     }
-
-    /// Creates the workload's tables and fills them.
-    async fn load(&self, target: &Target) -> Result<(), RunError> {
-        let (statements, jobs) = (target.statements(), self.plan.load_jobs);
-        let (job, observer) = (&self.job, self.notes.observer.as_ref());
-        match &self.plan.target {
-            TargetPlan::Embedded { .. } => load_data::load(job, statements, jobs, observer).await,
-            TargetPlan::Attached { replace, .. } => {
-                load_data::load_attached(job, statements, replace, jobs, observer).await
-            }
+    let found = tables::found(&context.job, &own, &client).await?;
+    if target.kind == TargetKind::Attached {
+        checks::tables_are_there(context, &found, target).await?;
+    }
+    if let Some(window) = context.plan.window() {
+        let checkpoint = load_data::checkpoint(&target.params).await;
+        if let Some(warning) = not_restored::not_restored(window, checkpoint.err()) {
+            context.notes.warn(warning);
         }
     }
+    checks::statements(context, target).await?;
+    context.notes.phase(PhaseName::Probe);
+    let seen = observe::describe(context, target, &own, &found).await?;
+    let before = checks::before(context, &own, &client, &found).await?;
+    context.record_workload();
+    let load = drive::load_plan(context, target);
+    calibrate(context, &load).await?;
+    let lifetime = Lifetime::begin(&own).await;
+    Ok(Ready { own, client, lifetime, seen, before, load })
+}
 
-    async fn unless_stopped<T>(
-        &self,
-        work: impl Future<Output = Result<T, RunError>>,
-    ) -> Result<T, RunError> {
-        tokio::select! {
-            done = work => done,
-            () = self.stop.requested() => Err(RunError::Stopped),
+/// Creates the workload's tables and fills them.
+async fn load(context: &Context, target: &Target) -> Result<(), RunError> {
+    let (statements, jobs) = (target.statements(), context.plan.load_jobs);
+    let (job, observer) = (&context.job, context.notes.observer.as_ref());
+    match &context.plan.target {
+        TargetPlan::Embedded { .. } => load_data::load(job, statements, jobs, observer).await,
+        TargetPlan::Attached { replace, .. } => {
+            load_data::load_attached(job, statements, replace, jobs, observer).await
         }
     }
+}
 
-    /// Looks up or measures how fast the driver itself is.
-    async fn calibrate(&self, load: &LoadPlan) -> Result<(), RunError> {
-        self.notes.observer.event(Progress::Step("limits of the load driver"));
-        let (lab, load) = (self.lab.clone(), load.clone());
-        // How fast it opens connections is the server's affair.
-        let ceiling = match load.rules.reconnect {
-            true => None,
-            false => blocking(move || ceiling::ceiling(&lab, &load)).await??,
-        };
-        let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
-        self.notes.recorder.write(move |writer| writer.instrument(&facts));
-        Ok(())
-    }
-
-    fn record_workload(&self) {
-        let facts = WorkloadFacts {
-            name: self.workload.name.clone(),
-            scale: self.job.scale.into(),
-            options: self.job.options.clone(),
-            scripts: self.script_facts(),
-            pass_mark: self.pass_mark(),
-        };
-        self.notes.recorder.write(move |writer| writer.workload(&facts));
-    }
-
-    /// The workload's mark, where the load is of the kind the mark is for.
-    fn pass_mark(&self) -> Option<Duration> {
-        let mark = self.workload.pass_mark.as_ref()?;
-        let clients = mark.clients.is_none_or(|clients| clients == self.clients());
-        let closed = self.plan.load.schedule == Schedule::Closed { think: None };
-        (clients && closed && self.plan.load.stages.is_empty()).then_some(mark.mean_latency)
-    }
-
-    fn script_facts(&self) -> Vec<walwright_record::ScriptFacts> {
-        self.workload
-            .scripts
-            .iter()
-            .zip(&self.job.program.scripts)
-            .map(|(source, script)| walwright_record::ScriptFacts {
-                name: source.name.clone(),
-                weight: source.weight,
-                text: source.text.clone(),
-                statements: script.statements.iter().map(|s| s.label.clone()).collect(),
-            })
-            .collect()
-    }
+/// Looks up or measures how fast the driver itself is.
+async fn calibrate(context: &Context, load: &LoadPlan) -> Result<(), RunError> {
+    context.notes.observer.event(Progress::Step("limits of the load driver"));
+    let (lab, load) = (context.lab.clone(), load.clone());
+    // How fast it opens connections is the server's affair.
+    let ceiling = match load.rules.reconnect {
+        true => None,
+        false => blocking(move || ceiling::ceiling(&lab, &load)).await??,
+    };
+    let facts = InstrumentFacts { cpu_per_transaction: None, ceiling, busiest_thread: None };
+    context.notes.recorder.write(move |writer| writer.instrument(&facts));
+    Ok(())
 }
 
 /// Why a run ended as it did, in a line.
@@ -412,11 +338,4 @@ struct Ready {
     seen: observe::Seen,
     before: Vec<Option<String>>,
     load: LoadPlan,
-}
-
-/// Runs blocking work off the asynchronous threads.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RunError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| RunError::Internal("a blocking stage"))
 }

@@ -11,9 +11,10 @@ use walwright_probe::{
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 use walwright_server::Client;
 
+use super::RunError;
+use super::context::{Context, blocking};
 use super::tables::Found;
 use super::target::Target;
-use super::{Context, RunError, blocking};
 use crate::Progress;
 
 /// Time given to measuring flush latency.

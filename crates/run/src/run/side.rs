@@ -8,7 +8,7 @@ use walwright_record::{Timestamp, Window};
 use walwright_server::Stop;
 use walwright_workload::workload::SideMeasurement;
 
-use super::Context;
+use super::context::Context;
 use super::statements::Statements;
 use super::target::Target;
 

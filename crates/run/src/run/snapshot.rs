@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use walwright_server::{Cluster, ConnectParams, Snapshot, Stop};
 
+use super::context::blocking;
 use super::plan::{RunPlan, TargetPlan};
 use super::statements::Statements;
 use super::target::Target;
-use super::{RunError, blocking, load_data};
+use super::{RunError, load_data};
 use crate::Observer;
 
 /// Settings the data are loaded with. They end with the load; what they leave is a

@@ -1,12 +1,12 @@
 //! The ablation of the winner: which arms it has, and what they showed.
 
 use rand::seq::SliceRandom;
-use serde::{Deserialize, Serialize};
 use walwright_stats::{Confidence, t_quantile};
 
 use super::Searcher;
 use super::favourite::CLEAR;
 use super::model::Model;
+use super::taken::Taken;
 use crate::budget::{MOST_BLOCKS, PLANNED_BLOCKS};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Purpose, Trial};
@@ -180,17 +180,6 @@ impl Searcher {
         let together = |lines: &Vec<Taken>| lines.len() > 1 && lines.iter().all(|l| !l.is_harm);
         Some(self.lines.iter().position(together)? + FIXED_ARMS)
     }
-}
-
-/// Values that are taken back in one arm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Taken {
-    /// The parameter.
-    pub name: String,
-    /// What it goes back to.
-    pub instead: String,
-    /// Whether the baseline's value comes back, to say what it costs, and not the default.
-    pub is_harm: bool,
 }
 
 /// The same, with what the model expects to lose by it.

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use walwright_stats::{Confidence, Estimate, Method};
 
-use super::ablate::{BASELINE, FIXED_ARMS, Taken, WINNER};
+use super::ablate::{BASELINE, FIXED_ARMS, WINNER};
 use super::model::Model;
+use super::taken::Taken;
 use super::{Searcher, Stage};
 use crate::random::generator;
 use crate::{Ablation, Configuration, Dimension, Effect, Prediction, Process};

@@ -11,6 +11,7 @@ mod conclude;
 mod favourite;
 mod model;
 mod stages;
+mod taken;
 
 use std::collections::VecDeque;
 
@@ -22,8 +23,8 @@ use crate::ablation::Noise;
 use crate::{
     Budget, Configuration, DimensionError, Hyper, Outcome, Purpose, Screening, Space, Trial,
 };
-use ablate::Taken;
 pub use conclude::{Conclusion, Line, Standing};
+use taken::Taken;
 
 /// Runs that count as one block: near enough in time to share their drift.
 const BLOCK: usize = 6;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::guard::ServerExit;
 use super::settings::SettingError;
+use crate::guard::ServerExit;
 
 /// A cluster could not be made, opened, started or changed.
 #[derive(Debug, thiserror::Error)]

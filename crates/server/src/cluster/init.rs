@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 
 use super::error::ClusterError;
-use super::guard::die_with_parent;
 use super::settings;
+use crate::guard::die_with_parent;
 use crate::install::Install;
 use crate::target::Secret;
 use crate::user::ServerUser;

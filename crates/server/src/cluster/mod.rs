@@ -2,7 +2,6 @@
 
 mod error;
 mod flush_latency;
-mod guard;
 mod init;
 mod lease;
 mod process;
@@ -20,8 +19,6 @@ use std::time::Duration;
 use std::{fs, io};
 
 pub use error::ClusterError;
-pub use guard::ServerExit;
-pub(crate) use guard::die_with_parent;
 pub use running::{RunningCluster, StopMode};
 pub use settings::SettingError;
 pub use sweep::{Swept, sweep};

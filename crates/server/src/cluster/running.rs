@@ -12,10 +12,10 @@ use nix::sys::signal::Signal;
 use tokio::sync::watch;
 
 use super::error::{ClusterError, start_hint};
-use super::guard::{Guard, ServerExit};
 use super::init::{SUPERUSER, server_command};
 use super::socket::SOCKET_PORT;
 use super::{Cluster, flush_latency, sweep};
+use crate::guard::{Guard, ServerExit};
 use crate::target::ConnectParams;
 
 /// How often readiness is looked at while the server starts.

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::manifest::Release;
 use super::{FetchEvent, InstallError};
-use crate::cluster::die_with_parent;
+use crate::guard::die_with_parent;
 
 /// A Python package tool found on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use super::column::{Column, Generator};
 use super::copy_text::escape;
 use super::template::Template;
 use super::timestamp::Timestamps;
+use crate::error::WorkloadError;
+use crate::manifest::{ColumnEntry, NumberEntry, TableEntry};
 use crate::script::{Expr, Rng, Scope, Variables};
-use crate::workload::WorkloadError;
-use crate::workload::manifest::{ColumnEntry, NumberEntry, TableEntry};
 
 /// The generators of a table.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Timestamps: evenly spaced, or uniform between two.
 
 use crate::duration::parse_nonzero;
+use crate::manifest::TimestampEntry;
 use crate::script::{Rng, write_int};
-use crate::workload::manifest::TimestampEntry;
 
 /// Timestamps in UTC, in microseconds since 1970.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::builtin::{BUILTINS, PGBENCH_SCRIPTS};
-use super::manifest::Manifest;
 use super::{
     ClientDefaults, Origin, PassMark, Settings, SideMeasurement, Workload, WorkloadError,
     WorkloadOption,
 };
 use crate::duration::parse_nonzero;
+use crate::manifest::Manifest;
 use crate::script::{ScriptSource, closest};
 
 /// The file that makes a directory a workload.
@@ -185,7 +185,7 @@ impl Workload {
         self.side = None;
         for script in scripts {
             let (file, weight) = (self.free_name(Path::new(&script.name)), script.weight);
-            self.manifest.scripts.push(super::manifest::ScriptEntry { file: file.clone(), weight });
+            self.manifest.scripts.push(crate::manifest::ScriptEntry { file: file.clone(), weight });
             self.files.push((file, script.text.clone()));
             self.scripts.push(script);
         }

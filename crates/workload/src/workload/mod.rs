@@ -146,50 +146,21 @@
 //! ```
 
 mod builtin;
-mod error;
 mod load;
-pub(crate) mod manifest;
 mod options;
 mod plan;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-pub use error::WorkloadError;
+pub use crate::error::WorkloadError;
+pub use crate::protocol::Protocol;
 pub use load::{MANIFEST_FILE, builtin_names};
 pub use options::{OptionKind, WorkloadOption};
 pub use plan::{Check, Plan, Settings, SqlStep};
 
+use crate::manifest::Manifest;
 use crate::script::ScriptSource;
-
-/// The protocol that statements are sent with (pgbench's `-M`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Values written into the SQL, one Query a statement.
-    Simple,
-    /// Parse, Bind, Describe, Execute and Sync for every execution.
-    Extended,
-    /// Each connection parses a statement once, at its first use.
-    #[default]
-    Prepared,
-}
-
-impl Protocol {
-    /// Every one.
-    pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
-
-    /// Its name: `simple`, `extended` or `prepared`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Simple => "simple",
-            Protocol::Extended => "extended",
-            Protocol::Prepared => "prepared",
-        }
-    }
-}
 
 /// A workload: schema, initial data, weighted scripts, client settings.
 #[derive(Debug, Clone)]
@@ -212,7 +183,7 @@ pub struct Workload {
     pub pass_mark: Option<PassMark>,
     /// What is measured beside the load, if anything.
     pub side: Option<SideMeasurement>,
-    pub(crate) manifest: manifest::Manifest,
+    pub(crate) manifest: Manifest,
     pub(crate) files: Vec<(String, String)>,
 }
 

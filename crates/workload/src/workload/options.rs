@@ -1,7 +1,7 @@
 //! Options: values that a user may choose and SQL and scripts may read.
 
-use super::WorkloadError;
-use super::manifest::{OptionDefault, OptionEntry};
+use crate::error::WorkloadError;
+use crate::manifest::{OptionDefault, OptionEntry};
 use crate::script::{AUTOMATIC, closest, is_valid_name};
 
 /// Something about a workload that can be chosen for a run, such as whether an

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::Workload;
 use super::load::MANIFEST_FILE;
-use super::manifest::NumberEntry;
 use super::options::find;
-use super::{Workload, WorkloadError};
+use crate::error::WorkloadError;
 use crate::generate::{TableLoad, TableSpec};
+use crate::manifest::NumberEntry;
 use crate::script::{
     ClientStart, Command, Definition, Piece, Program, Rng, Scope, Script, ScriptError,
     ScriptSource, Statement, Value, Variables,

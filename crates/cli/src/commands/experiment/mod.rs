@@ -179,7 +179,7 @@ fn show(
     if output.json {
         output.print_json(outcome)?;
     } else {
-        let width = crate::show::terminal_width();
+        let width = crate::output::terminal_width();
         let mut text = walwright_report::terminal::experiment(outcome, width, output.colour);
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));

@@ -34,7 +34,7 @@ pub fn execute(lab: &Lab, args: JournalArgs, output: &Output) -> anyhow::Result<
 }
 
 fn style(output: &Output) -> Style {
-    Style::for_terminal(crate::show::terminal_width(), output.colour)
+    Style::for_terminal(crate::output::terminal_width(), output.colour)
 }
 
 /// The journal; lines of it that cannot be read are told on standard error.

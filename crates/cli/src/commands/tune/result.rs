@@ -16,7 +16,7 @@ pub fn print(lab: &Lab, state: &TuneState, output: &Output) -> anyhow::Result<()
     let document = tune_document(state, &objective);
     let path = walwright_tune::page_path(lab, &state.id);
     let written = write::write_page(lab, &path, &document.html());
-    let style = Style::for_terminal(crate::show::terminal_width(), output.colour);
+    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
     output.painted_result(&summary(state, &objective), || {
         let page = written.is_ok().then(|| format!("\npage: {}\n", path.display()));
         format!("{}{}", document.terminal(&style), page.unwrap_or_default())

@@ -2,13 +2,13 @@
 //!
 //! Only the form: unknown keys and wrong types fail here, with line and column
 //! from the TOML parser. What the values mean is checked by
-//! [`super::load`] and [`super::plan`].
+//! [`crate::workload`].
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Protocol;
+use crate::protocol::Protocol;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
