@@ -21,8 +21,8 @@
 mod account;
 mod batch;
 mod client_options;
-mod closing;
 mod conduct;
+mod conductor;
 mod confirm;
 mod crash;
 mod crash_audit;
@@ -36,7 +36,6 @@ mod folder;
 mod kernel;
 mod layer;
 mod made;
-mod measure;
 mod objective;
 mod on_server;
 mod plan;
