@@ -1,6 +1,7 @@
 //! What a page says, for every rendering: built once from a result, drawn by the backends
 //! [`terminal`](crate::terminal), [`html`](crate::html) and [`markdown`](crate::markdown).
 
+use crate::svg::overlay::Curve;
 use crate::svg::{Course, Ink, Mark, Timeline};
 use crate::{format, words};
 
@@ -19,6 +20,8 @@ pub struct Document {
     pub(crate) state: Option<(&'static str, String)>,
     /// What came out, in words that need no statistics.
     pub(crate) verdict: Option<String>,
+    /// Whether that is to the better; `None` where it is neither.
+    pub(crate) is_better: Option<bool>,
     /// The figures that matter most.
     pub(crate) figures: Vec<Figure>,
     /// Why there are none.
@@ -41,6 +44,11 @@ pub(crate) struct Warning {
 }
 
 impl Warning {
+    /// A warning of nothing but a sentence.
+    pub(crate) fn saying(text: &str) -> Warning {
+        Warning { text: words::sentence(text), hint: None }
+    }
+
     /// A warning of a record, in sentences.
     pub(crate) fn of(warning: &walwright_record::Warning) -> Warning {
         Warning {
@@ -284,6 +292,8 @@ pub(crate) struct Cell {
     /// A bar below, in percent of the cell.
     pub(crate) bar: Option<(f64, Ink)>,
     pub(crate) note: Option<String>,
+    /// Whether it is to the better, for its colour; `None` where it is neither.
+    pub(crate) is_better: Option<bool>,
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -300,6 +310,10 @@ pub(crate) enum Chart {
     Timeline(Timeline),
     /// What each measurement of a search showed.
     Course(Course),
+    /// Work a second over time, of several runs.
+    ThroughputCurves(Vec<Curve>),
+    /// Latency over percentiles, of several runs.
+    LatencyCurves(Vec<Curve>),
     /// Counts by latency, and where percentiles lie.
     Histogram {
         buckets: Vec<(f64, u64)>,

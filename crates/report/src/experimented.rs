@@ -7,7 +7,7 @@ use walwright_figures::experiment::{
 };
 use walwright_stats::{Estimate, Interval, Verdict};
 
-use crate::compared::{percent, value};
+use crate::compare::words::{percent, value};
 use crate::format;
 
 /// Both ends of a relative change: `+4.1 to +6.7 %`.

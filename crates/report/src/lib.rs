@@ -1,13 +1,13 @@
 //! Renderings of results: what a person sees.
 //!
 //! A [`Document`] holds what a page says. It is built once, of a run by
-//! [`RunReport::document`] and of its findings by [`diagnosis()`], and drawn by three backends:
+//! [`RunReport::document`], of its findings by [`diagnosis()`], of runs beside each other by
+//! [`comparison()`], and drawn by three backends:
 //! [`Document::html`], one self-contained page with plots for screen and paper;
 //! [`Document::summary`] and [`Document::terminal`]; and [`Document::markdown`] for a ticket
 //! or a chat. Other pages still have a rendering of their own for each:
 //!
-//! - [`html::comparison`] and [`terminal::comparison`] lay runs beside each other,
-//!   [`html::scaling`] and [`terminal::scaling`] those of a sweep over clients.
+//! - [`html::scaling`] and [`terminal::scaling`] lay the runs of a sweep beside each other.
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
 //!   history of experiments and decisions.
 //! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
@@ -16,8 +16,7 @@
 //! Figures come from `figures` and `diagnose`, facts from `record`; nothing is computed here
 //! but places on paper. Charts are SVG made by pure functions (`svg`).
 
-mod compared;
-mod comparison_text;
+mod compare;
 mod document;
 mod experimented;
 pub mod format;
@@ -34,7 +33,7 @@ pub mod terminal;
 mod tune;
 mod words;
 
-pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
+pub use compare::{comparison, comparison_csv, csv_field};
 pub use document::Document;
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
@@ -42,5 +41,5 @@ pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warning
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {
-    compared::value(unit, Some(value))
+    compare::words::value(unit, Some(value))
 }

@@ -2,7 +2,7 @@
 
 use walwright_figures::limit::{JudgedLimit, LimitOutcome, Measure};
 
-use crate::compared::{percent, value};
+use crate::compare::words::{percent, value};
 
 /// What came of a limit: `failed: p99 is 31 ms (--fail-if 'p99 > 20ms')`.
 pub fn limit(of: &JudgedLimit) -> String {

@@ -6,7 +6,8 @@ use anyhow::bail;
 use walwright_figures::compare::{Comparison, RunGroup, compare_within};
 use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Record, RunHeader};
-use walwright_report::{comparison_csv, comparison_markdown};
+use walwright_report::terminal::Style;
+use walwright_report::{comparison, comparison_csv};
 use walwright_store::{Lab, NamedRuns, Store, StoreError};
 
 use crate::args::{CompareArgs, ComparisonFormat};
@@ -23,31 +24,27 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
     };
     let named = std::iter::once(&args.base).chain(&args.others);
     let groups = named.map(|name| group(lab, &store, name)).collect::<anyhow::Result<Vec<_>>>()?;
-    let comparison = compare_within(groups, &args.fail_if)?;
-    let code = match comparison.limits.iter().any(JudgedLimit::is_failed) {
+    let compared = compare_within(groups, &args.fail_if)?;
+    let code = match compared.limits.iter().any(JudgedLimit::is_failed) {
         true => ExitCode::from(exit::CHECK_FAILED),
         false => ExitCode::SUCCESS,
     };
     if let Some(path) = &args.html {
-        write::write_file(path, &walwright_report::html::comparison(&comparison)?)?;
+        write::write_file(path, &comparison(&compared, true).html())?;
     }
     let default = if output.json { ComparisonFormat::Json } else { ComparisonFormat::Text };
     match args.format.unwrap_or(default) {
-        ComparisonFormat::Json => output.print_json(&comparison)?,
-        ComparisonFormat::Csv => print(&comparison_csv(&comparison))?,
-        ComparisonFormat::Markdown => print(&comparison_markdown(&comparison, args.all))?,
-        ComparisonFormat::Text => output.print_painted(&text(&comparison, args, output))?,
+        ComparisonFormat::Json => output.print_json(&compared)?,
+        ComparisonFormat::Csv => print(&comparison_csv(&compared))?,
+        ComparisonFormat::Markdown => print(&comparison(&compared, args.all).markdown())?,
+        ComparisonFormat::Text => output.print_painted(&text(&compared, args, output))?,
     }
     Ok(code)
 }
 
-fn text(comparison: &Comparison, args: &CompareArgs, output: &Output) -> String {
-    let width = crate::output::terminal_width();
-    let mut text =
-        walwright_report::terminal::comparison(comparison, width, output.colour, args.all);
-    for limit in &comparison.limits {
-        text.push_str(&format!("\n{}\n", walwright_report::limit(limit)));
-    }
+fn text(compared: &Comparison, args: &CompareArgs, output: &Output) -> String {
+    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+    let mut text = comparison(compared, args.all).terminal(&style);
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));
     }

@@ -7,7 +7,7 @@ use crate::document::{
     Table, Tone, Warning,
 };
 use crate::format;
-use crate::svg::{self, Timeline};
+use crate::svg::{self, Timeline, overlay};
 use crate::terminal::printable;
 
 use super::frame::{SCRIPT, STYLE};
@@ -77,7 +77,12 @@ impl Page {
             self.put(format_args!("<p class=\"state\"><b>{word}.</b> {}</p>", text(said)));
         }
         if let Some(verdict) = &of.verdict {
-            self.element("p", "said", verdict);
+            let class = match of.is_better {
+                Some(true) => "said good",
+                Some(false) => "said bad",
+                None => "said",
+            };
+            self.element("p", class, verdict);
         }
         if let Some(missing) = &of.no_figures {
             self.element("p", "missing", missing);
@@ -259,6 +264,8 @@ impl Page {
                 svg::histogram(buckets, marks, *per_decade)
             }
             Chart::Course(course) => course.svg(),
+            Chart::ThroughputCurves(curves) => overlay::throughput(curves),
+            Chart::LatencyCurves(curves) => overlay::latency(curves),
             Chart::Percentiles { points, marks } => svg::percentile_curve(points, marks),
         };
         if let Some(drawn) = drawn {
@@ -339,11 +346,21 @@ fn warning_text(of: &Warning) -> String {
 }
 
 fn markup(cell: &Cell, column: &Column) -> String {
-    let class = match column.kind {
-        ColumnKind::Number => " class=\"n\"",
-        ColumnKind::Code => " class=\"sql mono\"",
-        ColumnKind::Muted => " class=\"muted\"",
+    let kind = match column.kind {
+        ColumnKind::Number => "n",
+        ColumnKind::Code => "sql mono",
+        ColumnKind::Muted => "muted",
         ColumnKind::Text => "",
+    };
+    let tone = match cell.is_better {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None => "",
+    };
+    let classes = format!("{kind} {tone}");
+    let class = match classes.trim() {
+        "" => String::new(),
+        classes => format!(" class=\"{classes}\""),
     };
     let key = cell.key.map(|ink| format!("<i class=\"key {}\"></i>", ink.class()));
     let shown = match &cell.short {

@@ -7,7 +7,7 @@ use walwright_stats::Verdict;
 
 use super::ReportError;
 use super::frame::rendered;
-use crate::compared::{percent, statement, value};
+use crate::compare::words::{percent, statement, value};
 use crate::svg::forest::{self, Row};
 use crate::{experimented as say, format, words};
 

@@ -1,6 +1,5 @@
 //! HTML: one file that needs nothing else, on screen and on paper.
 
-mod compare;
 mod document;
 mod experiment;
 mod frame;
@@ -9,7 +8,6 @@ mod storage;
 
 use thiserror::Error;
 
-pub use compare::comparison;
 pub use experiment::experiment;
 pub(crate) use frame::{STYLE, rendered};
 pub use scaling::scaling;

@@ -88,6 +88,7 @@ fn document(record: &Record, summary: &Summary, found: &Diagnosis) -> Document {
         deck: vec![words::deck(record)],
         state: words::state(record),
         verdict,
+        is_better: None,
         figures: headline::headline(summary),
         no_figures: summary.load.is_none().then(|| words::no_load(record)),
         beside: headline::beside(record, summary),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::label::shortened;
 use super::scale::{Scale, round_step};
 use super::{escape, line, put, px, rect, text};
-use crate::compared::percent;
+use crate::compare::words::percent;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 250.0;

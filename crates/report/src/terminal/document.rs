@@ -4,8 +4,8 @@ use super::bars;
 use super::printable::one_line;
 use super::style::{Ansi, Style, laid_out};
 use crate::document::{
-    Action, Block, Chart, ColumnKind, Document, Figure, Folded, Part, Reach, Section, Table, Tone,
-    Warning,
+    Action, Block, Cell, Chart, ColumnKind, Document, Figure, Folded, Part, Reach, Section, Table,
+    Tone, Warning,
 };
 use crate::{format, words};
 
@@ -91,11 +91,19 @@ impl Page<'_> {
         let space = if room >= 2 { " ".repeat(room) } else { "  ".to_owned() };
         let (title, id) =
             (self.style.paint(Ansi::Bold, &title), self.style.paint(Ansi::Faint, &of.id));
-        self.lines.push(format!("{title}{space}{id}"));
+        self.lines.push(match of.id.is_empty() {
+            true => title,
+            false => format!("{title}{space}{id}"),
+        });
         of.deck.iter().for_each(|deck| self.text(deck, 0, Some(Ansi::Faint)));
         if let Some(verdict) = &of.verdict {
             self.gap();
-            self.text(verdict, 0, Some(Ansi::Bold));
+            let ansi = match of.is_better {
+                Some(true) => Ansi::Green,
+                Some(false) => Ansi::Red,
+                None => Ansi::Bold,
+            };
+            self.text(verdict, 0, Some(ansi));
         }
         if !of.figures.is_empty() || of.no_figures.is_some() || of.pass.is_some() {
             self.gap();
@@ -328,7 +336,15 @@ impl Page<'_> {
 
     fn table(&mut self, of: &Table) {
         let head = of.columns.iter().map(|column| one_line(&column.head));
-        let rows = of.rows.iter().map(|row| row.iter().map(|cell| one_line(&cell.text)).collect());
+        let cell = |cell: &Cell| {
+            let text = one_line(cell.short.as_ref().unwrap_or(&cell.text));
+            match cell.is_better {
+                Some(true) => self.style.paint(Ansi::Green, &text),
+                Some(false) => self.style.paint(Ansi::Red, &text),
+                None => text,
+            }
+        };
+        let rows = of.rows.iter().map(|row| row.iter().map(cell).collect());
         let rows: Vec<Vec<String>> = [head.collect()].into_iter().chain(rows).collect();
         let right: Vec<bool> =
             of.columns.iter().map(|column| column.kind == ColumnKind::Number).collect();

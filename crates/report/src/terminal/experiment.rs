@@ -6,7 +6,7 @@ use walwright_stats::{Interval, Verdict};
 
 use super::printable::one_line;
 use super::style::{Ansi, Style};
-use crate::compared::{percent, value};
+use crate::compare::words::{percent, value};
 use crate::experimented as words;
 
 /// Most columns of an arm's name.

@@ -2,7 +2,6 @@
 
 mod bars;
 mod commit;
-mod compare;
 mod document;
 mod experiment;
 pub(crate) mod printable;
@@ -11,7 +10,6 @@ mod storage;
 pub(crate) mod style;
 
 pub use commit::commit;
-pub use compare::comparison;
 pub use experiment::experiment;
 pub use printable::{printable, printable_json, printable_painted};
 pub use scaling::{scaling, scaling_styled};

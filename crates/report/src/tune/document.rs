@@ -10,11 +10,12 @@ use walwright_tune::{
 
 use super::course::course;
 use super::verdict::{claim, verdict};
+use crate::compare::words as compared;
 use crate::document::{
     Action, Block, Cell, Chart, Column, Document, Field, Figure, Reach, Section, Table, Warning,
 };
 use crate::format::{self, counted};
-use crate::{compared, words};
+use crate::words;
 
 /// The page of a tune.
 pub fn tune_document(state: &TuneState, objective: &Objective) -> Document {

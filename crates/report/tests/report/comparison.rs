@@ -2,8 +2,10 @@
 
 use walwright_figures::compare::{RunGroup, compare};
 use walwright_record::{Record, RunId};
-use walwright_report::html;
+use walwright_report::comparison;
+use walwright_report::terminal::Style;
 
+use crate::renderings::text_of;
 use crate::synthetic::record_of;
 
 fn run(id: &str, begun: i64) -> Record {
@@ -14,15 +16,17 @@ fn run(id: &str, begun: i64) -> Record {
 }
 
 #[test]
-fn the_page_lays_runs_beside_each_other_and_escapes_names() {
+fn runs_beside_each_other_in_every_rendering() {
     let groups = vec![
         RunGroup { name: "before".to_owned(), runs: vec![run("20261120-000001-aaa", 0)] },
         RunGroup { name: "<script>".to_owned(), runs: vec![run("20261120-000002-bbb", 1)] },
     ];
-    let page = html::comparison(&compare(groups).unwrap()).unwrap();
-    for part in ["before", "&lt;script&gt;", "20261120-000002-bbb", "Throughput"] {
-        assert!(page.contains(part), "{part}");
-    }
-    assert!(!page.contains("<script>") && !page.contains("{{") && !page.contains("NaN"));
-    assert!(page.starts_with("<!doctype html>\n") && page.ends_with("</html>"));
+    let compared = compare(groups).unwrap();
+    let page = comparison(&compared, true).html();
+    assert!(!page.contains("<script>") && !page.contains("NaN"));
+    assert_eq!(page.matches("<svg").count(), 2);
+    insta::assert_snapshot!("comparison_page", text_of(&page));
+    let style = Style { width: 80, colour: false, unicode: true };
+    insta::assert_snapshot!("comparison_terminal", comparison(&compared, false).terminal(&style));
+    insta::assert_snapshot!("comparison_markdown", comparison(&compared, false).markdown());
 }

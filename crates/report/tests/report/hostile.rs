@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use walwright_figures::compare::{RunGroup, compare};
 use walwright_record::Record;
 use walwright_report::terminal::Style;
-use walwright_report::{RunReport, diagnosis, html, terminal};
+use walwright_report::{RunReport, comparison, diagnosis};
 use walwright_store::Store;
 
 /// Where a lab keeps its records.
@@ -50,8 +50,8 @@ fn looked_at(lab: &Path, id: &walwright_record::RunId) {
     let _ = diagnosis(&report.diagnosis).terminal(&STYLE);
     let group = |name: &str| RunGroup { name: name.into(), runs: vec![record.clone()] };
     if let Ok(compared) = compare(vec![group("a"), group("b")]) {
-        let _ = html::comparison(&compared);
-        let _ = terminal::comparison(&compared, 100, false, true);
+        let page = comparison(&compared, true);
+        let _ = (page.html(), page.markdown(), page.summary(100, false));
     }
 }
 
