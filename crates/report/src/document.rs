@@ -1,6 +1,7 @@
 //! What a page says, for every rendering: built once from a result, drawn by the backends
 //! [`terminal`](crate::terminal), [`html`](crate::html) and [`markdown`](crate::markdown).
 
+use crate::svg::forest::Forest;
 use crate::svg::overlay::Curve;
 use crate::svg::{Course, Ink, Mark, Timeline};
 use crate::{format, words};
@@ -166,6 +167,8 @@ pub(crate) enum Block {
     Code(String),
     Action(Action),
     Folded(Folded),
+    /// What only a page has room for.
+    Aside(Vec<Block>),
     /// Pieces side by side, where there is room.
     Columns(Vec<Vec<Block>>),
 }
@@ -310,6 +313,10 @@ pub(crate) enum Chart {
     Timeline(Timeline),
     /// What each measurement of a search showed.
     Course(Course),
+    /// Effects with their intervals.
+    Forest(Forest),
+    /// Parts of several wholes, one above the other on one scale.
+    Beside(Vec<Whole>),
     /// Work a second over time, of several runs.
     ThroughputCurves(Vec<Curve>),
     /// Latency over percentiles, of several runs.
@@ -334,4 +341,11 @@ pub(crate) struct Share {
     pub(crate) share: f64,
     pub(crate) seconds: f64,
     pub(crate) ink: Ink,
+}
+
+/// A whole of known size and its parts.
+#[derive(Debug, Clone)]
+pub(crate) struct Whole {
+    pub(crate) name: String,
+    pub(crate) parts: Vec<Share>,
 }

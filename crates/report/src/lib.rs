@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] holds what a page says. It is built once, of a run by
 //! [`RunReport::document`], of its findings by [`diagnosis()`], of runs beside each other by
-//! [`comparison()`], and drawn by three backends:
+//! [`comparison()`], of an experiment by [`experiment()`], of a tune by [`tune_document`], and drawn by three backends:
 //! [`Document::html`], one self-contained page with plots for screen and paper;
 //! [`Document::summary`] and [`Document::terminal`]; and [`Document::markdown`] for a ticket
 //! or a chat. Other pages still have a rendering of their own for each:
@@ -10,7 +10,6 @@
 //! - [`html::scaling`] and [`terminal::scaling`] lay the runs of a sweep beside each other.
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
 //!   history of experiments and decisions.
-//! - [`html::experiment`] and [`terminal::experiment`] show what an experiment came to.
 //! - [`mod@format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `figures` and `diagnose`, facts from `record`; nothing is computed here
@@ -18,7 +17,7 @@
 
 mod compare;
 mod document;
-mod experimented;
+mod experiment;
 pub mod format;
 pub mod html;
 pub mod journal;
@@ -35,6 +34,8 @@ mod words;
 
 pub use compare::{comparison, comparison_csv, csv_field};
 pub use document::Document;
+pub use experiment::experiment;
+pub use experiment::words::experiment_verdict;
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
 pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};

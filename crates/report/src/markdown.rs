@@ -78,7 +78,7 @@ fn block(of: &Block) -> Option<String> {
             columns.iter().flatten().filter_map(block).collect::<Vec<_>>().join("\n\n")
         }
         Block::Action(of) => escape(&of.text),
-        Block::Chart(_) => return None,
+        Block::Chart(_) | Block::Aside(_) => return None,
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::document::{
     Action, Block, Cell, Chart, Column, ColumnKind, Document, Figure, Folded, Part, Section, Share,
-    Table, Tone, Warning,
+    Table, Tone, Warning, Whole,
 };
 use crate::format;
 use crate::svg::{self, Timeline, overlay};
@@ -209,6 +209,7 @@ impl Page {
                 ));
             }
             Block::Folded(folded) => self.folded(folded),
+            Block::Aside(blocks) => self.blocks(blocks),
             Block::Columns(columns) => {
                 self.put(format_args!("<div class=\"pair paper-whole\">"));
                 for column in columns {
@@ -263,6 +264,8 @@ impl Page {
             Chart::Histogram { buckets, marks, per_decade } => {
                 svg::histogram(buckets, marks, *per_decade)
             }
+            Chart::Beside(wholes) => return self.beside(wholes),
+            Chart::Forest(forest) => svg::forest::forest(forest),
             Chart::Course(course) => course.svg(),
             Chart::ThroughputCurves(curves) => overlay::throughput(curves),
             Chart::LatencyCurves(curves) => overlay::latency(curves),
@@ -283,6 +286,22 @@ impl Page {
             ));
         }
         self.put(format_args!("</div>"));
+    }
+
+    fn beside(&mut self, of: &[Whole]) {
+        let total = |whole: &Whole| whole.parts.iter().map(|part| part.seconds).sum::<f64>();
+        let longest = of.iter().map(total).fold(0.0, f64::max);
+        for whole in of.iter().filter(|_| longest > 0.0) {
+            let total = total(whole);
+            let width = 100.0 * total / longest;
+            self.put(format_args!(
+                "<div class=\"latency-breakdown\"><span>{}, {}</span><div><div style=\"width:{width:.1}%\">",
+                text(&whole.name),
+                format::seconds(total)
+            ));
+            self.shares(&whole.parts);
+            self.put(format_args!("</div></div></div>"));
+        }
     }
 
     fn timeline(&mut self, of: &Timeline) {

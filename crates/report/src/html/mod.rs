@@ -1,14 +1,12 @@
 //! HTML: one file that needs nothing else, on screen and on paper.
 
 mod document;
-mod experiment;
 mod frame;
 mod scaling;
 mod storage;
 
 use thiserror::Error;
 
-pub use experiment::experiment;
 pub(crate) use frame::{STYLE, rendered};
 pub use scaling::scaling;
 pub use storage::storage;

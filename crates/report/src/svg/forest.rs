@@ -24,14 +24,27 @@ pub(crate) struct Row {
     pub(crate) interval: Option<(f64, f64)>,
     /// The change in each block.
     pub(crate) blocks: Vec<f64>,
-    /// What is claimed: `good`, `bad` or nothing.
-    pub(crate) class: &'static str,
+    /// Whether it is claimed to be better or worse.
+    pub(crate) is_better: Option<bool>,
+    /// Whether it is the baseline against itself.
+    pub(crate) is_baseline: bool,
     /// Beside the row.
     pub(crate) note: String,
 }
 
-/// The plot; `None` without rows. `floor` is the noise floor.
-pub(crate) fn forest(rows: &[Row], floor: Option<f64>, name: &str) -> Option<String> {
+/// Effects beside each other.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Forest {
+    /// What it shows, for who does not see it.
+    pub(crate) name: String,
+    pub(crate) rows: Vec<Row>,
+    /// The noise floor.
+    pub(crate) floor: Option<f64>,
+}
+
+/// The plot; `None` without rows.
+pub(crate) fn forest(of: &Forest) -> Option<String> {
+    let Forest { name, rows, floor } = of;
     let (mut low, mut high) = (0.0_f64, 0.0_f64);
     let mut reach = |value: f64| (low, high) = (low.min(value), high.max(value));
     for row in rows {
@@ -43,7 +56,7 @@ pub(crate) fn forest(rows: &[Row], floor: Option<f64>, name: &str) -> Option<Str
         }
         row.blocks.iter().for_each(|change| reach(*change));
     }
-    if let Some(floor) = floor {
+    if let Some(floor) = *floor {
         reach(floor.min(1.0));
         reach(-floor.min(1.0));
     }
@@ -56,7 +69,7 @@ pub(crate) fn forest(rows: &[Row], floor: Option<f64>, name: &str) -> Option<Str
     let height = bottom + AXIS;
     let mut out =
         format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#, escape(name));
-    if let Some(floor) = floor {
+    if let Some(floor) = *floor {
         rect(&mut out, (x.at(-floor), TOP), (x.at(floor), bottom), "band");
     }
     let step = round_step((high - low) / 6.0);
@@ -90,7 +103,12 @@ fn draw(out: &mut String, row: &Row, y: f64, x: &Scale) {
         }
         None => format!("{}: {}", row.name, percent(row.center)),
     };
-    put!(out, r#"<g class="arm {}"><title>{}</title>"#, row.class, escape(&title));
+    let class = match row.is_better {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None => "",
+    };
+    put!(out, r#"<g class="arm {}"><title>{}</title>"#, class, escape(&title));
     text(out, LEFT - 14.0, y + 4.0, "name from-right", &shortened(&row.name, LETTERS));
     for change in &row.blocks {
         line(out, (x.at(*change), y + 7.0), (x.at(*change), y + 12.0), "block");
@@ -112,13 +130,25 @@ mod tests {
 
     fn row(name: &str, center: f64, interval: Option<(f64, f64)>) -> Row {
         let blocks = vec![center - 0.01, center + 0.01];
-        Row { name: name.to_owned(), center, interval, blocks, class: "good", note: String::new() }
+        Row {
+            name: name.to_owned(),
+            center,
+            interval,
+            blocks,
+            is_better: Some(true),
+            is_baseline: false,
+            note: String::new(),
+        }
+    }
+
+    fn plot(rows: &[Row], floor: Option<f64>) -> Option<String> {
+        forest(&Forest { name: "effects".to_owned(), rows: rows.to_vec(), floor })
     }
 
     #[test]
     fn every_arm_has_its_row_and_zero_is_always_there() {
         let rows = [row("a<b", 0.2, Some((0.1, 0.3))), row("c", 0.05, None)];
-        let svg = forest(&rows, Some(0.02), "effects").unwrap();
+        let svg = plot(&rows, Some(0.02)).unwrap();
         assert_eq!(svg.matches("class=\"effect\"").count(), 2);
         assert_eq!(svg.matches("class=\"zero\"").count(), 1);
         assert_eq!(svg.matches("class=\"band\"").count(), 1);
@@ -129,8 +159,8 @@ mod tests {
     #[test]
     fn an_interval_without_end_does_not_flatten_the_others() {
         let rows = [row("wild", 0.2, Some((-0.99, 1e9))), row("tame", 0.05, Some((0.04, 0.06)))];
-        let svg = forest(&rows, None, "effects").unwrap();
+        let svg = plot(&rows, None).unwrap();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        assert_eq!(forest(&[], None, "effects"), None);
+        assert_eq!(plot(&[], None), None);
     }
 }

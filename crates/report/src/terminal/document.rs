@@ -1,6 +1,7 @@
 //! A document on a terminal: a summary that fits a screen of 80 by 40, or all of it.
 
 use super::bars;
+use super::forest::forest;
 use super::printable::one_line;
 use super::style::{Ansi, Style, laid_out};
 use crate::document::{
@@ -42,7 +43,7 @@ impl Document {
     pub fn terminal(&self, style: &Style) -> String {
         let mut page = Page { style, lines: Vec::new() };
         page.head(self);
-        for section in &self.sections {
+        for section in self.sections.iter().filter(|section| section.reach > Reach::Page) {
             let before = page.lines.len();
             page.gap();
             page.heading(&section.title);
@@ -277,8 +278,15 @@ impl Page<'_> {
             Block::Chart(Chart::Shares(shares)) => {
                 self.lines.extend(bars::bars(shares, self.style));
             }
+            Block::Chart(Chart::Forest(of)) => {
+                let lines = forest(of, self.style);
+                if !lines.is_empty() {
+                    self.gap();
+                }
+                self.lines.extend(lines);
+            }
             // Other charts need a page.
-            Block::Chart(_) => {}
+            Block::Chart(_) | Block::Aside(_) => {}
             Block::List(items) => {
                 for item in items {
                     let lines = self.style.wrap(item, indent + 2);

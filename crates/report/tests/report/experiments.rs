@@ -6,8 +6,11 @@ use walwright_figures::experiment::{
     Reason, TimeBook, judge, outlook,
 };
 use walwright_record::RunId;
-use walwright_report::{html, terminal};
+use walwright_report::experiment;
+use walwright_report::terminal::Style;
 use walwright_stats::{Confidence, Interval};
+
+use crate::renderings::text_of;
 
 const BLOCKS: usize = 7;
 
@@ -98,41 +101,22 @@ fn outcome() -> Outcome {
     }
 }
 
-#[test]
-fn the_terminal_says_what_is_claimed_and_what_is_not() {
-    let outcome = outcome();
-    assert_eq!(outcome.prediction.as_ref().unwrap().held, Held::Yes);
-    let text = terminal::experiment(&outcome, 80, false);
-    for words in [
-        "wide <WAL> is better: throughput +2",
-        "slow is worse",
-        "no change is not told from noise",
-        "proven, better",
-        "within noise",
-        "7 of 12 blocks done",
-        "the prediction held",
-        "WAL 6 kB to 2 kB",
-        "run-0-0, run-0-1, run-0-2 and 4 more",
-        "! no checkpoint completed",
-    ] {
-        let lines = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(lines.contains(words), "{words}\n{text}");
-    }
-    assert!(!text.contains('\u{1b}'), "no colours were asked for");
-    // Verdicts stand beside the judged metric alone.
-    assert_eq!(text.matches("proven, better").count(), 1);
-    assert!(terminal::experiment(&outcome, 80, true).contains("\u{1b}[32m"));
-}
+const STYLE: Style = Style { width: 80, colour: false, unicode: true };
 
 #[test]
-fn the_page_is_whole_and_escapes_what_comes_from_outside() {
-    let page = html::experiment(&outcome()).unwrap();
-    assert!(page.contains("wide &lt;WAL&gt;") && !page.contains("<WAL>"));
-    assert!(page.contains("WAL &amp; size"));
+fn an_experiment_in_every_rendering() {
+    let outcome = outcome();
+    assert_eq!(outcome.prediction.as_ref().unwrap().held, Held::Yes);
+    let document = experiment(&outcome);
+    insta::assert_snapshot!("experiment_terminal", document.terminal(&STYLE));
+    insta::assert_snapshot!("experiment_markdown", document.markdown());
+    assert!(document.terminal(&Style { colour: true, ..STYLE }).contains("\u{1b}[32m"));
+
+    let page = document.html();
+    insta::assert_snapshot!("experiment_page", text_of(&page));
+    assert!(!page.contains("<WAL>"));
     assert_eq!(page.matches("<svg").count(), 2, "a forest plot for each metric");
-    assert!(page.contains("baseline again (A/A)"));
     assert_eq!(page.matches("class=\"latency-breakdown\"").count(), 6, "two bars an arm");
-    assert!(page.contains("run-2-6") && page.contains("base-0"));
     assert!(!page.contains("http:") && !page.contains("https:"), "nothing from outside");
 }
 
@@ -150,6 +134,7 @@ fn an_experiment_without_a_block_is_shown_too() {
         runs: 0,
         ..outcome()
     };
-    assert!(terminal::experiment(&outcome, 80, false).contains("not known before two blocks"));
-    assert!(html::experiment(&outcome).unwrap().contains("Runs"));
+    let document = experiment(&outcome);
+    insta::assert_snapshot!("experiment_without_blocks", document.terminal(&STYLE));
+    assert!(!document.html().contains("NaN"));
 }

@@ -14,6 +14,7 @@ use walwright_experiment::{
 };
 use walwright_figures::experiment::{Ending, Outcome};
 use walwright_report::format;
+use walwright_report::terminal::Style;
 use walwright_server::Stop;
 use walwright_store::Lab;
 
@@ -173,14 +174,13 @@ fn show(
     output: &Output,
 ) -> anyhow::Result<()> {
     let path = html.unwrap_or_else(|| walwright_experiment::page_path(lab, &outcome.id));
-    let written = walwright_report::html::experiment(outcome)
-        .map_err(anyhow::Error::from)
-        .and_then(|page| write::write_page(lab, &path, &page));
+    let document = walwright_report::experiment(outcome);
+    let written = write::write_page(lab, &path, &document.html());
     if output.json {
         output.print_json(outcome)?;
     } else {
-        let width = crate::output::terminal_width();
-        let mut text = walwright_report::terminal::experiment(outcome, width, output.colour);
+        let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+        let mut text = document.terminal(&style);
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));
         }

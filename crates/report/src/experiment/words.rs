@@ -207,15 +207,20 @@ pub(crate) fn counted_blocks(count: usize) -> String {
     format::counted(count as u64, "block")
 }
 
-/// How far it is, and how it was looked at.
-pub(crate) fn progress(of: &Outcome) -> String {
-    let level = format::percent(of.looks.confidence.level());
-    let done = format!(
+/// How far it is.
+pub(super) fn done(of: &Outcome) -> String {
+    format!(
         "{} of {} done, {}",
         of.blocks,
         counted_blocks(of.planned),
         format::counted(of.runs as u64, "run")
-    );
+    )
+}
+
+/// How far it is, and how it was looked at.
+pub(crate) fn progress(of: &Outcome) -> String {
+    let level = format::percent(of.looks.confidence.level());
+    let done = done(of);
     let ending = match of.ending {
         Ending::Unfinished => ", not finished",
         Ending::AllBlocks => "",

@@ -1,0 +1,342 @@
+//! An experiment: its page.
+
+pub(crate) mod words;
+
+use walwright_figures::WaitClass;
+use walwright_figures::compare::{ComparedStatement, Section as Figures};
+use walwright_figures::experiment::{ArmOutcome, Ending, Judged, JudgedArm, Outcome, TimeBook};
+use walwright_record::RunId;
+use walwright_stats::Verdict;
+
+use crate::compare::words::{percent, statement, value};
+use crate::document::{
+    Block, Cell, Chart, Column, Document, Folded, Reach, Section, Share, Table, Tone, Warning,
+    Whole,
+};
+use crate::svg::Ink;
+use crate::svg::forest::{Forest, Row};
+use crate::{format, words as say};
+
+/// Reasons told of an arm in a line.
+const REASONS: usize = 6;
+/// Runs named of an arm in a line.
+const RUNS: usize = 3;
+
+/// The page of an experiment, ended or not.
+pub fn experiment(of: &Outcome) -> Document {
+    let mut sections = vec![judged(&of.judged, Role::Judged, "effects")];
+    sections.extend(of.contrasts.iter().map(|c| judged(c, Role::Contrasts, "contrasts")));
+    sections.extend((!of.arms.is_empty()).then(|| arms(of)));
+    let others = of.others.iter();
+    sections.extend(others.map(|other| judged(other, Role::Beside, "others")));
+    sections.extend([method(of), runs(of)]);
+    let alone = match &of.judged.arms[..] {
+        [arm] => is_better(arm),
+        _ => None,
+    };
+    Document {
+        kind: "experiment",
+        id: of.id.clone(),
+        title: of.name.clone(),
+        deck: of.question.iter().cloned().collect(),
+        state: (of.ending == Ending::Unfinished).then(|| ("Unfinished", words::done(of) + ".")),
+        verdict: Some(words::experiment_verdict(of)),
+        is_better: alone,
+        warnings: of.warnings.iter().map(|warning| Warning::saying(warning)).collect(),
+        sections,
+        ..Document::default()
+    }
+}
+
+/// What a table of effects is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Judged,
+    Contrasts,
+    Beside,
+}
+
+/// Whether something is claimed of an arm, and what.
+fn is_better(arm: &JudgedArm) -> Option<bool> {
+    let claimed = matches!(arm.verdict, Some(Verdict::Proven | Verdict::Screened));
+    arm.better.filter(|_| claimed)
+}
+
+fn judged(of: &Judged, role: Role, id: &'static str) -> Section {
+    let name = say::capital(&of.metric.name);
+    let baseline = value(of.metric.unit, of.baseline);
+    let mut blocks = Vec::new();
+    let title = match role {
+        Role::Judged => {
+            let cost = of.metric.expression.as_ref();
+            blocks.extend(
+                cost.map(|expression| {
+                    Block::Text(format!("{name} is {expression}; less is better."))
+                }),
+            );
+            format!("{name}: baseline {baseline}")
+        }
+        Role::Contrasts => {
+            blocks.push(Block::Muted(
+                "A main effect is over all combinations of the other factors. An interaction is what two factors give together beyond the product of both."
+                    .to_owned(),
+            ));
+            "Main effects and interactions".to_owned()
+        }
+        Role::Beside => {
+            blocks.push(Block::Muted(
+                "Shown beside the metric that is judged: nothing is claimed of it.".to_owned(),
+            ));
+            format!("{name}: baseline {baseline}")
+        }
+    };
+    blocks.push(Block::Table(effects(of, role)));
+    let forest = Block::Chart(Chart::Forest(forest(of, role)));
+    match role {
+        Role::Beside => blocks.push(Block::Aside(vec![forest])),
+        _ => blocks.push(forest),
+    }
+    if role == Role::Judged {
+        blocks.push(Block::Muted(words::floor(of)));
+    }
+    Section::new(id, title, Reach::Paper, blocks)
+}
+
+fn effects(of: &Judged, role: Role) -> Table {
+    let level = format::percent(of.confidence.level()).replace(".0", "");
+    let claimed = role != Role::Beside;
+    let mut columns = vec![
+        Column::text("Arm"),
+        Column::number("Value"),
+        Column::number("Change"),
+        Column::number(format!("{level} interval")),
+        Column::number("p, Holm"),
+    ];
+    columns.extend(claimed.then(|| Column::text("Verdict")));
+    let row = |arm: &JudgedArm| {
+        let change = arm.effect.as_ref().map(|effect| &effect.change);
+        let is_better = is_better(arm).filter(|_| claimed);
+        let mut row = vec![
+            Cell::from(&arm.name),
+            Cell::from(value(of.metric.unit, arm.value)),
+            Cell {
+                is_better,
+                ..Cell::from(change.map_or("–".to_owned(), |change| percent(change.center)))
+            },
+            Cell::from(change.map(words::interval).unwrap_or_default()),
+            Cell::from(arm.corrected_p.map(words::p_value).unwrap_or_default()),
+        ];
+        row.extend(claimed.then(|| Cell { is_better, ..Cell::from(words::verdict(arm)) }));
+        row
+    };
+    Table { columns, rows: of.arms.iter().map(row).collect() }
+}
+
+/// The arms, and the baseline against itself below them.
+fn forest(of: &Judged, role: Role) -> Forest {
+    let row = |arm: &JudgedArm| {
+        let effect = arm.effect.as_ref()?;
+        let change = percent(effect.change.center);
+        Some(Row {
+            name: arm.name.clone(),
+            center: effect.change.center,
+            interval: effect.change.interval.map(|interval| (interval.low, interval.high)),
+            blocks: effect.log_ratios.iter().map(|ratio| ratio.exp_m1()).collect(),
+            is_better: is_better(arm).filter(|_| role != Role::Beside),
+            is_baseline: false,
+            note: match role {
+                Role::Beside => change,
+                _ => format!("{change}, {}", words::verdict(arm)),
+            },
+        })
+    };
+    let mut rows: Vec<Row> = of.arms.iter().filter_map(row).collect();
+    if let Some(floor) = of.floor.as_ref().filter(|_| !rows.is_empty()) {
+        let itself = &floor.against_itself;
+        rows.push(Row {
+            name: "baseline again (A/A)".to_owned(),
+            center: itself.change.center,
+            interval: itself.change.interval.map(|interval| (interval.low, interval.high)),
+            blocks: itself.log_ratios.iter().map(|ratio| ratio.exp_m1()).collect(),
+            is_better: None,
+            is_baseline: true,
+            note: percent(itself.change.center),
+        });
+    }
+    let floor = of.floor.as_ref().and_then(|floor| floor.relative);
+    Forest { name: format!("Effect of every arm on {}", of.metric.name), rows, floor }
+}
+
+/// What may be said of each arm, and what else changed with it.
+fn arms(of: &Outcome) -> Section {
+    let mut blocks = Vec::new();
+    blocks.extend(of.prediction.as_ref().map(|met| Block::Text(words::prediction(met))));
+    for (place, (arm, judged)) in of.arms.iter().zip(&of.judged.arms).enumerate() {
+        blocks.push(Block::Heading(arm.name.clone()));
+        blocks.push(Block::Text(words::sentence(judged, &of.judged)));
+        let outlook = of.outlooks.get(place).and_then(Option::as_ref);
+        let prospect = outlook.and_then(|outlook| words::prospect(outlook, of.negligible));
+        blocks.extend(prospect.map(|prospect| Block::Muted(format!("{prospect}."))));
+        blocks.extend(arm_blocks(arm, judged));
+    }
+    blocks.push(Block::Muted(
+        "What else changed: figures whose 95 % interval leaves out zero, paired block by block; times and costs are of a transaction. Among so many figures one in twenty shows by chance."
+            .to_owned(),
+    ));
+    Section::new("arms", "Each arm", Reach::Paper, blocks)
+}
+
+fn arm_blocks(of: &ArmOutcome, judged: &JudgedArm) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if of.changes != [of.name.clone()] {
+        blocks.push(Block::Text(format!("Changed: {}.", of.changes.join("; "))));
+    }
+    blocks.extend(
+        of.failed
+            .iter()
+            .map(|why| Block::Warning(Warning { text: format!("Given up: {why}"), hint: None })),
+    );
+    for (section, what) in [
+        (Figures::Time, "Time of a transaction"),
+        (Figures::Work, "Cost of a transaction"),
+        (Figures::Machine, "Machine"),
+    ] {
+        let reasons = words::reasons_of(&of.reasons, section);
+        if !reasons.is_empty() {
+            let told: Vec<String> =
+                reasons.iter().take(REASONS).map(|reason| words::reason(reason)).collect();
+            blocks.push(Block::Muted(format!("{what}: {}.", told.join(", "))));
+        }
+    }
+    // Where nothing is said of throughput, the statements' times say nothing either.
+    blocks.extend(of.statements.first().filter(|_| judged.effect.is_some()).and_then(slowest));
+    let runs: Vec<&str> = of.runs.iter().flatten().map(|run| run.0.as_str()).collect();
+    let more = match runs.len().saturating_sub(RUNS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    if !runs.is_empty() {
+        let first = runs[..runs.len().min(RUNS)].join(", ");
+        blocks.push(Block::Muted(format!("Runs: {first}{more}.")));
+    }
+    let mut aside = vec![Block::Chart(Chart::Beside(wholes(&of.time)))];
+    aside.push(match of.reasons.is_empty() {
+        true => Block::Missing("Nothing that is measured changed beyond its scatter.".to_owned()),
+        false => Block::Table(reasons(of)),
+    });
+    if !of.statements.is_empty() {
+        aside.push(Block::Folded(Folded {
+            title: "Statements whose time changed most".to_owned(),
+            label: None,
+            note: None,
+            tone: Tone::Plain,
+            blocks: vec![Block::Table(statements(&of.statements))],
+            open: false,
+        }));
+    }
+    blocks.push(Block::Aside(aside));
+    blocks
+}
+
+/// The statement that changed most.
+fn slowest(of: &ComparedStatement) -> Option<Block> {
+    let change = of.time_change.first().copied().flatten().filter(|change| *change != 0.0)?;
+    let query: String = of.query.chars().take(70).collect();
+    let sign = if change > 0.0 { "+" } else { "−" };
+    let size = format::seconds(change.abs());
+    Some(Block::Muted(format!("Statement that changed most, {sign}{size} a transaction: {query}")))
+}
+
+fn reasons(of: &ArmOutcome) -> Table {
+    let columns = vec![
+        Column::text("Figure").wide(34),
+        Column::number("Baseline"),
+        Column::number("Arm"),
+        Column::number("Change"),
+        Column::number("95 % interval"),
+    ];
+    let rows = of.reasons.iter().map(|reason| {
+        let change = reason.change.as_ref();
+        let said = change.map_or("appears or goes".to_owned(), |change| percent(change.center));
+        vec![
+            Cell::from(&reason.figure.name),
+            Cell::from(value(reason.figure.unit, Some(reason.baseline))),
+            Cell::from(value(reason.figure.unit, Some(reason.arm))),
+            Cell { is_better: words::moved_better(reason), ..Cell::from(said) },
+            Cell::from(change.map(words::interval).unwrap_or_default()),
+        ]
+    });
+    Table { rows: rows.collect(), columns }
+}
+
+fn statements(of: &[ComparedStatement]) -> Table {
+    let columns = vec![
+        Column::code("Statement").wide(44),
+        Column::muted("Of"),
+        Column::number("Time"),
+        Column::number("Calls"),
+        Column::number("Mean time"),
+        Column::number("WAL per call"),
+    ];
+    let rows = of.iter().flat_map(|one| {
+        one.groups.iter().enumerate().map(|(place, side)| {
+            let (query, of) = match place {
+                0 => (Cell::from(&one.query), "baseline"),
+                _ => (Cell::default(), "arm"),
+            };
+            let figures = statement(side.as_ref()).map(Cell::from);
+            [query, Cell::from(of)].into_iter().chain(figures).collect()
+        })
+    });
+    Table { rows: rows.collect(), columns }
+}
+
+/// The time of a transaction of the baseline, and of the arm.
+fn wholes(of: &[TimeBook]) -> Vec<Whole> {
+    let whole = |name: &str, side: fn(&TimeBook) -> f64| {
+        let total: f64 = of.iter().map(|book| side(book).max(0.0)).sum();
+        let parts = of.iter().filter(|book| side(book) > 0.0).map(|book| {
+            let class = WaitClass::ALL.into_iter().find(|class| class.label() == book.name);
+            Share {
+                name: book.name.clone(),
+                share: side(book) / total,
+                seconds: side(book),
+                ink: class.map_or(Ink::Outside, say::ink),
+            }
+        });
+        Whole { name: name.to_owned(), parts: parts.collect() }
+    };
+    vec![whole("baseline", |book| book.baseline), whole("arm", |book| book.arm)]
+}
+
+fn method(of: &Outcome) -> Section {
+    let design = "Every run starts from the same data; each block holds the baseline twice and every arm once, in random order.";
+    let blocks = vec![
+        Block::Text(format!("Baseline: {}.", of.baseline.join("; "))),
+        Block::Text(format!("{} {design}", words::progress(of))),
+    ];
+    Section::new("method", "Method", Reach::Paper, blocks)
+}
+
+/// Every run, by its block.
+fn runs(of: &Outcome) -> Section {
+    let heads = ["baseline", "baseline again"].into_iter().map(str::to_owned);
+    let heads = heads.chain(of.arms.iter().map(|arm| arm.name.clone())).map(Column::code);
+    let columns = [Column::number("Block")].into_iter().chain(heads).collect();
+    let name = |run: Option<&RunId>| Cell::from(run.map_or("–", |run| run.0.as_str()));
+    let rows = of.baseline_runs.iter().enumerate().map(|(block, [base, again])| {
+        let arms = of.arms.iter().map(|arm| name(arm.runs.get(block).and_then(Option::as_ref)));
+        [Cell::from((block + 1).to_string()), name(base.as_ref()), name(again.as_ref())]
+            .into_iter()
+            .chain(arms)
+            .collect()
+    });
+    let blocks = vec![
+        Block::Lede(
+            "Every run is a record of the lab: walwright runs show RUN tells what it says."
+                .to_owned(),
+        ),
+        Block::Table(Table { rows: rows.collect(), columns }),
+    ];
+    Section::new("runs", "Runs", Reach::Page, blocks)
+}
