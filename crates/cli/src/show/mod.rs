@@ -6,6 +6,7 @@ mod every;
 pub mod lines;
 mod live;
 mod plain;
+pub mod screen;
 mod state;
 
 use std::io::IsTerminal;
@@ -17,7 +18,7 @@ use walwright_server::Stop;
 
 use crate::output::Output;
 
-pub use live::Guard;
+pub use screen::Guard;
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +49,12 @@ pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer
 
 /// Gives the terminal back when the process ends without the view's guard.
 pub fn restore_terminal() {
-    live::restore();
+    screen::restore();
 }
 
 /// Whether a view has taken the terminal.
 pub fn has_terminal() -> bool {
-    live::is_taken()
+    screen::is_taken()
 }
 
 /// Columns of the terminal on standard output, 100 where there is none.
