@@ -35,8 +35,14 @@ mod words;
 
 pub use comparison_text::{comparison_csv, comparison_markdown, csv_field};
 pub use document::Document;
+pub use experimented::{experiment_verdict, verdict as arm_verdict};
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
+
+/// A relative change with its sign: `+4.1 %`.
+pub fn change(share: f64) -> String {
+    compared::percent(share)
+}
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

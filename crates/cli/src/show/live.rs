@@ -78,20 +78,8 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, paint: Paint) {
     } else {
         draw_waits(frame, rows[3], state, paint);
     }
-    // Below the title.
-    let room = usize::from(rows[4].height.saturating_sub(1));
-    let messages: Vec<Line<'_>> =
-        state.messages.iter().rev().take(room).rev().map(|m| Line::raw(m.as_str())).collect();
-    frame.render_widget(
-        Paragraph::new(messages).block(Block::default().title(paint.title("events and warnings"))),
-        rows[4],
-    );
-    let keys = if stopping {
-        "stopping, the record is kept; once more leaves at once"
-    } else {
-        "q or Ctrl-C stops; the record is kept"
-    };
-    frame.render_widget(Paragraph::new(Span::styled(keys, paint.faint())), rows[5]);
+    state.messages.draw(frame, rows[4], paint);
+    screen::draw_keys(frame, rows[5], stopping, "the record is kept", paint);
 }
 
 /// The stages of a run, or the one it is at where there is no room for all.

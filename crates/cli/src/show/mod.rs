@@ -5,6 +5,7 @@ pub mod data_on_disk;
 mod every;
 pub mod lines;
 mod live;
+pub mod messages;
 mod plain;
 pub mod screen;
 mod state;
@@ -33,13 +34,19 @@ pub enum Style {
     Quiet,
 }
 
+impl Style {
+    /// Whether it is a live view, and there is a terminal to show it on.
+    pub fn is_live(self) -> bool {
+        self == Style::Auto && std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
+    }
+}
+
 /// The observer for a style, and the guard that gives the terminal back.
 pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<Guard>) {
-    let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
     match style {
         Style::Quiet => (Arc::new(Silent), None),
         Style::Every(every) => (Arc::new(every::Every::new(every)), None),
-        Style::Auto if terminal => match live::start(stop.clone(), output.colour_err) {
+        Style::Auto if style.is_live() => match live::start(stop.clone(), output.colour_err) {
             Ok((view, guard)) => (view, Some(guard)),
             Err(_) => (Arc::new(plain::Plain::new()), None),
         },

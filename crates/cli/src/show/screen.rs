@@ -15,7 +15,9 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::Rect;
 use ratatui::prelude::{Color, CrosstermBackend, Frame, Modifier, Span, Style, Terminal};
+use ratatui::widgets::Paragraph;
 use walwright_server::Stop;
 
 use crate::output::exit;
@@ -130,6 +132,24 @@ fn draw_until(
             }
         }
     }
+}
+
+/// Draws what the keys do. `kept` says what is not lost.
+pub fn draw_keys(frame: &mut Frame<'_>, area: Rect, stopping: bool, kept: &str, paint: Paint) {
+    let text = match stopping {
+        true => format!("stopping, {kept}; once more leaves at once"),
+        false => format!("q or Ctrl-C stops; {kept}"),
+    };
+    frame.render_widget(Paragraph::new(Span::styled(text, paint.faint())), area);
+}
+
+/// As much of a text as `width` columns hold, with a mark where it goes on.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).take(width).collect()
 }
 
 /// Colours, or none.

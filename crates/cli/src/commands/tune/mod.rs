@@ -18,13 +18,14 @@ use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
+use crate::show::Style;
 
 /// Tunes, goes on, or tells of the tunes there are.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(TuneCommand::Run(args)) => begin(lab, *args, output),
-        Some(TuneCommand::Resume { tune, visit, quiet }) => {
-            resume(lab, &tune, *visit, quiet, output)
+        Some(TuneCommand::Resume { tune, visit, view }) => {
+            resume(lab, &tune, *visit, view.style(), output)
         }
         Some(TuneCommand::List) => list(lab, output),
         Some(TuneCommand::Show { tune }) => show(lab, &tune, output),
@@ -34,16 +35,16 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         None => match (&args.show, &args.delete, &args.resume) {
             (Some(tune), _, _) => show(lab, tune, output),
             (_, Some(tune), _) => delete(lab, tune, output),
-            (_, _, Some(tune)) => resume(lab, tune, args.new.visit, args.new.quiet, output),
+            (_, _, Some(tune)) => resume(lab, tune, args.new.visit, args.new.view.style(), output),
             (None, None, None) => begin(lab, args.new, output),
         },
     }
 }
 
 fn begin(lab: &Lab, args: NewTuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let quiet = args.quiet;
+    let style = args.view.style();
     let (plan, visit) = plan(args);
-    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
+    conducted(style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
     })
 }
@@ -52,11 +53,11 @@ fn resume(
     lab: &Lab,
     tune: &str,
     visit: VisitArgs,
-    quiet: bool,
+    style: Style,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let visit = Visit::from(visit);
-    conducted(quiet, output, &visit.remarks, async |stop, watcher| {
+    conducted(style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::resume(lab, tune, &visit, &stop, &watcher).await
     })
 }
@@ -94,13 +95,13 @@ pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result
 
 /// Works until the tune has ended or is stopped, and shows what it came to.
 fn conducted(
-    quiet: bool,
+    style: Style,
     output: &Output,
     remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
     let watcher: Arc<dyn TuneWatcher> =
-        if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
+        if style == Style::Quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
     let code = match until_done(Parting::WORKING, async |stop| work(stop, watcher).await)? {
         Ok(state) => {
             result::print(&state, output)?;
