@@ -168,6 +168,7 @@ impl Conductor {
             left: self.left(),
             unit: self.objective.metric.kind().unit,
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
         while self.state.phase != Phase::Done {
             if self.stop.is_requested() {
                 return Err(TuneError::Stopped);
@@ -253,12 +254,7 @@ impl Conductor {
             self.state.machine = words::machine(host);
         }
         self.state.made = vec![made];
-        self.watcher.event(TuneEvent::Measured {
-            value: Some(value),
-            change: None,
-            crashed: None,
-            left: self.left(),
-        });
+        self.measured(Some(value), None);
         self.say(&self.state.cause.verdict);
         self.enter(Phase::Probe)
     }
@@ -391,6 +387,7 @@ impl Conductor {
             crashed: crashed.as_deref(),
             left: self.left(),
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
         Ok(())
     }
 }

@@ -62,5 +62,5 @@ pub use objective::Objective;
 pub use plan::{Budget, TunePlan};
 pub use promote::{promote, promoted_schema};
 pub use schema_part::{SchemaChange, SchemaKind, SchemaPart};
-pub use state::{Phase, TuneState};
+pub use state::{BestSoFar, Phase, TuneState};
 pub use words::{by_what, change, crash as crash_in_words, effect, of_figure as shown, verdict};

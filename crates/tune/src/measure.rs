@@ -157,6 +157,7 @@ impl Conductor {
             crashed: crashed.map(String::as_str),
             left: self.left(),
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
     }
 
     /// About how long the rest takes: by the measurements so far.

@@ -136,8 +136,12 @@ impl State {
 
     fn progress(&mut self, progress: &Progress<'_>) {
         match progress {
-            Progress::Event(event) => self.messages.push(&event.text),
-            Progress::Warning(warning) => self.messages.push(&warning.to_string()),
+            Progress::Warning(warning) => {
+                let arm = self.current.as_ref().map_or("", |current| &current.arm);
+                self.messages.push(&format!("{arm}: {warning}"));
+            }
+            // Checks that hold after each of so many runs would drown the rest.
+            Progress::Event(_) => {}
             progress => {
                 if let Some(now) = stage(progress) {
                     self.doing = printable(&now).into_owned();

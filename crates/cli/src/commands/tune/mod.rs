@@ -1,6 +1,7 @@
 //! `walwright tune`.
 
 mod list;
+mod live;
 mod result;
 mod watch;
 
@@ -18,7 +19,7 @@ use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
-use crate::show::Style;
+use crate::show::{Guard, Style};
 
 /// Tunes, goes on, or tells of the tunes there are.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -100,9 +101,11 @@ fn conducted(
     remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
-    let watcher: Arc<dyn TuneWatcher> =
-        if style == Style::Quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let code = match until_done(Parting::WORKING, async |stop| work(stop, watcher).await)? {
+    let done = until_done(Parting::WORKING, async |stop| {
+        let (watcher, _terminal) = watcher(style, &stop, output);
+        work(stop, watcher).await
+    })?;
+    let code = match done {
         Ok(state) => {
             result::print(&state, output)?;
             ExitCode::SUCCESS
@@ -110,6 +113,18 @@ fn conducted(
         Err(error) => output.ended(error.is_interruption(), error),
     };
     Ok(output.remarked(remarks, code))
+}
+
+/// What shows a tune in a style, and the guard that gives the terminal back.
+fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
+    if style == Style::Quiet {
+        return (Arc::new(Unwatched), None);
+    }
+    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    match live.flatten() {
+        Some((view, guard)) => (view, Some(guard)),
+        None => (Arc::new(watch::Lines::new()), None),
+    }
 }
 
 /// The default warm-up: a quarter of the window.
