@@ -210,7 +210,9 @@ impl Conductor {
 
     pub(super) fn enter(&mut self, phase: Phase) -> Result<(), TuneError> {
         self.state.phase = phase;
-        self.folder.save(&self.state)
+        self.folder.save(&self.state)?;
+        self.watcher.event(TuneEvent::SoFar(&self.state));
+        Ok(())
     }
 
     pub(super) fn stage(&self, text: &str) {

@@ -27,7 +27,7 @@ pub enum TuneEvent<'a> {
         /// What its values are in.
         unit: FigureUnit,
     },
-    /// All that is known so far: at the beginning, and after each measurement.
+    /// All that is known so far: at the beginning, after each measurement and each phase.
     SoFar(&'a TuneState),
     /// A stage begins, in words.
     Stage(&'a str),

@@ -140,6 +140,7 @@ fn best(state: &TuneState, objective: &Objective) -> String {
         Some(best) => {
             let often = match best.measured {
                 1 => "measured once".to_owned(),
+                2 => "measured twice".to_owned(),
                 often => format!("measured {often} times"),
             };
             format!("best so far: {}, {often}{}", told(&best.gain), named(&best.changes))
@@ -261,7 +262,11 @@ impl State {
         let left = left.map(|left| format!("; about {} left", format::length(left)));
         let gauge = Gauge::default()
             .ratio(f64::from(made.min(self.runs)) / f64::from(self.runs))
-            .label(format!("{made} of {} measurements{}", self.runs, left.unwrap_or_default()))
+            .label(format!(
+                "{made} of {} measurements of the search{}",
+                self.runs,
+                left.unwrap_or_default()
+            ))
             .gauge_style(paint.fg(Color::Blue));
         frame.render_widget(gauge, area);
     }
@@ -278,10 +283,8 @@ impl State {
     fn draw_values(&self, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
         let Some(course) = &self.course else { return };
         let name = course.objective.name();
-        let title = match course.objective.is_more_better() {
-            true => format!("{name} of each measurement, more is better"),
-            false => format!("{name} of each measurement, less is better"),
-        };
+        let better = if course.objective.is_more_better() { "more" } else { "less" };
+        let title = format!("{name} by measurement, {better} is better; lines: best, baseline");
         let points: Vec<(f64, f64)> = course
             .values
             .iter()
@@ -352,5 +355,190 @@ impl View for State {
         self.messages.draw(frame, parts[5], paint);
         let kept = "`walwright tune resume` goes on";
         screen::draw_keys(frame, parts[6], stopping, kept, paint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+    use ratatui::backend::TestBackend;
+    use ratatui::prelude::Terminal;
+    use walwright_record::Timestamp;
+    use walwright_search::{Dimension, Domain, Options, Outcome, Searcher, Space, Start};
+    use walwright_tune::{Budget, Cause, Confirmation, Confirming, Made, TunePlan};
+
+    use super::*;
+
+    /// A tune whose search has made so many measurements of growing values, the third of which did
+    /// not run.
+    fn course(text: &str, made: usize) -> Course {
+        let objective = Objective::parse(text).unwrap();
+        let more = objective.is_more_better();
+        let value = |index: usize| {
+            let wobble = [0.0, 0.12, -0.1, 0.3, -0.2, 0.15, 0.05][index % 7];
+            let gain = 1.0 + 0.006 * index as f64 + wobble;
+            if more { 2_000.0 * gain } else { 0.02 / gain }
+        };
+        let values = (0..made).map(|index| (index != 2).then(|| value(index)));
+        Course {
+            phase: Phase::Search,
+            part: Some((3, 4)),
+            values: values.collect(),
+            searched: made,
+            baseline: Some(value(0)),
+            best: "best so far: +58.2 % [+44.0 %, +73.8 %], measured twice [max_wal_size = 8192, \
+                   commit_delay = 120, wal_buffers = 8192, 2 more]"
+                .to_owned(),
+            objective,
+        }
+    }
+
+    fn view(course: Course) -> State {
+        let mut state = State::new();
+        state.update(&TuneEvent::Begins {
+            id: "20261124-0430-0001",
+            runs: 60,
+            confirming: (6, 12),
+            done: 0,
+            left: Duration::from_secs(30 * 60 + 1),
+            unit: course.unit(),
+        });
+        state.course = Some(course);
+        state.update(&TuneEvent::Said("one measurement varies by 2.1 %"));
+        state.update(&TuneEvent::Measuring {
+            run: Some((31, 60)),
+            why: "search",
+            changes: &["max_wal_size = 8192".to_owned()],
+        });
+        state.update(&TuneEvent::Run(&Progress::Step("restoring the data")));
+        // So that the clock does not move while it is drawn.
+        state.left = Some((Duration::from_secs(30 * 60), Instant::now() + Duration::from_secs(60)));
+        state
+    }
+
+    /// What a terminal shows of it.
+    fn drawn(state: &State, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| state.draw(frame, false, Paint { colour: false })).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_small_terminal_holds_it_all() {
+        insta::assert_snapshot!(drawn(&view(course("throughput", 30)), 70, 20));
+    }
+
+    #[test]
+    fn a_wide_terminal_has_room_for_every_phase() {
+        insta::assert_snapshot!(drawn(&view(course("p99@500", 42)), 120, 30));
+    }
+
+    #[test]
+    fn the_line_of_the_best_goes_the_way_that_is_better() {
+        for (text, better) in
+            [("throughput", f64::max as fn(f64, f64) -> f64), ("p99@500", f64::min)]
+        {
+            let course = course(text, 20);
+            let line = course.best_so_far();
+            assert_eq!(line.len(), 20);
+            assert!(line.windows(2).all(|two| better(two[0].1, two[1].1) == two[1].1), "{line:?}");
+            assert!(line[19].1 != line[0].1);
+        }
+    }
+
+    /// A tune of a plan after so many measurements, those of changed configurations all better.
+    fn searched(plan: TunePlan, made: u32) -> TuneState {
+        let words = Domain::Words(vec!["off".to_owned(), "on".to_owned()]);
+        let dimension = |name: &str| Dimension {
+            name: name.to_owned(),
+            group: "postgresql".to_owned(),
+            domain: words.clone(),
+            home: "off".to_owned(),
+            trial: None,
+            restart: false,
+        };
+        let space = Space { dimensions: ["jit", "wal_compression"].map(dimension).to_vec() };
+        let baseline = space.home();
+        let on = space.configuration([("jit", "on")]).unwrap();
+        let options = Options {
+            runs: 20,
+            seed: 1,
+            worth: 0.05,
+            allowed_loss: None,
+            starts: vec![Start { name: "diagnosis".to_owned(), configuration: on }],
+        };
+        let mut searcher = Searcher::new(space, &baseline, options).unwrap();
+        let mut values = Vec::new();
+        while let Some(ask) = searcher.ask().filter(|ask| ask.trial < made) {
+            let changed = ask.configuration != baseline;
+            let score = 7.0 + if changed { 0.3 } else { 0.01 * f64::from(ask.trial) };
+            searcher.tell(ask.trial, Outcome::score(score)).unwrap();
+            values.push(Made {
+                run: None,
+                value: Some(score.exp()),
+                throughput: None,
+                checkpoints: None,
+                crashed: None,
+                seconds: 1.0,
+            });
+        }
+        TuneState {
+            format: 5,
+            id: "20261124-0430-0001".to_owned(),
+            begun: Timestamp(0),
+            walwright_version: String::new(),
+            plan,
+            phase: Phase::Search,
+            machine: String::new(),
+            server_version: None,
+            cause: Cause::default(),
+            hints: BTreeMap::new(),
+            diagnosed: BTreeMap::new(),
+            dropped: Vec::new(),
+            searcher: Some(searcher),
+            made: values,
+            diagnosed_run: None,
+            schema: Vec::new(),
+            client_options: Vec::new(),
+            client_options_left_out: Vec::new(),
+            confirmation: Confirmation::default(),
+            next_cause: None,
+            crash: None,
+            promoted: None,
+            promoted_schema: None,
+            not_promoted: None,
+            entry: None,
+        }
+    }
+
+    #[test]
+    fn a_tune_is_told_from_its_beginning_to_its_confirmation() {
+        let cli = crate::args::Cli::try_parse_from(["walwright", "tune", "--runs", "8"]).unwrap();
+        let Some(crate::args::Command::Tune(args)) = cli.command else { panic!() };
+        let (plan, _) = super::super::plan(args.new);
+        assert_eq!(plan.budget, Budget::Runs(8));
+        let mut state = searched(plan, 4);
+        let objective = || Objective::parse("throughput").unwrap();
+        let early = Course::of(&state, objective());
+        assert_eq!((early.searched, early.values.len()), (4, 4));
+        let told = "best so far: +33.6 % [+11.7 %, +60.0 %], measured twice [jit = on]";
+        assert_eq!(early.best, told);
+        state.confirmation.made = (0..4)
+            .map(|number| Confirming {
+                is_winner: matches!(number % 4, 1 | 2),
+                pair: number / 2,
+                run: None,
+                score: Some(8.0),
+                value: Some(3_000.0),
+                throughput: None,
+                checkpoints: None,
+                crashed: None,
+            })
+            .collect();
+        let late = Course::of(&state, objective());
+        assert_eq!((late.searched, late.values.len()), (4, 8));
+        assert!(late.best.starts_with("confirmation so far, over 2 pairs"), "{}", late.best);
     }
 }
