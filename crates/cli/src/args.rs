@@ -11,6 +11,7 @@ mod runs;
 mod storage;
 mod tune;
 mod values;
+mod view;
 mod visit;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
+pub use view::ViewArgs;
 pub use visit::VisitArgs;
 
 /// Shown under `walwright --help`.

@@ -14,7 +14,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 use walwright_experiment::{ExperimentError, Remarks};
 use walwright_figures::compare::CompareError;
-use walwright_report::terminal::{fit, printable, printable_json, printable_painted};
+use walwright_report::terminal::{Style, fit, printable, printable_json, printable_painted};
 use walwright_run::RunError;
 use walwright_tune::TuneError;
 use walwright_workload::WorkloadError;
@@ -81,6 +81,11 @@ impl Output {
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         if self.json { self.print_json(value) } else { self.print_painted(&human()) }
+    }
+
+    /// How documents are drawn on this terminal.
+    pub fn style(&self) -> Style {
+        Style::for_terminal(terminal_width(), self.colour)
     }
 
     /// Prints a text that was painted where colours are wanted.

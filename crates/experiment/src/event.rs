@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_figures::experiment::{Look, MetricKind, Outlook};
+use walwright_figures::experiment::{Look, MetricKind, Outcome, Outlook};
 use walwright_run::{Observer, Progress};
 
 use super::DataOnDisk;
@@ -47,6 +47,8 @@ pub struct Estimate {
 pub enum ExperimentEvent<'a> {
     /// What it will take, before the first run.
     Estimate(&'a Estimate),
+    /// What it has come to so far, before the first run and after each.
+    SoFar(&'a Outcome),
     /// Data are loaded for an arm.
     Loading {
         /// For which.

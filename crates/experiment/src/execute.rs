@@ -337,6 +337,7 @@ impl Session<'_> {
     async fn blocks(&self, cells: &mut Vec<Cell>) -> Result<Ending, ExperimentError> {
         let whole = self.whole;
         self.watcher.event(ExperimentEvent::Estimate(&estimated(whole, cells)?));
+        self.watcher.event(ExperimentEvent::SoFar(&whole.outcome(cells, None)?));
         // It may have been killed just after the last arm was given up.
         if self.is_without_arms(cells) {
             return Ok(Ending::NoArmLeft);
@@ -358,6 +359,7 @@ impl Session<'_> {
                 self.folder.append(&cell)?;
                 cells.push(cell);
                 self.tell(cells);
+                self.watcher.event(ExperimentEvent::SoFar(&whole.outcome(cells, None)?));
                 if self.is_without_arms(cells) {
                     return Ok(Ending::NoArmLeft);
                 }

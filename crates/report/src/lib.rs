@@ -35,10 +35,15 @@ mod words;
 pub use compare::{comparison, comparison_csv, csv_field};
 pub use document::Document;
 pub use experiment::experiment;
-pub use experiment::words::experiment_verdict;
+pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
 pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};
+
+/// A relative change with its sign: `+4.1 %`.
+pub fn change(share: f64) -> String {
+    compare::words::percent(share)
+}
 
 /// The value of a compared figure with its unit, as tables write it.
 pub fn metric_value(unit: walwright_figures::compare::FigureUnit, value: f64) -> String {

@@ -95,6 +95,7 @@ impl Conductor {
             left: self.left(),
             unit: self.objective.metric.kind().unit,
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
         while self.state.phase != Phase::Done {
             if self.stop.is_requested() {
                 return Err(TuneError::Stopped);
@@ -136,7 +137,9 @@ impl Conductor {
 
     pub(super) fn enter(&mut self, phase: Phase) -> Result<(), TuneError> {
         self.state.phase = phase;
-        self.folder.save(&self.state)
+        self.folder.save(&self.state)?;
+        self.watcher.event(TuneEvent::SoFar(&self.state));
+        Ok(())
     }
 
     pub(super) fn stage(&self, text: &str) {
@@ -180,12 +183,7 @@ impl Conductor {
             self.state.machine = words::machine(host);
         }
         self.state.made = vec![made];
-        self.watcher.event(TuneEvent::Measured {
-            value: Some(value),
-            change: None,
-            crashed: None,
-            left: self.left(),
-        });
+        self.measured(Some(value), None);
         self.say(&self.state.cause.verdict);
         self.enter(Phase::Probe)
     }
@@ -318,6 +316,7 @@ impl Conductor {
             crashed: crashed.as_deref(),
             left: self.left(),
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
         Ok(())
     }
 
@@ -628,6 +627,7 @@ impl Conductor {
             crashed: crashed.map(String::as_str),
             left: self.left(),
         });
+        self.watcher.event(TuneEvent::SoFar(&self.state));
     }
 
     /// About how long the rest takes: by the measurements so far.

@@ -7,6 +7,8 @@ use walwright_experiment::DataOnDisk;
 use walwright_figures::compare::FigureUnit;
 use walwright_run::{Observer, Progress};
 
+use super::TuneState;
+
 /// One thing worth showing.
 #[derive(Debug)]
 pub enum TuneEvent<'a> {
@@ -25,6 +27,8 @@ pub enum TuneEvent<'a> {
         /// What its values are in.
         unit: FigureUnit,
     },
+    /// All that is known so far: at the beginning, after each measurement and each phase.
+    SoFar(&'a TuneState),
     /// A stage begins, in words.
     Stage(&'a str),
     /// The data are there, and take this on disk.

@@ -59,11 +59,12 @@ pub use error::TuneError;
 pub use event::{TuneEvent, TuneWatcher, Unwatched};
 pub use folder::{list, page_path};
 pub use layer::Layer;
+pub use made::Made;
 pub use objective::Objective;
 pub use plan::{Budget, TunePlan};
 pub use promote::{promote, promoted_schema};
 pub use schema_part::{SchemaChange, SchemaKind, SchemaPart};
-pub use state::{Cause, Phase, TuneState};
+pub use state::{BestSoFar, Cause, Phase, TuneState};
 pub use words::{
     about, again_on, by_what, change, crash as crash_in_words, effect, kept, of_figure as shown,
     percent,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
-use walwright_search::{Conclusion, Searcher};
+use walwright_search::{Conclusion, Configuration, Effect, Searcher};
+use walwright_stats::{Confidence, Estimate, Method, t_quantile};
 
 use super::confirm::{Kept, Questions};
 use super::made::Made;
@@ -53,6 +54,17 @@ pub struct Cause {
     pub problems: Vec<String>,
     /// Share of processors busy, 0 to 1.
     pub busy: Option<f64>,
+}
+
+/// The best that was measured so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BestSoFar {
+    /// What differs from the baseline.
+    pub changes: Vec<String>,
+    /// Its gain in score over the baseline.
+    pub gain: Effect,
+    /// How often it was measured.
+    pub measured: usize,
 }
 
 /// A tune.
@@ -247,6 +259,39 @@ impl TuneState {
     pub fn kept_of_baseline(&self, end: &Conclusion) -> impl Iterator<Item = (&String, &String)> {
         let settings = self.plan.settings.iter();
         settings.filter(|(name, _)| !end.configuration.contains_key(*name))
+    }
+
+    /// The configuration with the best mean score so far, the baseline not counted; `None` before
+    /// both were measured.
+    ///
+    /// Its interval is by the noise of the baseline against itself. It is not wider for there
+    /// being many to choose the best of, so it claims nothing.
+    pub fn best_so_far(&self) -> Option<BestSoFar> {
+        let searcher = self.searcher.as_ref()?;
+        let mut scores: BTreeMap<&Configuration, Vec<f64>> = BTreeMap::new();
+        for trial in searcher.trials() {
+            if let Some(score) = trial.score() {
+                scores.entry(&trial.configuration).or_default().push(score);
+            }
+        }
+        let of_baseline = scores.remove(searcher.baseline())?;
+        let mean = |scores: &[f64]| walwright_stats::mean(scores).unwrap_or(f64::NEG_INFINITY);
+        let (best, of_best) =
+            scores.into_iter().max_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)))?;
+        let gain = mean(&of_best) - mean(&of_baseline);
+        let level = Confidence::P95;
+        let half = searcher.noise().and_then(|noise| {
+            let runs = 1.0 / of_best.len() as f64 + 1.0 / of_baseline.len() as f64;
+            Some(t_quantile(level, noise.freedom)? * (noise.variance * runs).sqrt())
+        });
+        let half = half.unwrap_or(f64::INFINITY);
+        let estimate = Estimate::symmetric(gain, half, level, Method::Student);
+        let changes = searcher.space().changes(best, searcher.baseline());
+        Some(BestSoFar {
+            changes: changes.map(|(of, value)| format!("{} = {value}", of.name)).collect(),
+            gain: Effect::Measured(estimate.map(f64::exp_m1)),
+            measured: of_best.len(),
+        })
     }
 
     /// The baseline's mean value of the objective, from its own measurements.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::run::{pair, rate};
-use super::{Protocol, VisitArgs, WarmUp, duration, run::warm_up, seconds_or_time, some_time};
+use super::{
+    Protocol, ViewArgs, VisitArgs, WarmUp, duration, run::warm_up, seconds_or_time, some_time,
+};
 
 /// `walwright ab`.
 #[derive(Debug, Args)]
@@ -43,9 +45,9 @@ pub struct AbArgs {
     /// Print the plan of the experiment instead of doing it.
     #[arg(long, help_heading = "What is compared")]
     pub plan: bool,
-    /// Only the result.
-    #[arg(short, long, help_heading = "What is compared")]
-    pub quiet: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub view: ViewArgs,
 
     /// A built-in workload or a workload directory. The default is tpcb.
     #[arg(short, long, value_name = "NAME|DIR", help_heading = "What is run")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::VisitArgs;
+use super::{ViewArgs, VisitArgs};
 
 /// `walwright experiment`.
 #[derive(Debug, Args)]
@@ -68,9 +68,9 @@ pub struct NewExperimentArgs {
     /// A server of yours to run on.
     #[command(flatten)]
     pub visit: VisitArgs,
-    /// Only the result.
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub view: ViewArgs,
 }
 
 /// What else there is to do with experiments.
@@ -86,9 +86,9 @@ pub enum ExperimentCommand {
         /// A server of yours that it runs on.
         #[command(flatten)]
         visit: Box<VisitArgs>,
-        /// Only the result.
-        #[arg(short, long)]
-        quiet: bool,
+        /// How it is shown.
+        #[command(flatten)]
+        view: ViewArgs,
     },
     /// List the experiments of the lab.
     List,

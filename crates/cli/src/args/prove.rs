@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{VisitArgs, seconds_or_time};
+use super::{ViewArgs, VisitArgs, seconds_or_time};
 
 /// `walwright prove`.
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub struct ProveArgs {
     /// The server of yours that the run was made on.
     #[command(flatten)]
     pub visit: VisitArgs,
-    /// Only the result.
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub view: ViewArgs,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::run::pair;
-use super::{VisitArgs, percent, seconds_or_time, some_time};
+use super::{ViewArgs, VisitArgs, percent, seconds_or_time, some_time};
 
 /// What a new tune is asked for, which one that goes on has been.
 const OF_A_NEW_TUNE: [&str; 24] = [
@@ -102,9 +102,9 @@ pub enum TuneCommand {
         /// A server of yours that it tunes.
         #[command(flatten)]
         visit: Box<VisitArgs>,
-        /// Only the result.
-        #[arg(short, long)]
-        quiet: bool,
+        /// How it is shown.
+        #[command(flatten)]
+        view: ViewArgs,
     },
     /// List the tunes of the lab.
     List,
@@ -222,9 +222,9 @@ pub struct NewTuneArgs {
     /// Seed of the search and of the load; drawn where not given.
     #[arg(long, value_name = "N", help_heading = "Everything else")]
     pub seed: Option<u64>,
-    /// Only the result.
-    #[arg(short, long, help_heading = "Everything else")]
-    pub quiet: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub view: ViewArgs,
 
     /// A server of yours to tune.
     #[command(flatten)]

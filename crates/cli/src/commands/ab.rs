@@ -74,7 +74,7 @@ pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitC
         visit,
         made_on: None,
     };
-    experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
+    experiments::begin(lab, &text, Path::new("."), &choices, args.view.style(), output)
 }
 
 /// The settings of A and of B; leaves with a usage error where there are not two sides.

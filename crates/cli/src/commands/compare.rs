@@ -6,7 +6,6 @@ use anyhow::bail;
 use walwright_figures::compare::{Comparison, RunGroup, compare_within};
 use walwright_figures::limit::JudgedLimit;
 use walwright_record::{Record, RunHeader};
-use walwright_report::terminal::Style;
 use walwright_report::{comparison, comparison_csv};
 use walwright_store::{Lab, NamedRuns, Store, StoreError};
 
@@ -43,7 +42,7 @@ pub fn execute(lab: &Lab, args: &CompareArgs, output: &Output) -> anyhow::Result
 }
 
 fn text(compared: &Comparison, args: &CompareArgs, output: &Output) -> String {
-    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+    let style = output.style();
     let mut text = comparison(compared, args.all).terminal(&style);
     if let Some(path) = &args.html {
         text.push_str(&format!("\nplots: {}\n", path.display()));

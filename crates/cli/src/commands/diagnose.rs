@@ -13,7 +13,7 @@ use crate::output::Output;
 
 /// Prints the findings of a run, or what one diagnosis is.
 pub fn execute(lab: &Lab, args: &DiagnoseArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+    let style = output.style();
     if let Some(id) = args.explain {
         explain(id, &style, output)?;
         return Ok(ExitCode::SUCCESS);

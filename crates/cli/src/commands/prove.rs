@@ -50,7 +50,7 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
         visit,
         made_on: record.target.clone(),
     };
-    experiments::begin(lab, &text, Path::new("."), &choices, args.quiet, output)
+    experiments::begin(lab, &text, Path::new("."), &choices, args.view.style(), output)
 }
 
 /// The finding that is meant.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use walwright_record::StorageMeasurement;
-use walwright_report::terminal::{self, Style};
+use walwright_report::terminal;
 use walwright_report::{format, html};
 use walwright_run::{StorageChoice, StorageStep, measure_storage};
 use walwright_store::{Lab, StorageMeasurements};
@@ -28,7 +28,7 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
         None => measure(lab, args.measure, output),
         Some(StorageCommand::List) => {
             let all = StorageMeasurements::of(lab).all()?;
-            output.painted_result(&all, || terminal::storage_list(&all, &style(output)))?;
+            output.painted_result(&all, || terminal::storage_list(&all, &output.style()))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(StorageCommand::Show { name, html }) => {
@@ -40,10 +40,6 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-fn style(output: &Output) -> Style {
-    Style::for_terminal(crate::output::terminal_width(), output.colour)
 }
 
 fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -84,7 +80,7 @@ fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow
     if output.json {
         return output.print_json(&json!({ "storage": of, "page": page }));
     }
-    let mut text = terminal::storage(of, &style(output));
+    let mut text = terminal::storage(of, &output.style());
     if let Some(page) = page {
         text.push_str(&format!("\nplots: {}\n", page.display()));
     }

@@ -1,22 +1,11 @@
-//! The live view: throughput, latency, where sessions wait, WAL, progress.
-//!
-//! A thread of its own draws a few times a second and reads the keyboard, so that
-//! neither the run nor the terminal waits for the other.
+//! The live view of a run: throughput, latency, where sessions wait, WAL, progress.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::prelude::{Color, CrosstermBackend, Frame, Line, Modifier, Span, Style, Terminal};
+use ratatui::prelude::{Color, Frame, Line, Modifier, Span, Style};
 use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph};
 use walwright_figures::WaitClass;
@@ -26,11 +15,9 @@ use walwright_run::{Observer, Progress};
 use walwright_server::Stop;
 
 use super::lines::load_text;
+use super::screen::{self, Guard, Paint, View};
 use super::state::{Second, State};
-use crate::output::exit;
 
-/// Time between drawings.
-const FRAME: Duration = Duration::from_millis(200);
 /// The stages in order, for the progress line.
 const STAGES: [PhaseName; 7] = [
     PhaseName::Prepare,
@@ -43,121 +30,30 @@ const STAGES: [PhaseName; 7] = [
 ];
 
 /// Takes events for the drawing thread.
-struct View {
+struct Live {
     state: Arc<Mutex<State>>,
 }
 
-impl Observer for View {
+impl Observer for Live {
     fn event(&self, progress: Progress<'_>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&progress);
     }
 }
 
-/// Ends the view and gives the terminal back when dropped.
-pub struct Guard {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Starts the view on standard error's terminal.
 pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<dyn Observer>, Guard)> {
-    let screen = Screen::open()?;
     let state = Arc::new(Mutex::new(State::new()));
-    let over = Arc::new(AtomicBool::new(false));
-    let (drawn, ended) = (Arc::clone(&state), Arc::clone(&over));
-    let thread = std::thread::spawn(move || draw_until(screen, &drawn, &ended, &stop, colour));
-    Ok((Arc::new(View { state }), Guard { over, thread: Some(thread) }))
+    let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
+    Ok((Arc::new(Live { state }), guard))
 }
 
-/// The terminal in raw mode on its alternate screen; given back when dropped.
-struct Screen {
-    terminal: Terminal<CrosstermBackend<io::Stderr>>,
-}
-
-impl Screen {
-    fn open() -> io::Result<Screen> {
-        enable_raw_mode()?;
-        TAKEN.store(true, Ordering::Release);
-        let opened = execute!(io::stderr(), EnterAlternateScreen)
-            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
-        match opened {
-            Ok(terminal) => Ok(Screen { terminal }),
-            Err(error) => {
-                restore();
-                Err(error)
-            }
-        }
+impl View for State {
+    fn draw(&self, frame: &mut Frame<'_>, stopping: bool, paint: Paint) {
+        draw(frame, self, stopping, paint);
     }
 }
 
-impl Drop for Screen {
-    fn drop(&mut self) {
-        restore();
-    }
-}
-
-/// Whether a view has taken the terminal.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// Whether a view has taken the terminal.
-pub fn is_taken() -> bool {
-    TAKEN.load(Ordering::Acquire)
-}
-
-/// Gives the terminal back, if a view has taken it.
-pub fn restore() {
-    if TAKEN.swap(false, Ordering::AcqRel) {
-        let _ = disable_raw_mode();
-        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
-    }
-}
-
-fn draw_until(
-    mut screen: Screen,
-    state: &Mutex<State>,
-    over: &AtomicBool,
-    stop: &Stop,
-    colour: bool,
-) {
-    while !over.load(Ordering::Relaxed) {
-        let drawn = screen.terminal.draw(|frame| {
-            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            draw(frame, &state, stop.is_requested(), colour);
-        });
-        if drawn.is_err() {
-            // The terminal is gone; the run goes on without a view.
-            return;
-        }
-        if event::poll(FRAME).unwrap_or(false)
-            && let Ok(Event::Key(key)) = event::read()
-            && key.kind == KeyEventKind::Press
-        {
-            let control_c =
-                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            let leave = control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
-            if leave && stop.is_requested() {
-                // The terminal first: nothing runs after the exit. The server's guard
-                // stops the server.
-                drop(screen);
-                std::process::exit(i32::from(exit::KILLED));
-            }
-            if leave {
-                stop.request();
-            }
-        }
-    }
-}
-
-fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
+fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, paint: Paint) {
     let area = frame.area();
     let rows = Layout::vertical([
         Constraint::Length(2),
@@ -168,7 +64,6 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
         Constraint::Length(1),
     ])
     .split(area);
-    let paint = Paint { colour };
     frame.render_widget(
         Paragraph::new(vec![stages(state, area.width, paint), figures(state, area.width, paint)]),
         rows[0],
@@ -183,40 +78,8 @@ fn draw(frame: &mut Frame<'_>, state: &State, stopping: bool, colour: bool) {
     } else {
         draw_waits(frame, rows[3], state, paint);
     }
-    // Below the title.
-    let room = usize::from(rows[4].height.saturating_sub(1));
-    let messages: Vec<Line<'_>> =
-        state.messages.iter().rev().take(room).rev().map(|m| Line::raw(m.as_str())).collect();
-    frame.render_widget(
-        Paragraph::new(messages).block(Block::default().title(paint.title("events and warnings"))),
-        rows[4],
-    );
-    let keys = if stopping {
-        "stopping, the record is kept; once more leaves at once"
-    } else {
-        "q or Ctrl-C stops; the record is kept"
-    };
-    frame.render_widget(Paragraph::new(Span::styled(keys, paint.faint())), rows[5]);
-}
-
-/// Colours, or none.
-#[derive(Clone, Copy)]
-struct Paint {
-    colour: bool,
-}
-
-impl Paint {
-    fn fg(self, colour: Color) -> Style {
-        if self.colour { Style::default().fg(colour) } else { Style::default() }
-    }
-
-    fn faint(self) -> Style {
-        Style::default().add_modifier(Modifier::DIM)
-    }
-
-    fn title(self, text: &str) -> Span<'_> {
-        Span::styled(text, Style::default().add_modifier(Modifier::BOLD))
-    }
+    state.messages.draw(frame, rows[4], paint);
+    screen::draw_keys(frame, rows[5], stopping, "the record is kept", paint);
 }
 
 /// The stages of a run, or the one it is at where there is no room for all.
@@ -409,6 +272,7 @@ fn class_colour(class: WaitClass) -> Color {
 #[cfg(test)]
 mod tests {
     use ratatui::backend::TestBackend;
+    use ratatui::prelude::Terminal;
     use walwright_record::{
         LatencyHistogram, LoadInterval, PhaseName, ScriptInterval, SparseHistogram, Timestamp,
     };
@@ -422,7 +286,7 @@ mod tests {
 
     fn drawn_at(state: &State, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, state, false, false)).unwrap();
+        terminal.draw(|frame| draw(frame, state, false, Paint { colour: false })).unwrap();
         terminal.backend().to_string()
     }
 

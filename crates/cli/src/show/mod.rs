@@ -5,7 +5,9 @@ pub mod data_on_disk;
 mod every;
 pub mod lines;
 mod live;
+pub mod messages;
 mod plain;
+pub mod screen;
 mod state;
 
 use std::io::IsTerminal;
@@ -17,7 +19,7 @@ use walwright_server::Stop;
 
 use crate::output::Output;
 
-pub use live::Guard;
+pub use screen::Guard;
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +34,19 @@ pub enum Style {
     Quiet,
 }
 
+impl Style {
+    /// Whether it is a live view, and there is a terminal to show it on.
+    pub fn is_live(self) -> bool {
+        self == Style::Auto && std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
+    }
+}
+
 /// The observer for a style, and the guard that gives the terminal back.
 pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<Guard>) {
-    let terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
     match style {
         Style::Quiet => (Arc::new(Silent), None),
         Style::Every(every) => (Arc::new(every::Every::new(every)), None),
-        Style::Auto if terminal => match live::start(stop.clone(), output.colour_err) {
+        Style::Auto if style.is_live() => match live::start(stop.clone(), output.colour_err) {
             Ok((view, guard)) => (view, Some(guard)),
             Err(_) => (Arc::new(plain::Plain::new()), None),
         },
@@ -48,10 +56,10 @@ pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer
 
 /// Gives the terminal back when the process ends without the view's guard.
 pub fn restore_terminal() {
-    live::restore();
+    screen::restore();
 }
 
 /// Whether a view has taken the terminal.
 pub fn has_terminal() -> bool {
-    live::is_taken()
+    screen::is_taken()
 }

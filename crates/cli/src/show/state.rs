@@ -8,6 +8,8 @@ use walwright_record::{LatencyHistogram, LoadInterval, PhaseName, Sample, Source
 use walwright_report::terminal::printable;
 use walwright_run::Progress;
 
+use super::messages::Messages;
+
 /// Points kept for the plots: beyond them every second one goes, so that they still span the
 /// run.
 const HISTORY: usize = 600;
@@ -54,8 +56,8 @@ pub struct State {
     pub failures: u64,
     /// WAL bytes a second.
     pub wal_rate: Option<f64>,
-    /// Messages: events and warnings, latest last.
-    pub messages: VecDeque<String>,
+    /// Events and warnings.
+    pub messages: Messages,
     waits: VecDeque<BTreeMap<WaitClass, f64>>,
     wal_before: Option<(Timestamp, f64)>,
     /// Length of the load so far.
@@ -76,7 +78,7 @@ impl State {
             watched: None,
             failures: 0,
             wal_rate: None,
-            messages: VecDeque::new(),
+            messages: Messages::default(),
             waits: VecDeque::new(),
             wal_before: None,
             loaded: Duration::ZERO,
@@ -120,8 +122,8 @@ impl State {
             }
             Progress::Watched { elapsed, wanted } => self.watched = Some((*elapsed, *wanted)),
             Progress::Sample(sample) => self.sample(sample),
-            Progress::Event(event) => self.message(&event.text),
-            Progress::Warning(warning) => self.message(&warning.to_string()),
+            Progress::Event(event) => self.messages.push(&event.text),
+            Progress::Warning(warning) => self.messages.push(&warning.to_string()),
         }
     }
 
@@ -147,11 +149,6 @@ impl State {
             _ => Duration::ZERO,
         };
         end.max(so_far).max(Duration::from_secs(10))
-    }
-
-    /// What a server says must not act on the terminal it is shown on.
-    fn message(&mut self, text: &str) {
-        push(&mut self.messages, printable(text).into_owned(), 50);
     }
 
     /// Mean sessions in each class of wait over the last seconds, idle ones left out.

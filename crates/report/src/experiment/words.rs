@@ -118,7 +118,7 @@ fn plain(share: f64) -> String {
 }
 
 /// What may be said of an arm, in a word or two.
-pub(crate) fn verdict(arm: &JudgedArm) -> &'static str {
+pub fn verdict(arm: &JudgedArm) -> &'static str {
     match (arm.verdict, arm.better) {
         (Some(Verdict::Proven), Some(true)) => "proven, better",
         (Some(Verdict::Proven), _) => "proven, worse",

@@ -1,5 +1,6 @@
 //! `walwright experiment`.
 
+mod live;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use walwright_experiment::{
 };
 use walwright_figures::experiment::{Ending, Outcome};
 use walwright_report::format;
-use walwright_report::terminal::Style;
 use walwright_server::Stop;
 use walwright_store::Lab;
 
@@ -22,14 +22,15 @@ use crate::args::{ExperimentArgs, ExperimentCommand, NewExperimentArgs, VisitArg
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::commands::{command_line, write};
 use crate::output::{Output, exit, say};
+use crate::show::{Guard, Style};
 
 /// Does an experiment, or tells of those there are.
 pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
         None => run(lab, args.new, output),
         Some(ExperimentCommand::Run(args)) => run(lab, *args, output),
-        Some(ExperimentCommand::Resume { experiment, visit, quiet }) => {
-            resume(lab, &experiment, *visit, quiet, output)
+        Some(ExperimentCommand::Resume { experiment, visit, view }) => {
+            resume(lab, &experiment, *visit, view.style(), output)
         }
         Some(ExperimentCommand::List) => list(lab, output),
         Some(ExperimentCommand::Show { experiment, html }) => {
@@ -50,11 +51,11 @@ fn resume(
     lab: &Lab,
     id: &str,
     visit: VisitArgs,
-    quiet: bool,
+    style: Style,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let visit = Visit::from(visit);
-    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &visit.remarks, async |stop, watcher| {
         walwright_experiment::resume(lab, id, &visit, &stop, &watcher).await
     })
 }
@@ -66,7 +67,7 @@ fn run(lab: &Lab, args: NewExperimentArgs, output: &Output) -> anyhow::Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(id) = &args.resume {
-        return resume(lab, id, args.visit, args.quiet, output);
+        return resume(lab, id, args.visit, args.view.style(), output);
     }
     let visit = Visit::from(args.visit);
     // clap requires a plan where nothing else is asked for.
@@ -92,7 +93,7 @@ fn run(lab: &Lab, args: NewExperimentArgs, output: &Output) -> anyhow::Result<Ex
             Err(error) => Ok(failed(error, output)),
         };
     }
-    begin(lab, &text, origin, &choices, args.quiet, output)
+    begin(lab, &text, origin, &choices, args.view.style(), output)
 }
 
 /// Begins the experiment of a plan and shows its result.
@@ -101,10 +102,10 @@ pub fn begin(
     text: &str,
     origin: &Path,
     choices: &Choices,
-    quiet: bool,
+    style: Style,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
-    conducted(lab, quiet, output, &choices.visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &choices.visit.remarks, async |stop, watcher| {
         walwright_experiment::begin(lab, text, origin, choices, &stop, &watcher).await
     })
 }
@@ -112,24 +113,37 @@ pub fn begin(
 /// Works until the experiment has ended or is stopped, and shows what it came to.
 fn conducted(
     lab: &Lab,
-    quiet: bool,
+    style: Style,
     output: &Output,
     remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
-    let watcher: Arc<dyn Watcher> =
-        if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let done = until_done(Parting::WORKING, async |stop| work(stop, watcher).await)?;
-    let ended = shown(lab, quiet, output, done);
+    let done = until_done(Parting::WORKING, async |stop| {
+        let (watcher, _terminal) = watcher(style, &stop, output);
+        work(stop, watcher).await
+    })?;
+    let ended = shown(lab, style, output, done);
     let code = ended.as_ref().map_or(ExitCode::from(exit::FAILED), |code| *code);
     let code = output.remarked(remarks, code);
     ended.map(|_| code)
 }
 
+/// What shows an experiment in a style, and the guard that gives the terminal back.
+fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Watcher>, Option<Guard>) {
+    if style == Style::Quiet {
+        return (Arc::new(Unwatched), None);
+    }
+    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    match live.flatten() {
+        Some((view, guard)) => (view, Some(guard)),
+        None => (Arc::new(watch::Lines::new()), None),
+    }
+}
+
 /// Shows what an experiment came to.
 fn shown(
     lab: &Lab,
-    quiet: bool,
+    style: Style,
     output: &Output,
     done: Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
@@ -139,7 +153,7 @@ fn shown(
     };
     show(lab, &outcome, None, output)?;
     let kept = walwright_experiment::journal::keep_experiment(lab, &outcome)?;
-    if let Some(entry) = kept.filter(|_| !quiet) {
+    if let Some(entry) = kept.filter(|_| style != Style::Quiet) {
         say(&format!("journal entry {}", entry.name()));
     }
     if stopped {
@@ -179,7 +193,7 @@ fn show(
     if output.json {
         output.print_json(outcome)?;
     } else {
-        let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+        let style = output.style();
         let mut text = document.terminal(&style);
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));

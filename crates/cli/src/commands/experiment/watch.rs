@@ -46,7 +46,6 @@ impl Watcher for Lines {
         match event {
             ExperimentEvent::Estimate(of) => inner.lines.text(&estimate_text(of)),
             ExperimentEvent::Loading { arm } => inner.run = format!("data of {arm}"),
-            ExperimentEvent::Loaded(space) => inner.lines.line(&space_text(space, "each run", 1)),
             ExperimentEvent::Begins { run, of, block, blocks, arm } => {
                 inner.run = format!("run {run} of {of}, block {block} of {blocks}, {arm}");
                 inner.runs = (run - 1, of);
@@ -61,25 +60,37 @@ impl Watcher for Lines {
                 let text = format!("{}: {} {value}; {} left", inner.run, metric.name, about(left));
                 inner.lines.line(&text);
             }
-            ExperimentEvent::Again { arm, why } => {
-                inner.lines.line(&format!("{arm}: the run failed and is tried again: {why}"));
-            }
-            ExperimentEvent::GivenUp { arm, why } => {
-                inner.lines.line(&format!("{arm} is given up: {why}"));
-            }
-            ExperimentEvent::NoArmLeft => inner.lines.line("every arm failed: ending here"),
             ExperimentEvent::Block { done, of, negligible, arms } => {
                 inner.block(done, of, negligible, arms);
             }
-            ExperimentEvent::Look(look) => inner.lines.line(match look {
-                Look::Clear => "interim look: every arm is decided, ending here",
-                Look::Hopeless => {
-                    "interim look: the planned blocks will not decide the rest, ending here"
+            event => {
+                if let Some(text) = message(&event) {
+                    inner.lines.line(&text);
                 }
-                Look::Open => "interim look: undecided, going on",
-            }),
+            }
         }
     }
+}
+
+/// What an event is worth a line for, whichever way an experiment is shown.
+pub fn message(event: &ExperimentEvent<'_>) -> Option<String> {
+    Some(match event {
+        ExperimentEvent::Loaded(space) => space_text(space, "each run", 1),
+        ExperimentEvent::Again { arm, why } => {
+            format!("{arm}: the run failed and is tried again: {why}")
+        }
+        ExperimentEvent::GivenUp { arm, why } => format!("{arm} is given up: {why}"),
+        ExperimentEvent::NoArmLeft => "every arm failed: ending here".to_owned(),
+        ExperimentEvent::Look(look) => match look {
+            Look::Clear => "interim look: every arm is decided, ending here",
+            Look::Hopeless => {
+                "interim look: the planned blocks will not decide the rest, ending here"
+            }
+            Look::Open => "interim look: undecided, going on",
+        }
+        .to_owned(),
+        _ => return None,
+    })
 }
 
 impl Inner {
@@ -188,7 +199,7 @@ pub fn estimate_text(of: &Estimate) -> String {
 }
 
 /// A length of time nobody needs exactly.
-fn about(of: Duration) -> String {
+pub fn about(of: Duration) -> String {
     match of.as_secs() {
         0..=99 => format!("about {} s", of.as_secs()),
         100..=5_999 => format!("about {} min", (of.as_secs() + 30) / 60),

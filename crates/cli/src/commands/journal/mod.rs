@@ -9,7 +9,6 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use walwright_experiment::journal::{Scope, trends};
 use walwright_report::journal as rendered;
-use walwright_report::terminal::Style;
 use walwright_store::Lab;
 use walwright_store::journal::{Contents, Entry, EntryId, Journal};
 
@@ -33,10 +32,6 @@ pub fn execute(lab: &Lab, args: JournalArgs, output: &Output) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn style(output: &Output) -> Style {
-    Style::for_terminal(crate::output::terminal_width(), output.colour)
-}
-
 /// The journal; lines of it that cannot be read are told on standard error.
 fn read(journal: &Journal) -> anyhow::Result<Contents> {
     let contents = journal.read()?;
@@ -52,7 +47,7 @@ fn list(lab: &Lab, contents: &Contents, output: &Output) -> anyhow::Result<()> {
             "The journal of {} is empty: experiments write into it, and `walwright journal add`.\n",
             lab.directory().display()
         ),
-        entries => rendered::list(entries, &style(output)),
+        entries => rendered::list(entries, &output.style()),
     })
 }
 
@@ -62,7 +57,7 @@ fn show(contents: &Contents, name: &str, output: &Output) -> anyhow::Result<()> 
         entry.id.iter().flat_map(|id| contents.corrections(id)).collect();
     let names: Vec<&str> = corrections.iter().map(|c| c.name()).collect();
     output.painted_result(&json!({ "entry": entry, "corrected_by": names }), || {
-        rendered::entry(entry, &corrections, &style(output))
+        rendered::entry(entry, &corrections, &output.style())
     })
 }
 
@@ -128,7 +123,7 @@ fn trend(
         };
         return print(hint);
     }
-    let style = style(output);
+    let style = output.style();
     let parts: Vec<String> = found.iter().map(|trend| rendered::trend(trend, &style)).collect();
     output.print_painted(&parts.join("\n"))
 }

@@ -1,6 +1,7 @@
 //! `walwright tune`.
 
 mod list;
+mod live;
 mod result;
 mod watch;
 
@@ -19,13 +20,14 @@ use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
+use crate::show::{Guard, Style};
 
 /// Tunes, goes on, or tells of the tunes there are.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(TuneCommand::Run(args)) => begin(lab, *args, output),
-        Some(TuneCommand::Resume { tune, visit, quiet }) => {
-            resume(lab, &tune, *visit, quiet, output)
+        Some(TuneCommand::Resume { tune, visit, view }) => {
+            resume(lab, &tune, *visit, view.style(), output)
         }
         Some(TuneCommand::List) => list(lab, output),
         Some(TuneCommand::Show { tune }) => show(lab, &tune, output),
@@ -35,16 +37,16 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
         None => match (&args.show, &args.delete, &args.resume) {
             (Some(tune), _, _) => show(lab, tune, output),
             (_, Some(tune), _) => delete(lab, tune, output),
-            (_, _, Some(tune)) => resume(lab, tune, args.new.visit, args.new.quiet, output),
+            (_, _, Some(tune)) => resume(lab, tune, args.new.visit, args.new.view.style(), output),
             (None, None, None) => begin(lab, args.new, output),
         },
     }
 }
 
 fn begin(lab: &Lab, args: NewTuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let quiet = args.quiet;
+    let style = args.view.style();
     let (plan, visit) = plan(args);
-    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::begin(lab, plan, &visit, &stop, &watcher, tune_entry).await
     })
 }
@@ -53,11 +55,11 @@ fn resume(
     lab: &Lab,
     tune: &str,
     visit: VisitArgs,
-    quiet: bool,
+    style: Style,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let visit = Visit::from(visit);
-    conducted(lab, quiet, output, &visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::resume(lab, tune, &visit, &stop, &watcher, tune_entry).await
     })
 }
@@ -96,14 +98,16 @@ pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result
 /// Works until the tune has ended or is stopped, and shows what it came to.
 fn conducted(
     lab: &Lab,
-    quiet: bool,
+    style: Style,
     output: &Output,
     remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
-    let watcher: Arc<dyn TuneWatcher> =
-        if quiet { Arc::new(Unwatched) } else { Arc::new(watch::Lines::new()) };
-    let code = match until_done(Parting::WORKING, async |stop| work(stop, watcher).await)? {
+    let done = until_done(Parting::WORKING, async |stop| {
+        let (watcher, _terminal) = watcher(style, &stop, output);
+        work(stop, watcher).await
+    })?;
+    let code = match done {
         Ok(state) => {
             result::print(lab, &state, output)?;
             ExitCode::SUCCESS
@@ -111,6 +115,18 @@ fn conducted(
         Err(error) => output.ended(error.is_interruption(), error),
     };
     Ok(output.remarked(remarks, code))
+}
+
+/// What shows a tune in a style, and the guard that gives the terminal back.
+fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
+    if style == Style::Quiet {
+        return (Arc::new(Unwatched), None);
+    }
+    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    match live.flatten() {
+        Some((view, guard)) => (view, Some(guard)),
+        None => (Arc::new(watch::Lines::new()), None),
+    }
 }
 
 /// The default warm-up: a quarter of the window.

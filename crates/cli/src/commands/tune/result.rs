@@ -1,7 +1,6 @@
 //! What a tune came to, as text and as JSON, and its page.
 
 use serde_json::{Value, json};
-use walwright_report::terminal::Style;
 use walwright_report::{tune_document, tune_verdict, tune_warnings};
 use walwright_search::{Effect, Searcher};
 use walwright_store::Lab;
@@ -16,7 +15,7 @@ pub fn print(lab: &Lab, state: &TuneState, output: &Output) -> anyhow::Result<()
     let document = tune_document(state, &objective);
     let path = walwright_tune::page_path(lab, &state.id);
     let written = write::write_page(lab, &path, &document.html());
-    let style = Style::for_terminal(crate::output::terminal_width(), output.colour);
+    let style = output.style();
     output.painted_result(&summary(state, &objective), || {
         let page = written.is_ok().then(|| format!("\npage: {}\n", path.display()));
         format!("{}{}", document.terminal(&style), page.unwrap_or_default())

@@ -57,12 +57,6 @@ impl TuneWatcher for Lines {
                 ));
             }
             TuneEvent::Stage(text) => inner.lines.line(&format!("── {text}")),
-            TuneEvent::Loaded(space) => {
-                // The confirmation loads the data once more.
-                let text = space_text(space, "a run and the confirmation", 2);
-                inner.lines.line(&format!("   {text}"));
-            }
-            TuneEvent::Said(text) => inner.lines.line(&format!("   {text}")),
             TuneEvent::Measuring { run, why, changes } => {
                 let number =
                     run.map_or("   ".to_owned(), |(run, of)| format!("{run:>3} of {of}  "));
@@ -84,12 +78,27 @@ impl TuneWatcher for Lines {
                 };
                 inner.lines.line(&format!("{what}: {value}{relative}{left}"));
             }
+            event => {
+                if let Some(text) = message(&event) {
+                    inner.lines.line(&format!("   {text}"));
+                }
+            }
         }
     }
 }
 
+/// What an event is worth a line for, whichever way a tune is shown.
+pub fn message(event: &TuneEvent<'_>) -> Option<String> {
+    match event {
+        // The confirmation loads the data once more.
+        TuneEvent::Loaded(space) => Some(space_text(space, "a run and the confirmation", 2)),
+        TuneEvent::Said(text) => Some((*text).to_owned()),
+        _ => None,
+    }
+}
+
 /// What differs from the baseline, in few words.
-fn named(changes: &[String]) -> String {
+pub fn named(changes: &[String]) -> String {
     let shown = changes[..changes.len().min(NAMED)].join(", ");
     match changes.len().saturating_sub(NAMED) {
         _ if changes.is_empty() => String::new(),
