@@ -131,7 +131,7 @@ fn a_killed_experiment_goes_on_and_is_judged() {
 
     // What has ended is shown again, and its page drawn.
     let shown = place.run(&["experiment", "show", &id[id.len() - 3..]]).code(0).out();
-    assert!(shown.contains("no index") && shown.contains("given up"), "{shown}");
+    assert!(shown.contains("no index") && shown.contains("Given up"), "{shown}");
     let page = fs::read_to_string(place.path("lab/experiments").join(&id).join("report.html"));
     assert!(page.unwrap().contains("<svg"), "a forest plot");
     let told = place.run(&["journal", "--json"]).code(0).json();

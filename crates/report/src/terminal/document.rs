@@ -87,6 +87,15 @@ impl Page<'_> {
         if let Some((word, text)) = &of.state {
             self.text(&format!("{word}. {text}"), 0, Some(Ansi::Red));
         }
+        if let Some(verdict) = &of.verdict {
+            let ansi = match of.is_better {
+                Some(true) => Ansi::Green,
+                Some(false) => Ansi::Red,
+                None => Ansi::Bold,
+            };
+            self.text(verdict, 0, Some(ansi));
+            self.gap();
+        }
         let title = one_line(&of.title);
         let room = self.style.width.saturating_sub(title.chars().count() + of.id.chars().count());
         let space = if room >= 2 { " ".repeat(room) } else { "  ".to_owned() };
@@ -97,15 +106,6 @@ impl Page<'_> {
             false => format!("{title}{space}{id}"),
         });
         of.deck.iter().for_each(|deck| self.text(deck, 0, Some(Ansi::Faint)));
-        if let Some(verdict) = &of.verdict {
-            self.gap();
-            let ansi = match of.is_better {
-                Some(true) => Ansi::Green,
-                Some(false) => Ansi::Red,
-                None => Ansi::Bold,
-            };
-            self.text(verdict, 0, Some(ansi));
-        }
         if !of.figures.is_empty() || of.no_figures.is_some() || of.pass.is_some() {
             self.gap();
         }
