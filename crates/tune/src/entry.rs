@@ -9,7 +9,7 @@ use walwright_store::journal::{Change, Effect as Told, Entry, Journal, Origin};
 use super::client_options::{self, ClientOptionEffect};
 use super::confirm::{Kept, Open};
 use super::layer::Layer;
-use super::{Objective, TuneError, TuneState, plot, schema, words};
+use super::{Objective, Phase, TuneError, TuneState, plot, schema, words};
 
 /// Lines named of those that went back together.
 const TOLD: usize = 3;
@@ -30,6 +30,24 @@ pub(super) fn append(
     }
     let entry = journal.append(entry(state, objective), walwright_probe::this_machine())?;
     Ok(entry.name().to_owned())
+}
+
+/// The account of a tune as its journal will have it, also of one that has not ended.
+///
+/// # Errors
+/// When its objective cannot be read.
+pub fn account(state: &TuneState) -> Result<Entry, TuneError> {
+    let entry = entry(state, &state.plan.objective()?);
+    let at = state.begun;
+    Ok(match state.phase {
+        Phase::Done => Entry { at, ..entry },
+        _ => Entry {
+            at,
+            decision: Some("None yet: the tune has not ended.".to_owned()),
+            next_question: None,
+            ..entry
+        },
+    })
 }
 
 fn entry(state: &TuneState, objective: &Objective) -> Entry {

@@ -3,6 +3,7 @@
 //! ```text
 //! LAB/tunes/ID/
 //!   state.json    all that is known; replaced whole after each measurement
+//!   report.html   its page, as often
 //!   config.env    the promoted configuration, at the end
 //!   config.schema.sql   the promoted statements on the schema, where there are some
 //!   batch/        scripts of several transactions in one commit, where they are measured
@@ -82,6 +83,11 @@ impl Folder {
 
 fn directory(lab: &Lab) -> PathBuf {
     lab.directory().join(DIRECTORY)
+}
+
+/// Where the page of a tune is written.
+pub fn page_path(lab: &Lab, id: &str) -> PathBuf {
+    directory(lab).join(id).join("report.html")
 }
 
 /// The state of a tune, as it was kept last.

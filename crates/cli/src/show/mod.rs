@@ -64,6 +64,14 @@ pub fn has_terminal() -> bool {
     screen::is_taken()
 }
 
+/// Has what comes next begin a line: a terminal writes `^C` where its cursor stands, and a line
+/// that is rewritten may stand there.
+pub fn begin_line() {
+    if !has_terminal() && std::io::stderr().is_terminal() {
+        lines::erase();
+    }
+}
+
 /// Columns of the terminal on standard output, 100 where there is none.
 pub fn terminal_width() -> usize {
     ratatui::crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns))

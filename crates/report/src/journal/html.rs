@@ -10,6 +10,14 @@ use crate::html::{ReportError, rendered};
 const TEMPLATE: &str = include_str!("../../templates/journal.html");
 
 #[derive(Debug, Serialize)]
+struct Page<'a> {
+    /// What it shows.
+    kind: &'a str,
+    title: &'a str,
+    entries: Vec<View>,
+}
+
+#[derive(Debug, Serialize)]
 struct View {
     id: String,
     question: String,
@@ -42,8 +50,17 @@ struct Picture {
 /// # Errors
 /// Only when the template itself is wrong, which the tests would show.
 pub fn page(entries: &[Entry]) -> Result<String, ReportError> {
-    let views: Vec<View> = entries.iter().map(|entry| view(entry, entries)).collect();
-    rendered(TEMPLATE, &views)
+    let views = entries.iter().map(|entry| view(entry, entries)).collect();
+    rendered(TEMPLATE, &Page { kind: "journal", title: "Journal", entries: views })
+}
+
+/// The account of a tune, which may not have ended, as such a page of its own.
+///
+/// # Errors
+/// As [`page`].
+pub fn tune(title: &str, account: &Entry) -> Result<String, ReportError> {
+    let views = vec![view(account, &[])];
+    rendered(TEMPLATE, &Page { kind: "tune", title, entries: views })
 }
 
 fn view(of: &Entry, all: &[Entry]) -> View {
@@ -86,6 +103,13 @@ fn view(of: &Entry, all: &[Entry]) -> View {
 mod tests {
     use super::*;
     use crate::journal::tests::sample;
+
+    #[test]
+    fn the_page_of_a_tune_is_no_journal() {
+        let page = tune("Tune 20261121", &sample()).unwrap();
+        assert!(page.contains("<h1>Tune 20261121</h1>") && page.contains("1GB → 8GB"));
+        assert!(!page.contains("oldest first"));
+    }
 
     #[test]
     fn the_page_holds_every_part_and_escapes_all_but_pictures() {

@@ -11,7 +11,7 @@ use walwright_record::journal::{Change, Effect, Entry, Machine};
 
 use crate::format;
 
-pub use html::page;
+pub use html::{page, tune};
 pub use markdown::{PlotFile, markdown};
 pub use terminal::{entry, list};
 pub use trend::trend;

@@ -2,6 +2,7 @@
 
 mod list;
 mod live;
+mod page;
 mod result;
 mod watch;
 
@@ -45,7 +46,7 @@ pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<Exi
 fn begin(lab: &Lab, args: NewTuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let style = args.view.style();
     let (plan, visit) = plan(args);
-    conducted(style, output, &visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::begin(lab, plan, &visit, &stop, &watcher).await
     })
 }
@@ -58,7 +59,7 @@ fn resume(
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let visit = Visit::from(visit);
-    conducted(style, output, &visit.remarks, async |stop, watcher| {
+    conducted(lab, style, output, &visit.remarks, async |stop, watcher| {
         walwright_tune::resume(lab, tune, &visit, &stop, &watcher).await
     })
 }
@@ -69,7 +70,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
 }
 
 fn show(lab: &Lab, tune: &str, output: &Output) -> anyhow::Result<ExitCode> {
-    result::print(&walwright_tune::show(lab, tune)?, output)?;
+    result::print(lab, &walwright_tune::show(lab, tune)?, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -96,18 +97,20 @@ pub fn promote(lab: &Lab, args: &PromoteArgs, output: &Output) -> anyhow::Result
 
 /// Works until the tune has ended or is stopped, and shows what it came to.
 fn conducted(
+    lab: &Lab,
     style: Style,
     output: &Output,
     remarks: &Remarks,
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
     let done = until_done(Parting::WORKING, async |stop| {
-        let (watcher, _terminal) = watcher(style, &stop, output);
-        work(stop, watcher).await
+        let (watcher, _terminal) = watcher(lab, style, &stop, output);
+        let lab = lab.clone();
+        work(stop, Arc::new(page::Renewed { lab, watcher })).await
     })?;
     let code = match done {
         Ok(state) => {
-            result::print(&state, output)?;
+            result::print(lab, &state, output)?;
             ExitCode::SUCCESS
         }
         Err(error) => output.ended(error.is_interruption(), error),
@@ -116,11 +119,16 @@ fn conducted(
 }
 
 /// What shows a tune in a style, and the guard that gives the terminal back.
-fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
+fn watcher(
+    lab: &Lab,
+    style: Style,
+    stop: &Stop,
+    output: &Output,
+) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
     if style == Style::Quiet {
         return (Arc::new(Unwatched), None);
     }
-    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
     match live.flatten() {
         Some((view, guard)) => (view, Some(guard)),
         None => (Arc::new(watch::Lines::new()), None),

@@ -6,18 +6,28 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 use walwright_report::format::counted;
 use walwright_search::{Effect, Line, Searcher, Standing};
+use walwright_store::Lab;
 use walwright_tune::{
     Layer, Objective, Phase, TuneState, by_what, client_option_effects, crash_in_words, effect,
     shown, verdict,
 };
 
 use super::list::stands;
+use super::page;
 use crate::output::Output;
 
-/// Prints a tune.
-pub fn print(state: &TuneState, output: &Output) -> anyhow::Result<()> {
+/// Prints a tune and writes its page.
+pub fn print(lab: &Lab, state: &TuneState, output: &Output) -> anyhow::Result<()> {
     let objective = state.plan.objective()?;
-    output.result(&summary(state, &objective), || text(state, &objective))
+    let page = page::write(lab, state);
+    output.result(&summary(state, &objective), || {
+        let mut text = text(state, &objective);
+        if let Ok(path) = &page {
+            let _ = writeln!(text, "Page:     {}", path.display());
+        }
+        text
+    })?;
+    page.map(|_| ())
 }
 
 /// What became of a line, in words.
