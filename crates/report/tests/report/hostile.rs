@@ -46,7 +46,7 @@ fn looked_at(lab: &Path, id: &walwright_record::RunId) {
     let report = RunReport::new(record.clone());
     let _ = report.document().html();
     let _ = report.document().markdown();
-    let _ = report.document().summary(100, false);
+    let _ = report.document().summary(100, false, true);
     let _ = diagnosis(&report.diagnosis).terminal(&STYLE);
     let group = |name: &str| RunGroup { name: name.into(), runs: vec![record.clone()] };
     if let Ok(compared) = compare(vec![group("a"), group("b")]) {
