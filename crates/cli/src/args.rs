@@ -30,7 +30,7 @@ pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{Gaps, OnError, Protocol, RunArgs, WarmUp};
-pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand};
+pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
@@ -160,7 +160,7 @@ pub enum Command {
     List(RunFilter),
     /// An older spelling of `runs show`.
     #[command(hide = true)]
-    Show(RunName),
+    Show(ShowArgs),
     /// An older spelling of `runs export`.
     #[command(hide = true)]
     Export(ExportArgs),

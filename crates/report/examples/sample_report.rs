@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let record = synthetic::record_of(seconds);
     let report = RunReport::new(record);
     std::fs::write(&path, report.document().html())?;
-    print!("{}", report.document().summary(80, false));
+    print!("{}", report.document().summary(80, false, false));
     println!("{path}");
     Ok(())
 }

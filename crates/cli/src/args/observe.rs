@@ -73,6 +73,9 @@ pub struct RecordArgs {
     /// Your own words for this record.
     #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
     pub label: Option<String>,
+    /// Show all warnings in the summary, however many.
+    #[arg(long, help_heading = "What is seen")]
+    pub all: bool,
     /// Plain lines instead of the live view. With a command they are always plain.
     #[arg(long, help_heading = "What is seen")]
     pub plain: bool,

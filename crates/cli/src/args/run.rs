@@ -181,6 +181,9 @@ pub struct RunArgs {
     /// that the run does not know fails it too.
     #[arg(long, value_name = "LIMIT", value_parser = limit, help_heading = "What is seen")]
     pub fail_if: Vec<Limit>,
+    /// Show all warnings in the summary, however many.
+    #[arg(long, help_heading = "What is seen")]
+    pub all: bool,
     /// Plain lines instead of the live view.
     #[arg(long, help_heading = "What is seen")]
     pub plain: bool,

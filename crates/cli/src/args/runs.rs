@@ -29,12 +29,23 @@ pub enum RunsCommand {
     /// List the runs of the lab.
     List(RunFilter),
     /// Show the summary of a run, or the curve of a sweep.
-    Show(RunName),
+    Show(ShowArgs),
     /// Export a run: the whole as JSON, or one series as CSV.
     Export(ExportArgs),
     /// Delete runs and their reports.
     #[command(alias = "rm")]
     Delete(DeleteArgs),
+}
+
+/// `walwright runs show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Which run.
+    #[command(flatten)]
+    pub run: RunName,
+    /// Show all warnings, however many.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// `walwright runs export`.

@@ -29,6 +29,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
         (false, plain) if plain || !args.command.is_empty() => Style::Plain,
         (false, _) => Style::Auto,
     };
+    let all = args.all;
     let plan = plan(args, output)?;
     let parting = match plan.until {
         Until::Elapsed(_) => Parting::LOOKING,
@@ -39,16 +40,16 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
         walwright_run::record(lab, plan, stop, observer).await
     })?;
     match recorded {
-        Ok(recorded) => conclude(lab, recorded, output),
+        Ok(recorded) => conclude(lab, recorded, all, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
 
 /// Writes the report, prints the summary, and passes the command's exit code on.
-fn conclude(lab: &Lab, recorded: Recorded, output: &Output) -> anyhow::Result<ExitCode> {
+fn conclude(lab: &Lab, recorded: Recorded, all: bool, output: &Output) -> anyhow::Result<ExitCode> {
     let run = RunReport::with(recorded.record, recorded.summary);
     write::write_html(lab, &run, &lab.report_path(&recorded.id))?;
-    runs::print_summary(lab, &run, None, &[], output)?;
+    runs::print_summary(lab, &run, all, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

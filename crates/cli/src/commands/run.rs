@@ -25,14 +25,14 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     refuse(&args);
     let style = style(&args);
     let statements = args.report_per_command && !output.json;
-    let limits = args.fail_if.clone();
+    let (limits, all) = (args.fail_if.clone(), args.all);
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
         let (observer, _terminal) = show::observer(style, &stop, output);
         walwright_run::run(lab, plan, stop, observer).await
     })?;
     match finished {
-        Ok(finished) => conclude(lab, finished, &limits, statements, output),
+        Ok(finished) => conclude(lab, finished, &limits, statements, all, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),
     }
 }
@@ -72,13 +72,14 @@ fn conclude(
     finished: Finished,
     limits: &[Limit],
     statements: bool,
+    all: bool,
     output: &Output,
 ) -> anyhow::Result<ExitCode> {
     let run = RunReport::with(finished.record, finished.summary);
     // The summary is worth more than the page: a full disk must not take it away.
     let written = write::write_html(lab, &run, &lab.report_path(&finished.id));
     let limits = judged(&run, limits);
-    runs::print_summary(lab, &run, finished.kept.as_ref(), &limits, output)?;
+    runs::print_summary(lab, &run, all, finished.kept.as_ref(), &limits, output)?;
     if statements {
         output.print_painted(&statement_latencies(&run))?;
     }

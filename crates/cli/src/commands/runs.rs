@@ -14,7 +14,7 @@ use walwright_report::{RunReport, format};
 use walwright_run::Kept;
 use walwright_store::{Lab, NamedRuns, Store};
 
-use crate::args::{DeleteArgs, RunFilter, RunName, RunsArgs, RunsCommand};
+use crate::args::{DeleteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
 use crate::commands::{export, named, stages, sweep};
 use crate::output::{Output, exit, say};
 
@@ -131,21 +131,23 @@ struct Listed<'a> {
 }
 
 /// Prints the summary of one run, or a sweep.
-pub fn show(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<ExitCode> {
+pub fn show(lab: &Lab, args: &ShowArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let store = named::store(lab)?;
-    if let Some((name, runs)) = sweep::find(lab, &store, &name.run)? {
+    if let Some((name, runs)) = sweep::find(lab, &store, &args.run.run)? {
         sweep::print_scaling(lab, &sweep::read(&store, &name, &runs)?, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print_summary(lab, &RunReport::new(named::load(lab, name)?), None, &[], output)?;
+    let run = RunReport::new(named::load(lab, &args.run)?);
+    print_summary(lab, &run, args.all, None, &[], output)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the summary of a run, where its report is, what else was kept, and what came of
-/// limits.
+/// Prints the summary of a run, `all` its warnings or a few, where its report is, what else was
+/// kept, and what came of limits.
 pub fn print_summary(
     lab: &Lab,
     run: &RunReport,
+    all: bool,
     kept: Option<&Kept>,
     limits: &[JudgedLimit],
     output: &Output,
@@ -166,7 +168,7 @@ pub fn print_summary(
         }
         return output.print_json(&told);
     }
-    let mut text = run.document().summary(crate::output::terminal_width(), output.colour);
+    let mut text = run.document().summary(crate::output::terminal_width(), output.colour, all);
     if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
         text.push_str(&format!(
             "connections: {} opened, mean {}, p50 {}, p99 {} each\n",

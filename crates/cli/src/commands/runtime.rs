@@ -182,7 +182,10 @@ async fn see_to_the_end(
     mut phase: watch::Receiver<Parting>,
 ) -> std::convert::Infallible {
     tokio::select! {
-        () = signals.next() => stop.request(),
+        () = signals.next() => {
+            show::begin_line();
+            stop.request();
+        }
         () = stop.requested() => {}
     }
     let asked = Instant::now();
@@ -192,6 +195,7 @@ async fn see_to_the_end(
         tokio::select! {
             () = signals.next() => {
                 show::restore_terminal();
+                show::begin_line();
                 std::process::exit(i32::from(exit::KILLED));
             }
             // Without a sender the work has panicked, and the process is about to end.
@@ -202,6 +206,7 @@ async fn see_to_the_end(
                 silent = false;
                 let Parting { within, waits_for, left } = *phase.borrow();
                 if !show::has_terminal() {
+                    show::begin_line();
                     say_if_free(&format!(
                         "stopping: waiting for {waits_for}, {} s at most; a second signal ends this at once: {left}",
                         within.as_secs()

@@ -63,3 +63,11 @@ pub fn restore_terminal() {
 pub fn has_terminal() -> bool {
     screen::is_taken()
 }
+
+/// Has what comes next begin a line: a terminal writes `^C` where its cursor stands, and a line
+/// that is rewritten may stand there.
+pub fn begin_line() {
+    if !has_terminal() && std::io::stderr().is_terminal() {
+        lines::erase();
+    }
+}

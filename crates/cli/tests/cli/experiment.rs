@@ -69,6 +69,9 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(before["ending"], "unfinished");
     assert!(before["done"].as_u64().unwrap() >= 1);
     let id = before["id"].as_str().unwrap().to_owned();
+    let page = place.path("lab/experiments").join(&id).join("report.html");
+    let page = fs::read_to_string(page).expect("its page is there while it goes on");
+    assert!(page.contains("0 of 2 blocks done") && page.contains("not finished"), "{page}");
     // As if it had been killed while it wrote the next run down.
     let cells = place.path("lab/experiments").join(&id).join("cells.jsonl");
     let first = fs::read_to_string(&cells).unwrap();

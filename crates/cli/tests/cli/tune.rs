@@ -64,6 +64,14 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
     signal(child.id(), libc::SIGKILL);
     finish(child);
 
+    // Its page is there while it goes on.
+    let tunes = std::fs::read_dir(place.path("lab/tunes")).unwrap();
+    let pages: Vec<String> = tunes
+        .map(|tune| std::fs::read_to_string(tune.unwrap().path().join("report.html")).unwrap())
+        .collect();
+    assert_eq!(pages.len(), 1);
+    assert!(pages[0].contains("the tune has not ended"), "{}", pages[0]);
+
     let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     assert_eq!(
         (shown["phase"].as_str(), shown["measurements"].as_u64()),

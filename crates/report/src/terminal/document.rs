@@ -23,19 +23,20 @@ impl Document {
     /// The summary as text, at most 37 lines long at 80 columns or more, each ending in a
     /// newline. `width` is that of the terminal in columns; colours are ANSI sequences.
     /// Whether bars are drawn in Unicode follows the environment ([`Style::for_terminal`]).
-    pub fn summary(&self, width: usize, colour: bool) -> String {
-        self.summary_styled(&Style::for_terminal(width, colour))
+    /// With `all` warnings it has as many more as these take.
+    pub fn summary(&self, width: usize, colour: bool, all: bool) -> String {
+        self.summary_styled(&Style::for_terminal(width, colour), all)
     }
 
     /// The summary in a given style.
-    pub fn summary_styled(&self, style: &Style) -> String {
+    pub fn summary_styled(&self, style: &Style, all: bool) -> String {
         let mut page = Page { style, lines: Vec::new() };
         page.head(self);
         self.sections
             .iter()
             .filter(|section| section.reach == Reach::Everywhere)
             .for_each(|section| page.brief(section));
-        page.warnings(&self.warnings, Some(LINES));
+        page.warnings(&self.warnings, (!all).then_some(LINES));
         style.finish(&page.lines)
     }
 
@@ -239,7 +240,7 @@ impl Page<'_> {
             let room = most.map(|most| most.saturating_sub(self.lines.len() + after));
             if room.is_some_and(|room| lines.len() > room) {
                 let left = format::counted((of.len() - place) as u64, "warning");
-                let text = format!("{left} more in the report");
+                let text = format!("{left} more in the report; --all shows them here");
                 self.lines.push(self.style.paint(Ansi::Yellow, &text));
                 return;
             }

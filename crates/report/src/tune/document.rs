@@ -79,7 +79,7 @@ fn headline(state: &TuneState, objective: &Objective) -> String {
 
 /// The whole in a few sentences, with the method.
 fn result(state: &TuneState, objective: &Objective) -> Option<Section> {
-    state.searcher.as_ref().and_then(Searcher::conclusion)?;
+    state.best_so_far()?;
     let told = Block::Text(words::sentence(&verdict(state, objective)));
     Some(Section::new("result", "Result", Reach::Paper, vec![told]))
 }

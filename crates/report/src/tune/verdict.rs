@@ -12,7 +12,16 @@ const TOLD: usize = 6;
 /// The whole in a few sentences.
 pub fn verdict(state: &TuneState, objective: &Objective) -> String {
     let Some(end) = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()) else {
-        return "The search is unfinished.".to_owned();
+        let made = state.made.len();
+        return match state.best_so_far() {
+            Some(best) => format!(
+                "The search is unfinished. The best of {made} measurements changes {} by {}: {}.",
+                objective.name(),
+                effect(&of_figure(&best.gain, objective)),
+                best.changes.join(", ")
+            ),
+            None => "The search is unfinished.".to_owned(),
+        };
     };
     let gain = effect(&of_figure(&end.gain, objective));
     let name = objective.name();

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::prelude::{Color, Frame, Line, Modifier, Span, Style};
 use ratatui::widgets::{Gauge, Paragraph, Wrap};
-use walwright_experiment::{ExperimentEvent, Watcher};
+use walwright_experiment::{ExperimentEvent, Watcher, page_path};
 use walwright_figures::experiment::{Outcome, Outlook, Prospect};
 use walwright_report::terminal::printable;
 use walwright_report::{arm_verdict, change, experiment_verdict, format, metric_value};
 use walwright_run::Progress;
 use walwright_server::Stop;
 use walwright_stats::{Estimate, Interval};
+use walwright_store::Lab;
 
 use super::watch::{about, message};
 use crate::show::lines::stage;
@@ -33,20 +34,27 @@ const MOST_WIDE: f64 = 4.0;
 
 /// Takes events for the drawing thread.
 struct Live {
+    lab: Lab,
     state: Arc<Mutex<State>>,
 }
 
 impl Watcher for Live {
     fn event(&self, event: ExperimentEvent<'_>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&event);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ExperimentEvent::SoFar(of) = &event
+            && state.outcome.is_none()
+        {
+            state.messages.push(&format!("page: {}", page_path(&self.lab, &of.id).display()));
+        }
+        state.update(&event);
     }
 }
 
 /// Starts the view on standard error's terminal.
-pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<dyn Watcher>, Guard)> {
+pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<dyn Watcher>, Guard)> {
     let state = Arc::new(Mutex::new(State::new()));
     let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
-    Ok((Arc::new(Live { state }), guard))
+    Ok((Arc::new(Live { lab: lab.clone(), state }), guard))
 }
 
 /// A run that goes on.

@@ -1,6 +1,7 @@
 //! `walwright experiment`.
 
 mod live;
+mod page;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ use walwright_server::Stop;
 use walwright_store::Lab;
 
 use crate::args::{ExperimentArgs, ExperimentCommand, NewExperimentArgs, VisitArgs};
+use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
-use crate::commands::{command_line, write};
 use crate::output::{Output, exit, say};
 use crate::show::{Guard, Style};
 
@@ -119,8 +120,9 @@ fn conducted(
     work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
     let done = until_done(Parting::WORKING, async |stop| {
-        let (watcher, _terminal) = watcher(style, &stop, output);
-        work(stop, watcher).await
+        let (watcher, _terminal) = watcher(lab, style, &stop, output);
+        let lab = lab.clone();
+        work(stop, Arc::new(page::Renewed { lab, watcher })).await
     })?;
     let ended = shown(lab, style, output, done);
     let code = ended.as_ref().map_or(ExitCode::from(exit::FAILED), |code| *code);
@@ -129,11 +131,16 @@ fn conducted(
 }
 
 /// What shows an experiment in a style, and the guard that gives the terminal back.
-fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Watcher>, Option<Guard>) {
+fn watcher(
+    lab: &Lab,
+    style: Style,
+    stop: &Stop,
+    output: &Output,
+) -> (Arc<dyn Watcher>, Option<Guard>) {
     if style == Style::Quiet {
         return (Arc::new(Unwatched), None);
     }
-    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
     match live.flatten() {
         Some((view, guard)) => (view, Some(guard)),
         None => (Arc::new(watch::Lines::new()), None),
@@ -188,13 +195,12 @@ fn show(
     output: &Output,
 ) -> anyhow::Result<()> {
     let path = html.unwrap_or_else(|| walwright_experiment::page_path(lab, &outcome.id));
-    let document = walwright_report::experiment(outcome);
-    let written = write::write_page(lab, &path, &document.html());
+    let written = page::write(lab, outcome, &path);
     if output.json {
         output.print_json(outcome)?;
     } else {
         let style = output.style();
-        let mut text = document.terminal(&style);
+        let mut text = walwright_report::experiment(outcome).terminal(&style);
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));
         }

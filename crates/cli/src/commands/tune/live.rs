@@ -13,7 +13,10 @@ use walwright_report::terminal::printable;
 use walwright_report::{format, metric_value};
 use walwright_run::Progress;
 use walwright_server::Stop;
-use walwright_tune::{Objective, Phase, TuneEvent, TuneState, TuneWatcher, effect, shown};
+use walwright_store::Lab;
+use walwright_tune::{
+    Objective, Phase, TuneEvent, TuneState, TuneWatcher, effect, page_path, shown,
+};
 
 use super::watch::{message, named};
 use crate::show::lines::stage;
@@ -33,20 +36,27 @@ const PHASES: [(Phase, &str); 7] = [
 
 /// Takes events for the drawing thread.
 struct Live {
+    lab: Lab,
     state: Arc<Mutex<State>>,
 }
 
 impl TuneWatcher for Live {
     fn event(&self, event: TuneEvent<'_>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&event);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let TuneEvent::SoFar(of) = &event
+            && state.course.is_none()
+        {
+            state.messages.push(&format!("page: {}", page_path(&self.lab, &of.id).display()));
+        }
+        state.update(&event);
     }
 }
 
 /// Starts the view on standard error's terminal.
-pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<dyn TuneWatcher>, Guard)> {
+pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<dyn TuneWatcher>, Guard)> {
     let state = Arc::new(Mutex::new(State::new()));
     let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
-    Ok((Arc::new(Live { state }), guard))
+    Ok((Arc::new(Live { lab: lab.clone(), state }), guard))
 }
 
 /// Everything the view shows.

@@ -2,6 +2,7 @@
 
 mod list;
 mod live;
+mod page;
 mod result;
 mod watch;
 
@@ -104,8 +105,9 @@ fn conducted(
     work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
     let done = until_done(Parting::WORKING, async |stop| {
-        let (watcher, _terminal) = watcher(style, &stop, output);
-        work(stop, watcher).await
+        let (watcher, _terminal) = watcher(lab, style, &stop, output);
+        let lab = lab.clone();
+        work(stop, Arc::new(page::Renewed { lab, watcher })).await
     })?;
     let code = match done {
         Ok(state) => {
@@ -118,11 +120,16 @@ fn conducted(
 }
 
 /// What shows a tune in a style, and the guard that gives the terminal back.
-fn watcher(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
+fn watcher(
+    lab: &Lab,
+    style: Style,
+    stop: &Stop,
+    output: &Output,
+) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
     if style == Style::Quiet {
         return (Arc::new(Unwatched), None);
     }
-    let live = style.is_live().then(|| live::start(stop.clone(), output.colour_err).ok());
+    let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
     match live.flatten() {
         Some((view, guard)) => (view, Some(guard)),
         None => (Arc::new(watch::Lines::new()), None),

@@ -6,21 +6,20 @@ use walwright_search::{Effect, Searcher};
 use walwright_store::Lab;
 use walwright_tune::{Layer, Objective, TuneState, client_option_effects, shown};
 
-use crate::commands::write;
+use super::page;
 use crate::output::Output;
 
 /// Prints a tune and writes its page.
 pub fn print(lab: &Lab, state: &TuneState, output: &Output) -> anyhow::Result<()> {
     let objective = state.plan.objective()?;
     let document = tune_document(state, &objective);
-    let path = walwright_tune::page_path(lab, &state.id);
-    let written = write::write_page(lab, &path, &document.html());
+    let written = page::write(lab, state, &document);
     let style = output.style();
     output.painted_result(&summary(state, &objective), || {
-        let page = written.is_ok().then(|| format!("\npage: {}\n", path.display()));
+        let page = written.as_ref().map(|path| format!("\npage: {}\n", path.display()));
         format!("{}{}", document.terminal(&style), page.unwrap_or_default())
     })?;
-    written
+    written.map(|_| ())
 }
 
 pub(super) fn effect_json(of: &Effect, objective: &Objective) -> Value {
