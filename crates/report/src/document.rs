@@ -1,6 +1,9 @@
 //! What a page says, for every rendering: built once from a result, drawn by the backends
 //! [`terminal`](crate::terminal), [`html`](crate::html) and [`markdown`](crate::markdown).
 
+use walwright_figures::scaling::Scaling;
+
+use crate::svg::curves::Curves;
 use crate::svg::forest::Forest;
 use crate::svg::overlay::Curve;
 use crate::svg::{Course, Ink, Mark, Timeline};
@@ -313,6 +316,12 @@ pub(crate) enum Chart {
     Timeline(Timeline),
     /// What each measurement of a search showed.
     Course(Course),
+    /// Lines over chosen abscissas.
+    Curves(Curves),
+    /// Throughput over clients, and the law fitted to it.
+    ScalingThroughput(Box<Scaling>),
+    /// Where the latency goes at each number of clients.
+    ScalingBreakdown(Box<Scaling>),
     /// Effects with their intervals.
     Forest(Forest),
     /// Parts of several wholes, one above the other on one scale.

@@ -24,7 +24,7 @@ pub mod journal;
 mod limits;
 mod markdown;
 mod run;
-mod scaled;
+mod scaling;
 mod settings;
 mod storage;
 mod svg;
@@ -38,6 +38,8 @@ pub use experiment::experiment;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use limits::limit;
 pub use run::{RunReport, diagnosis, explanation};
+pub use scaling::scaling;
+pub use storage::{storage, storage_list};
 pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};
 
 /// A relative change with its sign: `+4.1 %`.

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use walwright_record::StorageMeasurement;
-use walwright_report::terminal;
-use walwright_report::{format, html};
+use walwright_report::format;
 use walwright_run::{StorageChoice, StorageStep, measure_storage};
 use walwright_store::{Lab, StorageMeasurements};
 
@@ -28,7 +27,9 @@ pub fn execute(lab: &Lab, args: StorageArgs, output: &Output) -> anyhow::Result<
         None => measure(lab, args.measure, output),
         Some(StorageCommand::List) => {
             let all = StorageMeasurements::of(lab).all()?;
-            output.painted_result(&all, || terminal::storage_list(&all, &output.style()))?;
+            output.painted_result(&all, || {
+                walwright_report::storage_list(&all).terminal(&output.style())
+            })?;
             Ok(ExitCode::SUCCESS)
         }
         Some(StorageCommand::Show { name, html }) => {
@@ -73,14 +74,14 @@ fn measure(lab: &Lab, args: MeasureArgs, output: &Output) -> anyhow::Result<Exit
 }
 
 fn write_page(lab: &Lab, of: &StorageMeasurement, path: &Path) -> anyhow::Result<()> {
-    write::write_page(lab, path, &html::storage(of)?)
+    write::write_page(lab, path, &walwright_report::storage(of).html())
 }
 
 fn show(of: &StorageMeasurement, page: Option<&Path>, output: &Output) -> anyhow::Result<()> {
     if output.json {
         return output.print_json(&json!({ "storage": of, "page": page }));
     }
-    let mut text = terminal::storage(of, &output.style());
+    let mut text = walwright_report::storage(of).terminal(&output.style());
     if let Some(page) = page {
         text.push_str(&format!("\nplots: {}\n", page.display()));
     }

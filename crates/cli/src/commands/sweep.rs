@@ -151,8 +151,7 @@ pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Res
     if output.json {
         return output.print_json(&json!({ "sweep": found, "report": page }));
     }
-    let mut text =
-        walwright_report::terminal::scaling(found, crate::output::terminal_width(), output.colour);
+    let mut text = walwright_report::scaling(found).terminal(&output.style());
     if let Some(page) = page {
         text.push_str(&format!("\nreport: {}\n", page.display()));
     }
@@ -161,7 +160,7 @@ pub fn print_scaling(lab: &Lab, found: &Scaling, output: &Output) -> anyhow::Res
 
 /// Renders the page of a sweep to `path`.
 pub fn write_page(lab: &Lab, path: &Path, found: &Scaling) -> anyhow::Result<()> {
-    write::write_page(lab, path, &walwright_report::html::scaling(found)?)
+    write::write_page(lab, path, &walwright_report::scaling(found).html())
 }
 
 /// Where the page of a sweep is written unless told otherwise.

@@ -266,6 +266,9 @@ impl Page {
             }
             Chart::Beside(wholes) => return self.beside(wholes),
             Chart::Forest(forest) => svg::forest::forest(forest),
+            Chart::Curves(curves) => curves.svg(),
+            Chart::ScalingThroughput(of) => svg::scaling::throughput(of),
+            Chart::ScalingBreakdown(of) => svg::scaling::latency_breakdown(of),
             Chart::Course(course) => course.svg(),
             Chart::ThroughputCurves(curves) => overlay::throughput(curves),
             Chart::LatencyCurves(curves) => overlay::latency(curves),

@@ -2,14 +2,10 @@
 
 mod document;
 mod frame;
-mod scaling;
-mod storage;
 
 use thiserror::Error;
 
 pub(crate) use frame::{STYLE, rendered};
-pub use scaling::scaling;
-pub use storage::storage;
 
 /// The page could not be made from its template.
 #[derive(Debug, Error)]

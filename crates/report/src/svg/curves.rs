@@ -24,9 +24,25 @@ pub(crate) enum Vertical {
     Log(Unit),
 }
 
-/// The curves as one plot; `ticks` are the abscissas with what is written below them.
-/// `None` where there is nothing to draw.
-pub(crate) fn plot(
+/// Curves in one plot.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curves {
+    pub(crate) title: String,
+    pub(crate) curves: Vec<Curve>,
+    /// The abscissas with what is written below them.
+    pub(crate) ticks: Vec<(f64, String)>,
+    pub(crate) vertical: Vertical,
+    pub(crate) caption: String,
+}
+
+impl Curves {
+    /// The plot; `None` where there is nothing to draw.
+    pub(crate) fn svg(&self) -> Option<String> {
+        plot(&self.title, &self.curves, &self.ticks, self.vertical, &self.caption)
+    }
+}
+
+fn plot(
     title: &str,
     curves: &[Curve],
     ticks: &[(f64, String)],

@@ -3,7 +3,8 @@
 use super::bars;
 use super::forest::forest;
 use super::printable::one_line;
-use super::style::{Ansi, Style, laid_out};
+use super::scaling;
+use super::style::{Ansi, Style, columns, laid_out};
 use crate::document::{
     Action, Block, Cell, Chart, ColumnKind, Document, Figure, Folded, Part, Reach, Section, Table,
     Tone, Warning,
@@ -16,6 +17,9 @@ const LINES: usize = 37;
 const NAMES: usize = 13;
 /// Width of the names before an item of a section.
 const ITEM_NAMES: usize = 10;
+/// Columns of a bar behind a row of a table: at most, and fewer tell nothing.
+const BAR: usize = 20;
+const SHORT_BAR: usize = 6;
 /// Findings in a summary.
 const BRIEF: usize = 3;
 
@@ -286,6 +290,9 @@ impl Page<'_> {
                 }
                 self.lines.extend(lines);
             }
+            Block::Chart(Chart::ScalingThroughput(of)) => {
+                self.lines.extend(scaling::plot(of, self.style));
+            }
             // Other charts need a page.
             Block::Chart(_) | Block::Aside(_) => {}
             Block::List(items) => {
@@ -358,11 +365,27 @@ impl Page<'_> {
         let right: Vec<bool> =
             of.columns.iter().map(|column| column.kind == ColumnKind::Number).collect();
         let room = self.style.width.saturating_sub(2);
-        for (place, lines) in laid_out(&rows, &right, room).into_iter().enumerate() {
+        let mut laid_out = laid_out(&rows, &right, room);
+        self.add_bars(of, &mut laid_out);
+        for (place, lines) in laid_out.into_iter().enumerate() {
             self.lines.extend(lines.into_iter().map(|line| match place {
                 0 => self.style.paint(Ansi::Faint, &format!("  {line}")),
                 _ => format!("  {line}"),
             }));
+        }
+    }
+
+    /// Draws the bars of a table's cells behind its rows, where there is room.
+    fn add_bars(&self, of: &Table, rows: &mut [Vec<String>]) {
+        let longest = rows.iter().flatten().map(|line| columns(line)).max().unwrap_or_default();
+        let room = self.style.width.saturating_sub(longest + 4).min(BAR);
+        for (row, lines) in of.rows.iter().zip(rows.iter_mut().skip(1)) {
+            let Some((percent, _)) = row.iter().find_map(|cell| cell.bar) else { continue };
+            let bar = bars::bar(percent / 100.0 * room as f64, self.style.unicode);
+            if let Some(line) = lines.first_mut().filter(|_| room >= SHORT_BAR) {
+                let pad = " ".repeat(longest.saturating_sub(columns(line)));
+                *line = format!("{line}{pad}  {}", self.style.paint(Ansi::Blue, &bar));
+            }
         }
     }
 }

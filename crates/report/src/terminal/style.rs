@@ -232,7 +232,7 @@ fn understands_unicode(locale: &str) -> bool {
 }
 
 /// Columns a text takes, its colours left out.
-fn columns(text: &str) -> usize {
+pub(super) fn columns(text: &str) -> usize {
     let mut painted = text.split("\x1b[");
     let first = painted.next().unwrap_or_default().chars().count();
     let after = |rest: &str| rest.split_once('m').map_or(0, |(_, shown)| shown.chars().count());

@@ -8,31 +8,31 @@ use crate::format;
 
 /// A table of patterns that belong together.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Section {
-    pub(crate) heading: &'static str,
+pub(super) struct Section {
+    pub(super) heading: &'static str,
     /// What the rows answer.
-    pub(crate) lede: &'static str,
+    pub(super) lede: &'static str,
     /// Name of the last column.
-    pub(crate) extra: &'static str,
-    pub(crate) rows: Vec<Row>,
+    pub(super) extra: &'static str,
+    pub(super) rows: Vec<Row>,
 }
 
 /// One pattern.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
+pub(super) struct Row {
+    pub(super) name: String,
     /// Operations or bytes a second, for the bar.
-    pub(crate) weight: f64,
-    pub(crate) rate: String,
-    pub(crate) p50: String,
-    pub(crate) p99: String,
-    pub(crate) p999: String,
+    pub(super) weight: f64,
+    pub(super) rate: String,
+    pub(super) p50: String,
+    pub(super) p99: String,
+    pub(super) p999: String,
     /// Of what the section says in its last column.
-    pub(crate) extra: String,
+    pub(super) extra: String,
 }
 
 /// The tables; those without a row are left out.
-pub(crate) fn sections(of: &StorageMeasurement) -> Vec<Section> {
+pub(super) fn sections(of: &StorageMeasurement) -> Vec<Section> {
     let all = [
         Section {
             heading: "Flushes one at a time, by size",
@@ -179,7 +179,7 @@ fn row(name: String, cell: &StorageCell) -> Row {
 }
 
 /// The flush that PostgreSQL does most, by its method of choice.
-pub(crate) const BASE: StoragePattern = StoragePattern::Flush {
+pub(super) const BASE: StoragePattern = StoragePattern::Flush {
     method: FlushMethod::Fdatasync,
     file: FileState::Written,
     bytes: 8192,
@@ -187,7 +187,7 @@ pub(crate) const BASE: StoragePattern = StoragePattern::Flush {
 };
 
 /// The whole in a few sentences.
-pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
+pub(super) fn gist(of: &StorageMeasurement) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(base) = of.fastest(BASE) {
         let rates = || of.of(BASE).map(|cell| cell.per_second);
@@ -236,7 +236,7 @@ pub(crate) fn gist(of: &StorageMeasurement) -> Vec<String> {
 }
 
 /// Where it was measured: directory, file system, device and its cache.
-pub(crate) fn place(of: &StoragePlace) -> String {
+pub(super) fn place(of: &StoragePlace) -> String {
     let mut text = format!("{}: {}", of.directory, of.file_system.file_system);
     if let Some(disk) = &of.disk {
         if let Some(device) = &disk.device {
@@ -256,7 +256,7 @@ pub(crate) fn place(of: &StoragePlace) -> String {
 }
 
 /// When, how long, with what, on which machine.
-pub(crate) fn circumstances(of: &StorageMeasurement) -> String {
+pub(super) fn circumstances(of: &StorageMeasurement) -> String {
     let machine = crate::journal::machine(&of.machine);
     let machine = if machine.is_empty() { machine } else { format!(" On {machine}.") };
     let data = match of.data_bytes {

@@ -1,6 +1,5 @@
 //! How a sweep is written, for every rendering.
 
-use serde::Serialize;
 use walwright_figures::scaling::{Scaling, ScalingLoad, ScalingResource};
 use walwright_stats::Estimate;
 
@@ -10,12 +9,12 @@ use crate::format;
 const SMALL: f64 = 0.01;
 
 /// What a page of a sweep is headed.
-pub(crate) fn title(of: &Scaling) -> String {
+pub(super) fn title(of: &Scaling) -> String {
     format!("{} on {}: throughput over clients", of.workload, of.target)
 }
 
 /// What was done.
-pub(crate) fn deck(of: &Scaling) -> String {
+pub(super) fn deck(of: &Scaling) -> String {
     let counts: Vec<String> = of.loads.iter().map(|load| load.clients.to_string()).collect();
     format!(
         "{} of {} at {} clients, in random order.",
@@ -26,7 +25,7 @@ pub(crate) fn deck(of: &Scaling) -> String {
 }
 
 /// The resources worth a column.
-pub(crate) fn resources(of: &Scaling) -> Vec<ScalingResource> {
+pub(super) fn resources(of: &Scaling) -> Vec<ScalingResource> {
     let seen = |resource: &ScalingResource| {
         let shares = of.loads.iter().filter_map(|load| load.time(*resource));
         shares.map(|time| time.share.center).any(|share| share >= SMALL)
@@ -35,24 +34,36 @@ pub(crate) fn resources(of: &Scaling) -> Vec<ScalingResource> {
 }
 
 /// A resource's share of the latency at a load; empty where nothing was sampled.
-pub(crate) fn share(load: &ScalingLoad, resource: ScalingResource) -> String {
+pub(super) fn share(load: &ScalingLoad, resource: ScalingResource) -> String {
     if load.times.is_empty() {
         return String::new();
     }
     format::percent(load.time(resource).map_or(0.0, |time| time.share.center))
 }
 
+/// A name that fits a column.
+pub(super) fn short(resource: ScalingResource) -> &'static str {
+    match resource {
+        ScalingResource::Processors => "CPU",
+        ScalingResource::WalFlush => "flush",
+        ScalingResource::DataIo => "I/O",
+        ScalingResource::Replication => "standby",
+        ScalingResource::Clients => "clients",
+        other => other.label(),
+    }
+}
+
 /// A fitted figure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Parameter {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
-    pub(crate) interval: String,
-    pub(crate) about: &'static str,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) interval: String,
+    pub(super) about: &'static str,
 }
 
 /// The law's parameters and what follows from them.
-pub(crate) fn parameters(of: &Scaling) -> Vec<Parameter> {
+pub(super) fn parameters(of: &Scaling) -> Vec<Parameter> {
     let Some(fit) = &of.fit else { return Vec::new() };
     let small = |value: f64| if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") };
     let share = |value: f64| format!("{value:.3}");
