@@ -1,6 +1,8 @@
 //! What a page says, for every rendering: built once from a result, drawn by the backends
 //! [`terminal`](crate::terminal), [`html`](crate::html) and [`markdown`](crate::markdown).
 
+use std::borrow::Cow;
+
 use walwright_figures::scaling::Scaling;
 
 use crate::svg::curves::Curves;
@@ -133,7 +135,7 @@ pub(crate) enum Reach {
 #[derive(Debug)]
 pub(crate) struct Section {
     /// Its anchor.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     pub(crate) title: String,
     pub(crate) reach: Reach,
     pub(crate) blocks: Vec<Block>,
@@ -141,12 +143,12 @@ pub(crate) struct Section {
 
 impl Section {
     pub(crate) fn new(
-        id: &'static str,
+        id: impl Into<Cow<'static, str>>,
         title: impl Into<String>,
         reach: Reach,
         blocks: Vec<Block>,
     ) -> Section {
-        Section { id, title: title.into(), reach, blocks }
+        Section { id: id.into(), title: title.into(), reach, blocks }
     }
 }
 
@@ -322,6 +324,8 @@ pub(crate) enum Chart {
     ScalingThroughput(Box<Scaling>),
     /// Where the latency goes at each number of clients.
     ScalingBreakdown(Box<Scaling>),
+    /// A picture that was kept.
+    Picture(Picture),
     /// Effects with their intervals.
     Forest(Forest),
     /// Parts of several wholes, one above the other on one scale.
@@ -357,4 +361,14 @@ pub(crate) struct Share {
 pub(crate) struct Whole {
     pub(crate) name: String,
     pub(crate) parts: Vec<Share>,
+}
+
+/// A picture that was made earlier.
+#[derive(Debug, Clone)]
+pub(crate) struct Picture {
+    /// What a file of it would be called.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// Its markup.
+    pub(crate) svg: String,
 }

@@ -37,6 +37,8 @@ pub use document::Document;
 pub use experiment::experiment;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use limits::limit;
+pub use markdown::PlotFile;
+pub use run::commit::commit;
 pub use run::{RunReport, diagnosis, explanation};
 pub use scaling::scaling;
 pub use storage::{storage, storage_list};

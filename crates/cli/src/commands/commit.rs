@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use walwright_diagnose::commit_anatomy;
-use walwright_report::terminal;
 use walwright_store::Lab;
 
 use crate::args::RunName;
@@ -17,7 +16,7 @@ pub fn execute(lab: &Lab, name: &RunName, output: &Output) -> anyhow::Result<Exi
     let Some(anatomy) = commit_anatomy(&record) else {
         bail!("run {} has no measured window, so it has no figures of commits", record.header.id);
     };
-    let style = output.style();
-    output.painted_result(&anatomy, || terminal::commit(&record, &anatomy, &style))?;
+    let page = walwright_report::commit(&record, &anatomy);
+    output.painted_result(&anatomy, || page.terminal(&output.style()))?;
     Ok(ExitCode::SUCCESS)
 }

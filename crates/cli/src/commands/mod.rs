@@ -20,7 +20,6 @@ pub mod review;
 pub mod run;
 pub mod runs;
 pub mod runtime;
-pub mod stages;
 pub mod storage;
 pub mod sweep;
 pub mod tune;

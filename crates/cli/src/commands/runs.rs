@@ -15,7 +15,7 @@ use walwright_run::Kept;
 use walwright_store::{Lab, NamedRuns, Store};
 
 use crate::args::{DeleteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
-use crate::commands::{export, named, stages, sweep};
+use crate::commands::{export, named, sweep};
 use crate::output::{Output, exit, say};
 
 /// Lists, shows, exports or deletes runs.
@@ -169,18 +169,6 @@ pub fn print_summary(
         return output.print_json(&told);
     }
     let mut text = run.document().summary(crate::output::terminal_width(), output.colour, all);
-    if let Some(time) = summary.load.as_ref().and_then(|load| load.connection_time.as_ref()) {
-        text.push_str(&format!(
-            "connections: {} opened, mean {}, p50 {}, p99 {} each\n",
-            format::count(time.count),
-            format::latency(time.mean),
-            format::latency(time.p50),
-            format::latency(time.p99)
-        ));
-    }
-    if let Some(load) = summary.load.as_ref().filter(|load| !load.stages.is_empty()) {
-        text.push_str(&stages::table(&load.stages));
-    }
     if let Some(sweep) = record.header.sweep() {
         text.push_str(&format!(
             "sweep: one of {sweep}; `walwright runs show {sweep}` shows the curve\n"

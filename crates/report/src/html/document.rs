@@ -10,7 +10,7 @@ use crate::format;
 use crate::svg::{self, Timeline, overlay};
 use crate::terminal::printable;
 
-use super::frame::{SCRIPT, STYLE};
+use super::{SCRIPT, STYLE};
 
 impl Document {
     /// The page, for screen (light and dark) and paper. Text from outside is escaped; letters
@@ -265,6 +265,13 @@ impl Page {
                 svg::histogram(buckets, marks, *per_decade)
             }
             Chart::Beside(wholes) => return self.beside(wholes),
+            Chart::Picture(picture) => {
+                return self.put(format_args!(
+                    "<figure class=\"paper-whole\">{}<figcaption class=\"lede\">{}</figcaption></figure>",
+                    picture.svg,
+                    text(&picture.title)
+                ));
+            }
             Chart::Forest(forest) => svg::forest::forest(forest),
             Chart::Curves(curves) => curves.svg(),
             Chart::ScalingThroughput(of) => svg::scaling::throughput(of),

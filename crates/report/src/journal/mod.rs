@@ -1,20 +1,175 @@
-//! The journal as a person reads it: a list and single entries on a terminal, the whole
-//! as Markdown or as one HTML page, and the trend of a workload's runs.
-
-mod forest;
-mod html;
-mod markdown;
-mod terminal;
-mod trend;
+//! The journal: the history of experiments and decisions as a page, a list, and single entries.
 
 use walwright_record::journal::{Change, Effect, Entry, Machine};
 
+use crate::document::{
+    Block, Cell, Chart, Column, Document, Field, Folded, Picture, Reach, Section, Table, Tone,
+};
 use crate::format;
+use crate::svg::forest::{Forest, Row};
+pub use crate::terminal::trend::trend;
 
-pub use html::page;
-pub use markdown::{PlotFile, markdown};
-pub use terminal::{entry, list};
-pub use trend::trend;
+/// The entries in order, each under its question.
+pub fn page(entries: &[Entry]) -> Document {
+    let section = |entry: &Entry| {
+        let corrections: Vec<&Entry> = corrections(entry, entries).collect();
+        let id = format!("e-{}", entry.name());
+        let mut blocks = vec![Block::Muted(format!("{} · {}", entry.name(), about(entry)))];
+        blocks.extend(parts(entry, &corrections));
+        Section::new(id, entry.question.trim(), Reach::Paper, blocks)
+    };
+    Document {
+        kind: "journal",
+        title: "Journal".to_owned(),
+        deck: vec![format!(
+            "{}, oldest first. Nothing in it is changed afterwards; a correction is an entry of its own.",
+            match entries.len() {
+                1 => "1 entry".to_owned(),
+                n => format!("{n} entries"),
+            }
+        )],
+        sections: entries.iter().map(section).collect(),
+        ..Document::default()
+    }
+}
+
+/// All entries, newest last, each with its question and what came out.
+pub fn list(entries: &[Entry]) -> Document {
+    let folded = |entry: &Entry| {
+        let outcome = outcome(entry);
+        let outcome = (!outcome.is_empty()).then(|| Block::Text(format!("→ {outcome}")));
+        let corrects = entry.corrects.iter().map(|of| format!("corrects {of}"));
+        let corrected = corrections(entry, entries).map(|of| format!("corrected by {}", of.name()));
+        let corrections = corrects.chain(corrected).map(Block::Text);
+        Block::Folded(Folded {
+            title: entry.question.trim().to_owned(),
+            label: Some(entry.name().to_owned()),
+            note: None,
+            tone: Tone::Plain,
+            blocks: [Block::Muted(about(entry))]
+                .into_iter()
+                .chain(outcome)
+                .chain(corrections)
+                .collect(),
+            open: false,
+        })
+    };
+    let blocks = entries.iter().map(folded).collect();
+    Document {
+        kind: "journal",
+        title: "Journal".to_owned(),
+        sections: vec![Section::new("entries", "Entries", Reach::Everywhere, blocks)],
+        ..Document::default()
+    }
+}
+
+/// One entry, whole; `corrections` are the entries that correct it.
+pub fn entry(of: &Entry, corrections: &[&Entry]) -> Document {
+    Document {
+        kind: "journal entry",
+        id: of.name().to_owned(),
+        title: of.question.trim().to_owned(),
+        deck: vec![about(of)],
+        sections: vec![Section::new("entry", "Entry", Reach::Everywhere, parts(of, corrections))],
+        ..Document::default()
+    }
+}
+
+/// The entries that correct one.
+fn corrections<'a>(of: &'a Entry, all: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
+    all.iter().filter(|other| of.id.is_some() && other.corrects == of.id)
+}
+
+/// When it was written, of what, where.
+fn about(of: &Entry) -> String {
+    let mut about = vec![format::moment(of.at), of.origin.words().to_owned()];
+    about.extend(of.workload.as_ref().map(|workload| format!("workload {workload}")));
+    about.extend(of.machine.as_ref().map(machine));
+    about.join(" · ")
+}
+
+/// What an entry says, part by part.
+fn parts(of: &Entry, corrections: &[&Entry]) -> Vec<Block> {
+    let text = |name: &str, text: &Option<String>| {
+        let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
+        Some(Field::new(name, text))
+    };
+    let each = |name: &str, items: Vec<String>| {
+        (!items.is_empty()).then(|| Field::new(name, items.join("\n")))
+    };
+    let corrected = corrections.iter().map(|of| format!("{}: {}", of.name(), of.question));
+    let before = [
+        each("Corrected by", corrected.collect()),
+        of.corrects.as_ref().map(|corrects| Field::code("Corrects", corrects.to_string())),
+        text("Against", &of.baseline),
+        each("Change", of.changes.iter().map(change).collect()),
+        text("Result", &of.result),
+    ];
+    let class = of.durability.map(|class| format!("Class {class:?}: {}.", class.words()));
+    let after = [
+        text("Decision", &of.decision),
+        text("Durability", &class),
+        text("Next question", &of.next_question),
+        text("Notes", &of.notes),
+        text("Rests on", &grounds_of_entry(of)),
+    ];
+    let fields = |fields: Vec<Field>| (!fields.is_empty()).then_some(Block::Fields(fields));
+    let mut blocks: Vec<Block> =
+        fields(before.into_iter().flatten().collect()).into_iter().collect();
+    if !of.effects.is_empty() {
+        blocks.push(Block::Table(effects(&of.effects)));
+        blocks.push(Block::Aside(vec![Block::Chart(Chart::Forest(forest(&of.effects)))]));
+    }
+    blocks.extend(of.plots.iter().enumerate().map(|(place, plot)| {
+        Block::Chart(Chart::Picture(Picture {
+            name: format!("{}-{}", of.name(), place + 1),
+            title: plot.title.clone(),
+            svg: plot.svg.clone(),
+        }))
+    }));
+    blocks.extend(fields(after.into_iter().flatten().collect()));
+    blocks
+}
+
+fn effects(of: &[Effect]) -> Table {
+    let columns = vec![
+        Column::text("Effect of"),
+        Column::text("On"),
+        Column::number("Change"),
+        Column::number("Interval"),
+        Column::text("Verdict"),
+        Column::muted("Rests on"),
+    ];
+    let row = |effect: &Effect| {
+        let at = level(effect).map(|level| format!(" ({level})")).unwrap_or_default();
+        vec![
+            Cell::from(&effect.arm),
+            Cell::from(&effect.metric),
+            Cell::from(signed(effect.change)),
+            Cell::from(format!("{}{at}", interval(effect))),
+            Cell::from(&effect.verdict),
+            Cell::from(grounds(effect)),
+        ]
+    };
+    Table { rows: of.iter().map(row).collect(), columns }
+}
+
+fn forest(of: &[Effect]) -> Forest {
+    let row = |effect: &Effect| Row {
+        name: format!("{}, {}", effect.arm, effect.metric),
+        center: effect.change,
+        interval: effect.interval.map(|[low, high]| (low, high)),
+        blocks: Vec::new(),
+        is_better: None,
+        is_baseline: false,
+        note: format!("{} {}", signed(effect.change), effect.verdict),
+    };
+    Forest {
+        name: "Effects with intervals".to_owned(),
+        rows: of.iter().map(row).collect(),
+        floor: None,
+    }
+}
 
 /// The machine in a few words: `db1, 2 × Xeon, 7.6 GB, Linux 6.1`.
 pub(crate) fn machine(of: &Machine) -> String {
@@ -54,7 +209,7 @@ pub(crate) fn interval(of: &Effect) -> String {
 }
 
 /// The same of its two ends.
-fn interval_of(ends: Option<[f64; 2]>) -> String {
+pub(crate) fn interval_of(ends: Option<[f64; 2]>) -> String {
     match ends {
         Some([low, high]) => format!("{} to {}", signed(low), signed(high)),
         None => "no interval".to_owned(),
@@ -76,21 +231,6 @@ pub(crate) fn grounds(of: &Effect) -> String {
 pub(crate) fn level(of: &Effect) -> Option<String> {
     let percent = (of.confidence * 1000.0).round() / 10.0;
     (of.interval.is_some() && percent > 0.0).then(|| format!("{percent} %"))
-}
-
-/// An effect as one line.
-pub(crate) fn effect(of: &Effect) -> String {
-    let level = level(of).map(|level| format!(" at {level}")).unwrap_or_default();
-    let grounds = grounds(of);
-    let grounds = if grounds.is_empty() { grounds } else { format!("; {grounds}") };
-    let verdict = if of.verdict.is_empty() { String::new() } else { format!(": {}", of.verdict) };
-    format!(
-        "{}, {}: {} ({}{level}{grounds}){verdict}",
-        of.arm,
-        of.metric,
-        signed(of.change),
-        interval(of)
-    )
 }
 
 /// What an entry rests on: runs and experiments.
@@ -131,7 +271,7 @@ pub(crate) fn outcome(of: &Entry) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use walwright_record::journal::EntryId;
+    use walwright_record::journal::{EntryId, Plot};
     use walwright_record::{RunId, Timestamp};
 
     use super::*;
@@ -171,16 +311,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_effect_never_stands_without_its_interval() {
-        let mut of = sample().effects.remove(0);
-        assert_eq!(
-            effect(&of),
-            "wide <WAL>, throughput: +12.3 % (+10.1 % to +14.5 % at 95 %; 6 blocks, p = 0.031, \
-             noise floor 1.2 %): proven"
-        );
-        of.interval = None;
-        of.change = -0.02;
-        assert!(effect(&of).contains("−2.0 % (no interval; 6 blocks"), "{}", effect(&of));
+    fn an_entry_in_every_rendering() {
+        let mut of = sample();
+        of.notes = Some("<script>alert(1)</script>\nanother line".to_owned());
+        of.effects.push(Effect { interval: None, change: -0.02, ..of.effects[0].clone() });
+        of.plots.push(Plot { title: "Effects".into(), svg: "<svg viewBox='0'></svg>".into() });
+        let mut correction = Entry::asking("Was that so?");
+        correction.id = Some(EntryId("20261122-000000-zzz".to_owned()));
+        correction.at = of.at;
+        correction.corrects = of.id.clone();
+        let style = crate::terminal::Style { width: 80, colour: false, unicode: true };
+        insta::assert_snapshot!("journal_entry", entry(&of, &[&correction]).terminal(&style));
+        let all = [of, correction];
+        insta::assert_snapshot!("journal_list", list(&all).terminal(&style));
+        let (text, files) = page(&all).markdown_beside(Some("j-plots"));
+        insta::assert_snapshot!("journal_markdown", text);
+        assert_eq!(files[0].name, "20261121-070000-abc-1.svg");
+        assert!(page(&all).markdown().contains("*Plot: Effects.*"));
+        let html = page(&all).html();
+        assert!(!html.contains("<script>alert") && html.contains("&lt;script&gt;"), "{html}");
+        assert!(html.contains("<circle") && html.contains("<svg viewBox='0'>"));
     }
 
     #[test]

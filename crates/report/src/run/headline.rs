@@ -13,6 +13,13 @@ pub(super) fn headline(summary: &Summary) -> Vec<Figure> {
         Some(load) => load_figures(load),
         None => observed(summary),
     };
+    let connections = summary.load.as_ref().and_then(|load| load.connection_time.as_ref());
+    figures.extend(connections.map(|time| {
+        let opened = format!("{} opened", format::count(time.count));
+        let [mean, p50, p99] = [time.mean, time.p50, time.p99].map(format::latency);
+        Figure::new("Connections", Some(opened))
+            .note(format!("mean {mean}, p50 {p50}, p99 {p99} each"))
+    }));
     let totals = summary.client.iter().flat_map(words::client_totals);
     let totals = totals
         .map(|totals| Figure::new("Clients", Some("their own totals".to_owned())).note(totals));

@@ -1,10 +1,12 @@
 //! A run: its page, and what every rendering of it says.
 
+pub(crate) mod commit;
 mod cpu_panel;
 mod facts;
 mod findings;
 mod headline;
 mod latency;
+mod stages;
 mod statements;
 mod time;
 mod timeline;
@@ -71,6 +73,7 @@ fn document(record: &Record, summary: &Summary, found: &Diagnosis) -> Document {
     let sections = [
         findings::findings(found, Reach::Everywhere),
         Some(time::time(summary)),
+        stages::stages(summary),
         Some(timeline::timeline(record, summary)),
         Some(latency::latency(record, summary)),
         Some(statements::statements(summary)),

@@ -21,7 +21,6 @@ use std::fmt::Write;
 
 pub(crate) use course::{Course, CourseMark, Measured};
 pub(crate) use distribution::{Mark, histogram, percentile_curve};
-pub(crate) use label::shortened;
 pub(crate) use panel::{Marks, Panel, Rule, Track};
 pub(crate) use thin::{Point, mean};
 pub(crate) use timeline::{Checkpoint, Span, SpanKind, TimeFrame, Timeline};

@@ -174,8 +174,9 @@ impl Page<'_> {
     }
 
     /// Of a section what a summary has room for: headings of what is folded, sketches of
-    /// charts, and what is missing.
+    /// charts, the table that it begins with, and what is missing.
     fn brief(&mut self, of: &Section) {
+        let begins_with_table = matches!(of.blocks.first(), Some(Block::Table(_)));
         let mut told = 0;
         let mut begun = false;
         for block in &of.blocks {
@@ -198,6 +199,11 @@ impl Page<'_> {
                     self.gap();
                     self.heading(&of.title);
                     self.lines.extend(bars::bars(shares, self.style));
+                }
+                Block::Table(table) if begins_with_table => {
+                    self.gap();
+                    self.heading(&of.title);
+                    self.table(table);
                 }
                 _ => continue,
             }
@@ -324,7 +330,8 @@ impl Page<'_> {
 
     /// Text behind a faint name, all names being `names` columns wide.
     fn behind(&mut self, name: &str, names: usize, text: &str, indent: usize, ansi: Option<Ansi>) {
-        for (place, line) in self.style.wrap(text, indent + names).into_iter().enumerate() {
+        let lines = text.lines().flat_map(|line| self.style.wrap(line, indent + names));
+        for (place, line) in lines.enumerate() {
             let name = if place == 0 { one_line(name) } else { String::new() };
             let name = self.style.paint(Ansi::Faint, &format!("{:indent$}{name:<names$}", ""));
             let line = match ansi {

@@ -25,11 +25,11 @@ pub(super) fn write(
     let path = args.output.as_deref();
     let called_html = path.and_then(Path::extension).is_some_and(|kind| kind == "html");
     let text = if args.html || (called_html && !args.markdown) {
-        rendered::page(&entries)?
+        rendered::page(&entries).html()
     } else {
         let plots = path.and_then(Path::file_stem);
         let plots = plots.map(|stem| format!("{}-plots", stem.to_string_lossy()));
-        let (text, files) = rendered::markdown(&entries, plots.as_deref());
+        let (text, files) = rendered::page(&entries).markdown_beside(plots.as_deref());
         if let (Some(path), Some(plots)) = (path, &plots) {
             let directory = path.with_file_name(plots);
             for file in files {

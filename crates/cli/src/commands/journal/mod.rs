@@ -47,7 +47,7 @@ fn list(lab: &Lab, contents: &Contents, output: &Output) -> anyhow::Result<()> {
             "The journal of {} is empty: experiments write into it, and `walwright journal add`.\n",
             lab.directory().display()
         ),
-        entries => rendered::list(entries, &output.style()),
+        entries => rendered::list(entries).terminal(&output.style()),
     })
 }
 
@@ -57,7 +57,7 @@ fn show(contents: &Contents, name: &str, output: &Output) -> anyhow::Result<()> 
         entry.id.iter().flat_map(|id| contents.corrections(id)).collect();
     let names: Vec<&str> = corrections.iter().map(|c| c.name()).collect();
     output.painted_result(&json!({ "entry": entry, "corrected_by": names }), || {
-        rendered::entry(entry, &corrections, &output.style())
+        rendered::entry(entry, &corrections).terminal(&output.style())
     })
 }
 

@@ -2,11 +2,11 @@
 
 use walwright_figures::Trend;
 
-use super::{interval_of, signed};
+use super::Style;
+use super::printable::one_line;
+use super::style::Ansi;
 use crate::format;
-use crate::terminal::Style;
-use crate::terminal::printable::one_line;
-use crate::terminal::style::Ansi;
+use crate::journal::{interval_of, signed};
 
 /// Lines of the plot.
 const HEIGHT: usize = 8;
