@@ -17,7 +17,7 @@ use walwright_server::Stop;
 use walwright_stats::{Estimate, Interval};
 use walwright_store::Lab;
 
-use super::watch::{about, message};
+use super::watch::{about, message, remarks};
 use crate::show::lines::stage;
 use crate::show::messages::Messages;
 use crate::show::screen::{self, Guard, Paint, View, cut};
@@ -114,6 +114,7 @@ impl State {
             ExperimentEvent::Estimate(of) => {
                 self.runs = (of.done, of.runs);
                 self.left = Some((of.left, Instant::now()));
+                remarks(of).iter().for_each(|remark| self.messages.push(remark));
             }
             ExperimentEvent::SoFar(outcome) => self.outcome = Some((*outcome).clone()),
             ExperimentEvent::Loading { arm } => self.doing = format!("loading data of {arm}"),
@@ -215,6 +216,9 @@ impl State {
     /// What remains, and what it will show.
     fn remains(&self) -> String {
         let (done, of) = self.runs;
+        if of == 0 {
+            return String::new();
+        }
         let mut text = format!("{} left", format::counted(of.saturating_sub(done) as u64, "run"));
         if let Some((left, when)) = self.left {
             text.push_str(&format!(", {}", about(left.saturating_sub(when.elapsed()))));
@@ -601,7 +605,7 @@ mod tests {
             done: runs * blocks,
             per_run: Duration::from_secs(60),
             left: Duration::from_secs(90 * 60),
-            blocks_to_prove: 7,
+            blocks_to_prove: 8,
             data_sets: 1,
             looks: vec![PLANNED],
             blocks_to_look: None,

@@ -175,27 +175,33 @@ pub fn estimate_text(of: &Estimate) -> String {
         )),
         _ => {}
     }
+    remarks(of).iter().for_each(|remark| text.push_str(&format!("{remark}\n")));
+    text
+}
+
+/// What is to be known of an experiment before it begins, beside what it will take.
+pub fn remarks(of: &Estimate) -> Vec<String> {
+    let mut remarks = Vec::new();
     if of.blocks < of.blocks_to_prove {
-        text.push_str(&format!(
-            "screening only: {} blocks can prove nothing of {arms}, {} can\n",
-            of.blocks, of.blocks_to_prove
+        remarks.push(format!(
+            "screening only: {} blocks can prove nothing of {}, {} can",
+            of.blocks,
+            format::counted(of.arms as u64, "arm"),
+            of.blocks_to_prove
         ));
     }
     if let [first, .., _] = of.looks[..] {
         let looks: Vec<String> = of.looks.iter().map(usize::to_string).collect();
-        text.push_str(&format!(
-            "it may end after {first} blocks: looks after {}\n",
-            looks.join(", ")
-        ));
+        remarks.push(format!("it may end after {first} blocks: looks after {}", looks.join(", ")));
     }
     if let Some(least) = of.blocks_to_look {
-        text.push_str(&format!(
-            "--stop-when-clear has no look before the end: {} blocks can prove nothing on the way, {least} can\n",
+        remarks.push(format!(
+            "--stop-when-clear has no look before the end: {} blocks can prove nothing on the way, {least} can",
             of.blocks
         ));
     }
-    of.left_out.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
-    text
+    remarks.extend(of.left_out.iter().cloned());
+    remarks
 }
 
 /// A length of time nobody needs exactly.
