@@ -222,7 +222,7 @@ impl AttachedServer {
         &self,
         plan: &RunPlan,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<(), ExperimentError> {
         match self.maintenance.init {
             true => {

@@ -107,7 +107,7 @@ impl Bench {
         &self,
         configuration: &Configuration,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<bool, ExperimentError> {
         let plan = self.run_plan(configuration, 0, None);
         plan.check()?;
@@ -152,7 +152,7 @@ impl Bench {
         seed: u64,
         label: Option<String>,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<Measured, ExperimentError> {
         let begun = Instant::now();
         let whole = self.plan.base.with(configuration);
@@ -179,7 +179,7 @@ impl Bench {
         kernel: &BTreeMap<String, String>,
         plan: RunPlan,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<Finished, ExperimentError> {
         let set = self.kernel.set(kernel, stop).await?;
         let finished =
@@ -195,7 +195,7 @@ impl Bench {
         whole: &Configuration,
         plan: RunPlan,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<Finished, ExperimentError> {
         let made = async {
             attached.fill(&plan, stop, observer).await?;
@@ -343,7 +343,7 @@ impl Bench {
         &self,
         plan: &RunPlan,
         stop: &Stop,
-        observer: &Arc<dyn Observer>,
+        observer: &Arc<Observer>,
     ) -> Result<Snapshot, ExperimentError> {
         let name = data_name(plan)?;
         let mut taken = self.taken.lock().await;

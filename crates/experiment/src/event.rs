@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use walwright_figures::experiment::{Look, MetricKind, Outcome, Outlook};
-use walwright_run::{Observer, Progress};
+use walwright_run::{Observe, Progress};
 
 use super::DataOnDisk;
 
@@ -114,23 +114,12 @@ pub enum ExperimentEvent<'a> {
 }
 
 /// Shows an experiment. Called from several threads.
-pub trait Watcher: Send + Sync {
-    /// Takes one event. Must return quickly.
-    fn event(&self, event: ExperimentEvent<'_>);
-}
-
-/// Shows nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
-
-impl Watcher for Unwatched {
-    fn event(&self, _: ExperimentEvent<'_>) {}
-}
+pub type ExperimentObserver = dyn for<'a> Observe<ExperimentEvent<'a>>;
 
 /// Passes the progress of runs on.
-pub(super) struct Passed(pub Arc<dyn Watcher>);
+pub(super) struct Passed(pub Arc<ExperimentObserver>);
 
-impl Observer for Passed {
+impl Observe<Progress<'_>> for Passed {
     fn event(&self, progress: Progress<'_>) {
         self.0.event(ExperimentEvent::Run(&progress));
     }

@@ -19,8 +19,8 @@ use super::outcome::{Whole, going_on, is_given_up};
 use super::profile::Profiles;
 use super::visit::is_where;
 use super::{
-    AttachedServer, Bench, Configuration, Estimate, ExperimentError, ExperimentEvent, PlanFile,
-    Visit, Watcher, arms,
+    AttachedServer, Bench, Configuration, Estimate, ExperimentError, ExperimentEvent,
+    ExperimentObserver, PlanFile, Visit, arms,
 };
 
 /// What restoring, starting, probing and summing up take beside warm-up and window,
@@ -95,7 +95,7 @@ pub async fn begin(
     origin: &Path,
     choices: &Choices,
     stop: &Stop,
-    watcher: &Arc<dyn Watcher>,
+    watcher: &Arc<ExperimentObserver>,
 ) -> Result<Conducted, ExperimentError> {
     if !choices.new {
         unfinished(lab, text)?;
@@ -132,7 +132,7 @@ pub async fn resume(
     name: &str,
     visit: &Visit,
     stop: &Stop,
-    watcher: &Arc<dyn Watcher>,
+    watcher: &Arc<ExperimentObserver>,
 ) -> Result<Conducted, ExperimentError> {
     let header = folder::find(lab, name)?;
     let folder = Folder::open(lab, &header.id)?;
@@ -259,7 +259,7 @@ async fn conduct(
     mut whole: Whole,
     folder: Folder,
     stop: &Stop,
-    watcher: &Arc<dyn Watcher>,
+    watcher: &Arc<ExperimentObserver>,
 ) -> Result<Conducted, ExperimentError> {
     whole.bench.recover().await?;
     let mut cells = folder::cells(lab, &whole.header.id)?;
@@ -286,7 +286,7 @@ async fn conduct(
     Ok(Conducted { outcome, stopped })
 }
 
-fn passed(watcher: &Arc<dyn Watcher>) -> Arc<dyn Observer> {
+fn passed(watcher: &Arc<ExperimentObserver>) -> Arc<Observer> {
     Arc::new(Passed(Arc::clone(watcher)))
 }
 
@@ -296,7 +296,7 @@ fn passed(watcher: &Arc<dyn Watcher>) -> Arc<dyn Observer> {
 async fn prepare(
     whole: &Whole,
     stop: &Stop,
-    watcher: &Arc<dyn Watcher>,
+    watcher: &Arc<ExperimentObserver>,
 ) -> Result<Vec<usize>, ExperimentError> {
     let passed = passed(watcher);
     let mut restarting = Vec::new();
@@ -329,8 +329,8 @@ struct Session<'a> {
     whole: &'a Whole,
     folder: &'a Folder,
     stop: &'a Stop,
-    watcher: &'a Arc<dyn Watcher>,
-    passed: Arc<dyn Observer>,
+    watcher: &'a Arc<ExperimentObserver>,
+    passed: Arc<Observer>,
 }
 
 impl Session<'_> {

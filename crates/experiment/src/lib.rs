@@ -49,7 +49,7 @@ pub use design::Design;
 pub use durability::Consent;
 pub use durability::grave_words;
 pub use error::{ExperimentError, PlanError};
-pub use event::{Estimate, ExperimentEvent, Unwatched, Watcher};
+pub use event::{Estimate, ExperimentEvent, ExperimentObserver};
 pub use execute::OVERHEAD;
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};

@@ -23,7 +23,7 @@ pub use attach::{
     add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
-pub use progress::{Observer, Progress, Silent};
+pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
     WorkloadPlan, fill, filled, install, run, snapshot, with_connections,

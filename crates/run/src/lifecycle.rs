@@ -28,7 +28,7 @@ pub(crate) struct Filled<T> {
 pub(crate) async fn filled<T>(
     lab: &Lab,
     header: &RunHeader,
-    observer: Arc<dyn Observer>,
+    observer: Arc<Observer>,
     fill: impl AsyncFnOnce(Notes) -> Filled<T>,
 ) -> Result<(T, Option<(Record, Summary)>), StoreError> {
     let store = lab.store()?;

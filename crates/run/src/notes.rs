@@ -20,7 +20,7 @@ const EARLIER_RUNS: u32 = 20;
 #[derive(Clone)]
 pub(crate) struct Notes {
     pub(crate) recorder: Recorder,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) observer: Arc<Observer>,
 }
 
 impl Notes {

@@ -57,16 +57,19 @@ pub enum Progress<'a> {
     Warning(&'a Warning),
 }
 
-/// Shows progress. Called from several threads.
-pub trait Observer: Send + Sync {
-    /// Takes one event. Must return quickly: the run waits.
-    fn event(&self, progress: Progress<'_>);
+/// Shows what goes on, event by event. Called from several threads.
+pub trait Observe<E>: Send + Sync {
+    /// Takes one event. Must return quickly: what is measured waits.
+    fn event(&self, event: E);
 }
+
+/// Shows a run.
+pub type Observer = dyn for<'a> Observe<Progress<'a>>;
 
 /// Shows nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
-impl Observer for Silent {
-    fn event(&self, _: Progress<'_>) {}
+impl<E> Observe<E> for Silent {
+    fn event(&self, _: E) {}
 }

@@ -60,9 +60,9 @@ pub struct Swept {
 /// Shows a sweep.
 pub trait SweepObserver: Send + Sync {
     /// The cluster is about to be filled.
-    fn preparing(&self) -> Arc<dyn Observer>;
+    fn preparing(&self) -> Arc<Observer>;
     /// A point begins; what is returned is told of its run.
-    fn begins(&self, point: SweepPoint) -> Arc<dyn Observer>;
+    fn begins(&self, point: SweepPoint) -> Arc<Observer>;
     /// A point has ended.
     fn ended(&self, point: SweepPoint, finished: &Finished);
 }

@@ -11,7 +11,7 @@ use super::conductor::{Conductor, bench_name, confirming_name, major_of};
 use super::folder::{self, Folder};
 use super::space::{self, Surroundings};
 use super::state::Phase;
-use super::{Account, TuneError, TunePlan, TuneState, TuneWatcher, on_server};
+use super::{Account, TuneError, TuneObserver, TunePlan, TuneState, on_server};
 
 /// Begins a tune and goes on to its end.
 ///
@@ -25,7 +25,7 @@ pub async fn begin(
     plan: TunePlan,
     visit: &Visit,
     stop: &Stop,
-    watcher: &Arc<dyn TuneWatcher>,
+    watcher: &Arc<TuneObserver>,
     account: Account,
 ) -> Result<TuneState, TuneError> {
     let here = std::env::current_dir().map_err(TuneError::file("find", Path::new(".")))?;
@@ -52,7 +52,7 @@ pub async fn resume(
     name: &str,
     visit: &Visit,
     stop: &Stop,
-    watcher: &Arc<dyn TuneWatcher>,
+    watcher: &Arc<TuneObserver>,
     account: Account,
 ) -> Result<TuneState, TuneError> {
     let id = folder::find(lab, name)?;

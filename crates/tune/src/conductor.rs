@@ -26,7 +26,7 @@ use super::plan::OPTION_BLOCKS;
 use super::space::{self, Surroundings};
 use super::state::{Cause, Phase};
 use super::{
-    Account, Objective, TuneError, TuneEvent, TunePlan, TuneState, TuneWatcher, account,
+    Account, Objective, TuneError, TuneEvent, TuneObserver, TunePlan, TuneState, account,
     client_options, crash, embedded, kernel, on_server, probe, promote, schema, schema_file,
     starts, words,
 };
@@ -47,8 +47,8 @@ pub(super) struct Conductor {
     /// The attached server that is tuned.
     pub(super) attached: Option<Arc<AttachedServer>>,
     pub(super) stop: Stop,
-    pub(super) watcher: Arc<dyn TuneWatcher>,
-    pub(super) observer: Arc<dyn Observer>,
+    pub(super) watcher: Arc<TuneObserver>,
+    pub(super) observer: Arc<Observer>,
     pub(super) account: Account,
 }
 
@@ -59,7 +59,7 @@ impl Conductor {
         state: TuneState,
         objective: Objective,
         stop: &Stop,
-        watcher: &Arc<dyn TuneWatcher>,
+        watcher: &Arc<TuneObserver>,
         account: Account,
     ) -> Result<Conductor, TuneError> {
         let plan = state.plan.bench(&objective, state.plan.window);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use walwright_experiment::DataOnDisk;
 use walwright_figures::compare::FigureUnit;
-use walwright_run::{Observer, Progress};
+use walwright_run::{Observe, Progress};
 
 use super::TuneState;
 
@@ -60,23 +60,12 @@ pub enum TuneEvent<'a> {
 }
 
 /// Shows a tune. Called from several threads.
-pub trait TuneWatcher: Send + Sync {
-    /// Takes one event. Must return quickly.
-    fn event(&self, event: TuneEvent<'_>);
-}
-
-/// Shows nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
-
-impl TuneWatcher for Unwatched {
-    fn event(&self, _: TuneEvent<'_>) {}
-}
+pub type TuneObserver = dyn for<'a> Observe<TuneEvent<'a>>;
 
 /// Passes progress of runs on.
-pub(super) struct Passed(pub Arc<dyn TuneWatcher>);
+pub(super) struct Passed(pub Arc<TuneObserver>);
 
-impl Observer for Passed {
+impl Observe<Progress<'_>> for Passed {
     fn event(&self, progress: Progress<'_>) {
         self.0.event(TuneEvent::Run(&progress));
     }

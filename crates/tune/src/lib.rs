@@ -56,7 +56,7 @@ pub use confirm::{Confirmation, Confirming, Kept, Open, Questions};
 pub use crash_audit::CrashAudit;
 pub use dropped::Dropped;
 pub use error::TuneError;
-pub use event::{TuneEvent, TuneWatcher, Unwatched};
+pub use event::{TuneEvent, TuneObserver};
 pub use folder::{list, page_path};
 pub use layer::Layer;
 pub use made::Made;

@@ -189,7 +189,7 @@ impl<'a> Watcher<'a> {
         Ok(Watcher { store, style, stop, output, view: Mutex::new(None) })
     }
 
-    fn view(&self) -> Arc<dyn Observer> {
+    fn view(&self) -> Arc<Observer> {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         // The last one gives the terminal back before the next one takes it.
         *view = None;
@@ -207,12 +207,12 @@ impl<'a> Watcher<'a> {
 }
 
 impl SweepObserver for Watcher<'_> {
-    fn preparing(&self) -> Arc<dyn Observer> {
+    fn preparing(&self) -> Arc<Observer> {
         self.say("filling the cluster that every run starts from");
         self.view()
     }
 
-    fn begins(&self, point: SweepPoint) -> Arc<dyn Observer> {
+    fn begins(&self, point: SweepPoint) -> Arc<Observer> {
         self.say(&format!(
             "run {} of {}: {}",
             point.number,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use walwright_record::{LatencyHistogram, LoadInterval};
 use walwright_report::format;
-use walwright_run::{Observer, Progress};
+use walwright_run::{Observe, Progress};
 
 use super::plain::Plain;
 use crate::output::say;
@@ -41,7 +41,7 @@ impl Every {
     }
 }
 
-impl Observer for Every {
+impl Observe<Progress<'_>> for Every {
     fn event(&self, progress: Progress<'_>) {
         let Progress::Interval { interval, measured, .. } = progress else {
             return self.plain.event(progress);

@@ -11,7 +11,7 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph}
 use walwright_figures::WaitClass;
 use walwright_record::PhaseName;
 use walwright_report::format;
-use walwright_run::{Observer, Progress};
+use walwright_run::{Observe, Observer, Progress};
 use walwright_server::Stop;
 
 use super::lines::load_text;
@@ -34,14 +34,14 @@ struct Live {
     state: Arc<Mutex<State>>,
 }
 
-impl Observer for Live {
+impl Observe<Progress<'_>> for Live {
     fn event(&self, progress: Progress<'_>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).update(&progress);
     }
 }
 
 /// Starts the view on standard error's terminal.
-pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<dyn Observer>, Guard)> {
+pub fn start(stop: Stop, colour: bool) -> io::Result<(Arc<Observer>, Guard)> {
     let state = Arc::new(Mutex::new(State::new()));
     let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
     Ok((Arc::new(Live { state }), guard))

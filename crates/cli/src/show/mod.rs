@@ -42,7 +42,7 @@ impl Style {
 }
 
 /// The observer for a style, and the guard that gives the terminal back.
-pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<dyn Observer>, Option<Guard>) {
+pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<Observer>, Option<Guard>) {
     match style {
         Style::Quiet => (Arc::new(Silent), None),
         Style::Every(every) => (Arc::new(every::Every::new(every)), None),

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use walwright_report::format;
-use walwright_run::{Observer, Progress};
+use walwright_run::{Observe, Progress};
 
 use super::lines::load_text;
 use super::state::State;
@@ -30,7 +30,7 @@ impl Plain {
     }
 }
 
-impl Observer for Plain {
+impl Observe<Progress<'_>> for Plain {
     fn event(&self, progress: Progress<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.state.update(&progress);

@@ -66,7 +66,7 @@ pub async fn record(
     lab: &Lab,
     plan: RecordPlan,
     stop: Stop,
-    observer: Arc<dyn Observer>,
+    observer: Arc<Observer>,
 ) -> Result<Recorded, RecordError> {
     if let Until::CommandEnds(command) = &plan.until {
         child::find_program(command)?;

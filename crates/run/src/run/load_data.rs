@@ -31,7 +31,7 @@ pub(super) async fn load(
     plan: &Plan,
     statements: &Statements,
     jobs: Option<usize>,
-    observer: &dyn Observer,
+    observer: &Observer,
 ) -> Result<(), RunError> {
     let client = statements.connect().await?;
     steps(&client, &plan.before_load).await?;
@@ -54,7 +54,7 @@ pub(super) async fn load_attached(
     statements: &Statements,
     replace: &[String],
     jobs: Option<usize>,
-    observer: &dyn Observer,
+    observer: &Observer,
 ) -> Result<(), RunError> {
     let own = walwright_server::connect(statements.params()).await?;
     let names = statements.connect().await?;
@@ -113,7 +113,7 @@ async fn steps(client: &Client, steps: &[SqlStep]) -> Result<(), RunError> {
 struct Copied<'a> {
     rows: AtomicU64,
     total: u64,
-    observer: &'a dyn Observer,
+    observer: &'a Observer,
 }
 
 impl Copied<'_> {

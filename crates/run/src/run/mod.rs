@@ -75,7 +75,7 @@ pub async fn run(
     lab: &Lab,
     plan: RunPlan,
     stop: Stop,
-    observer: Arc<dyn Observer>,
+    observer: Arc<Observer>,
 ) -> Result<Finished, RunError> {
     plan.check()?;
     let workload = plan.workload()?;

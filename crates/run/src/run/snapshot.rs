@@ -25,7 +25,7 @@ pub async fn snapshot(
     plan: &RunPlan,
     directory: PathBuf,
     stop: &Stop,
-    observer: &Arc<dyn Observer>,
+    observer: &Arc<Observer>,
 ) -> Result<Snapshot, RunError> {
     let cluster = filled(plan, stop, observer).await?;
     blocking(move || Ok(Snapshot::take(&cluster, &directory)?.0)).await?
@@ -40,7 +40,7 @@ pub async fn snapshot(
 pub async fn filled(
     plan: &RunPlan,
     stop: &Stop,
-    observer: &Arc<dyn Observer>,
+    observer: &Arc<Observer>,
 ) -> Result<Cluster, RunError> {
     let job = plan.job(&plan.workload()?)?;
     let TargetPlan::Embedded { major, pg_bin, .. } = &plan.target else {
@@ -79,7 +79,7 @@ pub async fn fill(
     params: &ConnectParams,
     replace: &[String],
     stop: &Stop,
-    observer: &Arc<dyn Observer>,
+    observer: &Arc<Observer>,
 ) -> Result<(), RunError> {
     let workload = plan.workload()?;
     let job = plan.job(&workload)?;

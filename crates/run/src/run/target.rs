@@ -61,7 +61,7 @@ impl Target {
     pub fn prepare(
         plan: &TargetPlan,
         clients: u32,
-        observer: &dyn Observer,
+        observer: &Observer,
     ) -> Result<Target, RunError> {
         match plan {
             TargetPlan::Attached { dsn, .. } => Target::attached(dsn.expose()),
@@ -110,7 +110,7 @@ impl Target {
         places: &Places,
         spec: ClusterSpec,
         snapshot: Option<&Snapshot>,
-        observer: &dyn Observer,
+        observer: &Observer,
     ) -> Result<Target, RunError> {
         let install = spec.install.clone();
         let mut warnings = Vec::new();
@@ -214,7 +214,7 @@ pub fn install(
     places: &Places,
     major: &str,
     pg_bin: Option<&Path>,
-    observer: &dyn Observer,
+    observer: &Observer,
 ) -> Result<Install, RunError> {
     if let Some(directory) = pg_bin {
         return Ok(Install::from_bin_dir(directory)?);

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::prelude::{Color, Frame, Line, Modifier, Span, Style};
 use ratatui::widgets::{Gauge, Paragraph, Wrap};
-use walwright_experiment::{ExperimentEvent, Watcher, page_path};
+use walwright_experiment::{ExperimentEvent, ExperimentObserver, page_path};
 use walwright_figures::experiment::{Outcome, Outlook, Prospect};
 use walwright_report::terminal::printable;
 use walwright_report::{arm_verdict, change, experiment_verdict, format, metric_value};
-use walwright_run::Progress;
+use walwright_run::{Observe, Progress};
 use walwright_server::Stop;
 use walwright_stats::{Estimate, Interval};
 use walwright_store::Lab;
@@ -38,7 +38,7 @@ struct Live {
     state: Arc<Mutex<State>>,
 }
 
-impl Watcher for Live {
+impl Observe<ExperimentEvent<'_>> for Live {
     fn event(&self, event: ExperimentEvent<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let ExperimentEvent::SoFar(of) = &event
@@ -51,7 +51,7 @@ impl Watcher for Live {
 }
 
 /// Starts the view on standard error's terminal.
-pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<dyn Watcher>, Guard)> {
+pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<ExperimentObserver>, Guard)> {
     let state = Arc::new(Mutex::new(State::new()));
     let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
     Ok((Arc::new(Live { lab: lab.clone(), state }), guard))

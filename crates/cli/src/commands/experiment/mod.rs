@@ -12,10 +12,11 @@ use anyhow::Context;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_experiment::{
-    Choices, Conducted, EXAMPLE, ExperimentError, Remarks, Unwatched, Visit, Watcher,
+    Choices, Conducted, EXAMPLE, ExperimentError, ExperimentObserver, Remarks, Visit,
 };
 use walwright_figures::experiment::{Ending, Outcome};
 use walwright_report::format;
+use walwright_run::Silent;
 use walwright_server::Stop;
 use walwright_store::Lab;
 
@@ -117,7 +118,7 @@ fn conducted(
     style: Style,
     output: &Output,
     remarks: &Remarks,
-    work: impl AsyncFnOnce(Stop, Arc<dyn Watcher>) -> Result<Conducted, ExperimentError>,
+    work: impl AsyncFnOnce(Stop, Arc<ExperimentObserver>) -> Result<Conducted, ExperimentError>,
 ) -> anyhow::Result<ExitCode> {
     let done = until_done(Parting::WORKING, async |stop| {
         let (watcher, _terminal) = watcher(lab, style, &stop, output);
@@ -136,9 +137,9 @@ fn watcher(
     style: Style,
     stop: &Stop,
     output: &Output,
-) -> (Arc<dyn Watcher>, Option<Guard>) {
+) -> (Arc<ExperimentObserver>, Option<Guard>) {
     if style == Style::Quiet {
-        return (Arc::new(Unwatched), None);
+        return (Arc::new(Silent), None);
     }
     let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
     match live.flatten() {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use walwright_experiment::{ExperimentEvent, Watcher, page_path};
+use walwright_experiment::{ExperimentEvent, ExperimentObserver, page_path};
 use walwright_figures::experiment::Outcome;
+use walwright_run::Observe;
 use walwright_store::Lab;
 
 use crate::commands::write::write_page;
@@ -19,10 +20,10 @@ pub struct Renewed {
     /// Where it is written.
     pub lab: Lab,
     /// Who else watches.
-    pub watcher: Arc<dyn Watcher>,
+    pub watcher: Arc<ExperimentObserver>,
 }
 
-impl Watcher for Renewed {
+impl Observe<ExperimentEvent<'_>> for Renewed {
     fn event(&self, event: ExperimentEvent<'_>) {
         if let ExperimentEvent::SoFar(outcome) = &event {
             // The page at the end says what stands in its way.

@@ -4,10 +4,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use walwright_experiment::{Estimate, ExperimentEvent, Watcher};
+use walwright_experiment::{Estimate, ExperimentEvent};
 use walwright_figures::experiment::{Look, Outlook, Prospect};
 use walwright_report::format;
-use walwright_run::Progress;
+use walwright_run::{Observe, Progress};
 
 use crate::output::say;
 use crate::show::data_on_disk::space_text;
@@ -40,7 +40,7 @@ impl Lines {
     }
 }
 
-impl Watcher for Lines {
+impl Observe<ExperimentEvent<'_>> for Lines {
     fn event(&self, event: ExperimentEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match event {

@@ -11,11 +11,11 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph,
 use walwright_figures::compare::FigureUnit;
 use walwright_report::terminal::printable;
 use walwright_report::{format, metric_value};
-use walwright_run::Progress;
+use walwright_run::{Observe, Progress};
 use walwright_server::Stop;
 use walwright_store::Lab;
 use walwright_tune::{
-    Objective, Phase, TuneEvent, TuneState, TuneWatcher, effect, page_path, shown,
+    Objective, Phase, TuneEvent, TuneObserver, TuneState, effect, page_path, shown,
 };
 
 use super::watch::{message, named};
@@ -40,7 +40,7 @@ struct Live {
     state: Arc<Mutex<State>>,
 }
 
-impl TuneWatcher for Live {
+impl Observe<TuneEvent<'_>> for Live {
     fn event(&self, event: TuneEvent<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let TuneEvent::SoFar(of) = &event
@@ -53,7 +53,7 @@ impl TuneWatcher for Live {
 }
 
 /// Starts the view on standard error's terminal.
-pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<dyn TuneWatcher>, Guard)> {
+pub fn start(lab: &Lab, stop: Stop, colour: bool) -> io::Result<(Arc<TuneObserver>, Guard)> {
     let state = Arc::new(Mutex::new(State::new()));
     let guard = screen::show(Arc::clone(&state), stop, Paint { colour })?;
     Ok((Arc::new(Live { lab: lab.clone(), state }), guard))

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde_json::json;
 use walwright_experiment::{Length, LoadChange, Postgres, Remarks, Visit};
 use walwright_report::tune_entry;
+use walwright_run::Silent;
 use walwright_server::Stop;
 use walwright_store::Lab;
-use walwright_tune::{Budget, TuneError, TunePlan, TuneState, TuneWatcher, Unwatched};
+use walwright_tune::{Budget, TuneError, TuneObserver, TunePlan, TuneState};
 
 use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
@@ -102,7 +103,7 @@ fn conducted(
     style: Style,
     output: &Output,
     remarks: &Remarks,
-    work: impl AsyncFnOnce(Stop, Arc<dyn TuneWatcher>) -> Result<TuneState, TuneError>,
+    work: impl AsyncFnOnce(Stop, Arc<TuneObserver>) -> Result<TuneState, TuneError>,
 ) -> anyhow::Result<ExitCode> {
     let done = until_done(Parting::WORKING, async |stop| {
         let (watcher, _terminal) = watcher(lab, style, &stop, output);
@@ -125,9 +126,9 @@ fn watcher(
     style: Style,
     stop: &Stop,
     output: &Output,
-) -> (Arc<dyn TuneWatcher>, Option<Guard>) {
+) -> (Arc<TuneObserver>, Option<Guard>) {
     if style == Style::Quiet {
-        return (Arc::new(Unwatched), None);
+        return (Arc::new(Silent), None);
     }
     let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
     match live.flatten() {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use walwright_report::Document;
+use walwright_run::Observe;
 use walwright_store::Lab;
-use walwright_tune::{TuneEvent, TuneState, TuneWatcher, page_path};
+use walwright_tune::{TuneEvent, TuneObserver, TuneState, page_path};
 
 use crate::commands::write::write_page;
 
@@ -21,10 +22,10 @@ pub struct Renewed {
     /// Where it is written.
     pub lab: Lab,
     /// Who else watches.
-    pub watcher: Arc<dyn TuneWatcher>,
+    pub watcher: Arc<TuneObserver>,
 }
 
-impl TuneWatcher for Renewed {
+impl Observe<TuneEvent<'_>> for Renewed {
     fn event(&self, event: TuneEvent<'_>) {
         if let TuneEvent::SoFar(state) = &event
             && let Ok(objective) = state.plan.objective()

@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use walwright_figures::compare::FigureUnit;
 use walwright_report::{format, metric_value};
-use walwright_run::Progress;
-use walwright_tune::{TuneEvent, TuneWatcher, change};
+use walwright_run::{Observe, Progress};
+use walwright_tune::{TuneEvent, change};
 
 use crate::show::data_on_disk::space_text;
 use crate::show::lines::{ProgressLines, stage};
@@ -39,7 +39,7 @@ impl Lines {
     }
 }
 
-impl TuneWatcher for Lines {
+impl Observe<TuneEvent<'_>> for Lines {
     fn event(&self, event: TuneEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
