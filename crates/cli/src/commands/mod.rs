@@ -21,6 +21,7 @@ pub mod run;
 pub mod runs;
 pub mod runtime;
 pub mod storage;
+pub mod summary;
 pub mod sweep;
 pub mod tune;
 pub mod verdict;

@@ -13,7 +13,7 @@ use walwright_store::Lab;
 
 use crate::args::{GuardArgs, RecordArgs};
 use crate::commands::runtime::{Parting, until_done};
-use crate::commands::{command_line, named, runs, write};
+use crate::commands::{command_line, named, summary, write};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
@@ -49,7 +49,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
 fn conclude(lab: &Lab, recorded: Recorded, all: bool, output: &Output) -> anyhow::Result<ExitCode> {
     let run = RunReport::with(recorded.record, recorded.summary);
     write::write_html(lab, &run, &lab.report_path(&recorded.id))?;
-    runs::print_summary(lab, &run, all, None, &[], output)?;
+    summary::print_summary(lab, &run, all, None, &[], output)?;
     if recorded.state == RunState::Interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

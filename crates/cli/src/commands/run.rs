@@ -16,7 +16,7 @@ use walwright_store::Lab;
 use crate::args::{self, Cli, RunArgs, WarmUp};
 use crate::commands::runtime::{Parting, until_done};
 use crate::commands::verdict::{judged, verdict};
-use crate::commands::{command_line, runs, write};
+use crate::commands::{command_line, summary, write};
 use crate::output::{Output, exit};
 use crate::show::{self, Style};
 
@@ -79,7 +79,7 @@ fn conclude(
     // The summary is worth more than the page: a full disk must not take it away.
     let written = write::write_html(lab, &run, &lab.report_path(&finished.id));
     let limits = judged(&run, limits);
-    runs::print_summary(lab, &run, all, finished.kept.as_ref(), &limits, output)?;
+    summary::print_summary(lab, &run, all, finished.kept.as_ref(), &limits, output)?;
     if statements {
         output.print_painted(&statement_latencies(&run))?;
     }
