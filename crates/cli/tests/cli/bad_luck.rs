@@ -105,9 +105,9 @@ fn a_killed_run_is_readable_and_the_next_start_sweeps() {
 fn a_crash_that_the_server_survives_is_told_and_the_data_are_checked() {
     let place = Place::new();
     let (child, log) = {
-        let args = ["run", "--plain", "--scale=1", "--warmup=0s", "--duration=6s", "-c", "2"];
+        let load = ["--scale=1", "--warmup=0s", "--duration=6s", "-c", "2"];
         let log = place.path("progress");
-        let mut command = place.command(&args);
+        let mut command = place.command(&[&["run", "--plain", "--all"], &load[..]].concat());
         command.stderr(File::create(&log).unwrap());
         (command.spawn().unwrap(), log)
     };

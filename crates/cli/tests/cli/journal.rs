@@ -35,7 +35,7 @@ fn entries_are_listed_shown_corrected_and_exported() {
     let places = [question, "38 % less WAL", &second].map(|part| list.find(part).unwrap());
     assert!(places.is_sorted(), "newest last: {list}");
     let shown = place.run(&["journal", "show", &first]).code(0).out();
-    for part in ["wal_compression: off → lz4", "class S: safe", "Corrected by", "keep it"] {
+    for part in ["wal_compression: off → lz4", "Class S: safe", "Corrected by", "keep it"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let shown = place.run(&["journal", "show", &first, "--json"]).code(0).json();
@@ -43,7 +43,7 @@ fn entries_are_listed_shown_corrected_and_exported() {
     assert!(shown["entry"]["machine"]["processors"].as_u64().unwrap() > 0, "{shown:#}");
 
     let text = place.run(&["journal", "export"]).code(0).out();
-    assert!(text.contains("## Does lz4 spare WAL?"), "{text}");
+    assert!(text.contains("### Does lz4 spare WAL?"), "{text}");
     let page = place.path("journal.html").display().to_string();
     place.run(&["journal", "export", "-o", &page, &second]).code(0);
     let page = std::fs::read_to_string(page).unwrap();

@@ -70,7 +70,7 @@ fn a_killed_tune_goes_on_and_a_stopped_one_keeps_what_it_measured() {
         .map(|tune| std::fs::read_to_string(tune.unwrap().path().join("report.html")).unwrap())
         .collect();
     assert_eq!(pages.len(), 1);
-    assert!(pages[0].contains("the tune has not ended"), "{}", pages[0]);
+    assert!(pages[0].contains("<b>Unfinished.</b>"), "{}", pages[0]);
 
     let shown = place.run(&["tune", "show", "--json"]).code(0).json();
     assert_eq!(

@@ -75,7 +75,7 @@ fn groups(of: &Comparison) -> Section {
     };
     let rows = of.groups.iter().enumerate().map(row).collect();
     let table = Block::Table(Table { columns, rows });
-    Section::new("groups", "Runs", Reach::Paper, vec![table])
+    Section::new("groups", "What is compared", Reach::Paper, vec![table])
 }
 
 fn curves(of: &Comparison) -> Section {
