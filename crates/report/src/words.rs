@@ -284,6 +284,10 @@ pub(crate) fn sentence(text: &str) -> String {
 
 /// Text with its first letter as a capital.
 pub(crate) fn capital(text: &str) -> String {
+    // The name of a setting or a view stays as it is.
+    if text.split(' ').next().is_some_and(|word| word.contains('_')) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
