@@ -145,10 +145,15 @@ pub fn percent(share: f64) -> String {
         s if !s.is_finite() => "–".to_owned(),
         s if s > 0.0 && s < 0.1 => format!("{sign}<0.1 %"),
         0.0 => "0 %".to_owned(),
+        // A ratio to next to nothing: that it is large is all it tells.
+        s if s >= MOST_PERCENT => format!("beyond {sign}{} %", whole(MOST_PERCENT)),
         s if s >= 99.95 => format!("{sign}{} %", whole(s)),
         s => format!("{sign}{s:.1} %"),
     }
 }
+
+/// Percent from which a share is only called large.
+const MOST_PERCENT: f64 = 100_000.0;
 
 /// The name of a percentile given in percent: `p50`, `p99.9`.
 pub fn percentile_name(percent: f64) -> String {
@@ -357,6 +362,7 @@ mod tests {
         assert_eq!(percent(0.0004), "<0.1 %");
         assert_eq!(percent(0.123), "12.3 %");
         assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(481_571_428_571.0), "beyond 100,000 %");
         assert_eq!(percent(-0.021), "−2.1 %");
     }
 

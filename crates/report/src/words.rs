@@ -460,6 +460,8 @@ mod tests {
         assert_eq!(sentence("Done."), "Done.");
         assert_eq!(sentence("pg_stat_io: not there"), "pg_stat_io: not there.");
         assert_eq!(sentence(" "), "");
+        assert_eq!(capital("waiting for locks"), "Waiting for locks");
+        assert_eq!(capital("commit_delay costs more"), "commit_delay costs more");
     }
 
     #[test]
