@@ -7,6 +7,7 @@ mod synthetic;
 use std::error::Error;
 
 use walwright_report::RunReport;
+use walwright_report::terminal::Style;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -15,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let record = synthetic::record_of(seconds);
     let report = RunReport::new(record);
     std::fs::write(&path, report.document().html())?;
-    print!("{}", report.document().summary(80, false, false));
+    print!("{}", report.document().summary(&Style::for_terminal(80, false), false));
     println!("{path}");
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) async fn filled<T>(
     drop(notes);
     let written = tokio::task::spawn_blocking(move || thread.finish())
         .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        .unwrap_or(Err(StoreError::WriterEnded));
     let Some(whole) = whole else {
         if let Err(kept) = store.delete(&header.id) {
             tracing::warn!(error = %kept, "the record of nothing stays");

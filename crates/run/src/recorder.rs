@@ -101,10 +101,10 @@ impl RecorderThread {
     /// # Errors
     /// The first write that failed.
     pub fn finish(self) -> Result<(), StoreError> {
-        let _ = self.thread.join();
+        let ended = self.thread.join();
         match lock(&self.failure).take() {
             Some(error) => Err(error),
-            None => Ok(()),
+            None => ended.map_err(|_| StoreError::WriterEnded),
         }
     }
 }

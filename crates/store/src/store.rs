@@ -65,6 +65,9 @@ pub enum StoreError {
     /// No run of that name, or several.
     #[error(transparent)]
     Find(#[from] FindError),
+    /// The thread that writes a record ended before its end.
+    #[error("the record of this run is not whole: its writer ended early; run again")]
+    WriterEnded,
     /// A run that is still being written cannot be deleted or added to.
     #[error("run {id} is still being written by process {pid}; stop it first")]
     InUse {

@@ -491,7 +491,7 @@ impl Conductor {
     }
 
     pub(super) fn conclusion(&self) -> Option<&walwright_search::Conclusion> {
-        self.state.searcher.as_ref().and_then(Searcher::conclusion)
+        self.state.conclusion()
     }
 
     /// What the search recommends; the baseline before the end.

@@ -50,11 +50,7 @@ fn write(path: &Path, text: &str) -> Result<(), TuneError> {
 pub(super) fn text(state: &TuneState, objective: &Objective) -> Result<String, TuneError> {
     let nothing =
         |why: &str| TuneError::NothingToPromote { id: state.id.clone(), why: why.to_owned() };
-    let end = state
-        .searcher
-        .as_ref()
-        .and_then(|searcher| searcher.conclusion())
-        .ok_or_else(|| nothing("it has unfinished"))?;
+    let end = state.conclusion().ok_or_else(|| nothing("it has unfinished"))?;
     // Half a confirmation proves nothing, and the crash is to come.
     if state.phase < Phase::Promote {
         return Err(nothing(&format!(
@@ -351,7 +347,7 @@ mod tests {
         assert!(text.contains("VM_DIRTY_BACKGROUND_BYTES="), "{text}");
         assert!(text.contains("worse with the machine's own value, 0"), "{text}");
         assert!(text.contains("worse with the schema as it was, 100"), "{text}");
-        let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()).unwrap();
+        let end = state.conclusion().unwrap();
         let needed: Vec<String> = end
             .lines
             .iter()

@@ -57,8 +57,7 @@ pub(super) fn told(state: &TuneState, change: &SchemaChange, objective: &Objecti
 }
 
 fn line<'a>(state: &'a TuneState, name: &str) -> Option<&'a Line> {
-    let end = state.searcher.as_ref()?.conclusion()?;
-    end.lines.iter().find(|line| line.name == name)
+    state.conclusion()?.lines.iter().find(|line| line.name == name)
 }
 
 /// What a person should know before sending it.

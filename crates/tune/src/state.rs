@@ -250,6 +250,11 @@ impl TuneState {
         self.confirmation.wanted(&self.questions())
     }
 
+    /// What the search came to; `None` before its end.
+    pub fn conclusion(&self) -> Option<&Conclusion> {
+        self.searcher.as_ref()?.conclusion()
+    }
+
     /// Whether every measurement begins by rewriting a table.
     pub fn rewrites_tables(&self) -> bool {
         self.schema.iter().any(|part| matches!(part.kind, SchemaKind::Fillfactor { .. }))

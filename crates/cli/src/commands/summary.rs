@@ -34,7 +34,7 @@ pub fn print_summary(
         }
         return output.print_json(&told);
     }
-    let mut text = run.document().summary(crate::output::terminal_width(), output.colour, all);
+    let mut text = run.document().summary(&output.style(), all);
     if let Some(sweep) = record.header.sweep() {
         text.push_str(&format!(
             "sweep: one of {sweep}; `walwright runs show {sweep}` shows the curve\n"

@@ -10,7 +10,7 @@ mod plain;
 pub mod screen;
 mod state;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ pub enum Style {
 
 impl Style {
     /// Whether it is a live view, and there is a terminal to show it on.
-    pub fn is_live(self) -> bool {
-        self == Style::Auto && std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
+    fn is_live(self) -> bool {
+        self == Style::Auto && io::stderr().is_terminal() && io::stdin().is_terminal()
     }
 }
 
@@ -46,11 +46,23 @@ pub fn observer(style: Style, stop: &Stop, output: &Output) -> (Arc<Observer>, O
     match style {
         Style::Quiet => (Arc::new(Silent), None),
         Style::Every(every) => (Arc::new(every::Every::new(every)), None),
-        Style::Auto if style.is_live() => match live::start(stop.clone(), output.colour_err) {
-            Ok((view, guard)) => (view, Some(guard)),
-            Err(_) => (Arc::new(plain::Plain::new()), None),
-        },
-        Style::Auto | Style::Plain => (Arc::new(plain::Plain::new()), None),
+        Style::Auto | Style::Plain => live_or(
+            style,
+            || live::start(stop.clone(), output.colour_err),
+            || Arc::new(plain::Plain::new()),
+        ),
+    }
+}
+
+/// A live view and its guard where one is wanted and there is a terminal for it, else lines.
+pub fn live_or<O: ?Sized>(
+    style: Style,
+    live: impl FnOnce() -> io::Result<(Arc<O>, Guard)>,
+    lines: impl FnOnce() -> Arc<O>,
+) -> (Arc<O>, Option<Guard>) {
+    match style.is_live().then(live) {
+        Some(Ok((view, guard))) => (view, Some(guard)),
+        Some(Err(_)) | None => (lines(), None),
     }
 }
 
@@ -67,7 +79,7 @@ pub fn has_terminal() -> bool {
 /// Has what comes next begin a line: a terminal writes `^C` where its cursor stands, and a line
 /// that is rewritten may stand there.
 pub fn begin_line() {
-    if !has_terminal() && std::io::stderr().is_terminal() {
+    if !has_terminal() && io::stderr().is_terminal() {
         lines::erase();
     }
 }

@@ -87,18 +87,18 @@ fn curves(of: &Comparison) -> Section {
         };
         of.curves.iter().map(curve).collect()
     };
-    let chart = |chart: Chart, known: bool, missing: &str| match known {
-        true => vec![Block::Chart(chart)],
-        false => vec![Block::Missing(missing.to_owned())],
+    let chart = |curves: Vec<Curve>, chart: fn(Vec<Curve>) -> Chart, missing: &str| {
+        let is_known = curves.iter().flat_map(|curve| &curve.points).any(|point| point.1 > 0.0);
+        vec![match is_known {
+            true => Block::Chart(chart(curves)),
+            false => Block::Missing(missing.to_owned()),
+        }]
     };
-    let throughput = Chart::ThroughputCurves(all(|run| &run.throughput));
-    let latency = Chart::LatencyCurves(all(|run| &run.latency));
-    let known = |points: fn(&RunCurve) -> &Vec<(f64, f64)>| {
-        of.curves.iter().flat_map(points).any(|(_, value)| *value > 0.0)
-    };
+    let (throughput, latency) = (all(|run| &run.throughput), all(|run| &run.latency));
+    let missing = "No latency of single operations is known.";
     let blocks = vec![Block::Columns(vec![
-        chart(throughput, known(|run| &run.throughput), "No throughput is known."),
-        chart(latency, known(|run| &run.latency), "No latency of single operations is known."),
+        chart(throughput, Chart::ThroughputCurves, "No throughput is known."),
+        chart(latency, Chart::LatencyCurves, missing),
     ])];
     Section::new("runs", "The runs laid over each other", Reach::Page, blocks)
 }

@@ -25,15 +25,8 @@ const BRIEF: usize = 3;
 
 impl Document {
     /// The summary as text, at most 37 lines long at 80 columns or more, each ending in a
-    /// newline. `width` is that of the terminal in columns; colours are ANSI sequences.
-    /// Whether bars are drawn in Unicode follows the environment ([`Style::for_terminal`]).
-    /// With `all` warnings it has as many more as these take.
-    pub fn summary(&self, width: usize, colour: bool, all: bool) -> String {
-        self.summary_styled(&Style::for_terminal(width, colour), all)
-    }
-
-    /// The summary in a given style.
-    pub fn summary_styled(&self, style: &Style, all: bool) -> String {
+    /// newline. With `all` warnings it has as many more as these take.
+    pub fn summary(&self, style: &Style, all: bool) -> String {
         let mut page = Page { style, lines: Vec::new() };
         page.head(self);
         self.sections

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use walwright_search::{Effect, Line, Searcher, Standing};
+use walwright_search::{Effect, Line, Standing};
 use walwright_tune::{
     Layer, Objective, Phase, TuneState, by_what, client_option_effects, crash_in_words, effect,
     shown,
@@ -32,7 +32,7 @@ pub fn tune_document(state: &TuneState, objective: &Objective) -> Document {
             .then(|| ("Unfinished", format!("It has come to its {}.", stage(state)))),
         verdict: Some(headline(state, objective)),
         figures: figures(state, objective),
-        warnings: warnings(state),
+        warnings: tune_warnings(state).iter().map(|text| Warning::saying(text)).collect(),
         sections: [
             result(state, objective),
             lines(state, objective),
@@ -51,7 +51,7 @@ pub fn tune_document(state: &TuneState, objective: &Objective) -> Document {
 /// What it came to, in a line that needs no statistics.
 fn headline(state: &TuneState, objective: &Objective) -> String {
     let name = objective.name();
-    let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion) else {
+    let Some(end) = state.conclusion() else {
         return "Nothing is found yet.".to_owned();
     };
     let confirmed = state.confirmed();
@@ -62,19 +62,24 @@ fn headline(state: &TuneState, objective: &Objective) -> String {
         });
         format!(" {}{}", compared::percent(estimate.center), ends.unwrap_or_default())
     });
-    match () {
-        () if !end.is_proposed => claim(state, &name, &end.gain).map_or_else(
+    if !end.is_proposed {
+        return claim(state, &name, &end.gain).map_or_else(
             || format!("Inconclusive: no gain in {name} is proven, none excluded."),
             |claim| format!("{claim}."),
-        ),
-        () if !state.is_confirmed() => {
-            format!("A gain in {name} was found and is not confirmed yet.")
-        }
-        () if !confirmed.is_gain() => format!("No gain in {name} is proven; nothing is promoted."),
-        () if state.promoted.is_some() => format!("Proven: {name}{change}, and promoted."),
-        () if state.phase == Phase::Done => format!("Proven: {name}{change}, but not promoted."),
-        () => format!("Proven: {name}{change}."),
+        );
     }
+    if !state.is_confirmed() {
+        return format!("A gain in {name} was found and is not confirmed yet.");
+    }
+    if !confirmed.is_gain() {
+        return format!("No gain in {name} is proven; nothing is promoted.");
+    }
+    let promoted = match (&state.promoted, state.phase) {
+        (Some(_), _) => ", and promoted",
+        (None, Phase::Done) => ", but not promoted",
+        (None, _) => "",
+    };
+    format!("Proven: {name}{change}{promoted}.")
 }
 
 /// The whole in a few sentences, with the method.
@@ -104,7 +109,7 @@ fn figures(state: &TuneState, objective: &Objective) -> Vec<Figure> {
         .map(|value| Figure::new("Baseline", Some(value)).note(objective.name()))
         .into_iter()
         .collect();
-    if let Some(end) = state.searcher.as_ref().and_then(Searcher::conclusion) {
+    if let Some(end) = state.conclusion() {
         let gain = cell(&end.gain, objective);
         let note = format!("the best found, over {}", counted(end.blocks as u64, "block"));
         figures.push(Figure::new("Found", Some(gain).filter(|gain| !gain.is_empty())).note(note));
@@ -158,7 +163,7 @@ fn cell(of: &Effect, objective: &Objective) -> String {
 }
 
 fn lines(state: &TuneState, objective: &Objective) -> Option<Section> {
-    let end = state.searcher.as_ref().and_then(Searcher::conclusion)?;
+    let end = state.conclusion()?;
     if end.lines.is_empty() {
         return None;
     }
@@ -305,14 +310,6 @@ fn kept(state: &TuneState) -> Option<Section> {
     }
     let section = Section::new("next", "Next", Reach::Paper, blocks);
     (!section.blocks.is_empty()).then_some(section)
-}
-
-/// What makes the result less certain.
-fn warnings(state: &TuneState) -> Vec<Warning> {
-    tune_warnings(state)
-        .into_iter()
-        .map(|text| Warning { text: words::sentence(&text), hint: None })
-        .collect()
 }
 
 /// What makes the result of a tune less certain, a sentence each.

@@ -17,7 +17,7 @@ const TOLD: usize = 3;
 
 /// The journal's entry of a tune that has ended.
 pub fn tune_entry(state: &TuneState, objective: &Objective) -> Entry {
-    let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion());
+    let end = state.conclusion();
     let settings: Vec<String> =
         state.plan.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     let version = state.server_version.as_deref().unwrap_or("of unknown version");
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn what_went_back_together_is_told_once() {
         let state = ended();
-        let end = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()).unwrap();
+        let end = state.conclusion().unwrap();
         let line = |number: usize| Line { name: format!("p{number}"), ..end.lines[0].clone() };
         let lines: Vec<Line> = (0..5).map(line).collect();
         let all: Vec<&Line> = lines.iter().collect();

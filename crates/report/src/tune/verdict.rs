@@ -11,7 +11,7 @@ const TOLD: usize = 6;
 
 /// The whole in a few sentences.
 pub fn verdict(state: &TuneState, objective: &Objective) -> String {
-    let Some(end) = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()) else {
+    let Some(end) = state.conclusion() else {
         let made = state.made.len();
         return match state.best_so_far() {
             Some(best) => format!(

@@ -46,12 +46,12 @@ fn looked_at(lab: &Path, id: &walwright_record::RunId) {
     let report = RunReport::new(record.clone());
     let _ = report.document().html();
     let _ = report.document().markdown();
-    let _ = report.document().summary(100, false, true);
+    let _ = report.document().summary(&STYLE, true);
     let _ = diagnosis(&report.diagnosis).terminal(&STYLE);
     let group = |name: &str| RunGroup { name: name.into(), runs: vec![record.clone()] };
     if let Ok(compared) = compare(vec![group("a"), group("b")]) {
         let page = comparison(&compared, true);
-        let _ = (page.html(), page.markdown(), page.summary(100, false, true));
+        let _ = (page.html(), page.markdown(), page.summary(&STYLE, true));
     }
 }
 

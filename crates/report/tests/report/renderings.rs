@@ -27,7 +27,7 @@ fn render(record: &Record) -> Rendered {
     let report = RunReport::new(record.clone());
     Rendered {
         html: report.document().html(),
-        terminal: report.document().summary_styled(&STYLE, false),
+        terminal: report.document().summary(&STYLE, false),
         markdown: report.document().markdown(),
     }
 }
@@ -149,14 +149,13 @@ fn a_summary_fits_a_screen() {
     }
     let report = RunReport::new(record);
     for (width, unicode) in [(80, true), (80, false), (100, true)] {
-        let text =
-            report.document().summary_styled(&Style { width, colour: false, unicode }, false);
+        let text = report.document().summary(&Style { width, colour: false, unicode }, false);
         assert!(text.lines().count() <= 38, "{} lines:\n{text}", text.lines().count());
         let longest = text.lines().map(|l| l.chars().count()).max().unwrap();
         assert!(longest <= width, "{longest} columns of {width}:\n{text}");
         assert!(text.contains("more in the report"), "{text}");
         assert!(unicode || text.is_ascii(), "{text}");
-        let all = report.document().summary_styled(&Style { width, colour: false, unicode }, true);
+        let all = report.document().summary(&Style { width, colour: false, unicode }, true);
         assert!(all.contains("number 29") && !all.contains("more in the report"), "{all}");
     }
 }
@@ -164,8 +163,8 @@ fn a_summary_fits_a_screen() {
 #[test]
 fn colours_are_off_when_asked() {
     let report = RunReport::new(short());
-    let plain = report.document().summary(80, false, false);
-    let coloured = report.document().summary(80, true, false);
+    let plain = report.document().summary(&Style::for_terminal(80, false), false);
+    let coloured = report.document().summary(&Style::for_terminal(80, true), false);
     assert!(!plain.contains('\x1b') && coloured.contains("\x1b[32m"));
     let mut stripped = String::new();
     for (i, part) in coloured.split('\x1b').enumerate() {

@@ -114,7 +114,7 @@ fn all_renderings_tell_a_run_against_the_disk_it_knew() {
     let all = |record: &walwright_record::Record| {
         let report = RunReport::new(record.clone());
         let texts = [
-            report.document().summary_styled(&STYLE, false),
+            report.document().summary(&STYLE, false),
             diagnosis(&report.diagnosis).terminal(&STYLE),
             report.document().markdown(),
             report.document().html(),

@@ -23,8 +23,9 @@ use walwright_store::Lab;
 use crate::args::{ExperimentArgs, ExperimentCommand, NewExperimentArgs, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
+use crate::commands::write::write_page;
 use crate::output::{Output, exit, say};
-use crate::show::{Guard, Style};
+use crate::show::{self, Guard, Style};
 
 /// Does an experiment, or tells of those there are.
 pub fn execute(lab: &Lab, args: ExperimentArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -141,11 +142,11 @@ fn watcher(
     if style == Style::Quiet {
         return (Arc::new(Silent), None);
     }
-    let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
-    match live.flatten() {
-        Some((view, guard)) => (view, Some(guard)),
-        None => (Arc::new(watch::Lines::new()), None),
-    }
+    show::live_or(
+        style,
+        || live::start(lab, stop.clone(), output.colour_err),
+        || Arc::new(watch::Lines::new()),
+    )
 }
 
 /// Shows what an experiment came to.
@@ -196,12 +197,12 @@ fn show(
     output: &Output,
 ) -> anyhow::Result<()> {
     let path = html.unwrap_or_else(|| walwright_experiment::page_path(lab, &outcome.id));
-    let written = page::write(lab, outcome, &path);
+    let document = walwright_report::experiment(outcome);
+    let written = write_page(lab, &path, &document.html());
     if output.json {
         output.print_json(outcome)?;
     } else {
-        let style = output.style();
-        let mut text = walwright_report::experiment(outcome).terminal(&style);
+        let mut text = document.terminal(&output.style());
         if written.is_ok() {
             text.push_str(&format!("\npage: {}\n", path.display()));
         }

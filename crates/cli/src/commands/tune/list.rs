@@ -2,7 +2,7 @@
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_report::format;
+use walwright_report::{format, tune_stage};
 use walwright_search::Effect;
 use walwright_store::Lab;
 use walwright_tune::{Objective, Phase, TuneState, effect, shown};
@@ -34,7 +34,7 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
             table.add_row([
                 state.id.clone(),
                 format::moment(state.begun),
-                stands(state).to_owned(),
+                stands(state),
                 runs(state).map_or(String::new(), |(made, of)| format!("{made} of {of}")),
                 state.plan.objective.clone(),
                 told(state),
@@ -60,16 +60,11 @@ fn listed(state: &TuneState) -> Value {
 }
 
 /// Where it stands, in words.
-pub(super) fn stands(state: &TuneState) -> &'static str {
+fn stands(state: &TuneState) -> String {
     match state.phase {
-        Phase::Done if state.promoted.is_some() => "promoted",
-        Phase::Done => "nothing promoted",
-        Phase::Baseline | Phase::Probe => "unfinished: baseline",
-        Phase::Search => "unfinished: search",
-        Phase::ClientOptions => "unfinished: client options",
-        Phase::Confirm => "unfinished: confirmation",
-        Phase::Crash => "unfinished: crash audit",
-        Phase::Promote => "unfinished: promotion",
+        Phase::Done if state.promoted.is_some() => "promoted".to_owned(),
+        Phase::Done => "nothing promoted".to_owned(),
+        _ => format!("unfinished: {}", tune_stage(state)),
     }
 }
 

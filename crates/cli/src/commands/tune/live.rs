@@ -142,7 +142,7 @@ fn best(state: &TuneState, objective: &Objective) -> String {
             false => format!("confirmation so far, over {made}: {}", told(&state.confirmed())),
         };
     }
-    if let Some(end) = state.searcher.as_ref().and_then(|searcher| searcher.conclusion()) {
+    if let Some(end) = state.conclusion() {
         let blocks = format::counted(end.blocks as u64, "block");
         return format!("found: {} over {blocks}, not confirmed yet", told(&end.gain));
     }

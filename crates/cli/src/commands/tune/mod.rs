@@ -22,7 +22,7 @@ use crate::args::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand, VisitArgs};
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, runtime, until_done};
 use crate::output::Output;
-use crate::show::{Guard, Style};
+use crate::show::{self, Guard, Style};
 
 /// Tunes, goes on, or tells of the tunes there are.
 pub fn execute(lab: &Lab, args: TuneArgs, output: &Output) -> anyhow::Result<ExitCode> {
@@ -130,11 +130,11 @@ fn watcher(
     if style == Style::Quiet {
         return (Arc::new(Silent), None);
     }
-    let live = style.is_live().then(|| live::start(lab, stop.clone(), output.colour_err).ok());
-    match live.flatten() {
-        Some((view, guard)) => (view, Some(guard)),
-        None => (Arc::new(watch::Lines::new()), None),
-    }
+    show::live_or(
+        style,
+        || live::start(lab, stop.clone(), output.colour_err),
+        || Arc::new(watch::Lines::new()),
+    )
 }
 
 /// The default warm-up: a quarter of the window.

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 use walwright_report::{tune_document, tune_verdict, tune_warnings};
-use walwright_search::{Effect, Searcher};
+use walwright_search::Effect;
 use walwright_store::Lab;
-use walwright_tune::{Layer, Objective, TuneState, client_option_effects, shown};
+use walwright_tune::{Layer, Objective, TuneState, client_option_effects, page_path, shown};
 
-use super::page;
+use crate::commands::write::write_page;
 use crate::output::Output;
 
 /// Prints a tune and writes its page.
 pub fn print(lab: &Lab, state: &TuneState, output: &Output) -> anyhow::Result<()> {
     let objective = state.plan.objective()?;
     let document = tune_document(state, &objective);
-    let written = page::write(lab, state, &document);
-    let style = output.style();
+    let path = page_path(lab, &state.id);
+    let written = write_page(lab, &path, &document.html());
     output.painted_result(&summary(state, &objective), || {
-        let page = written.as_ref().map(|path| format!("\npage: {}\n", path.display()));
-        format!("{}{}", document.terminal(&style), page.unwrap_or_default())
+        let page = written.is_ok().then(|| format!("\npage: {}\n", path.display()));
+        format!("{}{}", document.terminal(&output.style()), page.unwrap_or_default())
     })?;
-    written.map(|_| ())
+    written
 }
 
 pub(super) fn effect_json(of: &Effect, objective: &Objective) -> Value {
@@ -40,7 +40,7 @@ fn change_json(effect: &Effect) -> Value {
 }
 
 fn summary(state: &TuneState, objective: &Objective) -> Value {
-    let end = state.searcher.as_ref().and_then(Searcher::conclusion);
+    let end = state.conclusion();
     let lines: Vec<Value> = end
         .iter()
         .flat_map(|end| &end.lines)
