@@ -89,7 +89,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
     // Only here is it known which changes of the load come together.
     let loads = arms.arms.iter().map(|arm| (arm.name.as_str(), &arm.configuration.load));
     for (arm, load) in iter::once(("baseline", &arms.baseline.load)).chain(loads) {
-        if let Some((key, what)) = load.without_effect(&plan.load.options()) {
+        if let Some((key, what)) = load.without_effect(&plan.load) {
             return Err(PlanError::value(arm, key, what));
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use walwright_server::Major;
 
-use super::{Length, LoadChange};
+use super::{Length, LoadOptions};
 
 /// Which PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct Configuration {
     /// Values of the kernel by name, written for the run and brought back after it.
     pub kernel: BTreeMap<String, String>,
     /// Options of the load.
-    pub load: LoadChange,
+    pub load: LoadOptions,
     /// Options of the workload by name.
     pub options: BTreeMap<String, String>,
     /// Script variables by name.
@@ -124,7 +124,7 @@ impl Configuration {
             let kernel = BTreeMap::from([(name.clone(), value.clone())]);
             parts.push(Configuration { kernel, ..none() });
         }
-        if self.load != LoadChange::default() {
+        if self.load != LoadOptions::default() {
             parts.push(Configuration { load: self.load.clone(), ..none() });
         }
         for (name, value) in &self.options {
@@ -191,7 +191,7 @@ mod tests {
         let changes = Configuration {
             ddl: vec!["DROP INDEX".to_owned()],
             undo: [("DROP INDEX".to_owned(), "CREATE INDEX".to_owned())].into(),
-            load: LoadChange { clients: Some(8), ..LoadChange::default() },
+            load: LoadOptions { clients: Some(8), ..LoadOptions::default() },
             postgres: Some(Postgres::Major("17".to_owned())),
             tcp: Some(true),
             ..Configuration::of_settings([("max_wal_size", "64MB")])

@@ -21,7 +21,6 @@ mod execute;
 mod folder;
 pub mod journal;
 mod kernel;
-mod load_change;
 mod maintenance;
 mod metric;
 mod order;
@@ -33,7 +32,6 @@ mod plan;
 mod plan_tables;
 mod profile;
 mod prove;
-mod time;
 mod units;
 mod visit;
 mod words;
@@ -54,7 +52,6 @@ pub use execute::OVERHEAD;
 pub use execute::{Choices, Conducted, begin, estimate, resume};
 pub use folder::{Cell, Header, Listed, list, unreadable};
 pub use kernel::Kernel;
-pub use load_change::{Gaps, LoadChange, Protocol};
 pub use maintenance::{OnServer, Remarks};
 pub use metric::{Metric, MetricError, metric_names};
 pub use origin::found_from;
@@ -63,9 +60,11 @@ pub use pair::Pair;
 pub use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
-    ArmTable, ArmWorkload, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values,
-    WarmUp, WorkloadTable,
+    ArmTable, ArmWorkload, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable,
 };
 pub use prove::{ProveError, prove};
-pub use time::Length;
 pub use visit::Visit;
+/// How a load is driven, as a plan says it.
+pub use walwright_driver::Protocol;
+/// How a load is driven, as a plan says it.
+pub use walwright_run::{Gaps, Length, LoadOptions, WarmUp};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::plan_tables::{ArmTable, LoadTable, ServerTable, SettingValue, WorkloadTable};
-use super::{Design, Metrics, PlanFile};
+use super::plan_tables::{ArmTable, ServerTable, SettingValue, WorkloadTable};
+use super::{Design, LoadOptions, Metrics, PlanFile};
 
 /// Two groups of settings to compare, and what is run to do it.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Pair {
     /// What is run.
     pub workload: WorkloadTable,
     /// How it is driven.
-    pub load: LoadTable,
+    pub load: LoadOptions,
     /// What both run on.
     pub server: ServerTable,
     /// Pairs; where not given, the fewest that can prove a difference.

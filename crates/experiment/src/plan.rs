@@ -5,16 +5,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::blocks_to_prove;
-use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
+use walwright_run::{ProbePlan, WorkloadPlan};
 use walwright_server::holds_password;
 use walwright_stats::Confidence;
 
 use super::origin::{found_from, postgres};
-use super::plan_tables::{
-    ArmTable, LoadTable, PredictionTable, ServerTable, WarmUp, WorkloadTable,
-};
+use super::plan_tables::{ArmTable, PredictionTable, ServerTable, WorkloadTable};
 use super::profile::{FromFile, Profiles};
-use super::{BenchPlan, Configuration, Design, LoadChange, Metric, PlanError};
+use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
 
 /// A plan that can be edited and run, as `walwright experiment --example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -69,7 +67,7 @@ pub struct PlanFile {
     pub workload: WorkloadTable,
     /// How it is driven.
     #[serde(default)]
-    pub load: LoadTable,
+    pub load: LoadOptions,
     /// What the baseline runs on.
     #[serde(default)]
     pub server: ServerTable,
@@ -140,13 +138,13 @@ impl PlanFile {
             }
         }
         let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.load.problem()));
-        for (arm, problem) in iter::once(("", self.load.options().problem())).chain(of_arms) {
+        for (arm, problem) in iter::once(("", self.load.problem())).chain(of_arms) {
             if let Some((key, what)) = problem {
                 return Err(PlanError::value(arm, key, what));
             }
         }
-        let nothing = LoadChange::default();
-        if let Some((key, what)) = self.load.options().without_effect(&nothing) {
+        let nothing = LoadOptions::default();
+        if let Some((key, what)) = self.load.without_effect(&nothing) {
             return Err(PlanError::value("", key, what));
         }
         let blocks = self.blocks.unwrap_or(1);
@@ -158,8 +156,14 @@ impl PlanFile {
             let what = "a relative change from 0 to 1: 0.02 is 2 %";
             return Err(PlanError::value("", "smallest_effect", what));
         }
-        if self.load.duration.0.is_zero() {
-            return Err(PlanError::value("", "duration", "the time must be longer than zero"));
+        for arm in &self.arms {
+            let load = &arm.load;
+            let windows =
+                [("duration", load.duration.is_some()), ("warmup", load.warmup.is_some())];
+            if let Some((key, _)) = windows.into_iter().find(|(_, given)| *given) {
+                let what = "all arms have the same window: write it under [load]";
+                return Err(PlanError::value(&arm.name, key, what));
+            }
         }
         self.metrics().map(drop)
     }
@@ -247,41 +251,22 @@ impl PlanFile {
         command: &str,
     ) -> Result<BenchPlan, PlanError> {
         let workload = &self.workload;
-        let no_files = workload.files.is_empty();
-        let named = workload.name.clone().or_else(|| no_files.then(|| "tpcb".to_owned()));
+        let no_scripts = workload.files.is_empty() && workload.builtin.is_empty();
+        let named = workload.name.clone().or_else(|| no_scripts.then(|| "tpcb".to_owned()));
         let text = |values: &super::plan_tables::Values| {
             values.iter().map(|(name, value)| (name.clone(), value.text())).collect()
         };
-        let mut load = LoadChoice {
-            clients: None,
-            threads: None,
-            protocol: None,
-            mode: walwright_driver::Mode::Faithful,
-            schedule: walwright_record::Schedule::Closed { think: None },
-            ramp: std::time::Duration::ZERO,
-            max_tries: 1,
-            seed: None,
-            duration: self.load.duration.0,
-            warm_up: match self.load.warmup {
-                WarmUp::Auto => None,
-                WarmUp::Fixed(length) => Some(length.0),
-            },
-            checkpoints: 0,
-            rules: Default::default(),
-            stages: Vec::new(),
-        };
-        self.load.options().apply(&mut load);
         Ok(BenchPlan {
             workload: WorkloadPlan {
                 name: named.map(|name| found_from(origin, name)),
                 files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
-                builtin: Vec::new(),
-                no_vacuum: false,
+                builtin: workload.builtin.clone(),
+                no_vacuum: workload.no_vacuum,
                 scale: workload.scale,
                 options: text(&workload.options),
                 define: text(&workload.define),
             },
-            load,
+            load: self.load.choice(),
             base: self.baseline(origin, profiles)?,
             probe: Some(ProbePlan { waits_hz: WAITS_HZ }),
             load_jobs: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Length, LoadChange};
+use walwright_run::{Length, LoadOptions};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,120 +89,18 @@ pub struct WorkloadTable {
     /// pgbench scripts, each `path` or `path@weight`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// pgbench's built-in scripts, each `name` or `name@weight`, on its tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub builtin: Vec<String>,
+    /// Whether to leave out the VACUUM that the workload wants before a run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_vacuum: bool,
     /// Options of the workload.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: Values,
     /// Script variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub define: Values,
-}
-
-/// `[load]`: how it is driven.
-///
-/// Its options are those of a [`LoadChange`], field by field: serde cannot flatten one into
-/// it and still refuse unknown keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LoadTable {
-    /// Client connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clients: Option<u32>,
-    /// Driver threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threads: Option<u32>,
-    /// Wire protocol.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<super::Protocol>,
-    /// One round trip a transaction, binary parameters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lean: Option<bool>,
-    /// Open loop: transactions due a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
-    /// Open loop: gaps between due times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gaps: Option<super::Gaps>,
-    /// Open loop: transactions later than this are skipped.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_limit: Option<Length>,
-    /// Closed loop: mean think time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Length>,
-    /// Time over which clients start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ramp: Option<Length>,
-    /// Tries a transaction has; 0 is without limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_tries: Option<u32>,
-    /// Length of the measured window of every run.
-    pub duration: Length,
-    /// Load before it: a time, or `auto` to find it on the throughput series.
-    pub warmup: WarmUp,
-}
-
-impl Default for LoadTable {
-    fn default() -> LoadTable {
-        let seconds = |s| Length(std::time::Duration::from_secs(s));
-        LoadTable {
-            clients: None,
-            threads: None,
-            protocol: None,
-            lean: None,
-            rate: None,
-            gaps: None,
-            latency_limit: None,
-            think: None,
-            ramp: None,
-            max_tries: None,
-            duration: seconds(60),
-            warmup: WarmUp::Fixed(seconds(10)),
-        }
-    }
-}
-
-impl LoadTable {
-    /// The options that an arm may change too.
-    pub fn options(&self) -> LoadChange {
-        LoadChange {
-            clients: self.clients,
-            threads: self.threads,
-            protocol: self.protocol,
-            lean: self.lean,
-            rate: self.rate,
-            gaps: self.gaps,
-            latency_limit: self.latency_limit,
-            think: self.think,
-            ramp: self.ramp,
-            max_tries: self.max_tries,
-        }
-    }
-}
-
-/// How the warm-up ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum WarmUp {
-    /// Found on the series.
-    Auto,
-    /// After this time.
-    Fixed(Length),
-}
-
-impl TryFrom<String> for WarmUp {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<WarmUp, String> {
-        if text == "auto" { Ok(WarmUp::Auto) } else { text.parse().map(WarmUp::Fixed) }
-    }
-}
-
-impl From<WarmUp> for String {
-    fn from(warm_up: WarmUp) -> String {
-        match warm_up {
-            WarmUp::Auto => "auto".to_owned(),
-            WarmUp::Fixed(length) => length.to_string(),
-        }
-    }
 }
 
 /// `[server]`: what the baseline runs on.
@@ -252,7 +150,7 @@ pub struct ArmTable {
     pub kernel: Values,
     /// Options of the load.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub load: LoadChange,
+    pub load: LoadOptions,
     /// Options of the workload.
     #[serde(default, skip_serializing_if = "is_default")]
     pub workload: ArmWorkload,

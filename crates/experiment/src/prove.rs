@@ -1,20 +1,19 @@
 //! From a finding to the experiment that proves or disproves it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use thiserror::Error;
 use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
-use walwright_driver::Mode;
-use walwright_record::{ClientRules, LoadFacts, Record, Schedule};
+use walwright_record::{Record, Schedule};
 use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
-    ArmTable, Ddl, LoadTable, PredictionTable, ServerTable, SettingValue, Values, WarmUp,
-    WorkloadTable,
+    ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable,
 };
-use super::{Consent, Design, Gaps, Length, LoadChange, Metrics, PlanFile, Protocol};
+use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Protocol};
 
 /// A finding that cannot be proven by an experiment.
 #[derive(Debug, Error)]
@@ -37,9 +36,9 @@ pub enum ProveError {
     WorkloadChanged(String),
     /// The run was driven in a way that plans of experiments do not have.
     #[error(
-        "run {0} was driven with -t, -C, -n, --on-error, --stages or several -b, and an experiment cannot do that: repeat the run without them"
+        "run {0} was driven in stages, which an experiment cannot repeat; prove a run at one level of load"
     )]
-    LoadOptions(String),
+    Stages(String),
     /// The workload cannot be read.
     #[error(transparent)]
     Workload(#[from] RunError),
@@ -70,12 +69,8 @@ pub fn prove(
 ) -> Result<PlanFile, ProveError> {
     let id = record.header.id.0.clone();
     let server = server(&plan.target, on_server, &id)?;
-    if plan.load.rules != ClientRules::default()
-        || !plan.load.stages.is_empty()
-        || plan.workload.no_vacuum
-        || plan.workload.builtin.len() > 1
-    {
-        return Err(ProveError::LoadOptions(id));
+    if !plan.load.stages.is_empty() {
+        return Err(ProveError::Stages(id));
     }
     let workload = plan.workload()?;
     let then = record.workload.iter().flat_map(|facts| &facts.scripts).map(|script| &script.text);
@@ -98,16 +93,15 @@ pub fn prove(
         smallest_effect: None,
         consent: consent.to_vec(),
         workload: WorkloadTable {
-            name: match (&plan.workload.builtin[..], &record.workload) {
-                ([_], Some(facts)) => Some(facts.name.clone()),
-                _ => plan.workload.name.clone(),
-            },
+            name: plan.workload.name.clone(),
             scale: plan.workload.scale,
             files: plan.workload.files.clone(),
+            builtin: plan.workload.builtin.clone(),
+            no_vacuum: plan.workload.no_vacuum,
             options: text(&plan.workload.options),
             define: text(&plan.workload.define),
         },
-        load: load(&plan.load, record.load.as_ref()),
+        load: load(&plan.load, record),
         server,
         prediction: prediction(finding, action, &id, open),
         arms: vec![arm],
@@ -229,7 +223,7 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
 }
 
 /// An option of the load driver in the words of a finding: `--threads 4`, `pool size 8`.
-fn client(option: &str) -> Option<LoadChange> {
+fn client(option: &str) -> Option<LoadOptions> {
     let words: Vec<&str> = option.split([' ', ',']).filter(|word| !word.is_empty()).collect();
     let after = |name: &str| {
         let place = words.iter().position(|word| *word == name)?;
@@ -238,47 +232,38 @@ fn client(option: &str) -> Option<LoadChange> {
     let number = |name: &str| after(name).and_then(|text| text.parse::<u32>().ok());
     // A pool before the server lets through as many as it has connections.
     let pool = option.strip_prefix("pool size ").and_then(|size| size.parse().ok());
-    let change = LoadChange {
+    let change = LoadOptions {
         clients: number("--clients").or(pool),
         threads: number("--threads"),
         protocol: after("--protocol")
             .and_then(|name| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)),
         lean: words.contains(&"--lean").then_some(true),
-        ..LoadChange::default()
+        ..LoadOptions::default()
     };
-    (change != LoadChange::default()).then_some(change)
+    (change != LoadOptions::default()).then_some(change)
 }
 
 /// A load as a plan writes it. `then` is what the run had of it: the command line of a sweep
-/// names the clients of all its points, and not which of them this run was.
-fn load(of: &LoadChoice, then: Option<&LoadFacts>) -> LoadTable {
-    let open = match of.schedule {
-        Schedule::Open { rate, poisson, latency_limit } => Some((rate, poisson, latency_limit)),
-        Schedule::Closed { .. } => None,
-    };
-    let think = match of.schedule {
-        Schedule::Closed { think } => think,
-        Schedule::Open { .. } => None,
-    };
-    LoadTable {
-        clients: then.map(|then| then.clients).or(of.clients),
-        threads: of.threads,
-        protocol: of.protocol,
-        lean: (of.mode == Mode::Lean).then_some(true),
-        rate: open.map(|(rate, ..)| rate),
-        gaps: open.map(|(_, poisson, _)| if poisson { Gaps::Poisson } else { Gaps::Even }),
-        latency_limit: open.and_then(|(.., limit)| limit).map(Length),
-        think: think.map(Length),
-        ramp: (!of.ramp.is_zero()).then_some(Length(of.ramp)),
-        max_tries: (of.max_tries != 1).then_some(of.max_tries),
-        duration: Length(of.duration),
-        warmup: of.warm_up.map_or(WarmUp::Auto, |warm_up| WarmUp::Fixed(Length(warm_up))),
+/// names the clients of all its points, and not which of them this run was. One that ended with a
+/// number of transactions is repeated for as long as it took.
+fn load(of: &LoadChoice, record: &Record) -> LoadOptions {
+    let took = of
+        .rules
+        .transactions
+        .and(record.window())
+        .map(|window| Length(Duration::from_secs(window.length().as_secs().max(1))));
+    LoadOptions {
+        clients: record.load.as_ref().map(|then| then.clients).or(of.clients),
+        duration: took.or(Some(Length(of.duration))),
+        ..LoadOptions::of(of)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use walwright_record::OnError;
+    use walwright_run::WarmUp;
+    use walwright_testing::{Build, closed_loop};
 
     use super::*;
 
@@ -293,38 +278,27 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_a_sweep_keeps_its_own_clients() {
-        let schedule = Schedule::Closed { think: None };
-        // The first of those that the sweep's command line names.
-        let typed = LoadChoice {
+    fn a_load_is_repeated_as_the_run_had_it() {
+        let typed = LoadOptions {
+            // The first of those that a sweep's command line names.
             clients: Some(1),
-            threads: None,
-            protocol: None,
-            mode: Mode::Faithful,
-            schedule,
-            ramp: Duration::ZERO,
-            max_tries: 1,
-            seed: None,
-            duration: Duration::from_secs(60),
-            warm_up: None,
-            checkpoints: 0,
-            rules: Default::default(),
-            stages: Vec::new(),
+            connect: Some(true),
+            on_error: Some(OnError::Stop),
+            latency_limit: Some(Length(Duration::from_millis(5))),
+            duration: Some(Length(Duration::from_secs(60))),
+            warmup: Some(WarmUp::Auto),
+            ..LoadOptions::default()
         };
-        let had = LoadFacts {
-            clients: 16,
-            threads: 1,
-            protocol: "prepared".to_owned(),
-            mode: "faithful".to_owned(),
-            schedule,
-            ramp: Duration::ZERO,
-            max_tries: 1,
-            seed: 7,
-            rules: Default::default(),
-            stages: Vec::new(),
-        };
-        assert_eq!(load(&typed, Some(&had)).clients, Some(16));
-        assert_eq!(load(&typed, None).clients, Some(1));
+        let mut build = Build::new();
+        build.measure(0.0, 7.0);
+        build.record.load = None;
+        assert_eq!(load(&typed.choice(), &build.record), typed);
+        build.record.load = Some(closed_loop(16));
+        let mut choice = typed.choice();
+        choice.rules.transactions = Some(1_000);
+        let took = Some(Length(Duration::from_secs(7)));
+        let whole = LoadOptions { clients: Some(16), duration: took, ..typed };
+        assert_eq!(load(&choice, &build.record), whole);
     }
 
     #[test]

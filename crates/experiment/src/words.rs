@@ -2,14 +2,14 @@
 
 use walwright_record::Schedule;
 
-use super::time::Length;
-use super::{Bench, Configuration};
+use super::{Bench, Configuration, Length};
 
 /// The workload, load and server of the baseline.
 pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
     let plan = bench.plan();
     let mut words = Vec::new();
-    let name = plan.workload.name.clone().unwrap_or_else(|| plan.workload.files.join(", "));
+    let scripts = || [&plan.workload.files[..], &plan.workload.builtin[..]].concat().join(", ");
+    let name = plan.workload.name.clone().unwrap_or_else(scripts);
     let scale = plan.workload.scale.map_or_else(String::new, |scale| format!(", scale {scale}"));
     words.push(format!("workload {name}{scale}"));
     let load = &plan.load;

@@ -97,10 +97,18 @@ pub struct OpenLoop {
     pub due: u64,
     /// Transactions skipped because they were too late already.
     pub skipped: u64,
-    /// Transactions that ended later than the limit.
-    pub late: u64,
     /// How long after its due time each transaction began.
     pub lag: Option<Latency>,
+}
+
+/// Transactions against the latency limit of their load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Late {
+    /// The limit.
+    #[serde(with = "crate::seconds")]
+    pub limit: Duration,
+    /// Transactions that ended well, but later.
+    pub transactions: u64,
 }
 
 /// A single transaction's latency against the mark of its workload.
@@ -154,6 +162,8 @@ pub struct LoadSummary {
     pub retries: BTreeMap<String, u64>,
     /// How an open loop kept its rate; `None` in a closed loop.
     pub open_loop: Option<OpenLoop>,
+    /// Transactions that took longer than the limit; `None` where none is given.
+    pub late: Option<Late>,
     /// Against the mark of the workload, where it has one.
     pub pass_mark: Option<PassMark>,
     /// Time to open a connection over the whole load, where each transaction had its own. In a
@@ -184,7 +194,6 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
             reached: total as f64 / seconds,
             due: intervals.iter().map(|i| i.due).sum(),
             skipped: intervals.iter().map(|i| i.skipped).sum(),
-            late: intervals.iter().map(|i| i.late).sum(),
             lag: Latency::with_unended(
                 &lags(record, window),
                 under_way.and_then(|of| shortest([&of.not_begun].into_iter())),
@@ -192,6 +201,9 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         }),
         Some(Schedule::Closed { .. }) | None => None,
     };
+    let limit = record.load.as_ref().and_then(|load| load.schedule.latency_limit());
+    let late =
+        limit.map(|limit| Late { limit, transactions: intervals.iter().map(|i| i.late).sum() });
     let mark = record.workload.as_ref().and_then(|w| w.pass_mark);
     let pass_mark = mark.zip(latency.as_ref()).map(|(mark, latency)| PassMark {
         mark,
@@ -217,6 +229,7 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         retried: intervals.iter().flat_map(|i| &i.scripts).map(|s| s.retried).sum(),
         retries: by_state(|s| &s.retries),
         open_loop,
+        late,
         pass_mark,
         connection_time: record
             .connection_time

@@ -182,6 +182,9 @@ pub enum Schedule {
     Closed {
         /// Mean think time.
         think: Option<Duration>,
+        /// Transactions that take longer are counted as late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency_limit: Option<Duration>,
     },
     /// Transactions are due at a rate, whatever the server does. Latency counts from the due time.
     Open {
@@ -192,6 +195,20 @@ pub enum Schedule {
         /// Transactions later than this are skipped.
         latency_limit: Option<Duration>,
     },
+}
+
+impl Schedule {
+    /// A closed loop whose clients wait for nothing.
+    pub const CLOSED: Schedule = Schedule::Closed { think: None, latency_limit: None };
+
+    /// The latency above which a transaction is late.
+    pub fn latency_limit(&self) -> Option<Duration> {
+        match self {
+            Schedule::Closed { latency_limit, .. } | Schedule::Open { latency_limit, .. } => {
+                *latency_limit
+            }
+        }
+    }
 }
 
 /// What a client does beside running its scripts one after the other.
@@ -218,6 +235,17 @@ pub enum OnError {
     StopClient,
     /// The load ends.
     Stop,
+}
+
+impl OnError {
+    /// As a command line and a plan write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnError::Continue => "continue",
+            OnError::StopClient => "stop-client",
+            OnError::Stop => "stop",
+        }
+    }
 }
 
 /// A stretch of a load that is driven at one level.

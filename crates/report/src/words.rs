@@ -237,9 +237,12 @@ fn with_article(schedule: &str) -> String {
 /// A schedule in words.
 pub(crate) fn schedule(schedule: &Schedule) -> String {
     match schedule {
-        Schedule::Closed { think: None } => "closed loop".to_owned(),
-        Schedule::Closed { think: Some(think) } => {
-            format!("closed loop with {} of think time", format::latency(*think))
+        Schedule::Closed { think, latency_limit } => {
+            let think =
+                think.map(|think| format!(" with {} of think time", format::latency(think)));
+            let limit =
+                latency_limit.map(|limit| format!(", late after {}", format::latency(limit)));
+            format!("closed loop{}{}", think.unwrap_or_default(), limit.unwrap_or_default())
         }
         Schedule::Open { rate, poisson, latency_limit } => {
             let gaps = if *poisson { "Poisson arrivals" } else { "even gaps" };

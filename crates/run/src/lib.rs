@@ -9,8 +9,10 @@
 
 mod attach;
 mod ceiling;
+mod length;
 mod lifecycle;
 mod lifetime;
+mod load_options;
 mod notes;
 mod progress;
 mod recorder;
@@ -23,6 +25,8 @@ pub use attach::{
     add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
+pub use length::Length;
+pub use load_options::{Gaps, LoadOptions, WarmUp};
 pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,

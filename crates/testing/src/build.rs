@@ -33,7 +33,7 @@ pub fn closed_loop(clients: u32) -> LoadFacts {
         threads: 1,
         protocol: "prepared".to_owned(),
         mode: "faithful".to_owned(),
-        schedule: Schedule::Closed { think: None },
+        schedule: Schedule::CLOSED,
         ramp: Duration::ZERO,
         max_tries: 1,
         seed: 1,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use walwright_experiment::{LoadChange, Protocol};
+use walwright_experiment::{LoadOptions, Protocol};
 use walwright_record::{LoadFacts, Record, Schedule};
 use walwright_search::{Ablation, Effect};
 
@@ -27,7 +27,7 @@ pub struct ClientOption {
     /// What is done, in words.
     pub name: String,
     /// What the load has otherwise.
-    pub load: LoadChange,
+    pub load: LoadOptions,
     /// Scripts in place of the workload's, as `path@weight`.
     #[serde(default)]
     pub files: Option<Vec<String>>,
@@ -46,7 +46,7 @@ fn one() -> u32 {
 }
 
 impl ClientOption {
-    fn of(name: impl Into<String>, load: LoadChange) -> ClientOption {
+    fn of(name: impl Into<String>, load: LoadOptions) -> ClientOption {
         let name = name.into();
         ClientOption { name, load, files: None, units: 1, note: None, scores: Vec::new() }
     }
@@ -63,7 +63,7 @@ pub(super) fn client_options(
     record: Option<&Record>,
     folder: &Path,
 ) -> Result<(Vec<ClientOption>, Vec<Dropped>), TuneError> {
-    let mut client_options = vec![ClientOption::of("the load as it is", LoadChange::default())];
+    let mut client_options = vec![ClientOption::of("the load as it is", LoadOptions::default())];
     let mut dropped = Vec::new();
     let mut leave = |name: &str, why: String| dropped.push(Dropped::of(name, why));
     client_options.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
@@ -94,7 +94,7 @@ pub(super) fn client_options(
                         files: Some(files),
                         units: batch::BATCH,
                         note: Some(TOGETHER.to_owned()),
-                        ..ClientOption::of(name, LoadChange::default())
+                        ..ClientOption::of(name, LoadOptions::default())
                     };
                     client_options.insert(1, batch);
                 }
@@ -105,8 +105,8 @@ pub(super) fn client_options(
 }
 
 /// Protocols other than the load's own, and one round trip a transaction.
-fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<ClientOption> {
-    let protocol = |protocol| LoadChange { protocol: Some(protocol), ..LoadChange::default() };
+fn protocols(given: &LoadOptions, seen: Option<&LoadFacts>) -> Vec<ClientOption> {
+    let protocol = |protocol| LoadOptions { protocol: Some(protocol), ..LoadOptions::default() };
     let seen_protocol = seen.and_then(|load| match load.protocol.as_str() {
         "simple" => Some(Protocol::Simple),
         "extended" => Some(Protocol::Extended),
@@ -123,7 +123,7 @@ fn protocols(given: &LoadChange, seen: Option<&LoadFacts>) -> Vec<ClientOption> 
     if now != Protocol::Simple {
         client_options.push(ClientOption::of("the simple protocol", protocol(Protocol::Simple)));
     }
-    let lean = LoadChange { lean: Some(true), ..protocol(Protocol::Prepared) };
+    let lean = LoadOptions { lean: Some(true), ..protocol(Protocol::Prepared) };
     client_options.push(ClientOption::of("one round trip a transaction", lean));
     client_options
 }
@@ -146,7 +146,7 @@ fn connections(plan: &TunePlan, record: &Record, now: u32) -> [Result<ClientOpti
         if clients > most.min(MOST_CONNECTIONS) {
             return Err(format!("{clients} connections are too many: there is room for {most}"));
         }
-        let load = LoadChange { clients: Some(clients), ..LoadChange::default() };
+        let load = LoadOptions { clients: Some(clients), ..LoadOptions::default() };
         let name = format!("{clients} connections instead of {now}");
         Ok(ClientOption { note: Some(QUEUEING.to_owned()), ..ClientOption::of(name, load) })
     })
@@ -300,7 +300,7 @@ mod tests {
     fn a_run_that_failed_takes_its_block_from_its_own_pair_alone() {
         let with = |name: &str, scores: &[Option<f64>]| ClientOption {
             scores: scores.to_vec(),
-            ..ClientOption::of(name, LoadChange::default())
+            ..ClientOption::of(name, LoadOptions::default())
         };
         let client_options = [
             with("the load as it is", &[Some(0.0), None, Some(0.01), Some(-0.01)]),

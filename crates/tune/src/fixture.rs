@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use walwright_catalog::parameter;
-use walwright_experiment::{Length, LoadChange};
+use walwright_experiment::{Length, LoadOptions};
 use walwright_record::RunId;
 use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start, WORTH};
 
@@ -22,10 +22,12 @@ pub fn plan() -> TunePlan {
         objective: "throughput".to_owned(),
         workload: Some("tpcb".to_owned()),
         files: Vec::new(),
+        builtin: Vec::new(),
+        no_vacuum: false,
         scale: Some(1),
         options: Vec::new(),
         define: Vec::new(),
-        load: LoadChange::default(),
+        load: LoadOptions::default(),
         settings: BTreeMap::new(),
         postgres: None,
         flush_latency: None,

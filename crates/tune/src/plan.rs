@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_experiment::{
-    BenchPlan, Configuration, Length, LoadChange, OVERHEAD, OnServer, Postgres, found_from,
+    BenchPlan, Configuration, Length, LoadOptions, OVERHEAD, OnServer, Postgres, found_from,
 };
-use walwright_record::Schedule;
-use walwright_run::{LoadChoice, ProbePlan, WorkloadPlan};
+use walwright_run::{ProbePlan, WarmUp, WorkloadPlan};
 use walwright_search::WORTH;
 
 use super::{Objective, TuneError};
@@ -47,6 +46,12 @@ pub struct TunePlan {
     pub workload: Option<String>,
     /// Scripts in place of the workload's own.
     pub files: Vec<String>,
+    /// pgbench's built-in scripts, on its tables.
+    #[serde(default)]
+    pub builtin: Vec<String>,
+    /// Whether to leave out the VACUUM that the workload wants before a run.
+    #[serde(default)]
+    pub no_vacuum: bool,
     /// Scale factor.
     pub scale: Option<u32>,
     /// Options of the workload.
@@ -54,7 +59,7 @@ pub struct TunePlan {
     /// Script variables.
     pub define: Vec<(String, String)>,
     /// How the load is driven, where not as the workload has it.
-    pub load: LoadChange,
+    pub load: LoadOptions,
     /// The baseline's settings.
     pub settings: BTreeMap<String, String>,
     /// PostgreSQL.
@@ -171,34 +176,34 @@ impl TunePlan {
         self.most_pairs.unwrap_or(most).max(planned)
     }
 
+    /// What is run, in words.
+    pub fn workload_in_words(&self) -> String {
+        match &self.workload {
+            Some(name) => name.clone(),
+            None if self.files.is_empty() => self.builtin.join(", "),
+            None => "own scripts".to_owned(),
+        }
+    }
+
     /// What is measured on, with windows of this length.
     pub(super) fn bench(&self, objective: &Objective, window: Length) -> BenchPlan {
-        let load = LoadChange { rate: objective.rate, ..LoadChange::default() };
+        let load = LoadOptions { rate: objective.rate, ..LoadOptions::default() };
         BenchPlan {
             workload: WorkloadPlan {
                 name: self.workload.clone(),
                 files: self.files.clone(),
-                builtin: Vec::new(),
-                no_vacuum: false,
+                builtin: self.builtin.clone(),
+                no_vacuum: self.no_vacuum,
                 scale: self.scale,
                 options: self.options.clone(),
                 define: self.define.clone(),
             },
-            load: LoadChoice {
-                clients: None,
-                threads: None,
-                protocol: None,
-                mode: walwright_driver::Mode::Faithful,
-                schedule: Schedule::Closed { think: None },
-                ramp: Duration::ZERO,
-                max_tries: 1,
-                seed: None,
-                duration: window.0,
-                warm_up: Some(self.warm_up.0),
-                checkpoints: 0,
-                rules: Default::default(),
-                stages: Vec::new(),
-            },
+            load: LoadOptions {
+                duration: Some(window),
+                warmup: Some(WarmUp::Fixed(self.warm_up)),
+                ..LoadOptions::default()
+            }
+            .choice(),
             base: Configuration {
                 // The attached server has them already.
                 settings: if self.server.is_some() {

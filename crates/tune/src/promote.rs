@@ -153,7 +153,7 @@ fn profile(
             entries.push(entry);
         }
     }
-    let workload = state.plan.workload.as_deref().unwrap_or("own scripts");
+    let workload = state.plan.workload_in_words();
     let gain = words::effect(&words::of_figure(&state.confirmed(), objective));
     let title = format!("{workload}, {} {gain} {}", objective.name(), words::again_on(state));
     let mut trailer = vec![String::new()];

@@ -21,7 +21,7 @@ pub(super) fn text(state: &TuneState, objective: &Objective) -> Option<String> {
         return None;
     }
     let mut out = String::new();
-    let load = state.plan.workload.as_deref().unwrap_or("own scripts");
+    let load = state.plan.workload_in_words();
     put(&mut out, &comment(&format!("Schema that tune {} proved for {load}.", state.id)));
     put(&mut out, "-- Each statement is sent alone, outside of a transaction: psql -f does so.\n");
     for change in changes {

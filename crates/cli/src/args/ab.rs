@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use walwright_run::WarmUp;
 
-use super::run::{pair, rate};
-use super::{
-    Protocol, ViewArgs, VisitArgs, WarmUp, duration, run::warm_up, seconds_or_time, some_time,
-};
+use super::load::{LoadArgs, WorkloadArgs, pair, warm_up};
+use super::{ViewArgs, VisitArgs, seconds_or_time, some_time};
 
 /// `walwright ab`.
 #[derive(Debug, Args)]
@@ -19,7 +18,7 @@ Examples:
   walwright ab --a jit=off --a work_mem=1MB --b jit=on       several settings on a side
   walwright ab --set jit=off --set jit=on --dsn postgres://me@db/app --maintenance
 Each pair runs A twice and B once, in random order, each from the same restored data: A against
-itself tells what is noise. It is an experiment: `walwright experiment list|show|resume` has it.")]
+itself tells what is noise. With --rate mean latency is judged, else throughput. It is an experiment: `walwright experiment list|show|resume` has it.")]
 pub struct AbArgs {
     /// A setting to compare: the first is A's, the second B's.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with_all = ["a", "b"], required_unless_present_any = ["a", "b"], help_heading = "What is compared")]
@@ -49,21 +48,9 @@ pub struct AbArgs {
     #[command(flatten)]
     pub view: ViewArgs,
 
-    /// A built-in workload or a workload directory. The default is tpcb.
-    #[arg(short, long, value_name = "NAME|DIR", help_heading = "What is run")]
-    pub workload: Option<String>,
-    /// A pgbench script; `@N` gives its weight. May be repeated.
-    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", help_heading = "What is run")]
-    pub file: Vec<String>,
-    /// Scale factor: how much data. The default is the workload's own.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is run")]
-    pub scale: Option<u32>,
-    /// An option of the workload, such as partial_index=off.
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
-    pub option: Vec<(String, String)>,
-    /// A script variable, as pgbench -D.
-    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is run")]
-    pub define: Vec<(String, String)>,
+    /// What is run.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
     /// Major version of the PostgreSQL to fetch and start: 14 to 18.
     #[arg(long, value_name = "MAJOR", conflicts_with = "dsn", help_heading = "What is run")]
     pub pg: Option<String>,
@@ -81,30 +68,15 @@ pub struct AbArgs {
     /// Client connections. The default is the workload's own.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
     pub clients: Option<u32>,
-    /// Driver threads.
-    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "How it is run")]
-    pub threads: Option<u32>,
     /// Length of each measured window.
     #[arg(short = 'T', long, default_value = "30s", value_name = "TIME", value_parser = seconds_or_time, help_heading = "How it is run")]
     pub duration: Duration,
     /// Load before each window: a fixed time, or `auto` to find it on the throughput series.
     #[arg(long, default_value = "5s", value_name = "TIME|auto", value_parser = warm_up, help_heading = "How it is run")]
     pub warmup: WarmUp,
-    /// Open loop: this many transactions are due each second. Mean latency is judged then.
-    #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = rate, help_heading = "How it is run")]
-    pub rate: Option<f64>,
-    /// Closed loop: mean time a client waits between transactions.
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate", help_heading = "How it is run")]
-    pub think: Option<Duration>,
-    /// Protocol. The default is the workload's own, mostly prepared.
-    #[arg(short = 'M', long, value_enum, help_heading = "How it is run")]
-    pub protocol: Option<Protocol>,
-    /// Lean mode: binary parameters and a whole transaction in one round trip.
-    #[arg(long, help_heading = "How it is run")]
-    pub lean: bool,
-    /// Tries a transaction has on serialization failure and deadlock; 0: without limit.
-    #[arg(long, value_name = "N", help_heading = "How it is run")]
-    pub max_tries: Option<u32>,
+    /// How it is driven. In an open loop mean latency is judged.
+    #[command(flatten)]
+    pub load: LoadArgs,
     /// Seed of the order of runs and of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How it is run")]
     pub seed: u64,

@@ -5,18 +5,27 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::run::pair;
+use super::load::{ClientArgs, WorkloadArgs, pair};
 use super::{ViewArgs, VisitArgs, percent, seconds_or_time, some_time};
 
 /// What a new tune is asked for, which one that goes on has been.
-const OF_A_NEW_TUNE: [&str; 24] = [
+const OF_A_NEW_TUNE: [&str; 33] = [
     "objective",
     "workload",
     "file",
     "scale",
     "option",
     "define",
+    "builtin",
+    "no_vacuum",
     "clients",
+    "threads",
+    "ramp",
+    "protocol",
+    "lean",
+    "max_tries",
+    "connect",
+    "on_error",
     "set",
     "pg",
     "pg_bin",
@@ -131,25 +140,15 @@ pub struct NewTuneArgs {
     /// as p99@2500 or p99.95@2500), wal-bytes, the name of a figure, or a cost made of figures.
     #[arg(long, value_name = "WHAT", default_value = "throughput", help_heading = "What is tuned")]
     pub objective: String,
-    /// A built-in workload (see `walwright workload list`) or a workload directory. The default
-    /// is tpcb.
-    #[arg(short, long, value_name = "NAME|DIR", help_heading = "What is tuned")]
-    pub workload: Option<String>,
-    /// A pgbench script; `@N` gives its weight. May be repeated.
-    #[arg(short, long, value_name = "SCRIPT[@WEIGHT]", help_heading = "What is tuned")]
-    pub file: Vec<String>,
-    /// Scale factor: how much data. The default is the workload's own.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is tuned")]
-    pub scale: Option<u32>,
-    /// An option of the workload, such as partial_index=off.
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
-    pub option: Vec<(String, String)>,
-    /// A script variable, as pgbench -D.
-    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE", value_parser = pair, help_heading = "What is tuned")]
-    pub define: Vec<(String, String)>,
+    /// What is run.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
     /// Client connections, 1 to 5000. The default is the workload's own.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "What is tuned")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), help_heading = "How it is run")]
     pub clients: Option<u32>,
+    /// What clients do.
+    #[command(flatten)]
+    pub driven: ClientArgs,
     /// A setting of the baseline, which is PostgreSQL's default otherwise. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "dsn", help_heading = "What is tuned")]
     pub set: Vec<(String, String)>,

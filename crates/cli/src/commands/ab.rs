@@ -6,13 +6,10 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
-use walwright_experiment::{
-    Choices, Length, LoadTable, Pair, Protocol, ServerTable, SettingValue, Values, Visit, WarmUp,
-    WorkloadTable,
-};
+use walwright_experiment::{Choices, Length, LoadOptions, Pair, ServerTable, SettingValue, Visit};
 use walwright_store::Lab;
 
-use crate::args::{self, AbArgs, Cli};
+use crate::args::{AbArgs, Cli};
 use crate::commands::{command_line, experiment as experiments};
 use crate::output::Output;
 
@@ -23,31 +20,12 @@ pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitC
     let pair = Pair {
         a,
         b,
-        workload: WorkloadTable {
-            name: args.workload,
-            scale: args.scale,
-            files: args.file,
-            options: values(args.option),
-            define: values(args.define),
-        },
-        load: LoadTable {
+        workload: args.workload.table(),
+        load: LoadOptions {
             clients: args.clients,
-            threads: args.threads,
-            protocol: args.protocol.map(|protocol| match protocol {
-                args::Protocol::Simple => Protocol::Simple,
-                args::Protocol::Extended => Protocol::Extended,
-                args::Protocol::Prepared => Protocol::Prepared,
-            }),
-            lean: args.lean.then_some(true),
-            rate: args.rate,
-            think: args.think.map(Length),
-            max_tries: args.max_tries,
-            duration: Length(args.duration),
-            warmup: match args.warmup {
-                args::WarmUp::Auto => WarmUp::Auto,
-                args::WarmUp::Fixed(time) => WarmUp::Fixed(Length(time)),
-            },
-            ..LoadTable::default()
+            duration: Some(Length(args.duration)),
+            warmup: Some(args.warmup),
+            ..args.load.options()
         },
         server: ServerTable {
             postgres: args.pg.map(SettingValue::Text),
@@ -92,8 +70,4 @@ fn sides(args: &AbArgs) -> [Vec<(String, String)>; 2] {
         crate::output::refuse(&Cli::command().error(ErrorKind::ValueValidation, why));
     }
     [a, b]
-}
-
-fn values(pairs: Vec<(String, String)>) -> Values {
-    pairs.into_iter().map(|(name, value)| (name, SettingValue::Text(value))).collect()
 }

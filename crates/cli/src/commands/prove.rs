@@ -34,7 +34,7 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
     )?;
     plan.blocks = args.blocks.map(|blocks| blocks as usize);
     if let Some(duration) = args.duration {
-        plan.load.duration = Length(duration);
+        plan.load.duration = Some(Length(duration));
     }
     let text = plan.to_toml()?;
     if args.plan {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use comfy_table::{CellAlignment, Table, presets};
-use walwright_driver::{Mode, Protocol};
 use walwright_figures::limit::Limit;
-use walwright_record::{ClientRules, LoadLevel, LoadStage, OnError, RunState, Schedule};
+use walwright_record::{ClientRules, LoadLevel, LoadStage, RunState};
 use walwright_report::{RunReport, format};
-use walwright_run::{Finished, LoadChoice, ProbePlan, RunPlan, TargetPlan, WorkloadPlan};
+use walwright_run::{
+    Finished, Length, LoadChoice, LoadOptions, ProbePlan, RunPlan, TargetPlan, WarmUp,
+};
 use walwright_store::Lab;
 
-use crate::args::{self, Cli, RunArgs, WarmUp};
+use crate::args::{Cli, RunArgs};
 use crate::commands::runtime::{Parting, until_done};
 use crate::commands::verdict::{judged, verdict};
 use crate::commands::{command_line, summary, write};
@@ -41,14 +42,14 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
 pub fn refuse(args: &RunArgs) {
     let by_clients = args.stages.iter().filter(|s| matches!(s.level, LoadLevel::Clients(_)));
     let by_clients = by_clients.count();
-    let open = args.rate.is_some() || (by_clients == 0 && !args.stages.is_empty());
+    let open = args.load.rate.is_some() || (by_clients == 0 && !args.stages.is_empty());
     let why = if by_clients > 0 && by_clients < args.stages.len() {
         "stages are all of rates or all of clients"
     } else if by_clients > 0 && !args.clients.is_empty() {
         "the stages give the number of clients: leave --clients out"
-    } else if !args.stages.is_empty() && by_clients == 0 && args.think.is_some() {
+    } else if !args.stages.is_empty() && by_clients == 0 && args.load.think.is_some() {
         "stages of rates are an open loop, in which no client thinks: leave --think out"
-    } else if args.gaps != args::Gaps::Poisson && !open {
+    } else if args.load.gaps.is_some() && !open {
         "--gaps belongs to an open loop: give --rate or --stages with rates"
     } else {
         return;
@@ -169,60 +170,27 @@ pub fn plan(args: RunArgs) -> RunPlan {
         },
     };
     let length: Duration = args.stages.iter().map(|stage| stage.length).sum();
-    let schedule = match args.rate.or_else(|| mean_rate(&args.stages)) {
-        Some(rate) => Schedule::Open {
-            rate,
-            poisson: args.gaps == args::Gaps::Poisson,
-            latency_limit: args.latency_limit,
-        },
-        None => Schedule::Closed { think: args.think },
+    let all_is_measured = args.transactions.is_some() || !args.stages.is_empty();
+    let options = LoadOptions {
+        clients: most_clients(&args.stages).or(args.clients.first().copied()),
+        rate: args.load.rate.or_else(|| mean_rate(&args.stages)),
+        duration: Some(Length(if args.stages.is_empty() { args.duration } else { length })),
+        warmup: Some(match args.warmup {
+            // The extent of such a load is given otherwise than as a length.
+            WarmUp::Auto if all_is_measured => WarmUp::Fixed(Length(Duration::ZERO)),
+            warm_up => warm_up,
+        }),
+        ..args.load.options()
     };
+    let load = options.choice();
     RunPlan {
         target,
-        workload: WorkloadPlan {
-            name: args.workload.or_else(|| {
-                (args.file.is_empty() && args.builtin.is_empty()).then(|| "tpcb".to_owned())
-            }),
-            files: args.file,
-            builtin: args.builtin,
-            no_vacuum: args.no_vacuum,
-            scale: args.scale,
-            options: args.option,
-            define: args.define,
-        },
+        workload: args.workload.plan(),
         load: LoadChoice {
-            clients: most_clients(&args.stages).or(args.clients.first().copied()),
-            threads: args.threads,
-            protocol: args.protocol.map(|protocol| match protocol {
-                args::Protocol::Simple => Protocol::Simple,
-                args::Protocol::Extended => Protocol::Extended,
-                args::Protocol::Prepared => Protocol::Prepared,
-            }),
-            mode: if args.lean { Mode::Lean } else { Mode::Faithful },
-            schedule,
-            ramp: args.ramp,
-            max_tries: args.max_tries,
             seed: args.seed,
-            duration: if args.stages.is_empty() { args.duration } else { length },
-            warm_up: match args.warmup {
-                // All is measured of a load whose extent is given otherwise than as a length.
-                WarmUp::Auto if args.transactions.is_some() || !args.stages.is_empty() => {
-                    Some(Duration::ZERO)
-                }
-                WarmUp::Auto => None,
-                WarmUp::Fixed(time) => Some(time),
-            },
-            rules: ClientRules {
-                transactions: args.transactions,
-                reconnect: args.connect,
-                on_error: match args.on_error {
-                    args::OnError::Continue => OnError::Continue,
-                    args::OnError::StopClient => OnError::StopClient,
-                    args::OnError::Stop => OnError::Stop,
-                },
-            },
+            rules: ClientRules { transactions: args.transactions, ..load.rules },
             stages: args.stages,
-            checkpoints: 0,
+            ..load
         },
         load_jobs: args.load_jobs,
         storage_dir: args.storage_dir,

@@ -52,7 +52,7 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
 fn refuse(args: &RunArgs, loads: usize) {
     let why = if loads < 2 {
         "a sweep, and --repeats, need several client counts, such as --clients 1,2,4,8"
-    } else if args.rate.is_some() {
+    } else if args.load.rate.is_some() {
         "a sweep over clients needs a closed loop: with --rate throughput is given, whatever the clients; leave it out"
     } else if args.transactions.is_some() {
         "a sweep compares loads over the same time: give --duration in place of --transactions"

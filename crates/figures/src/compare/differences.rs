@@ -118,8 +118,8 @@ fn load(found: &mut Found<'_>) {
     });
     found.text(kind, "loop", |run| {
         Some(match run.load.as_ref()?.schedule {
-            Schedule::Closed { think: None } => "closed".to_owned(),
-            Schedule::Closed { think: Some(think) } => {
+            Schedule::Closed { think: None, .. } => "closed".to_owned(),
+            Schedule::Closed { think: Some(think), .. } => {
                 format!("closed, {} ms of think time", think.as_secs_f64() * 1e3)
             }
             Schedule::Open { rate, poisson, .. } => {

@@ -62,6 +62,13 @@ fn load_figures(load: &LoadSummary) -> Vec<Figure> {
         Figure::new("Offered", Some(format::rate(open.offered))).note(note.join(", "))
     }));
     figures.push(latency(load));
+    figures.extend(load.late.as_ref().map(|late| {
+        let ended = late.transactions as f64 / load.transactions.max(1) as f64;
+        let share = format::percent(ended);
+        let value = format!("{} ({share})", format::count(late.transactions));
+        let note = format!("took longer than {}", format::latency(late.limit));
+        Figure::new("Late", Some(value)).note(note)
+    }));
     let states = load
         .failures
         .iter()

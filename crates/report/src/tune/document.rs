@@ -19,7 +19,7 @@ use crate::words;
 
 /// The page of a tune.
 pub fn tune_document(state: &TuneState, objective: &Objective) -> Document {
-    let load = state.plan.workload.as_deref().unwrap_or("own scripts");
+    let load = state.plan.workload_in_words();
     let version = state.server_version.as_ref().map(|version| format!("PostgreSQL {version}"));
     let around = state.plan.surroundings_in_words();
     Document {

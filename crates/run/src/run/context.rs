@@ -56,7 +56,7 @@ impl Context {
     pub(super) fn pass_mark(&self) -> Option<Duration> {
         let mark = self.workload.pass_mark.as_ref()?;
         let clients = mark.clients.is_none_or(|clients| clients == self.clients());
-        let closed = self.plan.load.schedule == Schedule::Closed { think: None };
+        let closed = matches!(self.plan.load.schedule, Schedule::Closed { think: None, .. });
         (clients && closed && self.plan.load.stages.is_empty()).then_some(mark.mean_latency)
     }
 

@@ -155,8 +155,8 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
 
 fn arrival(schedule: Schedule) -> (Arrival, Option<Duration>) {
     match schedule {
-        Schedule::Closed { think } => {
-            (Arrival::Closed { think: think.map(ThinkTime::Exponential) }, None)
+        Schedule::Closed { think, latency_limit } => {
+            (Arrival::Closed { think: think.map(ThinkTime::Exponential) }, latency_limit)
         }
         Schedule::Open { rate, poisson, latency_limit } => {
             let gaps = if poisson { Gaps::Poisson } else { Gaps::Even };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use walwright_experiment::{Length, LoadChange, Postgres, Remarks, Visit};
+use walwright_experiment::{Length, LoadOptions, Postgres, Remarks, Visit};
 use walwright_report::tune_entry;
 use walwright_run::Silent;
 use walwright_server::Stop;
@@ -149,14 +149,17 @@ fn plan(args: NewTuneArgs) -> (TunePlan, Visit) {
         // JSON readers keep 53 bits of a number.
         now.map_or(1, |since| since.as_micros() as u64 & 0xFFFF_FFFF)
     };
+    let workload = args.workload.plan();
     let plan = TunePlan {
         objective: args.objective,
-        workload: args.workload.or_else(|| args.file.is_empty().then(|| "tpcb".to_owned())),
-        files: args.file,
-        scale: args.scale,
-        options: args.option,
-        define: args.define,
-        load: LoadChange { clients: args.clients, ..LoadChange::default() },
+        workload: workload.name,
+        files: workload.files,
+        builtin: workload.builtin,
+        no_vacuum: workload.no_vacuum,
+        scale: workload.scale,
+        options: workload.options,
+        define: workload.define,
+        load: LoadOptions { clients: args.clients, ..args.driven.options() },
         settings: args
             .set
             .into_iter()

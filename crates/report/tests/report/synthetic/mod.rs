@@ -35,7 +35,7 @@ pub fn record_of(measure: u64) -> Record {
         threads: 2,
         protocol: "prepared".into(),
         mode: "faithful".into(),
-        schedule: Schedule::Closed { think: None },
+        schedule: Schedule::CLOSED,
         ramp: Duration::ZERO,
         max_tries: 1,
         seed: 42,

@@ -1,4 +1,4 @@
-//! Lengths of time as a plan writes them.
+//! Lengths of time as plans write them.
 
 use std::fmt;
 use std::str::FromStr;
