@@ -62,7 +62,7 @@ pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
     ArmTable, ArmWorkload, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable,
 };
-pub use prove::{ProveError, prove};
+pub use prove::{ProveError, provable, prove};
 pub use visit::Visit;
 /// How a load is driven, as a plan says it.
 pub use walwright_driver::Protocol;

@@ -108,6 +108,12 @@ pub fn prove(
     })
 }
 
+/// What an experiment of each action of a finding tries, or why it cannot.
+pub fn provable(finding: &Finding, consent: &[String]) -> Vec<Result<String, String>> {
+    let consent = consent.iter().collect();
+    finding.actions.iter().map(|of| executed(of, &consent).map(|arm| arm.name)).collect()
+}
+
 /// What the run of this name was made on, as a plan writes it.
 fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable, ProveError> {
     let run = run.to_owned();

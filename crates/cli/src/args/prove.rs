@@ -11,6 +11,7 @@ use super::{ViewArgs, VisitArgs, seconds_or_time};
 #[command(after_help = "\
 Examples:
   walwright diagnose latest                  the findings of a run and what they advise
+  walwright prove latest                     what can be proven of the run
   walwright prove latest D34                 try what D34 advises, beside the run as it was
   walwright prove latest D34 --plan          print the plan of that experiment instead
   walwright prove latest D3 --blocks 3       a first look: three blocks screen
@@ -19,8 +20,8 @@ on a server of yours needs --dsn and --maintenance again.")]
 pub struct ProveArgs {
     /// A run: `latest`, its name, or the beginning or end of the name.
     pub run: String,
-    /// The finding: D1 to D59.
-    pub finding: walwright_diagnose::DiagnosisId,
+    /// The finding: D1 to D59. Without it, what can be proven of the run is listed.
+    pub finding: Option<walwright_diagnose::DiagnosisId>,
     /// Which one where there are several: part of what it is about (a table, a statement).
     #[arg(long, value_name = "TEXT")]
     pub subject: Option<String>,

@@ -5,22 +5,25 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use serde_json::json;
-use walwright_diagnose::{Finding, findings};
+use serde_json::{Value, json};
+use walwright_diagnose::{DiagnosisId, Finding, findings};
 use walwright_experiment::{Choices, Length, Visit};
-use walwright_record::Record;
+use walwright_record::{Record, RunId};
 use walwright_run::RunPlan;
 use walwright_store::Lab;
 
 use crate::args::{Cli, Command, ProveArgs, RunName};
 use crate::commands::{command_line, experiment as experiments, named, run};
-use crate::output::Output;
+use crate::output::{Output, wrapped};
 
 /// Makes an experiment of a finding's action and does it.
 pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let record = named::load(lab, &RunName { run: args.run.clone() })?;
     let diagnosis = findings(&record);
-    let finding = finding(&record, &diagnosis.findings, &args)?;
+    let Some(wanted) = args.finding else {
+        return list(&record, &diagnosis.findings, &args.consent, output);
+    };
+    let finding = finding(&record, &diagnosis.findings, wanted, args.subject.as_deref())?;
     let repeated = repeated(&record)?;
     let visit = Visit::from(args.visit);
     let on_server = visit.dsn.is_some();
@@ -53,17 +56,73 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
     experiments::begin(lab, &text, Path::new("."), &choices, args.view.style(), output)
 }
 
+/// Lists what an experiment can try of each finding, and why it cannot try the rest.
+fn list(
+    record: &Record,
+    findings: &[Finding],
+    consent: &[String],
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
+    let id = &record.header.id;
+    let findings: Vec<&Finding> =
+        findings.iter().filter(|finding| !finding.actions.is_empty()).collect();
+    let told = |finding: &Finding| {
+        let tried = walwright_experiment::provable(finding, consent);
+        let actions = finding.actions.iter().zip(tried).enumerate().map(|(place, (of, tried))| {
+            let (arm, why) = (tried.as_ref().ok(), tried.as_ref().err());
+            json!({ "action": place + 1, "text": of.text, "arm": arm, "why_not": why })
+        });
+        json!({
+            "finding": finding.id,
+            "title": finding.id.title(),
+            "subject": finding.subject,
+            "actions": actions.collect::<Vec<_>>(),
+        })
+    };
+    let told: Vec<Value> = findings.iter().copied().map(told).collect();
+    output.result(&json!({ "run": id, "findings": told }), || match &findings[..] {
+        [] => format!("Run {id} has no finding to prove.\n"),
+        _ => findings.iter().map(|finding| lines(id, finding, consent)).collect(),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A finding and its actions: the command that proves each, or why there is none.
+fn lines(run: &RunId, finding: &Finding, consent: &[String]) -> String {
+    let subject = finding.subject.as_ref().map(|subject| format!(": {subject}"));
+    let mut text =
+        format!("{} {}{}\n", finding.id, finding.id.title(), subject.unwrap_or_default());
+    let tried = walwright_experiment::provable(finding, consent);
+    for (place, (action, tried)) in finding.actions.iter().zip(tried).enumerate() {
+        let number = place + 1;
+        text.push_str(&match tried {
+            Ok(arm) => {
+                format!(
+                    "  {number}. {arm}\n     walwright prove {run} {} --action {number}\n",
+                    finding.id
+                )
+            }
+            Err(why) => wrapped(
+                &format!("{number}. {} (not by an experiment: {why})", action.text.trim()),
+                "  ",
+            ),
+        });
+    }
+    text
+}
+
 /// The finding that is meant.
 fn finding<'a>(
     record: &Record,
     all: &'a [Finding],
-    args: &ProveArgs,
+    id: DiagnosisId,
+    about: Option<&str>,
 ) -> anyhow::Result<&'a Finding> {
-    let about = |finding: &&Finding| {
+    let is_meant = |finding: &&Finding| {
         let subject = finding.subject.as_deref().unwrap_or_default();
-        args.subject.as_ref().is_none_or(|wanted| subject.contains(wanted.as_str()))
+        about.is_none_or(|wanted| subject.contains(wanted))
     };
-    let found = all.iter().filter(|finding| finding.id == args.finding).find(about);
+    let found = all.iter().filter(|finding| finding.id == id).find(is_meant);
     if let Some(finding) = found {
         return Ok(finding);
     }
@@ -72,8 +131,8 @@ fn finding<'a>(
     bail!(
         "run {} has no finding {}{}; it has {}",
         record.header.id,
-        args.finding,
-        args.subject.as_ref().map_or_else(String::new, |text| format!(" about '{text}'")),
+        id,
+        about.map_or_else(String::new, |text| format!(" about '{text}'")),
         if known.is_empty() { "none".to_owned() } else { known.join(", ") }
     )
 }

@@ -208,7 +208,21 @@ fn the_example_is_a_plan_that_can_be_run() {
 #[test]
 fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
     let place = Place::new();
-    let flags = ["-c", "3", "--scale", "1", "--set", "synchronous_commit=off", "--label", "it's"];
+    let flags = [
+        "-c",
+        "3",
+        "--scale",
+        "1",
+        "--set",
+        "synchronous_commit=off",
+        "--label",
+        "it's",
+        "-C",
+        "-L",
+        "5ms",
+        "--on-error",
+        "stop",
+    ];
     place.measure(&[&flags[..], &["--tcp"]].concat()).code(0);
     let plan = place.run(&["prove", "latest", "D37", "--plan"]).code(0).out();
     for line in [
@@ -217,6 +231,9 @@ fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
         "synchronous_commit = \"off\"",
         "duration = \"2s\"",
         "tcp = true",
+        "connect = true",
+        "latency_limit = \"5ms\"",
+        "on_error = \"stop\"",
         "[[arm]]",
         "synchronous_commit = \"on\"",
     ] {
@@ -224,5 +241,7 @@ fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
     }
     let file = place.file("plan.toml", &plan);
     place.run(&["experiment", &file, "--estimate"]).code(0);
+    let list = place.run(&["prove", "latest"]).code(0).out();
+    assert!(list.contains("synchronous_commit = on") && list.contains(" D37 --action 1"), "{list}");
     place.run(&["prove", "latest", "D1"]).refuses(&["no finding D1", "D37"]);
 }
