@@ -1,8 +1,6 @@
 //! The plan of two settings against each other.
 
-use std::collections::BTreeMap;
-
-use super::plan_tables::{ArmTable, ServerTable, SettingValue, WorkloadTable};
+use super::plan_tables::{ArmTable, ServerTable, WorkloadTable, typed};
 use super::{Design, LoadOptions, Metrics, PlanFile};
 
 /// Two groups of settings to compare, and what is run to do it.
@@ -39,10 +37,7 @@ impl Pair {
         let metrics = [judged].into_iter().chain(beside.into_iter().filter(|of| *of != judged));
         let arm = |name: &str, settings: &[(String, String)]| ArmTable {
             name: name.to_owned(),
-            settings: settings
-                .iter()
-                .map(|(name, value)| (name.clone(), SettingValue::Text(value.clone())))
-                .collect::<BTreeMap<_, _>>(),
+            settings: typed(settings),
             ..ArmTable::default()
         };
         PlanFile {

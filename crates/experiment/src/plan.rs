@@ -157,10 +157,8 @@ impl PlanFile {
             return Err(PlanError::value("", "smallest_effect", what));
         }
         for arm in &self.arms {
-            let load = &arm.load;
-            let windows =
-                [("duration", load.duration.is_some()), ("warmup", load.warmup.is_some())];
-            if let Some((key, _)) = windows.into_iter().find(|(_, given)| *given) {
+            let window = arm.load.duration.map(|_| "duration");
+            if let Some(key) = window.or(arm.load.warmup.map(|_| "warmup")) {
                 let what = "all arms have the same window: write it under [load]";
                 return Err(PlanError::value(&arm.name, key, what));
             }
@@ -250,21 +248,12 @@ impl PlanFile {
         profiles: &Profiles,
         command: &str,
     ) -> Result<BenchPlan, PlanError> {
-        let workload = &self.workload;
-        let no_scripts = workload.files.is_empty() && workload.builtin.is_empty();
-        let named = workload.name.clone().or_else(|| no_scripts.then(|| "tpcb".to_owned()));
-        let text = |values: &super::plan_tables::Values| {
-            values.iter().map(|(name, value)| (name.clone(), value.text())).collect()
-        };
+        let workload = self.workload.plan().or_tpcb();
         Ok(BenchPlan {
             workload: WorkloadPlan {
-                name: named.map(|name| found_from(origin, name)),
-                files: workload.files.iter().map(|f| found_from(origin, f.clone())).collect(),
-                builtin: workload.builtin.clone(),
-                no_vacuum: workload.no_vacuum,
-                scale: workload.scale,
-                options: text(&workload.options),
-                define: text(&workload.define),
+                name: workload.name.map(|name| found_from(origin, name)),
+                files: workload.files.into_iter().map(|file| found_from(origin, file)).collect(),
+                ..workload
             },
             load: self.load.choice(),
             base: self.baseline(origin, profiles)?,

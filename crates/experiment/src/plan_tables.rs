@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
-use walwright_run::{Length, LoadOptions};
+use walwright_run::{Length, LoadOptions, WorkloadPlan};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +35,11 @@ impl SettingValue {
 
 /// Values by name.
 pub type Values = BTreeMap<String, SettingValue>;
+
+/// Values as they are typed, by name.
+pub fn typed(pairs: &[(String, String)]) -> Values {
+    pairs.iter().map(|(name, value)| (name.clone(), SettingValue::Text(value.clone()))).collect()
+}
 
 /// Settings of the server with their values as text. Case does not matter in their names, so that
 /// an arm's value takes the place of the baseline's however each is written.
@@ -101,6 +105,38 @@ pub struct WorkloadTable {
     /// Script variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub define: Values,
+}
+
+impl WorkloadTable {
+    /// What is run, its paths as the plan has them.
+    pub fn plan(&self) -> WorkloadPlan {
+        let pairs = |values: &Values| {
+            values.iter().map(|(name, value)| (name.clone(), value.text())).collect()
+        };
+        WorkloadPlan {
+            name: self.name.clone(),
+            files: self.files.clone(),
+            builtin: self.builtin.clone(),
+            no_vacuum: self.no_vacuum,
+            scale: self.scale,
+            options: pairs(&self.options),
+            define: pairs(&self.define),
+        }
+    }
+}
+
+impl From<WorkloadPlan> for WorkloadTable {
+    fn from(of: WorkloadPlan) -> WorkloadTable {
+        WorkloadTable {
+            name: of.name,
+            scale: of.scale,
+            files: of.files,
+            builtin: of.builtin,
+            no_vacuum: of.no_vacuum,
+            options: typed(&of.options),
+            define: typed(&of.define),
+        }
+    }
 }
 
 /// `[server]`: what the baseline runs on.

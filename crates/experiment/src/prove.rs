@@ -11,7 +11,7 @@ use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
-    ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable,
+    ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, WorkloadTable, typed,
 };
 use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Protocol};
 
@@ -92,15 +92,7 @@ pub fn prove(
         cost: None,
         smallest_effect: None,
         consent: consent.to_vec(),
-        workload: WorkloadTable {
-            name: plan.workload.name.clone(),
-            scale: plan.workload.scale,
-            files: plan.workload.files.clone(),
-            builtin: plan.workload.builtin.clone(),
-            no_vacuum: plan.workload.no_vacuum,
-            options: text(&plan.workload.options),
-            define: text(&plan.workload.define),
-        },
+        workload: WorkloadTable::from(plan.workload.clone()),
         load: load(&plan.load, record),
         server,
         prediction: prediction(finding, action, &id, open),
@@ -124,7 +116,7 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
                 pg_bin: pg_bin.clone(),
                 flush_latency: flush_latency.map(Length),
                 tcp: tcp.then_some(true),
-                settings: text(settings),
+                settings: typed(settings),
                 ..ServerTable::default()
             })
         }
@@ -132,12 +124,6 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
         (TargetPlan::Attached { .. }, false) => Err(ProveError::Attached(run)),
         (TargetPlan::Embedded { .. }, true) => Err(ProveError::Embedded(run)),
     }
-}
-
-fn text(pairs: &[(String, String)]) -> Values {
-    let value =
-        |(name, value): &(String, String)| (name.clone(), SettingValue::Text(value.clone()));
-    pairs.iter().map(value).collect()
 }
 
 /// The bound on the gain as a relative change of the metric.

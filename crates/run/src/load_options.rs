@@ -9,9 +9,9 @@ use walwright_record::{ClientRules, OnError, Schedule};
 use super::{Length, LoadChoice};
 
 /// The window that is measured where nothing is said of it.
-const DURATION: Length = Length(Duration::from_secs(60));
+const DURATION: Duration = Duration::from_secs(60);
 /// The load before it where nothing is said of it.
-const WARM_UP: WarmUp = WarmUp::Fixed(Length(Duration::from_secs(10)));
+const WARM_UP: Duration = Duration::from_secs(10);
 
 /// Gaps between the due times of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,8 +143,8 @@ impl LoadOptions {
             ramp: Duration::ZERO,
             max_tries: 1,
             seed: None,
-            duration: DURATION.0,
-            warm_up: WARM_UP.fixed(),
+            duration: DURATION,
+            warm_up: Some(WARM_UP),
             rules: ClientRules::default(),
             stages: Vec::new(),
             checkpoints: 0,
@@ -171,20 +171,20 @@ impl LoadOptions {
     }
 
     fn schedule(&self, before: Schedule) -> Schedule {
-        let limit = |before| self.latency_limit.map(|limit| limit.0).or(before);
+        let latency_limit = self.latency_limit.map(|limit| limit.0).or(before.latency_limit());
         let gaps = |before| self.gaps.map_or(before, |gaps| gaps == Gaps::Poisson);
         match (before, self.rate) {
-            (Schedule::Closed { think, latency_limit }, None) => Schedule::Closed {
-                think: self.think.map(|think| think.0).or(think),
-                latency_limit: limit(latency_limit),
-            },
-            (Schedule::Closed { latency_limit, .. }, Some(rate)) => {
-                Schedule::Open { rate, poisson: gaps(true), latency_limit: limit(latency_limit) }
+            (Schedule::Closed { think, .. }, None) => {
+                let think = self.think.map(|think| think.0).or(think);
+                Schedule::Closed { think, latency_limit }
             }
-            (Schedule::Open { rate, poisson, latency_limit }, changed) => Schedule::Open {
+            (Schedule::Closed { .. }, Some(rate)) => {
+                Schedule::Open { rate, poisson: gaps(true), latency_limit }
+            }
+            (Schedule::Open { rate, poisson, .. }, changed) => Schedule::Open {
                 rate: changed.unwrap_or(rate),
                 poisson: gaps(poisson),
-                latency_limit: limit(latency_limit),
+                latency_limit,
             },
         }
     }
@@ -192,11 +192,11 @@ impl LoadOptions {
     /// The options that `choice` was made of, but for what it does in stages or until a number
     /// of transactions is done.
     pub fn of(choice: &LoadChoice) -> LoadOptions {
-        let (rate, gaps, think, latency_limit) = match choice.schedule {
-            Schedule::Closed { think, latency_limit } => (None, None, think, latency_limit),
-            Schedule::Open { rate, poisson, latency_limit } => {
+        let (rate, gaps, think) = match choice.schedule {
+            Schedule::Closed { think, .. } => (None, None, think),
+            Schedule::Open { rate, poisson, .. } => {
                 let gaps = if poisson { Gaps::Poisson } else { Gaps::Even };
-                (Some(rate), Some(gaps), None, latency_limit)
+                (Some(rate), Some(gaps), None)
             }
         };
         let rules = choice.rules;
@@ -207,7 +207,7 @@ impl LoadOptions {
             lean: (choice.mode == Mode::Lean).then_some(true),
             rate,
             gaps,
-            latency_limit: latency_limit.map(Length),
+            latency_limit: choice.schedule.latency_limit().map(Length),
             think: think.map(Length),
             ramp: (!choice.ramp.is_zero()).then_some(Length(choice.ramp)),
             max_tries: (choice.max_tries != 1).then_some(choice.max_tries),
@@ -274,8 +274,6 @@ impl LoadOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn limit() -> Length {

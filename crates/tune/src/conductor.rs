@@ -118,7 +118,7 @@ impl Conductor {
     /// Measurements of the confirmation that are to come, at least and at most.
     pub(super) fn confirming(&self) -> (u32, u32) {
         let (asked, of) = (self.state.questions(), &self.state.confirmation);
-        let not_proposed = self.conclusion().is_some_and(|end| !end.is_proposed);
+        let not_proposed = self.state.conclusion().is_some_and(|end| !end.is_proposed);
         if not_proposed || self.state.phase > Phase::Confirm || of.failure().is_some() {
             return (0, 0);
         }
@@ -326,7 +326,7 @@ impl Conductor {
         if self.state.plan.client {
             self.choose_client_options()?;
             self.stage("options of the client");
-            let proven = self.conclusion().is_some_and(|end| end.gain.is_gain());
+            let proven = self.state.conclusion().is_some_and(|end| end.gain.is_gain());
             let beside = if proven {
                 self.configuration(&self.found())
             } else {
@@ -348,7 +348,7 @@ impl Conductor {
                 self.measured(value, tried.as_ref().err());
             }
         }
-        let gain = self.conclusion().is_some_and(|end| end.is_proposed);
+        let gain = self.state.conclusion().is_some_and(|end| end.is_proposed);
         self.enter(if gain { Phase::Confirm } else { Phase::Promote })
     }
 
@@ -490,14 +490,14 @@ impl Conductor {
         Ok(())
     }
 
-    pub(super) fn conclusion(&self) -> Option<&walwright_search::Conclusion> {
-        self.state.conclusion()
-    }
-
     /// What the search recommends; the baseline before the end.
     pub(super) fn found(&self) -> Point {
         let baseline = self.state.searcher.as_ref().map(|s| s.baseline().clone());
-        self.conclusion().map(|end| end.configuration.clone()).or(baseline).unwrap_or_default()
+        self.state
+            .conclusion()
+            .map(|end| end.configuration.clone())
+            .or(baseline)
+            .unwrap_or_default()
     }
 
     /// What a measurement of a point has: settings and values of the kernel that are no
@@ -641,7 +641,7 @@ impl Conductor {
         let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
         let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
         let (confirming, _) = self.confirming();
-        let searching = if self.conclusion().is_some() { 0 } else { searching };
+        let searching = if self.state.conclusion().is_some() { 0 } else { searching };
         let client_options = match &self.state.client_options[..] {
             _ if self.state.phase > Phase::ClientOptions => 0,
             [] => plan.client_option_runs(),

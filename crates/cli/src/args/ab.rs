@@ -18,7 +18,8 @@ Examples:
   walwright ab --a jit=off --a work_mem=1MB --b jit=on       several settings on a side
   walwright ab --set jit=off --set jit=on --dsn postgres://me@db/app --maintenance
 Each pair runs A twice and B once, in random order, each from the same restored data: A against
-itself tells what is noise. With --rate mean latency is judged, else throughput. It is an experiment: `walwright experiment list|show|resume` has it.")]
+itself tells what is noise. With --rate mean latency is judged, else throughput. It is an
+experiment: `walwright experiment list|show|resume` has it.")]
 pub struct AbArgs {
     /// A setting to compare: the first is A's, the second B's.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with_all = ["a", "b"], required_unless_present_any = ["a", "b"], help_heading = "What is compared")]

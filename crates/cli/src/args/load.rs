@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use walwright_experiment::{LoadOptions, SettingValue, Values, WorkloadTable};
-use walwright_run::{Length, WorkloadPlan};
+use walwright_run::{Length, LoadOptions, WorkloadPlan};
 use walwright_workload::Workload;
 use walwright_workload::script::parse_script_argument;
 
@@ -45,33 +44,16 @@ pub struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// The workload of a run: tpcb where nothing is named.
+    /// What is asked for.
     pub fn plan(self) -> WorkloadPlan {
-        let is_tpcb = self.file.is_empty() && self.builtin.is_empty();
         WorkloadPlan {
-            name: self.workload.or_else(|| is_tpcb.then(|| "tpcb".to_owned())),
+            name: self.workload,
             files: self.file,
             builtin: self.builtin,
             no_vacuum: self.no_vacuum,
             scale: self.scale,
             options: self.option,
             define: self.define,
-        }
-    }
-
-    /// The same as a plan of an experiment writes it.
-    pub fn table(self) -> WorkloadTable {
-        let values = |pairs: Vec<(String, String)>| -> Values {
-            pairs.into_iter().map(|(name, value)| (name, SettingValue::Text(value))).collect()
-        };
-        WorkloadTable {
-            name: self.workload,
-            scale: self.scale,
-            files: self.file,
-            builtin: self.builtin,
-            no_vacuum: self.no_vacuum,
-            options: values(self.option),
-            define: values(self.define),
         }
     }
 }

@@ -20,7 +20,7 @@ pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitC
     let pair = Pair {
         a,
         b,
-        workload: args.workload.table(),
+        workload: args.workload.plan().into(),
         load: LoadOptions {
             clients: args.clients,
             duration: Some(Length(args.duration)),

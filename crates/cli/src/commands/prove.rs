@@ -66,41 +66,43 @@ fn list(
     let id = &record.header.id;
     let findings: Vec<&Finding> =
         findings.iter().filter(|finding| !finding.actions.is_empty()).collect();
-    let told = |finding: &Finding| {
-        let tried = walwright_experiment::provable(finding, consent);
-        let actions = finding.actions.iter().zip(tried).enumerate().map(|(place, (of, tried))| {
-            let (arm, why) = (tried.as_ref().ok(), tried.as_ref().err());
-            json!({ "action": place + 1, "text": of.text, "arm": arm, "why_not": why })
-        });
-        json!({
-            "finding": finding.id,
-            "title": finding.id.title(),
-            "subject": finding.subject,
-            "actions": actions.collect::<Vec<_>>(),
-        })
-    };
-    let told: Vec<Value> = findings.iter().copied().map(told).collect();
-    output.result(&json!({ "run": id, "findings": told }), || match &findings[..] {
+    let tried = |finding: &Finding| walwright_experiment::provable(finding, consent);
+    let listed: Vec<(&Finding, Tried)> =
+        findings.into_iter().map(|finding| (finding, tried(finding))).collect();
+    let told: Vec<Value> = listed.iter().map(|(finding, tried)| told(finding, tried)).collect();
+    output.result(&json!({ "run": id, "findings": told }), || match &listed[..] {
         [] => format!("Run {id} has no finding to prove.\n"),
-        _ => findings.iter().map(|finding| lines(id, finding, consent)).collect(),
+        _ => listed.iter().map(|(finding, tried)| lines(id, finding, tried)).collect(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What an experiment tries of each action of a finding, or why it cannot.
+type Tried = Vec<Result<String, String>>;
+
+fn told(finding: &Finding, tried: &Tried) -> Value {
+    let actions = finding.actions.iter().zip(tried).enumerate().map(|(place, (of, tried))| {
+        let (arm, why) = (tried.as_ref().ok(), tried.as_ref().err());
+        json!({ "action": place + 1, "text": of.text, "arm": arm, "why_not": why })
+    });
+    json!({
+        "finding": finding.id,
+        "title": finding.id.title(),
+        "subject": finding.subject,
+        "actions": actions.collect::<Vec<_>>(),
+    })
+}
+
 /// A finding and its actions: the command that proves each, or why there is none.
-fn lines(run: &RunId, finding: &Finding, consent: &[String]) -> String {
+fn lines(run: &RunId, finding: &Finding, tried: &Tried) -> String {
+    let id = finding.id;
     let subject = finding.subject.as_ref().map(|subject| format!(": {subject}"));
-    let mut text =
-        format!("{} {}{}\n", finding.id, finding.id.title(), subject.unwrap_or_default());
-    let tried = walwright_experiment::provable(finding, consent);
+    let mut text = format!("{id} {}{}\n", id.title(), subject.unwrap_or_default());
     for (place, (action, tried)) in finding.actions.iter().zip(tried).enumerate() {
         let number = place + 1;
         text.push_str(&match tried {
             Ok(arm) => {
-                format!(
-                    "  {number}. {arm}\n     walwright prove {run} {} --action {number}\n",
-                    finding.id
-                )
+                format!("  {number}. {arm}\n     walwright prove {run} {id} --action {number}\n")
             }
             Err(why) => wrapped(
                 &format!("{number}. {} (not by an experiment: {why})", action.text.trim()),

@@ -185,7 +185,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
     let load = options.choice();
     RunPlan {
         target,
-        workload: args.workload.plan(),
+        workload: args.workload.plan().or_tpcb(),
         load: LoadChoice {
             seed: args.seed,
             rules: ClientRules { transactions: args.transactions, ..load.rules },

@@ -143,7 +143,8 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
         Mode::Faithful => context.workload.defaults.protocol,
     });
     plan.mode = choice.mode;
-    (plan.arrival, plan.latency_limit) = arrival(choice.schedule);
+    plan.arrival = arrival(choice.schedule);
+    plan.latency_limit = choice.schedule.latency_limit();
     plan.ramp = choice.ramp;
     plan.max_tries = choice.max_tries;
     plan.rules = choice.rules;
@@ -153,14 +154,13 @@ pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
     plan
 }
 
-fn arrival(schedule: Schedule) -> (Arrival, Option<Duration>) {
+fn arrival(schedule: Schedule) -> Arrival {
     match schedule {
-        Schedule::Closed { think, latency_limit } => {
-            (Arrival::Closed { think: think.map(ThinkTime::Exponential) }, latency_limit)
+        Schedule::Closed { think, .. } => {
+            Arrival::Closed { think: think.map(ThinkTime::Exponential) }
         }
-        Schedule::Open { rate, poisson, latency_limit } => {
-            let gaps = if poisson { Gaps::Poisson } else { Gaps::Even };
-            (Arrival::Open { rate, gaps }, latency_limit)
+        Schedule::Open { rate, poisson, .. } => {
+            Arrival::Open { rate, gaps: if poisson { Gaps::Poisson } else { Gaps::Even } }
         }
     }
 }

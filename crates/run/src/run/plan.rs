@@ -101,6 +101,17 @@ pub struct WorkloadPlan {
     pub define: Vec<(String, String)>,
 }
 
+impl WorkloadPlan {
+    /// The same, and `tpcb` where neither a workload nor scripts are named.
+    #[must_use]
+    pub fn or_tpcb(mut self) -> WorkloadPlan {
+        if self.name.is_none() && self.files.is_empty() && self.builtin.is_empty() {
+            self.name = Some("tpcb".to_owned());
+        }
+        self
+    }
+}
+
 /// How the load is driven.
 #[derive(Debug, Clone)]
 pub struct LoadChoice {

@@ -149,7 +149,7 @@ fn plan(args: NewTuneArgs) -> (TunePlan, Visit) {
         // JSON readers keep 53 bits of a number.
         now.map_or(1, |since| since.as_micros() as u64 & 0xFFFF_FFFF)
     };
-    let workload = args.workload.plan();
+    let workload = args.workload.plan().or_tpcb();
     let plan = TunePlan {
         objective: args.objective,
         workload: workload.name,
