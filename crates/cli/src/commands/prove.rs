@@ -8,7 +8,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use walwright_diagnose::{DiagnosisId, Finding, findings};
 use walwright_experiment::{Choices, Length, Visit};
-use walwright_record::{Record, RunId};
+use walwright_record::{Record, RunId, redact};
 use walwright_run::RunPlan;
 use walwright_store::Lab;
 
@@ -72,7 +72,13 @@ fn list(
     let told: Vec<Value> = listed.iter().map(|(finding, tried)| told(finding, tried)).collect();
     output.result(&json!({ "run": id, "findings": told }), || match &listed[..] {
         [] => format!("Run {id} has no finding to prove.\n"),
-        _ => listed.iter().map(|(finding, tried)| lines(id, finding, tried)).collect(),
+        _ => listed
+            .iter()
+            .map(|(finding, tried)| {
+                let same = listed.iter().filter(|(other, _)| other.id == finding.id).count();
+                lines(id, finding, tried, same > 1)
+            })
+            .collect(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -93,8 +99,9 @@ fn told(finding: &Finding, tried: &Tried) -> Value {
     })
 }
 
-/// A finding and its actions: the command that proves each, or why there is none.
-fn lines(run: &RunId, finding: &Finding, tried: &Tried) -> String {
+/// A finding and its actions: the command that proves each, or why there is none. The command
+/// says what it is about where the finding is one of `several` of its id.
+fn lines(run: &RunId, finding: &Finding, tried: &Tried, several: bool) -> String {
     let id = finding.id;
     let subject = finding.subject.as_ref().map(|subject| format!(": {subject}"));
     let mut text = format!("{id} {}{}\n", id.title(), subject.unwrap_or_default());
@@ -102,7 +109,8 @@ fn lines(run: &RunId, finding: &Finding, tried: &Tried) -> String {
         let number = place + 1;
         text.push_str(&match tried {
             Ok(arm) => {
-                format!("  {number}. {arm}\n     walwright prove {run} {id} --action {number}\n")
+                let about = finding.subject.as_deref().filter(|_| several);
+                format!("  {number}. {arm}\n     {}\n", proving(run, id, about, number))
             }
             Err(why) => wrapped(
                 &format!("{number}. {} (not by an experiment: {why})", action.text.trim()),
@@ -111,6 +119,15 @@ fn lines(run: &RunId, finding: &Finding, tried: &Tried) -> String {
         });
     }
     text
+}
+
+/// The command that tries an action of a finding.
+fn proving(run: &RunId, id: DiagnosisId, about: Option<&str>, action: usize) -> String {
+    let mut words = vec!["walwright".to_owned(), "prove".to_owned(), run.to_string()];
+    words.push(id.to_string());
+    words.extend(about.into_iter().flat_map(|about| ["--subject".to_owned(), about.to_owned()]));
+    words.extend(["--action".to_owned(), action.to_string()]);
+    redact::command(words)
 }
 
 /// The finding that is meant.
@@ -185,6 +202,18 @@ fn words(line: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_what_it_proves() {
+        let run = RunId("r1".to_owned());
+        let id: DiagnosisId = "D15".parse().unwrap();
+        assert_eq!(proving(&run, id, None, 2), "walwright prove r1 D15 --action 2");
+        let line = proving(&run, id, Some("it's a table"), 1);
+        let typed = Cli::try_parse_from(words(&line).unwrap()).unwrap();
+        let Some(Command::Prove(args)) = typed.command else { panic!("{line}") };
+        assert_eq!(args.subject.as_deref(), Some("it's a table"));
+        assert_eq!((args.finding, args.action), (Some(id), Some(1)));
+    }
 
     #[test]
     fn a_kept_command_line_is_taken_apart_again() {
