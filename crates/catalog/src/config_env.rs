@@ -34,8 +34,23 @@ const PROOF: &str = "# proven by ";
 pub struct Problem {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong with it, in a sentence that names its key.
+    /// The key that it assigns to; `None` of a line that is no assignment.
+    pub key: Option<String>,
+    /// The value it assigns; `None` of one that may be a secret.
+    pub value: Option<String>,
+    /// What is wrong with it.
     pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        match (&self.key, &self.value) {
+            (Some(key), Some(value)) => write!(f, "{key}={}: {}", shell::quote(value), self.what),
+            (Some(key), None) => write!(f, "{key}: {}", self.what),
+            (None, _) => f.write_str(&self.what),
+        }
+    }
 }
 
 /// Why a file is no profile: every line that is wrong.
@@ -49,7 +64,7 @@ impl fmt::Display for ConfigEnvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, problem) in self.problems.iter().enumerate() {
             let feed = if place > 0 { "\n" } else { "" };
-            write!(f, "{feed}line {}: {}", problem.line, problem.what)?;
+            write!(f, "{feed}{problem}")?;
         }
         Ok(())
     }
@@ -63,6 +78,16 @@ impl Profile {
     /// # Errors
     /// With every line that is wrong.
     pub fn from_config_env(bytes: &[u8]) -> Result<Profile, ConfigEnvError> {
+        let (profile, problems) = Profile::read_config_env(bytes);
+        match problems.is_empty() {
+            true => Ok(profile),
+            false => Err(ConfigEnvError { problems }),
+        }
+    }
+
+    /// Reads what can be read of a file: the profile without the lines that are wrong, and
+    /// these.
+    pub fn read_config_env(bytes: &[u8]) -> (Profile, Vec<Problem>) {
         let mut reader = Reader::default();
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let end = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -75,10 +100,7 @@ impl Profile {
             }
         }
         reader.profile.trailer = reader.comments;
-        match reader.problems.is_empty() {
-            true => Ok(reader.profile),
-            false => Err(ConfigEnvError { problems: reader.problems }),
-        }
+        (reader.profile, reader.problems)
     }
 
     /// Writes the file: where it comes from, and each value with its comments and proof.
@@ -136,7 +158,7 @@ struct Reader {
 
 impl Reader {
     fn wrong(&mut self, line: usize, what: String) {
-        self.problems.push(Problem { line, what });
+        self.problems.push(Problem { line, key: None, value: None, what });
     }
 
     fn line(&mut self, number: usize, line: &str) {
@@ -153,7 +175,11 @@ impl Reader {
                         remark: comment,
                         ..entry
                     }),
-                    Err(what) => self.wrong(number, what),
+                    Err(what) => {
+                        let secret = is_secret(&key) || holds_password(&value);
+                        let value = (!secret).then_some(value);
+                        self.problems.push(Problem { line: number, key: Some(key), value, what });
+                    }
                 }
             }
         }
@@ -197,7 +223,7 @@ impl Reader {
 
     fn entry(&mut self, number: usize, key: &str, text: &str) -> Result<Entry, String> {
         let Some((parameter, disk)) = by_key(key) else {
-            return Err(format!("{key}: {}", unknown(key)));
+            return Err(unknown(key));
         };
         let (scope, value) = match disk {
             Some(disk) => (Some(Scope::Disk(disk)), text),
@@ -207,10 +233,9 @@ impl Reader {
                 None => (None, text),
             },
         };
-        let entry = Entry::of(parameter, value, scope)
-            .map_err(|error| format!("{key}={}: {error}", shell::quote(text)))?;
+        let entry = Entry::of(parameter, value, scope).map_err(|error| error.to_string())?;
         match self.seen.insert((&parameter.name, entry.scope.clone()), number) {
-            Some(before) => Err(format!("{key}: it is set in line {before} already")),
+            Some(before) => Err(format!("it is set in line {before} already")),
             None => Ok(entry),
         }
     }

@@ -42,6 +42,17 @@ fn overridden(source: &str) -> Option<&'static str> {
 }
 
 impl Imported {
+    /// What can be read of a `config.env`.
+    pub fn of_config_env(bytes: &[u8]) -> Imported {
+        let (profile, problems) = Profile::read_config_env(bytes);
+        let left_out = problems.into_iter().map(|problem| LeftOut {
+            name: problem.key.unwrap_or_else(|| format!("line {}", problem.line)),
+            value: problem.value,
+            why: format!("line {}: {}", problem.line, problem.what),
+        });
+        Imported { left_out: left_out.collect(), profile }
+    }
+
     /// The settings in force of a `postgresql.conf` with what it includes, or of a
     /// `postgresql.auto.conf`.
     pub fn of_configuration(configuration: &Configuration) -> Imported {

@@ -58,12 +58,12 @@ fn wrong_lines_are_all_named() {
                 NET_IPV4_TCP_RMEM=4096\nKERNEL_SEM=250\nDATA_MOUNT=~/data\n";
     let found = problems(text);
     let expected = [
-        "line 3: VM_SWAPINESS: no parameter has this key",
+        "line 3: VM_SWAPINESS=1: no parameter has this key",
         "line 4: PG_WORK_MEM=4ms: work_mem: 'ms' is no unit for it",
         "line 5: PG_WORK_MEM=1kB: work_mem: 1kB is outside 64 ..",
         "line 6: VM_DIRTY_RATIO=120: vm.dirty_ratio: 120 is outside 0 .. 100",
         "line 7: PG_MAX_CONNECTIONS=$N: it needs a shell",
-        "line 8: VM_SWAPPINESS: it is set in line 2 already",
+        "line 8: VM_SWAPPINESS=2: it is set in line 2 already",
         "line 9: DATA_SCHEDULER=fast: queue/scheduler: 'fast' is not one of none",
         "line 10: NET_IPV4_TCP_RMEM=4096: net.ipv4.tcp_rmem: '4096' is not 3 whole numbers",
         "line 11: KERNEL_SEM=250: kernel.sem: '250' is not 4 whole numbers",
@@ -77,6 +77,18 @@ fn wrong_lines_are_all_named() {
     assert_eq!(bytes.to_string(), "line 2: it is not UTF-8");
     let unknown = problems("PG_WALL_BUFFERS=1MB\n");
     assert!(unknown[0].contains("no setting wall_buffers"), "{unknown:?}");
+}
+
+#[test]
+fn what_can_be_read_is_read_beside_what_cannot() {
+    let (profile, problems) = Profile::read_config_env(
+        b"VM_SWAPPINESS=1\nRESULT_DIR=/var/results\nRESULT_PASSWORD=hush\nPG_WORK_MEM=64MB\n",
+    );
+    assert_eq!(profile.entries.len(), 2);
+    let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert!(told[0].starts_with("line 2: RESULT_DIR=/var/results: no parameter"), "{told:?}");
+    assert!(told[1].starts_with("line 3: RESULT_PASSWORD: no parameter"), "{told:?}");
+    assert_eq!(problems[1].value, None);
 }
 
 #[test]

@@ -106,13 +106,12 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  walwright config import other-team.env                       read it strictly, write it anew
+  walwright config import other-team.env -o config.env         what the catalogue knows of it
   walwright config import /etc/postgresql/18/main/postgresql.conf -o config.env
   walwright config import /var/lib/postgresql/18/main/postgresql.auto.conf
   walwright config import --dsn postgres://me@db/app           settings that are not defaults
-In a config.env an unknown key or a value out of range is an error that names its line. Of a
-postgresql.conf or a server, what walwright does not know or does not accept is kept as a
-comment. Connection strings and commands that may hold a password are named without their value.")]
+What walwright does not know or does not accept is told with its line and kept as a comment.
+Connection strings and commands that may hold a password are named without their value.")]
 pub struct ImportArgs {
     /// A config.env, a postgresql.conf with what it includes, or a postgresql.auto.conf.
     #[arg(value_name = "FILE", required_unless_present = "dsn", conflicts_with = "dsn")]
@@ -123,6 +122,9 @@ pub struct ImportArgs {
     /// Where to write the profile. The default is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Exit with 1 where something is left out. Without it that is only said.
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// `walwright config export`.

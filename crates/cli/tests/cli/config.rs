@@ -75,10 +75,19 @@ fn a_profile_of_another_team_is_read_and_written_in_every_form() {
     assert_eq!(String::from_utf8_lossy(&read.stdout), "4096 87380 16777216|256MB\n");
 
     let wrong = place.file("wrong.env", "VM_SWAPPINESS=1\nVM_SWAPINESS=1\n\nPG_WORK_MEM=5ms\n");
-    for command in [&["config", "import"][..], &["config", "check"], &["config", "apply"]] {
+    for command in [&["config", "check"][..], &["config", "apply"]] {
         let words = ["line 2: VM_SWAPINESS", "line 4: PG_WORK_MEM=5ms", "no unit"];
         place.run(&[command, &[wrong.as_str()]].concat()).refuses(&words);
     }
+    // What fits is imported, the rest told and kept as comments.
+    let words = ["left out VM_SWAPINESS: line 2: ", "left out PG_WORK_MEM: line 4: "];
+    let imported = place.run(&["config", "import", &wrong]).code(0).says(&words).out();
+    assert!(imported.contains("\nVM_SWAPPINESS=1\n") || imported.starts_with("VM_SWAPPINESS=1\n"));
+    assert!(imported.contains("# left out: VM_SWAPINESS = 1 (line 2: "), "{imported}");
+    assert!(imported.contains("# left out: PG_WORK_MEM = 5ms (line 4: "), "{imported}");
+    place.run(&["config", "import", &wrong, "--strict"]).code(1);
+    let nothing = place.file("nothing.env", "RESULT_DIR=/tmp\n");
+    place.run(&["config", "import", &nothing]).refuses(&["nothing was imported"]);
     place.run(&["config", "export", own, "--to", "xml"]).code(2);
     place.run(&["config", "import", "/no/such/file.env"]).refuses(&["/no/such/file.env"]);
 }

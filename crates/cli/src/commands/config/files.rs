@@ -8,7 +8,7 @@ use walwright_catalog::{Configuration, Devices, Profile, export as written};
 use walwright_config::{Imported, LeftOut, losses};
 use walwright_server::Secret;
 
-use super::{profile, server};
+use super::{profile, read, server};
 use crate::args::{ConfigExportArgs, ImportArgs};
 use crate::commands::runtime::runtime;
 use crate::commands::write::write_file;
@@ -20,7 +20,7 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         (Some(file), _) if is_configuration(file) => {
             Imported::of_configuration(&Configuration::read(file)?)
         }
-        (Some(file), _) => Imported { profile: profile(file)?, left_out: Vec::new() },
+        (Some(file), _) => Imported::of_config_env(&read(file)?),
         (None, dsn) => {
             let dsn = dsn.as_ref().map_or("", Secret::expose);
             let (_, view) = runtime()?.block_on(server(dsn, None))?;
@@ -31,6 +31,9 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
         say(&format!("left out {name}: {why}"));
     }
     let left_out = imported.left_out.clone();
+    if imported.profile.entries.is_empty() && !left_out.is_empty() {
+        anyhow::bail!("nothing was imported: no line assigns to a key of the catalogue");
+    }
     let profile = imported.with_comments();
     warn(&profile);
     let text = profile.to_config_env();
@@ -50,7 +53,8 @@ pub fn import(args: &ImportArgs, output: &Output) -> anyhow::Result<ExitCode> {
     } else {
         print(&text)?;
     }
-    Ok(ExitCode::SUCCESS)
+    // A file that fits in part is imported in part; whoever needs all of it asks for that.
+    Ok(if args.strict && !left_out.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Names what can lose data: a file is soon installed where nobody has read it.

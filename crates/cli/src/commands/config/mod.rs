@@ -32,10 +32,14 @@ pub fn execute(lab: &Lab, command: ConfigCommand, output: &Output) -> anyhow::Re
     }
 }
 
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
 /// Reads a profile; every wrong line is told.
 fn profile(path: &Path) -> anyhow::Result<Profile> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Profile::from_config_env(&bytes).with_context(|| format!("{} is no profile", path.display()))
+    Profile::from_config_env(&read(path)?)
+        .with_context(|| format!("{} is no profile", path.display()))
 }
 
 /// A server as it shows itself, with the tables that a profile names, and how to reach it
