@@ -119,6 +119,19 @@ impl Bench {
         }
     }
 
+    /// Checks that a cluster of this configuration would take its settings.
+    ///
+    /// # Errors
+    /// With those that it would not.
+    pub async fn check_settings(
+        &self,
+        configuration: &Configuration,
+        observer: &Arc<Observer>,
+    ) -> Result<(), ExperimentError> {
+        let plan = self.run_plan(configuration, 0, None);
+        Ok(walwright_run::check_settings(&plan, observer).await?)
+    }
+
     /// How many sets of data runs of these configurations begin with: none on an attached server.
     ///
     /// # Errors

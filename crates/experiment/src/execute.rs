@@ -114,9 +114,10 @@ pub async fn begin(
     header.server = attached.as_ref().map(AttachedServer::kept);
     let mut whole = Whole::new(lab, header, text, &profiles)?.on(attached.map(Arc::new));
     whole.header.workload = workload_hash(&whole)?;
-    if whole.header.server.is_some() {
-        // What the server does not take is found before there is an experiment.
-        prepare(&whole, stop, watcher).await?;
+    // What the server does not take is found before there is an experiment.
+    match whole.header.server {
+        Some(_) => drop(prepare(&whole, stop, watcher).await?),
+        None => check_settings(&whole, watcher).await?,
     }
     let folder = Folder::create(lab, &whole.header, text, &profiles)?;
     conduct(lab, whole, folder, stop, watcher).await
@@ -288,6 +289,18 @@ async fn conduct(
 
 fn passed(watcher: &Arc<ExperimentObserver>) -> Arc<Observer> {
     Arc::new(Passed(Arc::clone(watcher)))
+}
+
+/// Checks the settings of every arm before anything is loaded.
+async fn check_settings(
+    whole: &Whole,
+    watcher: &Arc<ExperimentObserver>,
+) -> Result<(), ExperimentError> {
+    let passed = passed(watcher);
+    for configuration in configurations(whole) {
+        whole.bench.check_settings(configuration, &passed).await?;
+    }
+    Ok(())
 }
 
 /// Loads all data before the first run, so that a mistake in an arm's workload shows before

@@ -30,7 +30,7 @@ pub use load_options::{Gaps, LoadOptions, WarmUp};
 pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
-    WorkloadPlan, fill, filled, install, run, snapshot, with_connections,
+    WorkloadPlan, check_settings, fill, filled, install, run, snapshot, with_connections,
 };
 pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};

@@ -33,7 +33,7 @@ mod version;
 
 pub use cluster::{
     Cluster, ClusterError, ClusterSpec, RunningCluster, SettingError, StopMode, Swept, TcpAccess,
-    sweep,
+    check_settings, sweep,
 };
 pub use guard::ServerExit;
 pub use held_file::HeldFile;

@@ -198,6 +198,19 @@ fn what_lowers_durability_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn settings_that_no_server_takes_are_told_before_anything_runs() {
+    let place = Place::new();
+    let plan = place.file(
+        "plan.toml",
+        "[[arm]]\nname = \"a\"\nsettings = { wal_compresion = \"on\", work_mem = \"1kB\" }\n",
+    );
+    let told = ["did you mean wal_compression?", "outside the valid range", "work_mem"];
+    place.run(&["experiment", &plan]).refuses(&told);
+    assert!(place.runs().is_empty());
+    assert!(!place.path("lab/experiments").exists());
+}
+
+#[test]
 fn the_example_is_a_plan_that_can_be_run() {
     let place = Place::new();
     let example = place.run(&["experiment", "--example"]).code(0).out();

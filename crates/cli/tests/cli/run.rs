@@ -189,6 +189,8 @@ fn settings_the_server_refuses_leave_nothing() {
     for (set, words) in [
         ("--set=shared_buffers=lots", "invalid value for parameter \"shared_buffers\""),
         ("--set=nonsense=1", "unrecognized configuration parameter \"nonsense\""),
+        ("--set=wal_compresion=on", "did you mean wal_compression?"),
+        ("--set=wal_compression=lz5", "Available values: pglz, lz4"),
         ("--set=port=5433", "port is set by walwright itself"),
     ] {
         place.measure(&["--keep", set]).refuses(&[words]);

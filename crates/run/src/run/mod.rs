@@ -65,6 +65,16 @@ pub struct Finished {
     pub summary: Summary,
 }
 
+/// Checks that the server of a run takes its settings, where that can be told before the
+/// server is there: of a cluster that is to be made.
+///
+/// # Errors
+/// With the settings that it refuses; where its programs are not there and cannot be fetched.
+pub async fn check_settings(plan: &RunPlan, observer: &Arc<Observer>) -> Result<(), RunError> {
+    let (target, observer) = (plan.target.clone(), Arc::clone(observer));
+    blocking(move || Target::check_settings(&target, &*observer)).await?
+}
+
 /// Does a run and keeps its record.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use std::time::Duration;
 use walwright_record::{TargetKind, Warning, WarningCode};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectParams, FetchEvent, FileSystem, Install, Installs, Major, Places,
-    RunningCluster, Secret, Snapshot, Swept, TcpAccess,
+    RunningCluster, Secret, Snapshot, Swept, TcpAccess, check_settings,
 };
 
 use super::RunError;
@@ -78,6 +78,7 @@ impl Target {
                 let install = install(&places, major, pg_bin.as_deref(), observer)?;
                 let mut spec = ClusterSpec::new(&places, install);
                 spec.settings = with_connections(settings, clients);
+                check_settings(&spec.install, &spec.settings)?;
                 spec.dir = keep.then(|| kept_directory(&places));
                 spec.flush_latency = *flush_latency;
                 spec.tcp = tcp.then(tcp_access).transpose()?;
@@ -85,6 +86,13 @@ impl Target {
                 Target::embedded(&places, spec, snapshot, observer)
             }
         }
+    }
+
+    /// Checks the settings of a cluster before it is made. Blocks.
+    pub fn check_settings(plan: &TargetPlan, observer: &Observer) -> Result<(), RunError> {
+        let TargetPlan::Embedded { major, pg_bin, settings, .. } = plan else { return Ok(()) };
+        let install = install(&Places::open(None)?, major, pg_bin.as_deref(), observer)?;
+        Ok(check_settings(&install, settings)?)
     }
 
     fn attached(dsn: &str) -> Result<Target, RunError> {

@@ -1,5 +1,6 @@
 //! Embedded clusters: data directories walwright made, owns and starts.
 
+mod accepted;
 mod error;
 mod flush_latency;
 mod init;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
+pub use accepted::check_settings;
 pub use error::ClusterError;
 pub use running::{RunningCluster, StopMode};
 pub use settings::SettingError;

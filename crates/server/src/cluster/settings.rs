@@ -35,6 +35,9 @@ pub enum SettingError {
         "{0} is set by walwright itself, since it decides how the cluster is reached: leave it out"
     )]
     Reserved(String),
+    /// The server does not take some; a line for each.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Settings walwright gives on the command line: they hold even against
