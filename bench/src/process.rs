@@ -46,6 +46,14 @@ impl Drop for Busy {
 /// # Errors
 /// When it cannot be started or does not exit with 0; with what it said.
 pub fn run_measured(command: &mut Command) -> anyhow::Result<(String, Usage)> {
+    run_measured_to(command, &[0])
+}
+
+/// The same of a command that may exit with any of these codes.
+///
+/// # Errors
+/// As [`run_measured`].
+pub fn run_measured_to(command: &mut Command, codes: &[i32]) -> anyhow::Result<(String, Usage)> {
     let shown = format!("{command:?}");
     let mut child = command
         .stdin(Stdio::null())
@@ -63,7 +71,7 @@ pub fn run_measured(command: &mut Command) -> anyhow::Result<(String, Usage)> {
     child.stdout.take().context("standard output is piped")?.read_to_string(&mut printed)?;
     let (code, usage) = wait(child)?;
     let said = said.join().unwrap_or_default();
-    if code != 0 {
+    if !codes.contains(&code) {
         bail!("{shown} ended with status {code}:\n{printed}{said}");
     }
     Ok((printed, usage))
