@@ -176,12 +176,13 @@ impl<'r> Reading<'r> {
 
     /// Seconds of a transaction that sessions spend as the chosen rows of wait
     /// events say, with an interval from a bootstrap over ticks; `None` without
-    /// enough ticks.
+    /// enough ticks. Sessions in a wait are scaled to what the kernel leaves for sleep;
+    /// those without one are as sampled.
     pub fn spent(&self, chosen: impl Fn(&Row) -> bool) -> Option<Estimate> {
         let samples = self.record.samples(Source::Waits);
         let inside = || samples.iter().filter(|s| self.window.contains(s.at));
         let (first, last) = (inside().next()?, inside().next_back()?);
-        self.summary.time.as_ref()?;
+        let scale = self.summary.time.as_ref()?.sleep_scale;
         let work = work_between(self.record, first.at, last.at).ok()?;
         let failed = driven_between(self.record, first.at, last.at, failures).unwrap_or(0.0);
         let rate = (work.count + failed) / last.at.since(first.at).as_secs_f64();
@@ -192,7 +193,9 @@ impl<'r> Reading<'r> {
         let ticks: Vec<f64> = inside()
             .map(|tick| {
                 let of = tick.rows.iter().filter(|row| counts(row));
-                of.filter_map(|row| row.number("sessions")).sum()
+                let asleep = |row: &Row| WaitClass::of(row) != Some(WaitClass::Cpu);
+                let scaled = |row: &Row| if asleep(row) { scale } else { 1.0 };
+                of.filter_map(|row| Some(row.number("sessions")? * scaled(row))).sum()
             })
             .collect();
         if ticks.iter().all(|sessions| *sessions == 0.0) {
@@ -394,16 +397,14 @@ impl<'r> Reading<'r> {
         let Some(time) = &self.summary.time else { return 0.0 };
         let Some((cpu, delay)) = time.counted_cpu.zip(time.counted_run_delay) else { return 0.0 };
         let (cpu, delay) = (cpu.as_secs_f64(), delay.as_secs_f64());
-        let waits = time
-            .parts
-            .iter()
-            .filter(|part| !matches!(part.class, WaitClass::Cpu | WaitClass::Client));
+        let waits = time.parts.iter().filter(|part| {
+            !matches!(part.class, WaitClass::Cpu | WaitClass::RunQueue | WaitClass::Client)
+        });
         let waiting: f64 = waits.map(|part| part.per_transaction.center).sum();
         if cpu <= 0.0 || waiting <= 0.0 {
             return 0.0;
         }
-        let sampled = time.part(WaitClass::Cpu).map_or(0.0, |part| part.per_transaction.center);
-        let in_waits = (cpu - sampled * cpu / (cpu + delay)).max(0.0);
+        let in_waits = (cpu - time.sampled_cpu * cpu / (cpu + delay)).max(0.0);
         in_waits * (seconds / waiting).min(1.0)
     }
 

@@ -45,10 +45,11 @@ impl Courtesy {
         Courtesy { giving_way: before.is_some(), before: before.unwrap_or_default(), long_waits: 0 }
     }
 
-    /// Looks at what giving way has cost since the last look.
-    pub(crate) fn look(&mut self) {
+    /// Looks at what giving way has cost since the last look; `waits` is what
+    /// [`thread_waits`] says now.
+    pub(crate) fn look(&mut self, waits: Option<(Duration, u64)>) {
         if self.giving_way
-            && let Some(after) = thread_waits()
+            && let Some(after) = waits
             && self.has_had_enough(after)
         {
             give_way(false);

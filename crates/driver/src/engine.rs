@@ -29,7 +29,7 @@ use crate::plan::{Arrival, LoadPlan};
 use crate::schedule::{Schedule, think};
 use crate::send_queue::SendQueue;
 use crate::shared::{Report, Shared};
-use crate::system::{Poller, thread_cpu};
+use crate::system::{Poller, thread_cpu, thread_waits};
 use crate::tail::{Straddler, Tail};
 use crate::tally::{Counts, Histogram, Part, SCRIPT, add};
 
@@ -98,6 +98,7 @@ pub(crate) struct Engine {
     /// Transactions that were due in the current interval before arrivals ended.
     due: u64,
     cpu_before: Duration,
+    run_delay_before: Option<Duration>,
     courtesy: Courtesy,
     pub(crate) errors: ErrorSamples,
     pub(crate) totals: ConnectionTotals,
@@ -177,6 +178,7 @@ impl Engine {
             tail: None,
             due: 0,
             cpu_before: Duration::ZERO,
+            run_delay_before: None,
             courtesy,
             errors: ErrorSamples::default(),
             totals: ConnectionTotals::default(),
@@ -190,6 +192,7 @@ impl Engine {
     pub(crate) fn start(&mut self, clock: Clock) {
         self.clock = clock;
         self.cpu_before = thread_cpu();
+        self.run_delay_before = thread_waits().map(|(waited, _)| waited);
     }
 
     /// Begins a transaction whose latency counts from `from`.
@@ -460,7 +463,9 @@ impl Engine {
         self.counts.count_log();
         let counts = std::mem::replace(&mut self.counts, next);
         let cpu = thread_cpu();
-        self.courtesy.look();
+        let waits = thread_waits();
+        self.courtesy.look(waits);
+        let run_delay = waits.map(|(waited, _)| waited);
         if let Some(arrivals) = &mut self.arrivals
             && arrivals.stopped.is_none()
         {
@@ -478,8 +483,11 @@ impl Engine {
             clients: self.running,
             due: std::mem::take(&mut self.due),
             cpu: cpu.saturating_sub(self.cpu_before),
+            run_delay: run_delay
+                .zip(self.run_delay_before)
+                .map(|(now, before)| now.saturating_sub(before)),
         });
-        self.cpu_before = cpu;
+        (self.cpu_before, self.run_delay_before) = (cpu, run_delay);
         self.interval += 1;
         self.interval_end = self.interval_end + plan.interval;
         // Whoever merges is gone only when the load is being torn down.

@@ -76,6 +76,7 @@ impl Merger {
                 sum.clients += part.clients;
                 sum.due += part.due;
                 sum.cpu += part.cpu;
+                sum.run_delay = sum.run_delay.zip(part.run_delay).map(|(a, b)| a + b);
                 self.spares.give(part.counts);
             }
         }
@@ -123,6 +124,7 @@ impl Merger {
             lag: sum.counts.lag(),
             driver_cpu: sum.cpu,
             busiest_thread_cpu: busiest,
+            driver_run_delay: sum.run_delay,
         };
         self.spares.give(sum.counts);
         Some(interval)

@@ -28,6 +28,9 @@ pub(crate) struct Part {
     pub(crate) due: u64,
     /// CPU time of the thread in the interval.
     pub(crate) cpu: Duration,
+    /// Time in the interval that the thread waited for a processor; `None` where the kernel
+    /// does not count it.
+    pub(crate) run_delay: Option<Duration>,
 }
 
 /// What is counted as it happens.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, Row, Source, Window};
+use walwright_record::{LoadInterval, Record, Row, Source, Window};
 
 use crate::not_observable::Gaps;
 use crate::seconds::duration;
@@ -21,6 +21,10 @@ pub struct CpuUse {
     /// CPU of the load generator a transaction; `None` for a load that was not ours.
     #[serde(with = "crate::seconds::option")]
     pub driver_per_transaction: Option<Duration>,
+    /// Time a transaction that the load generator's threads were ready to run and waited
+    /// for a processor; `None` where it was not ours or the kernel does not count it.
+    #[serde(with = "crate::seconds::option")]
+    pub driver_run_delay_per_transaction: Option<Duration>,
     /// Process groups by CPU, descending.
     pub groups: Vec<GroupCpu>,
     /// Share of all processors' time spent on work, 0 to 1.
@@ -59,6 +63,9 @@ pub const CLIENT_BACKENDS: &str = "server: client backends";
 /// The group of the probe's own backends: not a cost of the workload.
 pub const PROBE_BACKENDS: &str = "server: walwright probe";
 
+/// The group of what server processes used after they were last seen.
+pub const EXITED_PROCESSES: &str = "server: exited processes";
+
 /// Whether a process group is the server at work.
 fn is_server(group: &str) -> bool {
     group.starts_with("server: ") && group != PROBE_BACKENDS
@@ -74,7 +81,8 @@ pub fn cpu_use(record: &Record, window: Window, gaps: &mut Gaps) -> CpuUse {
     let mut found = CpuUse {
         unit: None,
         server_per_transaction: None,
-        driver_per_transaction: driver_cpu(record, window),
+        driver_per_transaction: of_driver(record, window, |i| Some(i.driver_cpu)),
+        driver_run_delay_per_transaction: of_driver(record, window, |i| i.driver_run_delay),
         groups: Vec::new(),
         busy: None,
         steal: None,
@@ -132,15 +140,21 @@ fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
         .collect()
 }
 
-/// CPU of the driver's threads a transaction; the clients of someone else's load do not
-/// tell theirs.
-fn driver_cpu(record: &Record, window: Window) -> Option<Duration> {
+/// Time of the driver's threads a transaction; the clients of someone else's load do not
+/// tell theirs. `None` where an interval does not have it.
+fn of_driver(
+    record: &Record,
+    window: Window,
+    time: impl Fn(&LoadInterval) -> Option<Duration>,
+) -> Option<Duration> {
     if record.client.is_some() {
         return None;
     }
-    let (cpu, count) = intervals_inside(record, window)
-        .fold((0.0, 0), |(cpu, n), i| (cpu + i.driver_cpu.as_secs_f64(), n + transactions(i)));
-    if count == 0 { None } else { duration(cpu / count as f64) }
+    let mut inside = intervals_inside(record, window);
+    let (sum, count) = inside.try_fold((0.0, 0), |(sum, n), i| {
+        Some((sum + time(i)?.as_secs_f64(), n + transactions(i)))
+    })?;
+    if count == 0 { None } else { duration(sum / count as f64) }
 }
 
 /// Kinds of time in `/proc/stat`. `guest` times are part of `user` and `nice`.

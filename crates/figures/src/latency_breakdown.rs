@@ -27,8 +27,8 @@ pub struct LatencyBreakdown {
     pub latency: Option<Duration>,
     /// The lines, largest first; the residual last.
     pub lines: Vec<BookLine>,
-    /// Times that the kernel counted and that lie inside the lines: a session that
-    /// waits for a processor shows the wait it has just been woken from.
+    /// Times that the kernel counted and that lie inside the lines, where these are samples
+    /// alone: a session that waits for a processor shows the wait it has just been woken from.
     pub memo: Vec<BookLine>,
     /// Figures that two instruments measured.
     pub checks: Vec<CrossCheck>,
@@ -91,15 +91,23 @@ impl LatencyBreakdown {
         if let Some(queue) = time.queue.filter(|queue| !queue.is_zero()) {
             lines.push(line("queue in the client", None, exact(queue, &time.on_server)));
         }
+        if let Some(driver) = time.driver {
+            let like = &time.on_server;
+            lines.push(line("driver CPU", None, exact(driver.cpu, like)));
+            let name = "driver waiting for CPU";
+            lines.push(line(name, None, exact(driver.run_delay, like)));
+        }
         lines.sort_by(|a, b| b.share.total_cmp(&a.share));
         if let Some(residual) = &time.residual {
             lines.push(line("residual: network, client", None, residual.clone()));
         }
+        // Where the kernel's count makes the lines it is no memo beside them.
         let memo = [
             ("CPU of the backends, by the kernel", time.counted_cpu),
             ("backends waiting for a processor", time.counted_run_delay),
         ]
         .into_iter()
+        .filter(|_| time.sampled_because.is_some())
         .filter_map(|(name, counted)| Some(line(name, None, exact(counted?, &time.on_server))))
         .collect();
         let mut warnings = time.warnings.clone();

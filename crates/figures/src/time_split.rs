@@ -2,9 +2,11 @@
 //!
 //! A tick of wait events counts the sessions that are in each class at one
 //! moment. By Little's law the time a transaction spends in a class is the mean
-//! number of sessions in it over the throughput. What the latency that clients
-//! saw holds beyond the sum of all classes is the residual: network, the client's
-//! own work outside transactions, and whatever the sampling cannot see.
+//! number of sessions in it over the throughput. Where the server runs on this machine the
+//! kernel counts how many run and how many wait for a processor, and the samples divide
+//! what it leaves. What the latency that clients saw holds beyond the sum of all classes is
+//! the residual: network, the client's own work outside transactions, and whatever the
+//! sampling cannot see.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,9 +15,10 @@ use serde::Serialize;
 use walwright_record::{Record, Sample, Source, Window};
 use walwright_stats::{Estimate, Resampling, tick_means};
 
+use crate::processor_account::ProcessorAccount;
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
-use crate::{Blind, WaitClass, WorkUnit, latency, work_between};
+use crate::{Blind, CpuUse, WaitClass, WorkUnit, latency, work_between};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
 const FEWEST_TICKS: usize = 15;
@@ -40,7 +43,19 @@ pub struct TimeSplit {
     pub parts: Vec<TimePart>,
     /// Sum of the parts: time inside a transaction on the server.
     pub on_server: Estimate,
-    /// Latency − queue − sum of the parts; `None` where the latency is unknown.
+    /// The load generator's part of the time in which the server had nothing to do;
+    /// `None` for a load that was not ours.
+    pub driver: Option<DriverTime>,
+    /// Why CPU and the wait for a processor are sampled, not the kernel's count; `None`
+    /// where they are its count.
+    pub sampled_because: Option<String>,
+    /// What samples of sessions in a wait are multiplied by to fit what the kernel leaves
+    /// for sleep, and the latency where they exceed it.
+    pub sleep_scale: f64,
+    /// Seconds of a transaction in which sessions were sampled active without a wait.
+    pub sampled_cpu: f64,
+    /// Latency − queue − sum of the parts and of the load generator's; `None` where the
+    /// latency is unknown.
     pub residual: Option<Estimate>,
     /// Share of the latency that is residual.
     pub residual_share: Option<f64>,
@@ -51,8 +66,7 @@ pub struct TimeSplit {
     #[serde(with = "crate::seconds::option")]
     pub counted_flush: Option<Duration>,
     /// CPU of client backends a transaction by the kernel's counters, where the
-    /// server's processes can be seen: a check on [`WaitClass::Cpu`], which holds
-    /// this and the next.
+    /// server's processes can be seen.
     #[serde(with = "crate::seconds::option")]
     pub counted_cpu: Option<Duration>,
     /// Time a transaction that client backends waited for a processor, likewise.
@@ -78,6 +92,37 @@ pub struct TimePart {
     pub events: Vec<EventTime>,
 }
 
+/// What the load generator, on the same machine, took of a transaction's latency, in
+/// seconds. Its threads serve many clients, each of which may wait while a thread works for
+/// another: what they wait for its threads is this at least.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DriverTime {
+    /// On a processor.
+    #[serde(with = "crate::seconds")]
+    pub cpu: Duration,
+    /// Ready to run and waiting for a processor.
+    #[serde(with = "crate::seconds")]
+    pub run_delay: Duration,
+}
+
+impl DriverTime {
+    /// Both.
+    pub fn sum(self) -> f64 {
+        (self.cpu + self.run_delay).as_secs_f64()
+    }
+
+    fn of(cpu: &CpuUse) -> Option<DriverTime> {
+        let run_delay = cpu.driver_run_delay_per_transaction?;
+        Some(DriverTime { cpu: cpu.driver_per_transaction?, run_delay })
+    }
+
+    /// No more than so many seconds.
+    fn within(self, seconds: f64) -> DriverTime {
+        let part = if self.sum() > seconds { seconds / self.sum() } else { 1.0 };
+        DriverTime { cpu: self.cpu.mul_f64(part), run_delay: self.run_delay.mul_f64(part) }
+    }
+}
+
 /// One wait event of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventTime {
@@ -87,10 +132,37 @@ pub struct EventTime {
     pub per_transaction: f64,
 }
 
+impl TimePart {
+    /// Leaves so much of it, 0 to 1.
+    fn scale(&mut self, kept: f64) {
+        self.per_transaction = self.per_transaction.clone().map(|s| s * kept);
+        self.share = self.share.clone().map(|s| s * kept);
+        self.sessions *= kept;
+        self.events.iter_mut().for_each(|event| event.per_transaction *= kept);
+    }
+}
+
 impl TimeSplit {
     /// The part of a class; `None` when it was never seen.
     pub fn part(&self, class: WaitClass) -> Option<&TimePart> {
         self.parts.iter().find(|p| p.class == class)
+    }
+
+    /// Names the load generator's part of the time in which the server has nothing to do, in
+    /// or between transactions; the rest of that is the network's.
+    pub(crate) fn tell_driver(&mut self, cpu: &CpuUse) {
+        let client = self.part(WaitClass::Client).map_or(0.0, |p| p.per_transaction.center);
+        let idle = client + self.residual.as_ref().map_or(0.0, |r| r.center.max(0.0));
+        let known = DriverTime::of(cpu).filter(|_| idle > 0.0 && self.sampled_because.is_none());
+        let Some(driver) = known.map(|driver| driver.within(idle)) else { return };
+        let kept = 1.0 - driver.sum() / idle;
+        for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
+            part.scale(kept);
+        }
+        let scale = |s: f64| if s > 0.0 { s * kept } else { s };
+        self.residual = self.residual.take().map(|residual| residual.map(scale));
+        self.residual_share = self.residual_share.map(scale);
+        self.driver = Some(driver);
     }
 
     /// What to say where there is nothing to split: sessions can be seen and none was in
@@ -137,7 +209,35 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     }
     let tally = Tally::of(&ticks, ours);
     let means = tick_means(&tally.ticks, &Resampling::default()).ok_or(Blind::NoWork)?;
-    let on_server = means[WaitClass::ALL.len()].clone().map(|sessions| sessions / rate);
+    let account = match hidden {
+        Some(_) => Err("some sessions cannot be seen"),
+        None => {
+            let without_wait = &means[WaitClass::Cpu as usize];
+            ProcessorAccount::of(record, window, &ticks, ours, without_wait)
+        }
+    };
+    let sleep_scale = account.map_or(1.0, |account| account.sleep_scale);
+    let sessions_in = |class: WaitClass| -> Estimate {
+        let sampled = &means[class as usize];
+        let exact = |sessions| Estimate { center: sessions, interval: None, ..sampled.clone() };
+        match (class, account) {
+            (_, Err(_)) => sampled.clone(),
+            (WaitClass::Cpu, Ok(account)) => exact(account.running),
+            (WaitClass::RunQueue, Ok(account)) => exact(account.waiting),
+            (WaitClass::Other, Ok(account)) => {
+                sampled.clone().map(|n| n * sleep_scale + account.unexplained)
+            }
+            (_, Ok(_)) => sampled.clone().map(|n| n * sleep_scale),
+        }
+    };
+    let on_server = match account {
+        Ok(account) => {
+            let counted = account.running + account.waiting + account.unexplained;
+            means[ASLEEP].clone().map(|n| n * sleep_scale + counted)
+        }
+        Err(_) => means[IN_TRANSACTION].clone(),
+    };
+    let on_server = on_server.map(|sessions| sessions / rate);
 
     let latency = latency::mean_latency(record, window);
     // In a closed loop the lag histograms are empty.
@@ -145,9 +245,9 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     let inside = latency.map(|l| l.saturating_sub(queue.unwrap_or_default()).as_secs_f64());
     let whole = latency.map_or(on_server.center, |l| l.as_secs_f64());
 
-    let parts = WaitClass::ALL
+    let mut parts: Vec<TimePart> = WaitClass::ALL
         .into_iter()
-        .zip(&means)
+        .map(|class| (class, sessions_in(class)))
         .filter(|(_, sessions)| sessions.center > 0.0)
         .map(|(class, sessions)| {
             let per_transaction = sessions.clone().map(|n| n / rate);
@@ -155,24 +255,34 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
                 class,
                 share: per_transaction.clone().map(|s| if whole > 0.0 { s / whole } else { 0.0 }),
                 sessions: sessions.center,
-                events: tally.events_of(class, ticks.len() as f64 * rate),
+                events: tally.events_of(class, ticks.len() as f64 * rate / sleep_scale),
                 per_transaction,
             }
         })
         .collect();
-    let residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
+    let mut residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
     let mut warnings = Vec::new();
     if let Some(hidden) = hidden {
         warnings.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
     }
     if let (Some(latency), Some(residual)) = (latency, &residual)
-        && residual.interval.is_some_and(|i| i.high < -OVERDRAWN * latency.as_secs_f64())
+        && residual.high().unwrap_or(residual.center) < -OVERDRAWN * latency.as_secs_f64()
     {
         warnings.push(
             "sessions were seen in transactions for longer than clients waited: other clients \
              use this server, or the sampling is biased"
                 .to_owned(),
         );
+    }
+    // Parts of a whole are no more than it.
+    let mut on_server = on_server;
+    let mut sleep_scale = sleep_scale;
+    if let Some((inside, over)) = inside.zip(residual.as_mut()).filter(|(_, r)| r.center < 0.0) {
+        let fits = inside / on_server.center;
+        parts.iter_mut().for_each(|part| part.scale(fits));
+        sleep_scale *= fits;
+        on_server = on_server.map(|server| server * fits);
+        *over = over.clone().map(|_| 0.0);
     }
     if failed > 0.01 * work.count {
         warnings.push(
@@ -185,6 +295,10 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         unit: work.unit,
         queue,
         parts,
+        driver: None,
+        sampled_because: account.err().map(str::to_owned),
+        sleep_scale,
+        sampled_cpu: means[WaitClass::Cpu as usize].center / rate,
         residual_share: residual.as_ref().filter(|_| whole > 0.0).map(|r| r.center / whole),
         residual,
         on_server,
@@ -197,9 +311,14 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     })
 }
 
+/// Places in a tick after its classes: sessions in a transaction, and those of them in a wait.
+const IN_TRANSACTION: usize = WaitClass::ALL.len();
+const ASLEEP: usize = IN_TRANSACTION + 1;
+
 /// Sessions by class and by event, in one pass over the rows.
 struct Tally<'r> {
-    /// For each tick, sessions in each class of [`WaitClass::ALL`], and last in any of them.
+    /// For each tick, sessions in each class of [`WaitClass::ALL`], then at
+    /// [`IN_TRANSACTION`] and [`ASLEEP`].
     ticks: Vec<Vec<f64>>,
     /// Sessions over all ticks by class, type and event.
     events: BTreeMap<(WaitClass, Option<&'r str>, Option<&'r str>), f64>,
@@ -210,7 +329,7 @@ impl<'r> Tally<'r> {
     fn of(ticks: &[&'r Sample], ours: bool) -> Self {
         let mut tally = Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new() };
         for tick in ticks {
-            let mut counts = vec![0.0; WaitClass::ALL.len() + 1];
+            let mut counts = vec![0.0; ASLEEP + 1];
             for row in &tick.rows {
                 let Some(class) = WaitClass::of(row) else { continue };
                 if ours && row.flag("ours") != Some(true) {
@@ -218,7 +337,10 @@ impl<'r> Tally<'r> {
                 }
                 let Some(sessions) = row.number("sessions") else { continue };
                 counts[class as usize] += sessions;
-                counts[WaitClass::ALL.len()] += sessions;
+                counts[IN_TRANSACTION] += sessions;
+                if class != WaitClass::Cpu {
+                    counts[ASLEEP] += sessions;
+                }
                 let event = (class, row.text("wait_event_type"), row.text("wait_event"));
                 *tally.events.entry(event).or_insert(0.0) += sessions;
             }
@@ -255,7 +377,8 @@ mod tests {
     use walwright_record::TargetFacts;
 
     use super::*;
-    use walwright_testing::{Build, embedded, row, second, wait};
+    use crate::cpu::{CLIENT_BACKENDS, EXITED_PROCESSES};
+    use walwright_testing::{Build, closed_loop, embedded, named, row, second, wait};
 
     /// Ten clients, 1,000 transactions a second of 8 ms: 8 sessions in
     /// transactions, of which 2 on CPU, 4 flushing, 1 queued for the flush, 1 idle
@@ -304,6 +427,113 @@ mod tests {
         assert!(split.warnings.is_empty());
     }
 
+    /// The same with the kernel's count of the backends: so many run and wait for a processor.
+    fn counted(running: f64, waiting: f64) -> Build {
+        let mut build = latency_breakdown();
+        for s in 0..=30 {
+            let t = f64::from(s);
+            let backends = named(
+                [("process_group", CLIENT_BACKENDS)],
+                [
+                    ("user_seconds", 0.75 * running * t),
+                    ("system_seconds", 0.25 * running * t),
+                    ("run_delay_seconds", waiting * t),
+                ],
+            );
+            build.sample(t, Source::Processes, [backends]);
+        }
+        build
+    }
+
+    fn milliseconds(split: &TimeSplit, class: WaitClass) -> f64 {
+        split.part(class).map_or(0.0, |part| part.per_transaction.center * 1e3)
+    }
+
+    #[test]
+    fn samples_divide_what_the_kernel_leaves() {
+        // Of ten backends 1.5 run and 2.5 wait for a processor, so 6 sleep, not the 8 that
+        // show a wait or are idle.
+        let split = split(&counted(1.5, 2.5)).unwrap();
+        assert_eq!(split.sampled_because, None);
+        assert!((split.sleep_scale - 0.75).abs() < 1e-9);
+        for (class, expected) in [
+            (WaitClass::Cpu, 1.5),
+            (WaitClass::RunQueue, 2.5),
+            (WaitClass::Flush, 3.0),
+            (WaitClass::FlushQueue, 0.75),
+            (WaitClass::Client, 0.75),
+        ] {
+            let found = milliseconds(&split, class);
+            assert!((found - expected).abs() < 1e-2, "{class:?}: {found}");
+        }
+        assert!((split.on_server.center - 0.0085).abs() < 1e-5);
+        assert!((split.residual.as_ref().unwrap().center - 0.0015).abs() < 3e-5);
+        assert!((split.sampled_cpu - 0.002).abs() < 1e-5);
+        let flush = split.part(WaitClass::Flush).unwrap();
+        assert!((flush.events[0].per_transaction - flush.per_transaction.center).abs() < 1e-9);
+    }
+
+    #[test]
+    fn sleep_that_no_wait_event_tells_is_a_line_of_its_own() {
+        // Two were sampled active without a wait, and the kernel saw a tenth of that run.
+        let split = split(&counted(0.1, 0.1)).unwrap();
+        assert_eq!(split.sleep_scale, 1.0);
+        assert!((milliseconds(&split, WaitClass::Other) - 1.8).abs() < 1e-2);
+        assert!((milliseconds(&split, WaitClass::Flush) - 4.0).abs() < 1e-2);
+        // Within the noise of the samples it is theirs.
+        let split = self::split(&counted(0.99, 1.0)).unwrap();
+        assert!(split.part(WaitClass::Other).is_none());
+    }
+
+    #[test]
+    fn where_the_kernel_cannot_tell_the_samples_stand_and_say_so() {
+        let because = |build: &Build| split(build).unwrap().sampled_because.unwrap();
+        assert!(because(&latency_breakdown()).contains("cannot be seen from here"));
+        let mut build = counted(1.5, 2.5);
+        for (s, sample) in
+            build.record.samples.get_mut(&Source::Processes).unwrap().iter_mut().enumerate()
+        {
+            sample.rows.push(named(
+                [("process_group", EXITED_PROCESSES)],
+                [("user_seconds", s as f64), ("system_seconds", 0.0)],
+            ));
+        }
+        assert!(because(&build).contains("end before they are seen"));
+        let mut build = counted(1.5, 2.5);
+        build.record.load = Some(closed_loop(10));
+        for sample in build.record.samples.get_mut(&Source::Waits).unwrap() {
+            sample.rows.iter_mut().for_each(|row| {
+                row.set("ours", true);
+            });
+            sample.rows.push(wait("active", "Lock", "relation", 5.0));
+        }
+        assert!(because(&build).contains("other clients"));
+        // More than there are backends.
+        assert!(because(&counted(6.0, 6.0)).contains("come and go"));
+    }
+
+    #[test]
+    fn the_driver_has_its_part_of_what_is_not_the_servers() {
+        let mut build = counted(1.5, 2.5);
+        for interval in &mut build.record.intervals {
+            interval.driver_cpu = Duration::from_millis(300);
+            interval.driver_run_delay = Some(Duration::from_millis(450));
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        split.tell_driver(&cpu);
+        let driver = split.driver.unwrap();
+        let micros = |d: Duration| (d.as_secs_f64() * 1e6).round();
+        assert_eq!((micros(driver.cpu), micros(driver.run_delay)), (300.0, 450.0));
+        // 0.75 ms with the client and 1.5 outside hold it in proportion.
+        assert!((milliseconds(&split, WaitClass::Client) - 0.5).abs() < 1e-2);
+        let lines: f64 = split.parts.iter().map(|p| p.share.center).sum();
+        let latency = split.latency.unwrap().as_secs_f64();
+        let whole = lines + split.residual_share.unwrap() + driver.sum() / latency;
+        assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    }
+
     #[test]
     fn parts_and_residual_make_up_the_latency() {
         let split = split(&latency_breakdown()).unwrap();
@@ -343,8 +573,11 @@ mod tests {
             sample.rows.push(wait("active", "Lock", "relation", 5.0));
         }
         let split = split(&build).unwrap();
-        assert!(split.residual.unwrap().center < 0.0);
+        assert_eq!(split.residual.as_ref().unwrap().center, 0.0);
         assert_eq!(split.warnings.len(), 1);
+        // What was seen of them is told in proportion.
+        let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use walwright_record::Row;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitClass {
-    /// Active without a wait: on a processor, or in the queue for one.
+    /// On a processor. Where the kernel's count is not at hand: active without a wait, so
+    /// on a processor or in the queue for one.
     Cpu,
+    /// Ready to run and waiting for a processor: the kernel's count, never a sample.
+    RunQueue,
     /// Writing or flushing WAL itself.
     Flush,
     /// Waiting while another session writes or flushes WAL, or for `commit_delay`.
@@ -30,8 +33,9 @@ pub enum WaitClass {
 
 impl WaitClass {
     /// Every class, in the order they are shown.
-    pub const ALL: [WaitClass; 9] = [
+    pub const ALL: [WaitClass; 10] = [
         WaitClass::Cpu,
+        WaitClass::RunQueue,
         WaitClass::Flush,
         WaitClass::FlushQueue,
         WaitClass::Replication,
@@ -46,6 +50,7 @@ impl WaitClass {
     pub fn label(self) -> &'static str {
         match self {
             WaitClass::Cpu => "CPU",
+            WaitClass::RunQueue => "waiting for a processor",
             WaitClass::Flush => "WAL flush",
             WaitClass::FlushQueue => "WAL flush queue",
             WaitClass::Replication => "replication",

@@ -94,6 +94,7 @@ fn made() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
                 lag: latency,
                 driver_cpu: Duration::from_millis(80),
                 busiest_thread_cpu: Duration::from_millis(50),
+                driver_run_delay: Some(Duration::from_millis(10)),
             })?;
         }
         if state == RunState::Complete {

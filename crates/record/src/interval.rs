@@ -38,6 +38,11 @@ pub struct LoadInterval {
     pub driver_cpu: Duration,
     /// CPU time of the busiest driver thread in this interval.
     pub busiest_thread_cpu: Duration,
+    /// Time in this interval that driver threads were ready to run and waited for a
+    /// processor, all together; `None` where the kernel does not count it, or the load is
+    /// not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_run_delay: Option<Duration>,
 }
 
 /// The part of one script in an interval.

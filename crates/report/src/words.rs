@@ -391,6 +391,7 @@ pub(crate) const SIDE_MEASURE: &str = "median round trip beside the load";
 pub(crate) fn ink(class: WaitClass) -> Ink {
     match class {
         WaitClass::Cpu => Ink::Cpu,
+        WaitClass::RunQueue => Ink::RunQueue,
         WaitClass::Flush => Ink::Flush,
         WaitClass::FlushQueue => Ink::FlushQueue,
         WaitClass::Replication => Ink::Replication,

@@ -269,6 +269,7 @@ impl Collector {
                     lag: sparse(&second.lags),
                     driver_cpu: Duration::ZERO,
                     busiest_thread_cpu: Duration::ZERO,
+                    driver_run_delay: None,
                 }
             })
             .collect();

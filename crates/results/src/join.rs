@@ -271,6 +271,7 @@ fn without_gaps(intervals: Vec<LoadInterval>, operations: usize) -> Vec<LoadInte
                 lag: SparseHistogram::default(),
                 driver_cpu: Duration::ZERO,
                 busiest_thread_cpu: Duration::ZERO,
+                driver_run_delay: None,
             });
         }
         whole.push(interval);

@@ -150,6 +150,7 @@ fn differences(rows: &BTreeMap<i64, Row>, kept: &[usize]) -> Vec<LoadInterval> {
                 lag: SparseHistogram::default(),
                 driver_cpu: Duration::ZERO,
                 busiest_thread_cpu: Duration::ZERO,
+                driver_run_delay: None,
             });
         }
         before.extend(row.totals.iter().map(|(place, sofar)| (*place, *sofar)));

@@ -164,6 +164,7 @@ impl Row {
             lag: SparseHistogram::default(),
             driver_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,
+            driver_run_delay: None,
         }
     }
 }

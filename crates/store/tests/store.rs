@@ -54,6 +54,7 @@ fn interval(second: u64, latencies_us: &[u64]) -> LoadInterval {
         lag: SparseHistogram::default(),
         driver_cpu: Duration::from_millis(80),
         busiest_thread_cpu: Duration::from_millis(50),
+        driver_run_delay: Some(Duration::from_millis(10)),
     }
 }
 

@@ -144,6 +144,7 @@ impl Build {
             lag: SparseHistogram::default(),
             driver_cpu: Duration::from_millis(50),
             busiest_thread_cpu: Duration::from_millis(30),
+            driver_run_delay: None,
         });
         &mut self.record.intervals[index]
     }

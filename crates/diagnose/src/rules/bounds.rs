@@ -2,15 +2,19 @@
 //! hypervisor.
 
 use walwright_figures::{ProcessRole, WaitClass};
+use walwright_record::Source;
 use walwright_stats::{Estimate, Interval, Method};
 
 use super::threshold::{CERTAIN, worth};
+use super::waiters::waiters;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
 /// Processors are full from here on; the rest is scheduling.
 pub(super) const FULL: f64 = 0.9;
 /// Part of a full machine that others keep busy from which its waits are not the load's own.
 const CROWDED: f64 = 0.3;
+/// Share of the sessions at work from which their statement is named.
+const MOST: f64 = 0.4;
 /// Part of the machine that another process takes before it can matter.
 const NEIGHBOUR: f64 = 0.05;
 /// Share of the processors' time taken by the hypervisor that is worth a word.
@@ -34,6 +38,12 @@ fn saturated(reading: &Reading) -> Option<Finding> {
         cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role).map(|g| g.processors).sum()
     };
     let others = of(ProcessRole::Other);
+    let burner = waiters(reading, |row| WaitClass::of(row) == Some(WaitClass::Cpu))
+        .filter(|burner| burner.share >= MOST)
+        .and_then(|burner| Some((burner.statement?, burner.share)));
+    let burns = burner.as_ref().map_or(String::new(), |(statement, _)| {
+        format!(" Most of the sessions seen at work were in {statement}.")
+    });
     let mut finding = reading
         .finding(
             DiagnosisId::D59,
@@ -41,12 +51,16 @@ fn saturated(reading: &Reading) -> Option<Finding> {
             format!(
                 "The {processors:.0} processors are {:.0} % busy: the server has {:.2} of them, other \
                  processes {others:.2}. No wait that is removed gives more throughput than the \
-                 processors left.",
+                 processors left.{burns}",
                 busy * 100.0,
                 of(ProcessRole::Server)
             ),
         )
         .seen([Evidence::new("/proc/stat", "processors busy", Value::Fraction(busy))])
+        .seen(burner.map(|(statement, share)| {
+            let what = format!("share of sessions at work that were in: {statement}");
+            Evidence::new("pg_stat_activity.query_id", what, Value::Fraction(share))
+        }))
         .seen(server.map(|s| {
             Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
         }))
@@ -84,8 +98,12 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
     let all = cpu.busy.unwrap_or(0.0) * processors;
     let unseen = ("Processes that cannot be seen from here".to_owned(), "unseen", all - busy);
     let busy = busy.max(all);
+    // Other processes are looked at every few seconds: of a short window that says little.
+    let looked = reading
+        .difference(Source::Neighbours)
+        .is_ok_and(|looked| looked.length() * 2 >= reading.length());
     named
-        .chain([unseen])
+        .chain(looked.then_some(unseen))
         .filter(|(.., taken)| *taken >= NEIGHBOUR * processors)
         .filter_map(|(who, name, taken)| {
             // Of the wait for a processor, a neighbour's part is its part of the work.

@@ -147,7 +147,16 @@ fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> 
         .finding(
             DiagnosisId::D1,
             kind,
-            "Each statement is its own transaction, so each waits for a WAL flush alone.",
+            match reading.summary.wal.as_ref().and_then(|wal| wal.transactions_per_flush) {
+                Some(merged) if merged >= 1.5 => format!(
+                    "Each statement is its own transaction, so each waits for a WAL flush, which it \
+                     shares with {:.1} others on average.",
+                    merged - 1.0
+                ),
+                _ => "Each statement is its own transaction, so each waits for a WAL flush of \
+                      its own."
+                    .to_owned(),
+            },
         )
         .seen(evidence(reading, wait))
         .seen([Evidence::new(

@@ -30,7 +30,7 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
                 1 => " One more problem was found.".to_owned(),
                 n => format!(" {n} more problems were found."),
             };
-            format!("{}{worth}{more}", first.cause)
+            format!("{}{}{worth}{more}", crowd(reading, first), first.cause)
         }
         // Without waits most causes could not be looked for: that is no clean bill.
         None if reading.summary.time.is_none() => {
@@ -61,6 +61,18 @@ fn mostly_queue(time: &TimeSplit) -> Option<f64> {
     let latency = time.latency?.as_secs_f64();
     let share = time.queue?.as_secs_f64() / latency;
     (latency > 0.0 && share > 0.5).then_some(share)
+}
+
+/// That more of the latency waits for a processor than the first problem costs.
+fn crowd(reading: &Reading, first: &Finding) -> String {
+    let waiting = reading.summary.time.as_ref().and_then(|time| time.part(WaitClass::RunQueue));
+    let cost = first.impact.as_ref().map_or(0.0, |impact| impact.share.center);
+    match waiting.map(|part| part.share.center).filter(|share| *share > cost) {
+        Some(share) if first.id != DiagnosisId::D55 => {
+            format!("{:.0} % of the latency is waiting for a processor. ", 100.0 * share)
+        }
+        _ => String::new(),
+    }
 }
 
 /// What the first problem costs and what fixing it can gain.

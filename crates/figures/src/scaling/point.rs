@@ -65,7 +65,7 @@ impl ScalingResource {
 
     fn of(class: WaitClass) -> ScalingResource {
         match class {
-            WaitClass::Cpu => ScalingResource::Processors,
+            WaitClass::Cpu | WaitClass::RunQueue => ScalingResource::Processors,
             WaitClass::Flush | WaitClass::FlushQueue => ScalingResource::WalFlush,
             WaitClass::Replication => ScalingResource::Replication,
             WaitClass::Io => ScalingResource::DataIo,

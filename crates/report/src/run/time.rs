@@ -1,5 +1,7 @@
 //! Where the time of a transaction went.
 
+use std::time::Duration;
+
 use walwright_figures::{Summary, TimePart, TimeSplit, WaitClass};
 use walwright_stats::Estimate;
 
@@ -32,11 +34,18 @@ pub(super) fn time(summary: &Summary) -> Section {
     };
     let rows = rows(split);
     let shares = rows.iter().map(|row| row.share.clone()).collect();
+    let ticks = format::counted(split.ticks as u64, "sample");
+    let how = match &split.sampled_because {
+        None => format!(
+            "CPU and the wait for a processor are the kernel's count; {ticks} of wait events \
+             divide the rest"
+        ),
+        Some(why) => {
+            format!("{ticks} of wait events; the wait for a processor hides in them, since {why}")
+        }
+    };
     let mut blocks = vec![
-        Block::Lede(format!(
-            "{of}, split by what sessions in a transaction were seen doing: {} of wait events.",
-            format::counted(split.ticks as u64, "sample")
-        )),
+        Block::Lede(format!("{of}, by what sessions in a transaction did: {how}.")),
         Block::Chart(Chart::Shares(shares)),
         Block::Table(Table {
             columns: vec![
@@ -104,14 +113,28 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
             "outside the transaction: network, the client's own work, what sampling cannot see",
         )
     });
-    queue.into_iter().chain(split.parts.iter().map(part)).chain(residual).collect()
+    let driver = split.driver.into_iter().flat_map(|driver| {
+        let line = |name: &str, of: Duration, about: &str| {
+            let seconds = of.as_secs_f64();
+            outside(name, seconds / whole, seconds, about)
+        };
+        [
+            line("driver CPU", driver.cpu, "threads of the load generator"),
+            line(
+                "driver waiting for CPU",
+                driver.run_delay,
+                "at least: a thread serves several clients",
+            ),
+        ]
+    });
+    queue.into_iter().chain(split.parts.iter().map(part)).chain(driver).chain(residual).collect()
 }
 
 fn part(part: &TimePart) -> Row {
     let events: Vec<String> = part
         .events
         .iter()
-        .filter(|_| part.class != WaitClass::Cpu)
+        .filter(|_| !matches!(part.class, WaitClass::Cpu | WaitClass::RunQueue))
         .map(|e| format!("{} {}", e.event, format::seconds(e.per_transaction)))
         .collect();
     Row {

@@ -296,6 +296,7 @@ fn waits(plots: &Plots, axis: &Axis) -> Option<Panel> {
     let tracks = plots.waits.iter().map(|series| {
         let ink = match series.name.as_str() {
             "wait_cpu" => Ink::Cpu,
+            "wait_run_queue" => Ink::RunQueue,
             "wait_flush" => Ink::Flush,
             "wait_flush_queue" => Ink::FlushQueue,
             "wait_replication" => Ink::Replication,
@@ -307,7 +308,7 @@ fn waits(plots: &Plots, axis: &Axis) -> Option<Panel> {
         };
         axis.track(series, &series.label, ink)
     });
-    let about = "sessions in a transaction, mean of each second";
+    let about = "sessions in a transaction as sampled, mean of each second";
     let mut panel =
         panel("waits", "What sessions do", about, Unit::Count("sessions"), tracks.collect())?;
     panel.marks = Marks::Stack;

@@ -30,6 +30,7 @@ pub(crate) use unit::Unit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
     Cpu,
+    RunQueue,
     Flush,
     FlushQueue,
     Replication,
@@ -60,6 +61,7 @@ impl Ink {
     pub(crate) fn class(self) -> &'static str {
         match self {
             Ink::Cpu => "i-cpu",
+            Ink::RunQueue => "i-run-queue",
             Ink::Flush => "i-flush",
             Ink::FlushQueue => "i-queue",
             Ink::Replication => "i-replication",

@@ -59,7 +59,7 @@ fn ansi(ink: Ink) -> Ansi {
         Ink::FlushQueue => Ansi::Cyan,
         Ink::Io => Ansi::Magenta,
         Ink::Lock => Ansi::Red,
-        Ink::LwLock => Ansi::Yellow,
+        Ink::LwLock | Ink::RunQueue => Ansi::Yellow,
         _ => Ansi::Faint,
     }
 }

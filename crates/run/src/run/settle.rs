@@ -189,6 +189,7 @@ mod tests {
             lag: SparseHistogram::default(),
             driver_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,
+            driver_run_delay: None,
         }
     }
 

@@ -171,6 +171,7 @@ fn interval(
         lag: SparseHistogram::default(),
         driver_cpu: Duration::from_secs_f64(count * 38e-6),
         busiest_thread_cpu: Duration::from_secs_f64(count * 20e-6),
+        driver_run_delay: None,
     }
 }
 
