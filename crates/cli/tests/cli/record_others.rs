@@ -145,6 +145,32 @@ fn a_command_is_watched_to_its_end_and_its_log_joins() {
 }
 
 #[test]
+fn what_the_schema_costs_is_found_of_a_load_that_is_not_ours() {
+    let bench = Bench::new();
+    for sql in [
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        "INSERT INTO parent SELECT generate_series(1, 200000)",
+        "CREATE TABLE child (id int PRIMARY KEY, parent_id int NOT NULL REFERENCES parent)",
+        "INSERT INTO child SELECT g, 100000 + g FROM generate_series(1, 60000) g",
+        "CREATE SEQUENCE victim",
+        "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
+    ] {
+        bench.host.execute("postgres", sql);
+    }
+    bench.host.execute("postgres", "ANALYZE");
+    let script = bench.place.file(
+        "delete.sql",
+        "SELECT nextval('victim') AS id \\gset\nDELETE FROM parent WHERE id = :id;\n",
+    );
+    let args = ["-n", "-c", "2", "-T", "6", "-f", &script];
+    bench.record_pgbench(&["--quiet"], &args).code(0);
+    let diagnosis = bench.place.run(&["diagnose", "--json"]).code(0).json();
+    let first = &diagnosis["findings"][0];
+    assert_eq!(first["id"], "D15", "{diagnosis:#}");
+    assert!(first["actions"].to_string().contains("CREATE INDEX"), "{first:#}");
+}
+
+#[test]
 fn a_server_that_others_load_is_watched_for_a_time() {
     let bench = Bench::new();
     let mut load = bench.command(&["-n", "-c", "2", "-T", "30"]);

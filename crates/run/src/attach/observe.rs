@@ -8,7 +8,9 @@ use walwright_probe::{
     Clock, Connector, HostScope, Listening, Observation as Seeing, Probe, ProbeSpec, Rates, Sink,
     TablesOfInterest, TargetDescription,
 };
-use walwright_record::{PhaseName, Sample, Source, TargetKind, Timestamp, Warning, WarningCode};
+use walwright_record::{
+    PhaseName, Sample, SchemaFacts, Source, TableKind, TargetKind, Timestamp, Warning, WarningCode,
+};
 use walwright_server::Client;
 
 use super::RecordError;
@@ -17,6 +19,8 @@ use super::session::Session;
 use crate::Progress;
 use crate::lifetime::{Interruption, Lifetime};
 
+/// Time to read the schema again at the end: a server this slow has better things to do.
+const TO_DESCRIBE: Duration = Duration::from_secs(10);
 /// Tables described.
 const LARGEST_TABLES: u16 = 20;
 
@@ -24,6 +28,7 @@ const LARGEST_TABLES: u16 = 20;
 pub(super) struct Ready {
     client: Client,
     host: HostScope,
+    schema: SchemaFacts,
 }
 
 /// Describes server and machine. No flush is measured: writing beside someone's WAL
@@ -61,7 +66,32 @@ pub(super) async fn prepare(session: &Session) -> Result<Ready, RecordError> {
         let cpu = blocking(walwright_probe::cpu_probe).await?;
         notes.recorder.write(move |writer| writer.cpu(&cpu));
     }
-    Ok(Ready { client, host })
+    notes.observer.event(Progress::Step("the schema"));
+    let schema = walwright_probe::schema_facts(&client).await;
+    let facts = schema.clone();
+    notes.recorder.write(move |writer| writer.schema(&facts));
+    Ok(Ready { client, host, schema })
+}
+
+/// Reads the schema again once the load has ended, with plans of what was run; keeps it
+/// where it tells more than before.
+async fn describe_end(session: &Session, client: &Client, before: &SchemaFacts) {
+    let mut facts = walwright_probe::schema_facts(client).await;
+    // Statements are planned in a session of their own, whose names mean what they mean to
+    // the application.
+    if facts.tables.iter().any(|table| table.kind == TableKind::Partitioned) {
+        match walwright_server::connect_unchanged(&session.params).await {
+            Ok(workload) => {
+                walwright_probe::partition_plans(client, &workload, false, &mut facts).await;
+            }
+            Err(error) => {
+                facts.incomplete.push(format!("plans over partitioned tables: {error}"));
+            }
+        }
+    }
+    if !facts.plans.is_empty() || !facts.same_definitions(before) {
+        session.notes.recorder.write(move |writer| writer.schema_end(&facts));
+    }
 }
 
 async fn blocking<T: Send + 'static>(
@@ -76,6 +106,7 @@ async fn blocking<T: Send + 'static>(
 pub(super) struct Observation {
     probe: Probe,
     client: Client,
+    schema: SchemaFacts,
     lifetime: Lifetime,
     /// When the probe lost its connections.
     lost: Arc<Mutex<Vec<Timestamp>>>,
@@ -97,7 +128,7 @@ impl Ready {
         let lifetime = Lifetime::begin(&self.client).await;
         let lost = Arc::default();
         let probe = Probe::start(spec, sink(session, &lost)).await?;
-        Ok(Observation { probe, client: self.client, lifetime, lost })
+        Ok(Observation { probe, client: self.client, schema: self.schema, lifetime, lost })
     }
 }
 
@@ -112,6 +143,7 @@ impl Observation {
             () = session.stop.requested() => None,
             asked = self.lifetime.end(&self.client, &session.params) => asked,
         };
+        let lost = asked.is_some() || self.client.is_closed();
         let interrupted = match asked {
             Some(interrupted) => Some(interrupted.by(self.first_lost())),
             None => self.all_lost(),
@@ -132,6 +164,15 @@ impl Observation {
             ));
         }
         notes.probe_ended(self.probe.stop().await, true);
+        // A server that was lost would not answer.
+        if !lost && interrupted.is_none() {
+            let described = describe_end(session, &self.client, &self.schema);
+            tokio::select! {
+                biased;
+                () = session.stop.requested() => (),
+                _ = tokio::time::timeout(TO_DESCRIBE, described) => (),
+            }
+        }
         interrupted
     }
 
