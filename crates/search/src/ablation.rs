@@ -53,6 +53,13 @@ impl Effect {
         self.estimate().and_then(Estimate::high).is_some_and(|high| high < 0.0)
     }
 
+    /// Whether its interval is so wide that it says nothing: a change of this share up or
+    /// down is as possible as none.
+    pub fn is_open(&self, share: f64) -> bool {
+        let interval = self.estimate().and_then(|estimate| estimate.interval);
+        interval.is_none_or(|i| i.low < -share && i.high > share)
+    }
+
     /// Whether a gain above this share is excluded as far as its interval says.
     pub fn excludes(&self, gain: f64) -> bool {
         self.estimate().and_then(Estimate::high).is_some_and(|high| high <= gain)
@@ -236,6 +243,23 @@ mod tests {
             .map(|t| offsets.iter().map(|o| Some(t + o + sigma * normal(&mut rng))).collect())
             .collect();
         Ablation { scores }
+    }
+
+    #[test]
+    fn an_interval_wide_on_both_sides_says_nothing() {
+        let of = |low: f64, high: f64| {
+            let half = 0.5 * (high - low);
+            Effect::Measured(Estimate::symmetric(
+                low + half,
+                half,
+                walwright_stats::Confidence::P95,
+                Method::Student,
+            ))
+        };
+        assert!(of(-0.99, 14.43).is_open(0.1) && Effect::NotMeasured.is_open(0.1));
+        assert!(!of(-0.014, 0.008).is_open(0.1));
+        // A loss is excluded, so it says something.
+        assert!(!of(-0.02, 0.5).is_open(0.1));
     }
 
     #[test]

@@ -123,6 +123,9 @@ fn figures(state: &TuneState, objective: &Objective) -> Vec<Figure> {
     figures
 }
 
+/// A change that nobody would call none: an interval that holds it on both sides says nothing.
+const LARGE: f64 = 0.1;
+
 /// What became of a line, in words.
 fn standing(line: &Line) -> &'static str {
     match line.standing {
@@ -130,9 +133,11 @@ fn standing(line: &Line) -> &'static str {
         Standing::Carrying => "yes: the gain may depend on it",
         Standing::Keeping => "yes: throughput may depend on it",
         Standing::Returned if line.without.is_gain() => "no, default: it is better",
+        Standing::Returned if line.without.is_open(LARGE) => "no, default: effect not known",
         Standing::Returned => "no, default: no difference measured",
         Standing::Restored => "no, yours: it is better",
         Standing::HarmUndone => "no: it did harm",
+        Standing::HarmlessUndone if line.harm.is_open(LARGE) => "no: effect not known",
         Standing::HarmlessUndone => "no: no difference measured",
         Standing::NotMeasured => "yes: not measured alone",
     }
