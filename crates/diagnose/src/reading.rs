@@ -220,6 +220,13 @@ impl<'r> Reading<'r> {
         self.spent(|row| WaitClass::of(row).is_some_and(|class| classes.contains(&class)))
     }
 
+    /// Seconds of a transaction that its backend waits for a processor, where that is a line
+    /// of the latency breakdown; 0 otherwise.
+    pub fn in_run_queue(&self) -> f64 {
+        let part = self.summary.time.as_ref().and_then(|time| time.part(WaitClass::RunQueue));
+        part.map_or(0.0, |part| part.per_transaction.center)
+    }
+
     /// Seconds of a transaction in wait events of one type, by their names, in any case.
     pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
         self.spent(|row| {

@@ -10,6 +10,8 @@ use crate::{DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 /// The part of a flush from which a delay is longer than what it can save: the
 /// documentation of `commit_delay` starts at half.
 const HALF: f64 = 0.5;
+/// The highest `commit_delay` that the server takes (src/backend/utils/misc/guc_tables.c).
+const MOST_MICROS: f64 = 100_000.0;
 /// Where the time goes from once the delay is gone.
 const RELIEVED: [WaitClass; 4] =
     [WaitClass::Cpu, WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
@@ -75,7 +77,7 @@ fn delay(reading: &Reading) -> Option<Finding> {
         "Switch the delay off: group commit merges without it whatever queues during a flush.",
     ));
     if flush >= 0.4e-3 {
-        let micros = (HALF * flush * 1e6 / 50.0).round() * 50.0;
+        let micros = ((HALF * flush * 1e6 / 50.0).round() * 50.0).min(MOST_MICROS);
         finding.actions.extend(reading.set(
             "commit_delay",
             &format!("{micros:.0}"),

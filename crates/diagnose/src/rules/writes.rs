@@ -45,14 +45,17 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let executing = stream.seconds() / uses.work.count;
     let gaps = reading.in_classes(&[WaitClass::Client])?;
     let share = each(stream) / all.max(1.0) * (1.0 - 1.0 / each(stream));
-    let time = gaps.map(|g| g * share + SAVED * executing);
+    // Each round trip wakes the backend, which then waits for a processor.
+    let waking = reading.in_run_queue() * share;
+    let time = gaps.map(|g| g * share + waking + SAVED * executing);
     let impact = worth(reading, Some(time.clone()))?;
     // What a statement takes besides its execution goes with it: reading its messages,
     // binding, answering.
     let all_cpu = reading.summary.time.as_ref().and_then(|t| t.counted_cpu);
     let cpu = all_cpu.map_or(SAVED * executing, |cpu| cpu.as_secs_f64() * share);
-    let relief =
-        Relief::new(time, [WaitClass::Client, WaitClass::Cpu]).and_cpu(cpu).and_messages(share);
+    let relief = Relief::new(time, [WaitClass::Client, WaitClass::RunQueue, WaitClass::Cpu])
+        .and_cpu(cpu)
+        .and_messages(share);
     let table = stream.target().unwrap_or_else(|| "the table".to_owned());
     Some(
         reading
@@ -84,13 +87,16 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
 /// Sets of rows, as large as a DELETE takes, that a table holds at least if they stay in
 /// it: more than the sessions of a usual load have in hand at a time.
 const SETS: f64 = 20.0;
+/// Rows that a DELETE takes on average from which it takes the children of a row, not a row
+/// by its key.
+const SET_ROWS: f64 = 1.5;
 
 /// D17: all children of a row are deleted and inserted again.
 fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let deletes = uses.toplevel().filter(|s| s.verb() == "delete" && s.calls >= FEW);
     let pairs = deletes.filter_map(|delete| {
         let table = delete.target()?;
-        let key = filter_column(&delete.plain())?;
+        let key = filter_columns(&delete.plain()).into_iter().next()?;
         let inserts: Vec<&StatementUse> = uses
             .toplevel()
             .filter(|s| s.verb() == "insert" && s.target().as_ref() == Some(&table))
@@ -101,12 +107,13 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
         let deleted = rows(delete)?;
         // A queue deletes single rows by their own key. A set of children goes and
         // comes by the key of the parent, about as many as before.
-        let own_key = is_primary_key(reading, &table, &key);
+        let own_key = is_unique_key(reading, &table, &filter_columns(&delete.plain()));
         let balanced = inserted > 0.0 && (deleted / inserted) > 0.5 && (deleted / inserted) < 2.0;
         // A table that is filled and emptied again keeps no rows: that is staging.
         let kept =
             live_rows(reading, &table).is_none_or(|live| live >= SETS * deleted / delete.calls);
-        let whole_sets = deleted >= delete.calls;
+        // One row a call is one row by a key, whatever it is inserted again for.
+        let whole_sets = deleted >= SET_ROWS * delete.calls;
         (balanced && !own_key && whole_sets && kept).then_some((table, key, delete, inserts))
     });
     let time_of = |delete: &StatementUse, inserts: &[&StatementUse]| -> f64 {
@@ -167,13 +174,16 @@ fn live_rows(reading: &Reading, table: &str) -> Option<f64> {
     row.last.number("n_live_tup")
 }
 
-/// The first column that the WHERE of a statement compares for equality.
-fn filter_column(plain: &str) -> Option<String> {
-    let filter = plain.split_once(" where ")?.1;
-    let (column, _) = filter.split_once('=')?;
-    let column = column.trim().rsplit(['.', ' ', '(']).next()?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    (!column.is_empty() && column.chars().all(is_name)).then(|| column.to_owned())
+/// The columns that the WHERE of a statement compares for equality, in order.
+fn filter_columns(plain: &str) -> Vec<String> {
+    let Some((_, filter)) = plain.split_once(" where ") else { return Vec::new() };
+    let column = |condition: &str| {
+        let (column, _) = condition.split_once('=')?;
+        let column = column.trim().rsplit(['.', ' ', '(']).next()?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        (!column.is_empty() && column.chars().all(is_name)).then(|| column.to_owned())
+    };
+    filter.split(" and ").filter_map(column).collect()
 }
 
 /// Whether an INSERT fills a column: it names it, or names none and so fills all.
@@ -190,12 +200,16 @@ fn inserts_column(plain: &str, column: &str) -> bool {
     list.split(',').any(|name| name.trim() == column)
 }
 
-/// Whether `column` alone is a unique key of the table.
-fn is_primary_key(reading: &Reading, table: &str, column: &str) -> bool {
+/// Whether these columns hold a unique key of the table.
+fn is_unique_key(reading: &Reading, table: &str, columns: &[String]) -> bool {
     let name = table.rsplit('.').next().unwrap_or(table);
     let tables = reading.record.target.iter().flat_map(|t| &t.tables);
     tables.filter(|t| t.name == name).flat_map(|t| &t.indexes).any(|definition| {
-        definition.starts_with("CREATE UNIQUE") && definition.ends_with(&format!("({column})"))
+        let unique = definition.starts_with("CREATE UNIQUE");
+        let key = definition.rsplit_once('(').and_then(|(_, key)| key.strip_suffix(')'));
+        key.is_some_and(|key| {
+            unique && key.split(',').all(|part| columns.iter().any(|c| c == part.trim()))
+        })
     })
 }
 
@@ -345,9 +359,9 @@ mod tests {
     #[test]
     fn texts_are_read() {
         let delete = "delete from item where order_id = $1";
-        assert_eq!(filter_column(delete).as_deref(), Some("order_id"));
-        assert_eq!(filter_column("delete from t i where i.a=$1 and b = $2").as_deref(), Some("a"));
-        assert_eq!(filter_column("delete from t where a in ($1)"), None);
+        assert_eq!(filter_columns(delete), ["order_id"]);
+        assert_eq!(filter_columns("delete from t i where i.a=$1 and b = $2"), ["a", "b"]);
+        assert!(filter_columns("delete from t where a in ($1)").is_empty());
         assert!(inserts_column("insert into item (order_id, n) values ($1, $2)", "order_id"));
         assert!(inserts_column(
             "insert into item select $1, l from generate_series($2, $3) l",

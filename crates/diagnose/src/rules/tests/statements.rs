@@ -53,6 +53,12 @@ fn children_deleted_and_inserted_again_are_no_queue() {
         .statement("INSERT INTO job (payload) VALUES ($1)", 1.0, 0.6, [("rows", 1.0)])
         .diagnose();
     assert!(!queue.findings.iter().any(|f| f.id == D17));
+    // Documents are posted and, by other transactions, deleted by the same key.
+    let documents = plain()
+        .statement("DELETE FROM document WHERE id = $1 AND part = $2", 1.0, 0.6, [("rows", 1.0)])
+        .statement("INSERT INTO document (id, part) VALUES ($1, $2)", 1.0, 0.6, [("rows", 1.0)])
+        .diagnose();
+    assert!(!documents.findings.iter().any(|f| f.id == D17));
 }
 
 #[test]
