@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use walwright_figures::window::{driven_between, failures, intervals_inside};
 use walwright_figures::{
-    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
-    difference, statement_uses, summary, work_between,
+    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, TimeSplit,
+    WaitClass, Work, difference, statement_uses, summary, work_between,
 };
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
@@ -309,8 +309,8 @@ impl<'r> Reading<'r> {
             .flat_map(|time| &time.parts)
             .map(|part| (Some(part.class), part.per_transaction.center))
             .collect();
-        let residual = self.summary.time.as_ref().and_then(|t| t.residual.as_ref());
-        parts.extend(residual.map(|r| (None, r.center)));
+        let outside = self.summary.time.as_ref().and_then(TimeSplit::outside);
+        parts.extend(outside.map(|outside| (None, outside.center)));
         let resources = self.resources(rate);
         let (run_delay, slowed_flush) = (self.run_delay(), self.slowed_flush());
         Some(Model { latency, closed, resources, parts, run_delay, slowed_flush })

@@ -148,6 +148,12 @@ impl TimeSplit {
         self.parts.iter().find(|p| p.class == class)
     }
 
+    /// What is outside of transactions and the load generator's part of them, in seconds.
+    pub fn outside(&self) -> Option<Estimate> {
+        let driver = self.driver.map_or(0.0, DriverTime::sum);
+        self.residual.clone().map(|residual| residual.map(|s| s + driver))
+    }
+
     /// Names the load generator's part of the time in which the server has nothing to do, in
     /// or between transactions; the rest of that is the network's.
     pub(crate) fn tell_driver(&mut self, cpu: &CpuUse) {
@@ -530,6 +536,8 @@ mod tests {
         assert!((milliseconds(&split, WaitClass::Client) - 0.5).abs() < 1e-2);
         let lines: f64 = split.parts.iter().map(|p| p.share.center).sum();
         let latency = split.latency.unwrap().as_secs_f64();
+        let outside = split.outside().unwrap().center;
+        assert!((outside - split.residual.as_ref().unwrap().center - driver.sum()).abs() < 1e-12);
         let whole = lines + split.residual_share.unwrap() + driver.sum() / latency;
         assert!((whole - 1.0).abs() < 1e-9, "{whole}");
     }

@@ -10,7 +10,7 @@ use super::compared_figure::{ComparedFigure, Section};
 use super::effect::{Basis, effect};
 use super::group::{GroupValue, RunGroup};
 use crate::figure_unit::{Better, FigureUnit};
-use crate::{ProcessRole, Summary, WaitClass, difference, work_between};
+use crate::{ProcessRole, Summary, TimeSplit, WaitClass, difference, work_between};
 
 /// What a figure is, whatever run it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -229,9 +229,9 @@ fn time(figures: &mut Figures, summary: &Summary) {
     let queue = split.and_then(|split| split.queue).map(|queue| queue.as_secs_f64());
     let names = ("time_queue", "waiting to begin");
     figures.push(Section::Time, names, FigureUnit::Seconds, lower, queue);
-    let residual = split.and_then(|split| split.residual.as_ref());
+    let outside = split.and_then(TimeSplit::outside);
     let names = ("time_outside", "outside, network");
-    figures.estimated(Section::Time, names, FigureUnit::Seconds, None, residual);
+    figures.estimated(Section::Time, names, FigureUnit::Seconds, None, outside.as_ref());
 }
 
 fn work(figures: &mut Figures, record: &Record, summary: &Summary) {

@@ -168,11 +168,12 @@ fn generator(record: &Record, rate: f64) -> Option<f64> {
 fn times(split: &TimeSplit) -> Vec<ResourceTime> {
     let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
     let mut sums: BTreeMap<ScalingResource, Estimate> = BTreeMap::new();
+    let outside = split.outside();
     let parts = split
         .parts
         .iter()
         .map(|part| (ScalingResource::of(part.class), &part.per_transaction))
-        .chain(split.residual.iter().map(|residual| (ScalingResource::Clients, residual)));
+        .chain(outside.iter().map(|outside| (ScalingResource::Clients, outside)));
     for (resource, seconds) in parts {
         let sum = match sums.remove(&resource) {
             Some(before) => sum_of(&before, seconds),
