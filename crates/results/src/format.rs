@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::plain_csv::{BEGAN, ENDED, LATENCY};
+use crate::printed;
 
 /// A format of client-side results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub enum Format {
     PgbenchRetries,
     /// `pgbench --log --aggregate-interval`: a line for each interval.
     PgbenchAggregate,
+    /// What pgbench prints when it ends.
+    PgbenchSummary,
+    /// What sysbench prints when it ends.
+    SysbenchSummary,
     /// Locust's `_stats.csv`: totals by request.
     LocustStats,
     /// Locust's `_stats_history.csv`: totals so far, about each second.
@@ -35,11 +40,13 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 11] = [
+    pub const ALL: [Format; 13] = [
         Format::Pgbench,
         Format::PgbenchLag,
         Format::PgbenchRetries,
         Format::PgbenchAggregate,
+        Format::PgbenchSummary,
+        Format::SysbenchSummary,
         Format::LocustStats,
         Format::LocustHistory,
         Format::LocustFailures,
@@ -56,6 +63,8 @@ impl Format {
             Format::PgbenchLag => "pgbench-lag",
             Format::PgbenchRetries => "pgbench-retries",
             Format::PgbenchAggregate => "pgbench-aggregate",
+            Format::PgbenchSummary => "pgbench-summary",
+            Format::SysbenchSummary => "sysbench-summary",
             Format::LocustStats => "locust-stats",
             Format::LocustHistory => "locust-history",
             Format::LocustFailures => "locust-failures",
@@ -71,6 +80,8 @@ impl Format {
         match self {
             Format::Pgbench | Format::PgbenchLag | Format::PgbenchRetries => "pgbench log",
             Format::PgbenchAggregate => "pgbench aggregate log",
+            Format::PgbenchSummary => "pgbench summary",
+            Format::SysbenchSummary => "sysbench summary",
             Format::LocustStats => "Locust statistics",
             Format::LocustHistory => "Locust statistics history",
             Format::LocustFailures => "Locust failures",
@@ -105,6 +116,9 @@ impl Format {
         }
         if is_pgbench_aggregate(&words) {
             return Some(Format::PgbenchAggregate);
+        }
+        if let Some(format) = printed::recognise(head) {
+            return Some(format);
         }
         let header = first.trim_start_matches('\u{feff}').to_ascii_lowercase().replace('"', "");
         let has = |column: &str| header.split(',').any(|name| name.trim() == column);

@@ -27,6 +27,7 @@ mod locust_stats;
 mod pgbench;
 mod pgbench_aggregate;
 mod plain_csv;
+mod printed;
 mod read;
 mod results;
 

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use crate::{Format, read};
 
 /// Beginnings that take a parser past its first check.
-const HEADS: [&str; 9] = [
+const HEADS: [&str; 11] = [
+    "pgbench (18.6)\nnumber of transactions actually processed: ",
+    "sysbench 1.0.20\nSQL statistics:\n    transactions: 7 (\n95th percentile: ",
     "0 1 4533 0 1795132800 12345\n",
     "1649114136 5815 27552565 177846919143 1078 21716 0 0 0 0 0 0 0 0 0\n",
     "Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,Min Response Time,Max Response Time,50%,99%\n",

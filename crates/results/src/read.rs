@@ -8,7 +8,7 @@ use crate::line::Source;
 use crate::results::Results;
 use crate::{
     Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures, locust_history,
-    locust_stats, pgbench, pgbench_aggregate, plain_csv,
+    locust_stats, pgbench, pgbench_aggregate, plain_csv, printed,
 };
 
 /// As much of a file as its format is recognised from.
@@ -72,6 +72,7 @@ pub fn read(name: &str, format: Option<Format>, bytes: impl Read) -> Result<Resu
             pgbench::read(source, whole)
         }
         Format::PgbenchAggregate => pgbench_aggregate::read(source, whole),
+        Format::PgbenchSummary | Format::SysbenchSummary => printed::read(source, whole),
         Format::LocustStats => locust_stats::read(source, whole),
         Format::LocustHistory => locust_history::read(source, whole),
         Format::LocustFailures => locust_failures::read(source, whole),

@@ -38,14 +38,15 @@ pub struct RecordArgs {
     /// What the clients measured, read when the load has ended; `*` in the name stands for any
     /// letters. May be repeated.
     ///
-    /// pgbench logs (-l, --aggregate-interval), Locust _stats.csv, _stats_history.csv and
-    /// _failures.csv, k6 CSV and summary JSON, autocannon JSON, and CSV with the columns time,
-    /// operation, latency_ms (or _us, _s) and status are recognised.
+    /// pgbench logs (-l, --aggregate-interval), what pgbench and sysbench print at their end,
+    /// Locust _stats.csv, _stats_history.csv and _failures.csv, k6 CSV and summary JSON,
+    /// autocannon JSON, and CSV with the columns time, operation, latency_ms (or _us, _s) and
+    /// status are recognised.
     #[arg(long, value_name = "FILE", help_heading = "What the clients say")]
     pub client_log: Vec<PathBuf>,
     /// Format of these files, where it is not recognised: pgbench, pgbench-lag (made with --rate),
-    /// pgbench-retries (with --max-tries), pgbench-aggregate, locust-stats, locust-history,
-    /// locust-failures, k6-csv, k6-summary, autocannon or csv.
+    /// pgbench-retries (with --max-tries), pgbench-aggregate, pgbench-summary, sysbench-summary,
+    /// locust-stats, locust-history, locust-failures, k6-csv, k6-summary, autocannon or csv.
     #[arg(
         long,
         value_name = "FORMAT",
