@@ -21,7 +21,7 @@ fn what_was_measured_is_kept_shown_and_told_to_later_runs() {
     let place = Place::new();
     let (path, name) = ground(&place);
     let measured = place
-        .run(&["storage", "--json", "--wal-dir", &name, "--for", "5ms", "--size", "16MB"])
+        .run(&["storage", "--json", "--wal-dir", &name, "--for", "25ms", "--size", "16MB"])
         .code(0)
         .json();
     assert_eq!(files(&path), 0);
