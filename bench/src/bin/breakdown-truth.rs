@@ -116,16 +116,15 @@ fn main() -> anyhow::Result<ExitCode> {
         // The speed of a shared machine drifts: each load is calibrated beside its runs.
         let alone = bench.lasts(SPIN, 1, rounds)? - empty;
         let beside = bench.lasts(SPIN, 2, rounds)? - empty;
+        let sleep = match load.sleep {
+            Some("client") => thought,
+            Some(_) => slept,
+            None => 0.0,
+        };
         for sessions in load.sessions {
-            let spin = [alone, beside];
             // With one session, or a lock, one loop runs at a time.
             let lone = *sessions == 1 || load.rest == "lock";
-            let spin = if lone { [spin[0]; 2] } else { spin };
-            let sleep = match load.sleep {
-                Some("client") => thought,
-                Some(_) => slept,
-                None => 0.0,
-            };
+            let spin = [alone, if lone { alone } else { beside }];
             let known = Known { rounds, empty, spin, sleep };
             bench.judge(&mut report, load, *sessions, &known)?;
         }

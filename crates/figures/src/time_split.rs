@@ -222,7 +222,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
             ProcessorAccount::of(record, window, &ticks, ours, without_wait)
         }
     };
-    let sleep_scale = account.map_or(1.0, |account| account.sleep_scale);
+    let mut sleep_scale = account.map_or(1.0, |account| account.sleep_scale);
     let sessions_in = |class: WaitClass| -> Estimate {
         let sampled = &means[class as usize];
         let exact = |sessions| Estimate { center: sessions, interval: None, ..sampled.clone() };
@@ -243,7 +243,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         }
         Err(_) => means[IN_TRANSACTION].clone(),
     };
-    let on_server = on_server.map(|sessions| sessions / rate);
+    let mut on_server = on_server.map(|sessions| sessions / rate);
 
     let latency = latency::mean_latency(record, window);
     // In a closed loop the lag histograms are empty.
@@ -281,8 +281,6 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         );
     }
     // Parts of a whole are no more than it.
-    let mut on_server = on_server;
-    let mut sleep_scale = sleep_scale;
     if let Some((inside, over)) = inside.zip(residual.as_mut()).filter(|(_, r)| r.center < 0.0) {
         let fits = inside / on_server.center;
         parts.iter_mut().for_each(|part| part.scale(fits));

@@ -49,6 +49,11 @@ impl SchemaFacts {
         self.indexes.iter().filter(move |index| index.table == table)
     }
 
+    /// Whether it is worth keeping beside what was read before the load.
+    pub fn tells_more_than(&self, before: &SchemaFacts) -> bool {
+        !self.plans.is_empty() || !self.same_definitions(before)
+    }
+
     /// Whether it describes the same definitions as `other`: sizes, scans, rows and
     /// ages may differ.
     pub fn same_definitions(&self, other: &SchemaFacts) -> bool {

@@ -89,7 +89,7 @@ async fn describe_end(session: &Session, client: &Client, before: &SchemaFacts) 
             }
         }
     }
-    if !facts.plans.is_empty() || !facts.same_definitions(before) {
+    if facts.tells_more_than(before) {
         session.notes.recorder.write(move |writer| writer.schema_end(&facts));
     }
 }

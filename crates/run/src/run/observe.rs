@@ -71,7 +71,7 @@ pub(super) async fn describe_end(
     let Some(before) = &seen.schema else { return };
     let mut facts = walwright_probe::schema_facts(client).await;
     walwright_probe::partition_plans(client, workload, ours, &mut facts).await;
-    if !facts.plans.is_empty() || !facts.same_definitions(before) {
+    if facts.tells_more_than(before) {
         context.notes.recorder.write(move |writer| writer.schema_end(&facts));
     }
 }

@@ -24,6 +24,9 @@ pub fn check_settings(
     settings: &[(String, String)],
 ) -> Result<(), ClusterError> {
     super::settings::check(settings)?;
+    if settings.is_empty() {
+        return Ok(());
+    }
     let directory = std::env::temp_dir();
     let directory = tempfile::tempdir_in(&directory)
         .map_err(ClusterError::io("making a directory in", &directory))?;
