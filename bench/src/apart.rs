@@ -50,6 +50,24 @@ pub fn apart(testbed: &Testbed) -> anyhow::Result<()> {
     sched_setaffinity(None, &own).context("moving to a processor")
 }
 
+/// Does something that starts processes, on the first so many processors of this one.
+///
+/// # Errors
+/// When the system refuses, or as what is done.
+pub fn on_processors<T>(
+    count: usize,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let all = sched_getaffinity(None).context("reading the processors of this process")?;
+    let mut own = CpuSet::new();
+    let usable = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu));
+    usable.take(count).for_each(|cpu| own.set(cpu));
+    sched_setaffinity(None, &own).context("moving to fewer processors")?;
+    let done = work();
+    sched_setaffinity(None, &all).context("moving back to all processors")?;
+    done
+}
+
 fn pin(pid: u32, processors: &[usize]) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     processors.iter().for_each(|cpu| set.set(*cpu));

@@ -23,7 +23,7 @@ mod surfaces;
 mod testbed;
 mod walwright;
 
-pub use apart::{apart, together};
+pub use apart::{apart, on_processors, together};
 pub use blocks::{Blocks, Contender, Ratio};
 pub use fault::{Fault, Side};
 pub use hostile::{Draw, Hostile, MISDEEDS, Misdeed, Moment, Strike, Which};

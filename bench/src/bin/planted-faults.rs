@@ -35,6 +35,8 @@ struct Cli {
 const FIRST: f64 = 0.9;
 /// Problems found in a control, on average, that nobody planted.
 const FALSE_FINDINGS: f64 = 0.1;
+/// Ends of a predicted gain, as a factor of throughput.
+const WIDTH: f64 = 1.6;
 /// Gains that lie where they were predicted, of all that can be measured.
 const PREDICTED: f64 = 0.8;
 
@@ -224,7 +226,13 @@ fn report(outcomes: &[Outcome]) -> Report {
             .and_then(|found| impact(&found["impact"]["share"]))
             .unwrap_or_default();
         let predicted = bound.map_or(String::new(), |(least, most)| {
-            format!(", gain predicted {:.0} to {:.0} %", least * 100.0, most * 100.0)
+            let about = gain.and_then(|gain| gain["center"].as_f64()).unwrap_or(f64::NAN);
+            format!(
+                ", gain predicted {:.0} % ({:.0} to {:.0} %)",
+                about * 100.0,
+                least * 100.0,
+                most * 100.0
+            )
         });
         let gain = measured.map_or(String::new(), |rise| {
             format!(
@@ -278,6 +286,22 @@ fn report(outcomes: &[Outcome]) -> Report {
         ">= 80 %",
         share >= PREDICTED,
     );
+    let mut widths: Vec<f64> = outcomes
+        .iter()
+        .filter(|outcome| outcome.measured.is_some())
+        .filter_map(|outcome| bound(&outcome.found.as_ref()?["gain"]["throughput"]))
+        .map(|(low, high)| (1.0 + high) / (1.0 + low))
+        .collect();
+    widths.sort_by(f64::total_cmp);
+    if let Some(width) = widths.get(widths.len() / 2) {
+        report.bar(
+            "median width of a predicted gain, as a factor of throughput",
+            format!("{width:.2}"),
+            json!(width),
+            "<= 1.6",
+            *width <= WIDTH,
+        );
+    }
     let longest = outcomes.iter().map(|o| o.diagnosing).max().unwrap_or_default();
     report.bar(
         "diagnosing a recorded run, at most",
@@ -299,6 +323,6 @@ fn impact(share: &Value) -> Option<String> {
 
 /// The ends of a predicted gain.
 fn bound(gain: &Value) -> Option<(f64, f64)> {
-    let most = gain.pointer("/most/interval/high").or_else(|| gain.pointer("/most/center"))?;
-    Some((gain["least"].as_f64()?, most.as_f64()?))
+    let end = |name: &str| gain.pointer(&format!("/interval/{name}"))?.as_f64();
+    Some((end("low")?, end("high")?))
 }

@@ -16,6 +16,7 @@ mod view;
 mod visit;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -120,6 +121,10 @@ pub enum Command {
     Runs(Box<RunsArgs>),
     /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
     Diagnose(DiagnoseArgs),
+    /// Predict throughput and latency of a run with other clients, processors, flushes, rates.
+    ///
+    /// A queueing model of the run is solved again with what is asked. Nothing is run.
+    WhatIf(WhatIfArgs),
     /// Show where commit time goes: flushes, waits, WAL, what commit_delay could do.
     Commit(RunName),
     /// Write the HTML report of a run again.
@@ -198,6 +203,36 @@ pub struct DiagnoseArgs {
     /// Teach one diagnosis, D1 to D59: what it is, how it is derived, what would disprove it.
     #[arg(long, value_name = "ID", conflicts_with = "run")]
     pub explain: Option<walwright_diagnose::DiagnosisId>,
+}
+
+/// `walwright what-if`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright what-if                              the last run with fewer and more clients
+  walwright what-if --clients 64                 with 64, and where the latency would go
+  walwright what-if --flush-latency 100us,2ms    on other storage
+  walwright what-if --processors 2,4,8 --clients 16,64
+  walwright what-if before --rate 500            an open loop of 500 a second")]
+pub struct WhatIfArgs {
+    /// A run: `latest`, its name, the beginning or end of it, or its label.
+    #[arg(default_value = "latest")]
+    pub run: String,
+    /// Clients; several with commas between, as everywhere here: each combination is predicted.
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub clients: Vec<u32>,
+    /// Processors of the machine that server and load share.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub processors: Vec<u32>,
+    /// Time of one WAL flush.
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = some_time)]
+    pub flush_latency: Vec<Duration>,
+    /// Transactions begun each second, whether or not others have ended.
+    #[arg(short = 'R', long, value_name = "PER_SECOND", value_delimiter = ',', value_parser = load::rate, conflicts_with = "think")]
+    pub rate: Vec<f64>,
+    /// From the end of a client's transaction to the beginning of its next.
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = duration)]
+    pub think: Vec<Duration>,
 }
 
 /// `walwright report`.

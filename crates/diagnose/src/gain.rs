@@ -1,47 +1,15 @@
-//! What fixing a cause can gain at most, and what stands behind it.
-//!
-//! If service that takes W of the latency R disappeared, N clients of a closed
-//! loop with a cycle of C = R + Z could do no more than N / (C − W) transactions
-//! a second, and no more than the busiest of the remaining resources allows
-//! (operational analysis: Lazowska et al., "Quantitative System Performance",
-//! chapter 5). That is a bound, not a promise: other queues grow as one shrinks.
-//!
-//! Where the processors are full, whatever is left of a transaction was made longer by
-//! the CPU that goes: it shrinks in that proportion at most. Below that, what is left
-//! waits less for a processor, as a queue before c servers does: its wait is
-//! ρ^c / (1 − ρ^c) times the service at a utilisation of ρ (M/M/c; exact for one and two
-//! servers, near for more), so it falls as this does when ρ falls with the CPU that goes.
+//! What fixing a cause is predicted to gain: a relief, put into the queueing model of the run.
 
 use serde::Serialize;
 use walwright_figures::WaitClass;
-use walwright_stats::Estimate;
+use walwright_figures::queueing::{Calibration, Network, Solution, Station, around};
+use walwright_stats::{Confidence, Estimate, Interval, Method};
 
-/// Processors this busy make all that runs on them wait.
-const FULL: f64 = 0.9;
-
-/// Part of a cycle that is always left: a bound of a hundredfold says no more.
-const LEAST_CYCLE: f64 = 0.01;
-
-/// A relative change that is bounded: 0.06 is 6 %.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bound {
-    /// What is to be expected at least.
-    pub least: f64,
-    /// What cannot be exceeded, with the interval that sampling leaves.
-    pub most: Estimate,
-}
-
-impl Bound {
-    /// The upper end of the interval, or the centre where there is none.
-    pub fn high(&self) -> f64 {
-        self.most.high().unwrap_or(self.most.center).max(self.most.center)
-    }
-
-    /// Whether a measured change lies between both ends.
-    pub fn contains(&self, change: f64) -> bool {
-        self.least <= change && change <= self.high()
-    }
-}
+/// Part of what a transaction takes of a station that is always left: beyond a hundredfold a
+/// prediction says no more.
+const LEAST_LEFT: f64 = 0.01;
+/// A station is what limits next from this part of its time on.
+const LIMITS: f64 = 0.9;
 
 /// What limits next, once the cause is gone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,13 +22,15 @@ pub struct Bottleneck {
     pub share: Option<f64>,
 }
 
-/// The bound on the gain of fixing one cause.
+/// What fixing one cause is predicted to gain. The intervals carry the error of the samples and
+/// that of the model (`walwright_figures::queueing`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gain {
-    /// Rise of throughput; `None` in an open loop, whose rate is given.
-    pub throughput: Option<Bound>,
-    /// Fall of the mean latency.
-    pub latency: Bound,
+    /// Rise of throughput, 0.06 is 6 %; `None` in an open loop, whose rate is given, and where
+    /// the clients are not known.
+    pub throughput: Option<Estimate>,
+    /// Fall of the mean latency, 0 to 1.
+    pub latency: Estimate,
     /// What limits next.
     pub next: Option<Bottleneck>,
 }
@@ -68,34 +38,43 @@ pub struct Gain {
 /// What a fix takes away from a transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relief {
-    /// Seconds of a transaction that can disappear at most.
+    /// Seconds of a transaction that disappear; the interval holds what the fix may leave.
     pub time: Estimate,
-    /// Seconds that will disappear at least. 0 where the time may move to another queue.
-    pub least: f64,
-    /// The classes the time is taken from, for what is left behind it.
+    /// The classes the time is taken from. Empty for all of them alike.
     pub from: Vec<WaitClass>,
-    /// CPU seconds of a transaction that disappear with it at most.
+    /// CPU seconds of a transaction that disappear with it.
     pub cpu: f64,
     /// Share of the flushes that disappear with it, 0 to 1.
     pub flushes: f64,
     /// Share of the load generator's work that disappears with it, 0 to 1.
     pub messages: f64,
+    /// Processors that others keep busy and that become free.
+    pub neighbours: f64,
 }
 
 impl Relief {
     /// Relief of `time` a transaction that is spent in these classes.
     pub fn new(time: Estimate, from: impl Into<Vec<WaitClass>>) -> Self {
-        Relief { time, least: 0.0, from: from.into(), cpu: 0.0, flushes: 0.0, messages: 0.0 }
+        let from = from.into();
+        Relief { time, from, cpu: 0.0, flushes: 0.0, messages: 0.0, neighbours: 0.0 }
+    }
+
+    /// Relief of processors that others keep busy.
+    pub fn of_neighbours(processors: f64) -> Self {
+        let none = Estimate::symmetric(0.0, 0.0, Confidence::P95, Method::CostModel);
+        Relief { neighbours: processors.max(0.0), ..Relief::new(none, [WaitClass::RunQueue]) }
     }
 
     /// States what will disappear at least, in seconds of a transaction.
     #[must_use]
     pub fn at_least(mut self, seconds: f64) -> Self {
-        self.least = seconds.max(0.0);
+        let high = self.time.high().unwrap_or(self.time.center);
+        let low = seconds.clamp(0.0, self.time.center);
+        self.time.interval = Some(Interval { low, high });
         self
     }
 
-    /// States the CPU that can disappear with it at most, in seconds of a transaction.
+    /// States the CPU that disappears with it, in seconds of a transaction.
     #[must_use]
     pub fn and_cpu(mut self, seconds: f64) -> Self {
         self.cpu = seconds.max(0.0);
@@ -116,304 +95,258 @@ impl Relief {
         self.flushes = share.clamp(0.0, 1.0);
         self
     }
-}
 
-/// A resource that serves transactions and can be saturated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Resource {
-    pub(crate) kind: ResourceKind,
-    /// Seconds of it that a transaction takes.
-    pub(crate) demand: f64,
-    /// Seconds of it that transactions can have each second: the number of
-    /// processors, 1 for a device that serves one at a time.
-    pub(crate) capacity: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResourceKind {
-    Processors,
-    WalDevice,
-    Generator,
-}
-
-impl ResourceKind {
-    fn name(self) -> &'static str {
-        match self {
-            ResourceKind::Processors => "processors",
-            ResourceKind::WalDevice => "WAL flushes, one at a time",
-            ResourceKind::Generator => "load generator",
-        }
-    }
-}
-
-/// How the load was offered, and what serves it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Model {
-    /// Mean latency in seconds.
-    pub(crate) latency: f64,
-    /// The rate at which a closed loop ran; `None` in an open loop.
-    pub(crate) closed: Option<ClosedLoop>,
-    pub(crate) resources: Vec<Resource>,
-    /// Seconds of a transaction by class, what is outside the server as `None`.
-    pub(crate) parts: Vec<(Option<WaitClass>, f64)>,
-    /// Seconds of a transaction that processes were ready to run and waited for a
-    /// processor; 0 where the kernel does not show it.
-    pub(crate) run_delay: f64,
-    /// Share of a flush by which it is longer than one of the idle storage, 0 to 1; 0 where
-    /// either is not known.
-    pub(crate) slowed_flush: f64,
-}
-
-/// A closed loop: each client begins again when its last transaction has ended.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ClosedLoop {
-    pub(crate) clients: f64,
-    /// Transactions a second, all clients.
-    pub(crate) rate: f64,
-}
-
-impl ClosedLoop {
-    /// Seconds from one transaction of a client to its next.
-    fn cycle(self) -> f64 {
-        self.clients / self.rate
-    }
-
-    /// Transactions a second once `w` seconds are gone from the cycle.
-    fn rate_without(self, w: f64) -> f64 {
-        let cycle = self.cycle();
-        self.clients / (cycle - w.max(0.0)).max(LEAST_CYCLE * cycle)
-    }
-}
-
-impl Model {
-    pub(crate) fn gain(&self, relief: &Relief) -> Gain {
-        let waits = self.largest_left(relief);
-        let Some(closed) = self.closed else {
-            let fall = |w: f64| (w / self.latency).clamp(0.0, 1.0 - LEAST_CYCLE);
-            let latency = Bound { least: fall(relief.least), most: relief.time.clone().map(fall) };
-            return Gain { throughput: None, latency, next: waits };
+    /// The gain of it under the load that a model was calibrated by.
+    pub fn gain(&self, calibration: &Calibration) -> Gain {
+        let now = calibration.solution();
+        let after = |seconds: f64| {
+            let relieved = self.relieve(&calibration.network, &now, seconds);
+            calibration.solve(&relieved)
         };
-        let queue = Queue::eased(self, closed, relief);
-        let limits = self.limits(closed, relief, queue.as_ref());
-        let cap = limits.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
-        // Part of the rest of a transaction that full processors made longer for the sake of
-        // what goes, at most.
-        let crowding = queue.as_ref().filter(|queue| queue.full).map_or(0.0, |queue| queue.goes);
-        let queueing = queue.as_ref().map_or(0.0, |queue| self.queueing(queue));
-        let rate = |w: f64| closed.rate_without(w).min(cap);
-        let without = |w: f64| {
-            let rest = (self.latency - w).max(0.0);
-            w + (rest * crowding).max(queueing.min(rest))
-        };
-        let rise = |w: f64| (rate(w) / closed.rate - 1.0).max(0.0);
-        let think = (closed.cycle() - self.latency).max(0.0);
-        let fall =
-            |w: f64| (1.0 - (closed.clients / rate(w) - think) / self.latency).clamp(0.0, 1.0);
-        let binding = limits
-            .into_iter()
-            .filter(|(_, rate)| *rate < closed.rate_without(without(relief.time.center)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|(kind, rate)| Bottleneck {
-                name: kind.name().to_owned(),
-                limit: Some(rate),
-                share: None,
-            });
+        let then = after(self.time.center);
+        let ends =
+            [self.time.low(), self.time.high()].map(|end| after(end.unwrap_or(self.time.center)));
+        let error = calibration.rate_error;
+        let rise = |of: &Solution| of.rate / now.rate;
+        let fall = |of: &Solution| of.latency / now.latency;
+        let throughput = calibration.given.is_none().then(|| {
+            let ratio = around(rise(&then), [rise(&ends[0]), rise(&ends[1])], error);
+            ratio.map(|ratio| (ratio - 1.0).max(0.0))
+        });
+        let ratio = around(fall(&then), [fall(&ends[0]), fall(&ends[1])], error);
         Gain {
-            throughput: Some(Bound {
-                least: rise(relief.least),
-                most: relief.time.clone().map(|w| rise(without(w))),
-            }),
-            latency: Bound {
-                least: fall(relief.least),
-                most: relief.time.clone().map(|w| fall(without(w))),
-            },
-            next: binding.or(waits),
+            throughput,
+            latency: ratio.map(|ratio| (1.0 - ratio).clamp(0.0, 1.0)),
+            next: next(calibration, &then),
         }
     }
 
-    /// Seconds that the rest of a transaction waits less for processors that are not full
-    /// once the relief's CPU is gone, at most.
-    fn queueing(&self, queue: &Queue) -> f64 {
-        let flushing = [WaitClass::Flush, WaitClass::FlushQueue].map(Some);
-        let flushes = self.parts.iter().filter(|(class, _)| flushing.contains(class));
-        let flushes: f64 = flushes.map(|(_, time)| time).sum();
-        // What goes waited for its processor too, and that is in its own time.
-        self.run_delay * (1.0 - queue.goes) * queue.eased
-            + flushes * queue.shorter_flush(self.slowed_flush)
+    /// The gain of it where nothing is known of the clients: of the latency alone.
+    pub fn gain_of(&self, latency: f64) -> Gain {
+        let fall = |seconds: f64| (seconds / latency).clamp(0.0, 1.0 - LEAST_LEFT);
+        Gain { throughput: None, latency: self.time.clone().map(fall), next: None }
     }
 
-    /// Transactions a second at which each resource is saturated once the relief is there.
-    fn limits(
-        &self,
-        closed: ClosedLoop,
-        relief: &Relief,
-        queue: Option<&Queue>,
-    ) -> Vec<(ResourceKind, f64)> {
-        let shorter = queue.map_or(0.0, |queue| queue.shorter_flush(self.slowed_flush));
-        self.resources
-            .iter()
-            .filter_map(|resource| {
-                let left = match resource.kind {
-                    ResourceKind::Processors => resource.demand - relief.cpu,
-                    ResourceKind::WalDevice => {
-                        resource.demand * (1.0 - relief.flushes) * (1.0 - shorter)
-                    }
-                    ResourceKind::Generator => resource.demand * (1.0 - relief.messages),
-                };
-                // What was reached can be reached, whatever the counters round to.
-                (left > 0.0).then(|| (resource.kind, (resource.capacity / left).max(closed.rate)))
-            })
-            .collect()
-    }
-
-    /// The largest part of the latency once the relief is taken from its classes in proportion.
-    fn largest_left(&self, relief: &Relief) -> Option<Bottleneck> {
-        let of = |class: &Option<WaitClass>| class.is_some_and(|c| relief.from.contains(&c));
-        let relieved: f64 = self.parts.iter().filter(|(c, _)| of(c)).map(|(_, t)| t).sum();
-        let kept = match relieved > 0.0 {
-            true => (1.0 - relief.time.center / relieved).clamp(0.0, 1.0),
-            false => 1.0,
+    /// The network without so many seconds.
+    fn relieve(&self, of: &Network, now: &Solution, seconds: f64) -> Network {
+        let mut network = of.clone();
+        let at = |station: Station| -> f64 {
+            now.parts.iter().filter(|(of, _)| *of == station).map(|(_, seconds)| seconds).sum()
         };
-        let left: Vec<(Option<WaitClass>, f64)> = self
-            .parts
-            .iter()
-            .map(|(class, time)| (*class, if of(class) { kept * time } else { time.max(0.0) }))
-            .collect();
-        let whole: f64 = left.iter().map(|(_, time)| time).sum();
-        let (class, time) = left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (time > 0.0).then(|| Bottleneck {
-            name: class.map_or("outside the server", WaitClass::label).to_owned(),
-            limit: None,
-            share: Some(time / whole),
-        })
+        let processing = &mut network.processing;
+        processing.neighbours = (processing.neighbours - self.neighbours).max(0.0);
+        processing.driver.cpu *= 1.0 - self.messages;
+        processing.driver.delay *= 1.0 - self.messages;
+        network.commits.waits *= 1.0 - self.flushes;
+
+        let backend = at(Station::Cpu);
+        let occupied = backend + at(Station::RunQueue);
+        let part = if self.time.center > 0.0 { seconds / self.time.center } else { 1.0 };
+        let mut cpu = self.cpu * part;
+        let stretched = if backend > 0.0 { occupied / backend } else { 1.0 };
+        let mut waits: Vec<Station> =
+            self.from.iter().filter_map(|class| station(*class)).collect();
+        // Where flushes go, or a client answers sooner, locks are held shorter: the model's
+        // own conclusion.
+        if waits.len() > 1 {
+            waits.retain(|station| *station != Station::Lock);
+        }
+        if self.flushes > 0.0 {
+            waits.retain(|station| *station != Station::Flush);
+        }
+        let on_processor =
+            self.from.iter().any(|c| matches!(c, WaitClass::Cpu | WaitClass::RunQueue));
+        if self.cpu == 0.0 && on_processor && waits.is_empty() {
+            cpu = seconds / stretched;
+        }
+        let mut rest = (seconds - cpu * stretched).max(0.0);
+        // Time of statements beyond their CPU is in waits that the rule does not name.
+        if waits.is_empty() && self.neighbours == 0.0 && self.flushes == 0.0 {
+            waits = vec![Station::Io, Station::Lock, Station::Lwlock, Station::Other];
+            if self.from.is_empty() {
+                waits.extend([
+                    Station::Flush,
+                    Station::Client,
+                    Station::Outside,
+                    Station::Replication,
+                ]);
+                let all: f64 = waits.iter().map(|station| at(*station)).sum();
+                cpu = seconds * occupied / (occupied + all) / stretched;
+                rest = seconds - cpu * stretched;
+            }
+        }
+        let worker = &mut network.processing.backend;
+        let left = if worker.cpu > 0.0 { (1.0 - cpu / worker.cpu).max(LEAST_LEFT) } else { 1.0 };
+        worker.cpu *= left;
+        worker.delay *= left;
+
+        let all: f64 = waits.iter().map(|station| at(*station)).sum();
+        let left = if all > 0.0 { (1.0 - rest / all).max(LEAST_LEFT) } else { 1.0 };
+        for station in waits {
+            match station {
+                Station::Flush => network.commits.waits *= left,
+                Station::Lock => network.lock.left *= left,
+                Station::Lwlock => network.lwlock.left *= left,
+                station => {
+                    let delays = network.delays.iter_mut().filter(|d| d.station == station);
+                    delays.for_each(|delay| delay.seconds *= left);
+                }
+            }
+        }
+        network
     }
 }
 
-/// The queue for processors once a relief's CPU is gone.
-struct Queue {
-    /// Whether the processors were full before.
-    full: bool,
-    /// Share of the CPU that goes, 0 to 1.
-    goes: f64,
-    /// Share of the wait that goes with it, 0 to 1.
-    eased: f64,
-    /// Share of the time in which all processors were busy before.
-    all_busy: f64,
+/// Where a session waits that is in this class; `None` for processors.
+fn station(class: WaitClass) -> Option<Station> {
+    match class {
+        WaitClass::Cpu | WaitClass::RunQueue => None,
+        WaitClass::Flush | WaitClass::FlushQueue => Some(Station::Flush),
+        WaitClass::Replication => Some(Station::Replication),
+        WaitClass::Io => Some(Station::Io),
+        WaitClass::Lock => Some(Station::Lock),
+        WaitClass::Lwlock => Some(Station::Lwlock),
+        WaitClass::Client => Some(Station::Client),
+        WaitClass::Other => Some(Station::Other),
+    }
 }
 
-impl Queue {
-    fn eased(model: &Model, closed: ClosedLoop, relief: &Relief) -> Option<Queue> {
-        let all = |r: &&Resource| r.kind == ResourceKind::Processors && r.demand > 0.0;
-        let r = model.resources.iter().find(all)?;
-        let goes = (relief.cpu / r.demand).min(1.0);
-        let all_busy = |utilisation: f64| utilisation.min(FULL).powf(r.capacity);
-        let wait = |utilisation: f64| all_busy(utilisation) / (1.0 - all_busy(utilisation));
-        let before = r.demand * closed.rate / r.capacity;
-        let eased = 1.0 - wait(before * (1.0 - goes)) / wait(before);
-        Some(Queue { full: before >= FULL, goes, eased, all_busy: all_busy(before) })
+/// What is full, or else the largest part of the latency.
+fn next(calibration: &Calibration, then: &Solution) -> Option<Bottleneck> {
+    let full =
+        |name: &str, limit: Option<f64>| Bottleneck { name: name.to_owned(), limit, share: None };
+    let ceiling = calibration.network.ceiling;
+    if ceiling.is_some_and(|ceiling| then.rate >= LIMITS * ceiling) {
+        return Some(full("load generator", ceiling));
     }
-
-    /// Share of a flush that goes: one that ends waits for a processor when all are busy.
-    fn shorter_flush(&self, slowed: f64) -> f64 {
-        slowed * self.all_busy * self.eased
+    if then.processors_busy.is_some_and(|busy| busy >= LIMITS) {
+        return Some(full("processors", then.processors_limit));
     }
+    let (station, seconds) = then.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let share = Some(seconds / then.latency);
+    Some(Bottleneck { name: station.label().to_owned(), limit: None, share })
 }
 
 #[cfg(test)]
 mod tests {
-    use walwright_stats::{Confidence, Method};
+    use walwright_figures::WorkUnit;
+    use walwright_figures::queueing::{Commits, Delay, Processing, Serial, Worker};
 
     use super::*;
 
-    fn estimate(center: f64, half: f64) -> Estimate {
-        Estimate::symmetric(center, half, Confidence::P95, Method::BlockBootstrap)
+    fn exact(center: f64) -> Estimate {
+        Estimate::symmetric(center, 0.0, Confidence::P95, Method::BlockBootstrap)
     }
 
-    /// E1: the diary's own numbers, 9 clients, 7.38 ms, 0.435 ms of flushes.
-    fn diary(resources: Vec<Resource>) -> Model {
-        Model {
-            latency: 7.38e-3,
-            closed: Some(ClosedLoop { clients: 9.0, rate: 9.0 / 7.38e-3 }),
-            resources,
-            parts: vec![
-                (Some(WaitClass::Cpu), 1.0e-3),
-                (Some(WaitClass::Flush), 0.435e-3),
-                (Some(WaitClass::Client), 4.0e-3),
-                (None, 1.945e-3),
-            ],
-            run_delay: 0.0,
-            slowed_flush: 0.0,
+    /// The diary's own figures: 9 clients, 7.38 ms, of which 0.435 ms are flushes.
+    fn diary(processors: f64) -> Calibration {
+        let delay = |station, seconds| Delay { station, seconds };
+        let network = Network {
+            clients: 9.0,
+            think: 0.0,
+            processing: Processing {
+                processors,
+                neighbours: 0.0,
+                backend: Worker { cpu: 1.0e-3, crowding: 1.0, delay: 0.0 },
+                driver: Worker::default(),
+                behind: 0.0,
+            },
+            commits: Commits { flush: 0.29e-3, slowed: 0.0, waits: 1.0 },
+            lock: Serial::default(),
+            lwlock: Serial::default(),
+            driver: None,
+            delays: vec![delay(Station::Client, 4.0e-3), delay(Station::Outside, 1.945e-3)],
+            ceiling: None,
+        };
+        let rate = network.solve().rate;
+        Calibration {
+            network,
+            given: None,
+            unit: WorkUnit::Transaction,
+            rate,
+            rate_error: 0.0,
+            is_observed: false,
         }
     }
 
+    fn rise(of: &Calibration, relief: &Relief) -> f64 {
+        relief.gain(of).throughput.unwrap().center
+    }
+
     #[test]
-    fn free_flushes_could_gain_six_percent_in_the_diary() {
-        let relief = Relief::new(estimate(0.435e-3, 0.05e-3), [WaitClass::Flush]).and_flushes(1.0);
-        let gain = diary(Vec::new()).gain(&relief);
+    fn free_flushes_gain_a_few_percent_in_the_diary() {
+        let relief = Relief::new(exact(0.4e-3), [WaitClass::Flush]).and_flushes(1.0);
+        let gain = relief.gain(&diary(64.0));
         let throughput = gain.throughput.unwrap();
-        assert!((throughput.most.center - 0.0626).abs() < 0.001, "{throughput:?}");
-        assert!((gain.latency.most.center - 0.0589).abs() < 0.001);
-        assert!(throughput.contains(0.02) && !throughput.contains(0.2));
+        assert!((throughput.center - 0.05).abs() < 0.015, "{throughput:?}");
+        let ends = throughput.interval.unwrap();
+        assert!(ends.low < throughput.center && throughput.center < ends.high && ends.high < 0.2);
         assert_eq!(gain.next.unwrap().name, "client");
     }
 
     #[test]
-    fn a_saturated_resource_caps_the_gain_and_is_named() {
-        let busy = Resource { kind: ResourceKind::Processors, demand: 1.6e-3, capacity: 2.0 };
-        let relief = Relief::new(estimate(3.0e-3, 0.1e-3), [WaitClass::Client]);
-        let gain = diary(vec![busy]).gain(&relief);
-        // 2 processors over 1.6 ms allow 1,250 a second; 1,219.5 are done.
+    fn full_processors_limit_what_a_shorter_wait_gains() {
+        let full = diary(1.0);
+        let relief = Relief::new(exact(3.0e-3), [WaitClass::Client]);
+        let gain = relief.gain(&full);
+        assert!(gain.throughput.unwrap().center < 0.2);
         let next = gain.next.unwrap();
-        assert_eq!((next.name.as_str(), next.limit), ("processors", Some(1_250.0)));
-        assert!((gain.throughput.unwrap().most.center - 0.025).abs() < 1e-6);
-        // CPU that goes with it raises the cap.
-        let gain = diary(vec![busy]).gain(&relief.and_cpu(0.6e-3));
-        assert!(gain.throughput.unwrap().most.center > 0.6);
+        assert_eq!((next.name.as_str(), next.limit), ("processors", Some(1_000.0)));
+        // CPU that goes with it raises the limit.
+        assert!(rise(&full, &relief.and_cpu(0.5e-3)) > 0.3);
     }
 
     #[test]
-    fn work_that_goes_shortens_the_queue_for_a_processor() {
-        // 1.2 ms of CPU at 1,219.5 a second keep 73 % of two processors busy.
-        let busy = Resource { kind: ResourceKind::Processors, demand: 1.2e-3, capacity: 2.0 };
-        let relief = Relief::new(estimate(0.4e-3, 0.0), [WaitClass::Cpu]).and_cpu(0.3e-3);
-        let rise = |model: &Model| model.gain(&relief).throughput.unwrap().most.center;
-        let free = diary(vec![busy]);
-        assert!((rise(&free) - 0.4 / 6.98).abs() < 1e-6);
-        // At 55 % the queue is 0.37 times as long, for the three quarters that stay.
-        let queued = Model { run_delay: 2.0e-3, ..free };
-        let shorter = 2.0e-3 * 0.75 * (1.0 - (0.301 / 0.699) / (0.535 / 0.465));
-        assert!((rise(&queued) - ((7.38 / (6.98 - 1e3 * shorter)) - 1.0)).abs() < 2e-3);
-        // Half of the flushes' 0.435 ms is not the device's.
-        let slowed = Model { slowed_flush: 0.5, ..queued };
-        let shorter = shorter + 0.535 * 0.5 * 0.435e-3 * (1.0 - (0.301 / 0.699) / (0.535 / 0.465));
-        assert!((rise(&slowed) - ((7.38 / (6.98 - 1e3 * shorter)) - 1.0)).abs() < 2e-3);
+    fn cpu_that_goes_takes_its_wait_for_a_processor_with_it() {
+        let full = diary(1.0);
+        let relief = Relief::new(exact(0.5e-3), [WaitClass::Cpu]).and_cpu(0.5e-3);
+        let all = full.solution().latency;
+        // Half a millisecond of CPU is worth more than half a millisecond of latency.
+        assert!(rise(&full, &relief) > 0.5e-3 / (all - 0.5e-3), "{}", rise(&full, &relief));
     }
 
     #[test]
-    fn flushes_that_go_free_their_device() {
-        let device = Resource { kind: ResourceKind::WalDevice, demand: 0.8e-3, capacity: 1.0 };
-        let relief = Relief::new(estimate(4.0e-3, 0.1e-3), [WaitClass::FlushQueue]);
-        let stuck = diary(vec![device]).gain(&relief);
-        assert!(stuck.throughput.unwrap().most.center < 0.03);
-        let freed = diary(vec![device]).gain(&relief.and_flushes(0.9));
-        assert!(freed.throughput.unwrap().most.center > 1.0);
+    fn a_shorter_flush_lets_a_hot_row_go_sooner() {
+        let mut hot = diary(64.0);
+        hot.network.delays.clear();
+        hot.network.commits.flush = 2.0e-3;
+        let relief =
+            Relief::new(exact(1.5e-3), [WaitClass::Flush, WaitClass::Lock]).and_flushes(0.5);
+        let alone = rise(&hot, &relief);
+        hot.network.lock = Serial { held: 3.5e-3, of: 4.0e-3, left: 1.0 };
+        assert!(rise(&hot, &relief) > 0.3 && alone > 0.3);
     }
 
     #[test]
     fn an_open_loop_gains_latency_alone() {
-        let open = Model { closed: None, ..diary(Vec::new()) };
-        let gain = open.gain(&Relief::new(estimate(3.69e-3, 0.0), [WaitClass::Client]));
+        let mut open = diary(64.0);
+        open.given = Some(300.0);
+        let gain = Relief::new(exact(2.0e-3), [WaitClass::Client]).gain(&open);
         assert_eq!(gain.throughput, None);
-        assert!((gain.latency.most.center - 0.5).abs() < 1e-9);
+        assert!((gain.latency.center - 0.28).abs() < 0.02, "{:?}", gain.latency);
     }
 
     #[test]
     fn think_time_is_no_latency_to_win() {
-        let mut thinking = diary(Vec::new());
-        thinking.closed = Some(ClosedLoop { clients: 9.0, rate: 900.0 });
-        let gain = thinking.gain(&Relief::new(estimate(3.69e-3, 0.0), [WaitClass::Client]));
-        // The cycle is 10 ms: 10 / 6.31.
-        assert!((gain.throughput.unwrap().most.center - 0.5848).abs() < 1e-3);
-        assert!((gain.latency.most.center - 0.5).abs() < 1e-9);
+        let mut thinking = diary(64.0);
+        thinking.network.think = 10.0e-3;
+        let relief = Relief::new(exact(3.69e-3), [WaitClass::Client]);
+        let cycle = 9.0 / thinking.network.solve().rate;
+        let expected = cycle / (cycle - 3.69e-3) - 1.0;
+        assert!((rise(&thinking, &relief) - expected).abs() < 0.01);
+    }
+
+    #[test]
+    fn free_neighbours_give_their_processors_back() {
+        let mut crowded = diary(2.0);
+        crowded.network.processing.neighbours = 1.0;
+        assert!(rise(&crowded, &Relief::of_neighbours(1.0)) > 0.05);
+    }
+
+    #[test]
+    fn what_may_stay_widens_the_interval_downwards() {
+        let relief = Relief::new(exact(3.0e-3), [WaitClass::Client]);
+        let low = |relief: &Relief| relief.gain(&diary(64.0)).throughput.unwrap().low().unwrap();
+        assert!(low(&relief.clone().at_least(0.0)) < low(&relief));
     }
 }

@@ -23,7 +23,7 @@ pub use commit_anatomy::{CommitAnatomy, DelayOutlook, Station, Writer, commit_an
 pub use diagnosis::{Diagnosis, diagnose, findings, findings_with};
 pub use explain::Explanation;
 pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
-pub use gain::{Bottleneck, Bound, Gain, Relief};
+pub use gain::{Bottleneck, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use reading::{Execution, Reading};
 pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use walwright_figures::window::{driven_between, failures, intervals_inside};
+use walwright_figures::queueing::{Calibration, Uncalibrated, processors};
+use walwright_figures::window::{driven_between, failures};
 use walwright_figures::{
-    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, TimeSplit,
-    WaitClass, Work, difference, statement_uses, summary, work_between,
+    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
+    difference, statement_uses, summary, work_between,
 };
-use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
+use walwright_record::{Record, Row, Setting, Source, Window};
 use walwright_stats::{
     Confidence, Estimate, EstimateWarning, Method, Resampling, mean, tick_means,
 };
 
-use crate::gain::{ClosedLoop, Model, Resource, ResourceKind};
 use crate::{
     Action, Change, DiagnosisId, DurabilityClass, Finding, Gain, Impact, Kind, Needs, Per, Relief,
 };
@@ -47,7 +47,8 @@ pub struct Reading<'r> {
     pub latency_breakdown: Option<LatencyBreakdown>,
     /// The statements that ran, or why they are not known.
     pub statements: Result<StatementUses, Blind>,
-    model: Option<Model>,
+    /// The queueing model of the run, or why there is none.
+    pub calibration: Result<Calibration, Uncalibrated>,
 }
 
 impl<'r> Reading<'r> {
@@ -59,16 +60,14 @@ impl<'r> Reading<'r> {
     /// The same, where the record's figures are known already.
     pub fn with(record: &'r Record, summary: Summary) -> Option<Reading<'r>> {
         let window = record.window()?;
-        let mut reading = Reading {
+        Some(Reading {
             record,
             window,
             latency_breakdown: LatencyBreakdown::close(record, window, &summary),
             statements: statement_uses(record, window),
-            model: None,
+            calibration: Calibration::of(record, window, &summary),
             summary,
-        };
-        reading.model = reading.model();
-        Some(reading)
+        })
     }
 
     /// Why it is not known where the time of a transaction went; `None` where it is.
@@ -134,12 +133,9 @@ impl<'r> Reading<'r> {
         self.record.target.as_ref().is_some_and(|t| t.local)
     }
 
-    /// Processors that the server may use, where they are known: those online or
-    /// the control group's share.
+    /// Processors that the server may use, where they are known.
     pub fn processors(&self) -> Option<f64> {
-        let host = self.record.host.as_ref().filter(|_| self.is_local())?;
-        let online = f64::from(host.processors?);
-        Some(host.cgroup_cpus.map_or(online, |quota| quota.min(online)))
+        processors(self.record)
     }
 
     /// Memory that the server may use in bytes, where it is known.
@@ -265,9 +261,12 @@ impl<'r> Reading<'r> {
         Some(Impact { share: per_transaction.clone().map(|s| s / latency), per_transaction })
     }
 
-    /// What a relief can gain at most; `None` where the load is not known.
+    /// What a relief is predicted to gain; `None` where the latency is not known.
     pub fn gain(&self, relief: &Relief) -> Option<Gain> {
-        self.model.as_ref().map(|model| model.gain(relief))
+        match &self.calibration {
+            Ok(calibration) => Some(relief.gain(calibration)),
+            Err(_) => self.latency().map(|latency| relief.gain_of(latency)),
+        }
     }
 
     /// The action that sets `name` to `value`; `None` where the server does not
@@ -289,80 +288,6 @@ impl<'r> Reading<'r> {
             needs: Needs::of_context(&setting.context),
             rollback: Some(rollback),
         })
-    }
-
-    fn model(&self) -> Option<Model> {
-        let load = self.summary.load.as_ref();
-        let latency = self.latency()?;
-        let rate = load.and_then(|l| l.throughput.as_ref()).map(|t| t.center);
-        let clients = self.clients();
-        let closed = match self.summary.schedule {
-            Some(Schedule::Open { .. }) => None,
-            _ => clients
-                .zip(rate.filter(|r| *r > 0.0))
-                .map(|(clients, rate)| ClosedLoop { clients: clients.max(rate * latency), rate }),
-        };
-        let mut parts: Vec<_> = self
-            .summary
-            .time
-            .iter()
-            .flat_map(|time| &time.parts)
-            .map(|part| (Some(part.class), part.per_transaction.center))
-            .collect();
-        let outside = self.summary.time.as_ref().and_then(TimeSplit::outside);
-        parts.extend(outside.map(|outside| (None, outside.center)));
-        let resources = self.resources(rate);
-        let (run_delay, slowed_flush) = (self.run_delay(), self.slowed_flush());
-        Some(Model { latency, closed, resources, parts, run_delay, slowed_flush })
-    }
-
-    /// Clients that ran, on average over the window.
-    fn clients(&self) -> Option<f64> {
-        let inside: Vec<f64> = intervals_inside(self.record, self.window)
-            .map(|i| f64::from(i.clients))
-            .filter(|n| *n > 0.0)
-            .collect();
-        mean(&inside).or_else(|| self.summary.clients.map(f64::from))
-    }
-
-    fn resources(&self, rate: Option<f64>) -> Vec<Resource> {
-        let Some(rate) = rate.filter(|r| *r > 0.0) else { return Vec::new() };
-        let mut resources = Vec::new();
-        let demand = self.processor_demand(rate);
-        if let (Some(capacity), Some(demand)) = (self.processors(), demand) {
-            resources.push(Resource { kind: ResourceKind::Processors, demand, capacity });
-        }
-        let flush = self.summary.wal.as_ref().and_then(|w| w.mean_flush);
-        if let (Some(flush), Some(clients)) = (flush, self.clients()) {
-            // WALWriteLock lets one session flush at a time, and one flush can make the
-            // commits of all clients durable.
-            let demand = flush.as_secs_f64();
-            resources.push(Resource { kind: ResourceKind::WalDevice, demand, capacity: clients });
-        }
-        let instrument = self.record.instrument.as_ref();
-        let busiest = instrument.and_then(|i| i.busiest_thread).filter(|b| *b > 0.0);
-        let ceiling = instrument.and_then(|i| i.ceiling).filter(|c| *c > 0.0);
-        let demand = busiest.map(|b| b / rate).into_iter().chain(ceiling.map(|c| 1.0 / c));
-        if let Some(demand) = demand.max_by(f64::total_cmp) {
-            resources.push(Resource { kind: ResourceKind::Generator, demand, capacity: 1.0 });
-        }
-        resources
-    }
-
-    /// CPU seconds of a transaction in all that works for it.
-    fn processor_demand(&self, rate: f64) -> Option<f64> {
-        let working: f64 = self.working_groups().map(|g| g.processors).sum();
-        (working > 0.0).then_some(working / rate)
-    }
-
-    /// Share of a flush under load by which it is longer than one of the idle storage.
-    fn slowed_flush(&self) -> f64 {
-        let flush = self.summary.wal.as_ref().and_then(|wal| wal.mean_flush);
-        let known = flush.filter(|flush| !flush.is_zero()).zip(self.record.storage.as_ref());
-        let longer = |(flush, probe): (Duration, &walwright_record::StorageProbe)| {
-            1.0 - probe.p50.as_secs_f64() / flush.as_secs_f64()
-        };
-        known.map(longer).unwrap_or(0.0).clamp(0.0, 1.0)
     }
 
     /// Seconds of a transaction that what is in its way waits for a processor: the

@@ -8,6 +8,7 @@ use walwright_catalog::Entry;
 use walwright_diagnose::{Action, Change, DurabilityClass, Finding};
 use walwright_record::{Record, Schedule};
 use walwright_run::{LoadChoice, RunError, RunPlan, TargetPlan};
+use walwright_stats::{Estimate, Interval};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
@@ -126,7 +127,7 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
     }
 }
 
-/// The bound on the gain as a relative change of the metric.
+/// The predicted gain as a relative change of the metric.
 fn prediction(
     finding: &Finding,
     action: &Action,
@@ -134,10 +135,11 @@ fn prediction(
     open: bool,
 ) -> Option<PredictionTable> {
     let gain = finding.gain.as_ref()?;
+    let ends = |of: &Estimate| of.interval.unwrap_or(Interval { low: of.center, high: of.center });
     let (low, high) = match &gain.throughput {
-        Some(bound) if !open => (bound.least, bound.high()),
+        Some(rise) if !open => (ends(rise).low, ends(rise).high),
         // The mean latency falls.
-        _ => (-gain.latency.high(), -gain.latency.least),
+        _ => (-ends(&gain.latency).high, -ends(&gain.latency).low),
     };
     (low.is_finite() && high.is_finite()).then(|| PredictionTable {
         run: run.to_owned(),

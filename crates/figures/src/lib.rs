@@ -7,6 +7,7 @@
 //! - [`timeline`] is what its plots show ([`Timeline`]).
 //! - [`compare::compare`] lays runs beside each other.
 //! - [`scaling`] reads a sweep over clients.
+//! - [`queueing`] predicts what a change does to throughput and latency.
 //! - [`experiment`] judges arms of an experiment against its baseline.
 //! - [`warnings`] are warnings that only the finished record shows.
 //! - The parts can be asked for alone: [`load_summary`], [`time_split`],
@@ -33,6 +34,7 @@ mod load;
 mod not_observable;
 mod process_role;
 mod processor_account;
+pub mod queueing;
 pub mod scaling;
 pub mod seconds;
 mod series;

@@ -30,6 +30,7 @@ mod storage;
 mod svg;
 pub mod terminal;
 mod tune;
+mod what_if;
 mod words;
 
 pub use compare::{comparison, comparison_csv, csv_field};
@@ -43,6 +44,7 @@ pub use run::{RunReport, diagnosis, explanation};
 pub use scaling::scaling;
 pub use storage::{storage, storage_list};
 pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};
+pub use what_if::what_if;
 
 /// A relative change with its sign: `+4.1 %`.
 pub fn change(share: f64) -> String {

@@ -26,5 +26,6 @@ pub mod sweep;
 pub mod tune;
 pub mod verdict;
 pub mod welcome;
+pub mod what_if;
 pub mod workload;
 pub mod write;

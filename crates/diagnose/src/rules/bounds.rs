@@ -3,7 +3,6 @@
 
 use walwright_figures::{ProcessRole, WaitClass};
 use walwright_record::Source;
-use walwright_stats::{Estimate, Interval, Method};
 
 use super::threshold::{CERTAIN, worth};
 use super::waiters::waiters;
@@ -108,8 +107,8 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
         .filter_map(|(who, name, taken)| {
             // Of the wait for a processor, a neighbour's part is its part of the work.
             let time = reading.counted(delay * taken / busy.max(1e-9));
-            let impact = worth(reading, Some(time.clone()))?;
-            let relief = alone(reading, time, taken);
+            let impact = worth(reading, Some(time))?;
+            let relief = Relief::of_neighbours(taken);
             let (verb, cure) = match name {
                 "unseen" => {
                     ("keep", "Find what else runs on this host, in other containers too".to_owned())
@@ -148,29 +147,6 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
             )
         })
         .collect()
-}
-
-/// What can go with a neighbour that takes so many processors: its part of the wait for
-/// one and, since flushes, locks and messages wait for processors too, at most all of the
-/// latency but what the load itself needs: its CPU, and a flush as the idle storage does it.
-fn alone(reading: &Reading, time: Estimate, taken: f64) -> Relief {
-    let from = [WaitClass::Cpu, WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Client];
-    let floor =
-        reading.latency().zip(reading.record.storage.as_ref()).and_then(|(latency, probe)| {
-            let cpu = reading.summary.cpu.as_ref()?;
-            let rate = reading.summary.load.as_ref()?.throughput.as_ref()?.center;
-            let demand = cpu.server_per_transaction?.as_secs_f64()
-                + cpu.driver_per_transaction.map_or(0.0, |d| d.as_secs_f64());
-            let own = demand * rate;
-            let flush = reading.summary.wal.as_ref()?.flushes_per_transaction.map_or(0.0, |_| 1.0)
-                * probe.p50.as_secs_f64();
-            // A load that takes as much itself would be in line without the neighbour too.
-            (own < 0.5 * taken).then_some((latency - demand - flush).max(0.0))
-        });
-    let most = floor.unwrap_or(0.0).max(time.high().unwrap_or(time.center));
-    let low = time.low().unwrap_or(time.center);
-    let interval = Some(Interval { low, high: most });
-    Relief::new(Estimate { interval, method: Method::CostModel, ..time }, from).and_flushes(1.0)
 }
 
 /// Whether others keep so much of a full machine busy that short waits say nothing:

@@ -80,9 +80,12 @@ fn worth(finding: &Finding) -> String {
     let Some(impact) = &finding.impact else { return String::new() };
     let cost = format!(" It takes {:.0} % of the latency", 100.0 * impact.share.center);
     let throughput = finding.gain.as_ref().and_then(|g| g.throughput.as_ref());
-    match throughput {
-        Some(bound) if bound.high() >= 0.005 => {
-            format!("{cost}; without it throughput rises by {:.0} % at most.", 100.0 * bound.high())
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    match throughput.map(|rise| (rise.center, rise.interval)) {
+        Some((rise, Some(ends))) if ends.high >= 0.02 => {
+            let (low, high) = (100.0 * ends.low.max(0.0), percent(ends.high));
+            let about = percent(rise);
+            format!("{cost}; without it throughput rises by about {about} ({low:.0} to {high}).")
         }
         Some(_) => format!("{cost}; without it throughput hardly rises, another limit is reached."),
         None => format!("{cost}."),

@@ -236,11 +236,22 @@ fn impact(of: &Impact) -> String {
     format!("{} of the latency, {}", share(&of.share), format::seconds(of.per_transaction.center))
 }
 
-/// What fixing it can gain, in words.
+/// What fixing it is predicted to gain, in words.
 fn gain(of: &Gain) -> String {
-    let latency = format!("latency at most −{}", format::percent(of.latency.high()));
+    let change = |rise: &Estimate, sign: &str| {
+        let center = format!("{sign}{}", format::percent(rise.center));
+        match rise.interval {
+            Some(Interval { low, high }) => format!(
+                "{center} ({} to {})",
+                format::percent(low.max(0.0)).trim_end_matches(" %"),
+                format::percent(high)
+            ),
+            None => center,
+        }
+    };
+    let latency = format!("latency {}", change(&of.latency, "−"));
     let mut text = match &of.throughput {
-        Some(bound) => format!("throughput at most +{}, {latency}", format::percent(bound.high())),
+        Some(rise) => format!("throughput {}, {latency}", change(rise, "+")),
         None => latency,
     };
     if let Some(next) = &of.next {

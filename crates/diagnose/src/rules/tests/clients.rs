@@ -85,12 +85,13 @@ fn hot_rows_with_what_is_behind_them() {
         assert_eq!(problems(&diagnosis), [D9]);
         let gain = found(&diagnosis, D9).gain.clone().unwrap();
         assert_eq!(gain.next.unwrap().name, "processors");
-        gain.throughput.unwrap().most.center
+        gain.throughput.unwrap().center
     };
-    // Three of four processors: they allow a third more, whatever the locks would.
-    assert!((rise(3.0) - 0.333).abs() < 0.01);
-    // Seen at work on two of them only: the third went with the waits at most.
-    assert!((rise(2.0) - 1.0).abs() < 0.01);
+    // Three of four processors, and a little that others use: they allow a quarter more,
+    // whatever the locks would.
+    assert!((rise(3.0) - 0.25).abs() < 0.01);
+    // Seen at work on two of them only: the third went with the waits.
+    assert!((0.6..1.0).contains(&rise(2.0)));
 }
 
 #[test]

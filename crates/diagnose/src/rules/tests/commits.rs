@@ -19,7 +19,7 @@ fn committing() -> Case {
 }
 
 #[test]
-fn one_statement_a_commit_is_a_problem_with_a_bound() {
+fn one_statement_a_commit_is_a_problem_with_a_gain() {
     let diagnosis = committing()
         .flushes(0.25, 0.2)
         .setting("synchronous_commit", "on")
@@ -32,8 +32,8 @@ fn one_statement_a_commit_is_a_problem_with_a_bound() {
     let gain = finding.gain.as_ref().unwrap();
     let throughput = gain.throughput.as_ref().unwrap();
     // 20 / (5 − 3.75) ms, with a sixteenth of the flush device's demand left.
-    assert!((throughput.most.center - 3.0).abs() < 0.05, "{throughput:?}");
-    assert!(throughput.least == 0.0 && gain.next.is_some());
+    assert!((throughput.center - 3.0).abs() < 0.2, "{throughput:?}");
+    assert!(throughput.interval.is_some() && gain.next.is_some());
     let lowered = finding.actions.iter().find(|a| a.command().is_some()).unwrap();
     assert_eq!(lowered.class, crate::DurabilityClass::D);
     assert_eq!(found(&diagnosis, D5).parent, Some(D1));

@@ -34,7 +34,7 @@ fn resets_at_each_checkout() {
     let diagnosis = of(1.0);
     assert_eq!(problems(&diagnosis), [D10]);
     let throughput = found(&diagnosis, D10).gain.as_ref().unwrap().throughput.clone().unwrap();
-    assert!(throughput.least > 0.0 && throughput.high() > throughput.least);
+    assert!(throughput.center > 0.0 && throughput.high() > Some(throughput.center));
     assert!(problems(&of(0.01)).is_empty());
 }
 

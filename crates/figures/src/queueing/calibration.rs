@@ -1,0 +1,289 @@
+//! A network that reproduces a record.
+
+use std::time::Duration;
+
+use walwright_record::{Record, Row, Schedule, Source, Window};
+use walwright_stats::mean;
+
+use super::crowd::Crowd;
+use super::network::{
+    Commits, Delay, Driver, Network, Processing, Serial, Solution, Station, Worker,
+};
+use crate::cpu::CLIENT_BACKENDS;
+use crate::{CpuUse, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit, intervals_inside};
+
+/// Times the wait of fair sharing that a wait for a processor is said to follow; what is
+/// beyond is taken not to depend on the other clients.
+const MOST_CROWDING: f64 = 4.0;
+/// Part of a processor that nobody was seen to use from which it counts as a neighbour's.
+const UNSEEN: f64 = 0.05;
+/// Steps to find what a client waits for its thread.
+const STEPS: usize = 50;
+
+/// What a record says of the clients and of what a transaction takes of each station.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// The network; it reproduces the record's throughput and latency breakdown.
+    pub network: Network,
+    /// The rate that was given, transactions a second; `None` in a closed loop.
+    pub given: Option<f64>,
+    /// What figures are per.
+    pub unit: WorkUnit,
+    /// Throughput that was measured, units a second.
+    pub rate: f64,
+    /// Half of the relative width of its interval, 0 where it has none.
+    pub rate_error: f64,
+    /// Whether how clients behave is taken from the sessions on the server alone.
+    pub is_observed: bool,
+}
+
+/// Why a record says too little.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Uncalibrated {
+    /// Without throughput.
+    #[error("no transaction ended well in the measured window")]
+    NoThroughput,
+    /// Without the latency breakdown.
+    #[error("it is not known where the time of a transaction went: {0}")]
+    NoBreakdown(String),
+    /// Without clients.
+    #[error("no session of a client was seen")]
+    NoClients,
+}
+
+impl Calibration {
+    /// Calibrates it by the measured window.
+    ///
+    /// # Errors
+    /// Where the record lacks one of the figures it takes.
+    pub fn of(
+        record: &Record,
+        window: Window,
+        summary: &Summary,
+    ) -> Result<Calibration, Uncalibrated> {
+        let time = summary.time.as_ref().ok_or_else(|| {
+            let why = summary.not_observable.iter().find(|n| n.figure == crate::TIME);
+            Uncalibrated::NoBreakdown(why.map_or(String::new(), |n| n.why.to_string()))
+        })?;
+        let driven = summary.load.as_ref().and_then(|load| load.throughput.as_ref());
+        let counted = summary.server_load.as_ref().and_then(|s| s.commits_per_second.as_ref());
+        let throughput = if time.unit == WorkUnit::Transaction { driven } else { counted };
+        let throughput =
+            throughput.filter(|rate| rate.center > 0.0).ok_or(Uncalibrated::NoThroughput)?;
+        let rate = throughput.center;
+        // Where processors cannot be seen, the wait for them is taken to stay as it is.
+        let processors = processors(record).unwrap_or(f64::INFINITY);
+        let (clients, is_observed) = clients(record, window, summary)?;
+        let parts = Parts::of(time);
+        // Those whose latency was recorded were not fewer than were under way on average.
+        let clients = clients.max(parts.sum() * rate);
+
+        let background = Background::of(summary.cpu.as_ref(), &parts, rate, processors);
+        let at = |seconds: f64| Crowd::new(clients, rate * seconds / clients);
+        let there = parts.backend + parts.backend_delay + parts.driver + parts.driver_delay;
+        let behind = background.behind;
+        let stretch = at(there).stretch(processors, background.neighbours + rate * behind);
+        let worker = |cpu: f64, waited: f64| {
+            let shared = cpu * stretch;
+            let crowding = if shared > 0.0 { (waited / shared).min(MOST_CROWDING) } else { 0.0 };
+            Worker { cpu, crowding, delay: (waited - crowding * shared).max(0.0) }
+        };
+        let mut network = Network {
+            clients,
+            think: (clients / rate - parts.sum()).max(0.0),
+            processing: Processing {
+                processors,
+                neighbours: background.neighbours,
+                backend: worker(parts.backend, parts.backend_delay),
+                driver: worker(parts.driver, parts.driver_delay),
+                behind,
+            },
+            commits: commits(record, summary, parts.commit, at(parts.commit), stretch),
+            lock: Serial::waited_for(parts.lock, parts.sum() - parts.lock, clients, rate),
+            lwlock: Serial::waited_for(parts.lwlock, 1.0 + stretch, clients, rate),
+            driver: None,
+            delays: parts.delays.clone(),
+            ceiling: record.instrument.as_ref().and_then(|of| of.ceiling).filter(|c| *c > rate),
+        };
+        if let Some(load) = record.load.as_ref().filter(|_| parts.driver > 0.0) {
+            network.driver = Some(Driver { threads: f64::from(load.threads.max(1)), shown: 1.0 });
+            network.share_threads(rate, stretch);
+        }
+        let given = match summary.schedule {
+            Some(Schedule::Open { .. }) => Some(rate),
+            _ => None,
+        };
+        let rate_error = throughput.relative_half_width().unwrap_or(0.0);
+        Ok(Calibration { network, given, unit: time.unit, rate, rate_error, is_observed })
+    }
+
+    /// The record as the network has it.
+    pub fn solution(&self) -> Solution {
+        self.solve(&self.network)
+    }
+
+    /// Solves a network for the load of the record.
+    pub fn solve(&self, network: &Network) -> Solution {
+        match self.given {
+            Some(rate) => network.solve_at(rate),
+            None => network.solve(),
+        }
+    }
+}
+
+/// Processors that the server may use, where they are known: those online or the control
+/// group's share.
+pub fn processors(record: &Record) -> Option<f64> {
+    let local = record.target.as_ref().is_some_and(|target| target.local);
+    let host = record.host.as_ref().filter(|_| local)?;
+    let online = f64::from(host.processors?);
+    Some(host.cgroup_cpus.map_or(online, |quota| quota.min(online)))
+}
+
+impl Network {
+    /// Takes from the client's and the outside's delays what clients wait for a thread of the
+    /// load generator while it works for another.
+    fn share_threads(&mut self, rate: f64, stretch: f64) {
+        let idle = |of: &Delay| matches!(of.station, Station::Client | Station::Outside);
+        let all: f64 = self.delays.iter().filter(|d| idle(d)).map(|d| d.seconds).sum();
+        let mut wait = 0.0_f64;
+        for _ in 0..STEPS {
+            wait = self.thread_wait(rate, stretch, wait).min(all);
+        }
+        let unlimited = self.thread_wait(rate, stretch, wait);
+        if let Some(driver) = self.driver.as_mut().filter(|_| unlimited > 0.0) {
+            driver.shown = (wait / unlimited).min(1.0);
+        }
+        let kept = if all > 0.0 { 1.0 - wait / all } else { 1.0 };
+        self.delays.iter_mut().filter(|d| idle(d)).for_each(|delay| delay.seconds *= kept);
+    }
+}
+
+/// The latency breakdown by station, in seconds of a transaction.
+struct Parts {
+    backend: f64,
+    backend_delay: f64,
+    driver: f64,
+    driver_delay: f64,
+    commit: f64,
+    lock: f64,
+    lwlock: f64,
+    delays: Vec<Delay>,
+}
+
+impl Parts {
+    fn of(time: &TimeSplit) -> Parts {
+        let class = |class: WaitClass| time.part(class).map_or(0.0, |p| p.per_transaction.center);
+        let seconds = |of: Option<Duration>| of.map_or(0.0, |d| d.as_secs_f64());
+        let cpu = class(WaitClass::Cpu);
+        // Where the processor's part is sampled it holds the wait for one.
+        let (backend, backend_delay) = match (&time.sampled_because, time.counted_cpu) {
+            (None, _) => (cpu, class(WaitClass::RunQueue)),
+            (Some(_), Some(counted)) => {
+                let backend = counted.as_secs_f64().min(cpu);
+                (backend, cpu - backend)
+            }
+            (Some(_), None) => (cpu, 0.0),
+        };
+        let delays = [
+            (Station::Io, class(WaitClass::Io)),
+            (Station::Replication, class(WaitClass::Replication)),
+            (Station::Other, class(WaitClass::Other)),
+            (Station::Client, class(WaitClass::Client)),
+            (Station::Outside, time.residual.as_ref().map_or(0.0, |r| r.center.max(0.0))),
+        ];
+        let delay = |(station, seconds)| Delay { station, seconds };
+        Parts {
+            backend,
+            backend_delay,
+            driver: seconds(time.driver.map(|d| d.cpu)),
+            driver_delay: seconds(time.driver.map(|d| d.run_delay)),
+            commit: class(WaitClass::Flush) + class(WaitClass::FlushQueue),
+            lock: class(WaitClass::Lock),
+            lwlock: class(WaitClass::Lwlock),
+            delays: delays.map(delay).into(),
+        }
+    }
+
+    fn sum(&self) -> f64 {
+        let delays: f64 = self.delays.iter().map(|delay| delay.seconds).sum();
+        let processors = self.backend + self.backend_delay + self.driver + self.driver_delay;
+        processors + self.commit + self.lock + self.lwlock + delays
+    }
+}
+
+/// CPU that is not in a transaction's way.
+struct Background {
+    /// Processors that are busy whatever the load does.
+    neighbours: f64,
+    /// CPU seconds of a transaction.
+    behind: f64,
+}
+
+impl Background {
+    fn of(cpu: Option<&CpuUse>, parts: &Parts, rate: f64, processors: f64) -> Background {
+        let Some(cpu) = cpu else { return Background { neighbours: 0.0, behind: 0.0 } };
+        let of = |roles: &[ProcessRole]| -> f64 {
+            let groups = cpu.groups.iter().filter(|g| roles.contains(&ProcessRole::of(&g.group)));
+            groups.map(|g| g.processors).sum()
+        };
+        let backends = cpu.group(CLIENT_BACKENDS).map_or(0.0, |group| group.processors);
+        let driver = rate * cpu.driver_per_transaction.map_or(0.0, |d| d.as_secs_f64());
+        let ours = of(&[ProcessRole::Walwright]);
+        let behind = of(&[
+            ProcessRole::Server,
+            ProcessRole::Application,
+            ProcessRole::Generator,
+            ProcessRole::Pooler,
+            ProcessRole::Kernel,
+        ]) - backends;
+        let in_the_way = rate * (parts.backend + parts.driver);
+        let rest = (backends + driver.min(ours.max(driver)) - in_the_way).max(0.0);
+        let probe = (ours - driver).max(0.0) + of(&[ProcessRole::Probe]);
+        let seen: f64 = cpu.groups.iter().map(|g| g.processors).sum();
+        let unseen = cpu.busy.map_or(0.0, |busy| busy * processors - seen);
+        let is_some = processors.is_finite() && unseen >= UNSEEN * processors;
+        let unseen = if is_some { unseen } else { 0.0 };
+        Background {
+            neighbours: of(&[ProcessRole::Other]) + probe + unseen,
+            behind: (behind + rest).max(0.0) / rate,
+        }
+    }
+}
+
+/// What commits wait, so that they wait what was seen.
+fn commits(record: &Record, summary: &Summary, waited: f64, crowd: Crowd, stretch: f64) -> Commits {
+    if waited <= 0.0 {
+        return Commits::default();
+    }
+    let phases = 1.0 + 0.5 * crowd.any();
+    let measured = summary.wal.as_ref().and_then(|wal| wal.mean_flush).filter(|f| !f.is_zero());
+    let flush = measured.map_or(waited / phases, |flush| flush.as_secs_f64());
+    let idle = record.storage.as_ref().map_or(flush, |probe| probe.p50.as_secs_f64());
+    // Beyond that it is the device that is slower under load.
+    let slowed = if stretch > 0.0 { ((flush - idle).max(0.0) / stretch).min(idle) } else { 0.0 };
+    Commits { flush: flush - slowed * stretch, slowed, waits: waited / (flush * phases) }
+}
+
+/// Clients that ran, on average over the window, and whether they are those sessions that were
+/// seen on the server.
+fn clients(
+    record: &Record,
+    window: Window,
+    summary: &Summary,
+) -> Result<(f64, bool), Uncalibrated> {
+    let running: Vec<f64> = intervals_inside(record, window)
+        .map(|interval| f64::from(interval.clients))
+        .filter(|n| *n > 0.0)
+        .collect();
+    if let Some(clients) = mean(&running).or_else(|| summary.clients.map(f64::from)) {
+        return Ok((clients, false));
+    }
+    let ticks = record.samples(Source::Waits).iter().filter(|tick| window.contains(tick.at));
+    let is_client = |row: &&Row| row.text("backend_type") == Some("client backend");
+    let sessions: Vec<f64> = ticks
+        .map(|tick| tick.rows.iter().filter(is_client).filter_map(|r| r.number("sessions")).sum())
+        .collect();
+    let seen = mean(&sessions).filter(|n| *n > 0.0).ok_or(Uncalibrated::NoClients)?;
+    Ok((seen, true))
+}

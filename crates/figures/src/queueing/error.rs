@@ -1,0 +1,23 @@
+//! By how much predictions err.
+
+use walwright_stats::{Confidence, Estimate, Interval, Method};
+
+/// What a prediction errs by beside the change it predicts, in e-folds, and for each e-fold of
+/// that change: half of an interval that holds 80 % of what was measured
+/// (`docs/reference/prediction.md`).
+const ERROR: f64 = 0.08;
+const ERROR_OF_CHANGE: f64 = 0.25;
+/// How often it holds it.
+const HOLDS: f64 = 0.8;
+
+/// A predicted ratio of then to now, with its interval: `ends` are the ratios at both ends of
+/// what is changed, and `error` is the relative error of what was measured.
+pub fn around(ratio: f64, ends: [f64; 2], error: f64) -> Estimate {
+    let half = |ratio: f64| (ERROR + ERROR_OF_CHANGE * ratio.ln().abs() + error).exp();
+    let [low, high] = [ends[0].min(ends[1]).min(ratio), ends[0].max(ends[1]).max(ratio)];
+    let confidence = Confidence::new(HOLDS).unwrap_or_default();
+    Estimate {
+        interval: Some(Interval { low: low / half(low), high: high * half(high) }),
+        ..Estimate::symmetric(ratio, 0.0, confidence, Method::CostModel)
+    }
+}
