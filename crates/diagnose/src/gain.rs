@@ -250,6 +250,7 @@ mod tests {
                 backend: Worker { cpu: 1.0e-3, crowding: 1.0, delay: 0.0 },
                 driver: Worker::default(),
                 behind: 0.0,
+                idle_cost: 0.0,
             },
             commits: Commits { flush: 0.29e-3, slowed: 0.0, waits: 1.0 },
             lock: Serial::default(),
@@ -313,7 +314,7 @@ mod tests {
         let relief =
             Relief::new(exact(1.5e-3), [WaitClass::Flush, WaitClass::Lock]).and_flushes(0.5);
         let alone = rise(&hot, &relief);
-        hot.network.lock = Serial { held: 3.5e-3, of: 4.0e-3, left: 1.0 };
+        hot.network.lock = Serial { share: 1.0, of_rest: 0.5, left: 1.0 };
         assert!(rise(&hot, &relief) > 0.3 && alone > 0.3);
     }
 

@@ -7,14 +7,21 @@ use walwright_stats::mean;
 
 use super::crowd::Crowd;
 use super::network::{
-    Commits, Delay, Driver, Network, Processing, Serial, Solution, Station, Worker,
+    Bunched, Commits, Delay, Driver, Network, Processing, Serial, Solution, Station, Worker,
 };
 use crate::cpu::CLIENT_BACKENDS;
 use crate::{CpuUse, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit, intervals_inside};
 
 /// Times the wait of fair sharing that a wait for a processor is said to follow; what is
 /// beyond is taken not to depend on the other clients.
-const MOST_CROWDING: f64 = 4.0;
+const MOST_CROWDING: f64 = 1.5;
+/// Part by which work takes more CPU where the processors are idle otherwise, as `predictions`
+/// found it: 0.7 to 1.7 on virtual processors.
+const IDLE_COST: f64 = 1.0;
+/// Part of a transaction besides its commit that holds a lock, where nobody saw its holders.
+const HELD_OF_REST: f64 = 0.4;
+/// Looks at holders of locks that say what they do while they hold one.
+const FEWEST_HOLDERS: f64 = 20.0;
 /// Part of a processor that nobody was seen to use from which it counts as a neighbour's.
 const UNSEEN: f64 = 0.05;
 /// Steps to find what a client waits for its thread.
@@ -79,35 +86,45 @@ impl Calibration {
         let clients = clients.max(parts.sum() * rate);
 
         let background = Background::of(summary.cpu.as_ref(), &parts, rate, processors);
-        let at = |seconds: f64| Crowd::new(clients, rate * seconds / clients);
-        let there = parts.backend + parts.backend_delay + parts.driver + parts.driver_delay;
-        let behind = background.behind;
-        let stretch = at(there).stretch(processors, background.neighbours + rate * behind);
+        let busy =
+            background.neighbours + rate * (parts.backend + parts.driver + background.behind);
+        let effort = 1.0 + IDLE_COST * (1.0 - (busy / processors).min(1.0));
+        let occupied = parts.backend + parts.backend_delay + parts.driver + parts.driver_delay;
+        let length = parts.sum() - parts.lock;
+        let stretch = Bunched { rate, there: occupied, commit: parts.commit, length }
+            .others(clients)
+            .stretch(processors, background.neighbours + rate * background.behind);
         let worker = |cpu: f64, waited: f64| {
             let shared = cpu * stretch;
             let crowding = if shared > 0.0 { (waited / shared).min(MOST_CROWDING) } else { 0.0 };
-            Worker { cpu, crowding, delay: (waited - crowding * shared).max(0.0) }
+            Worker { cpu: cpu / effort, crowding, delay: (waited - crowding * shared).max(0.0) }
         };
+        let think = (clients / rate - parts.sum()).max(0.0);
+        let committing = Crowd::new(clients, rate * parts.commit / clients);
+        let held = Serial { of_rest: held_of_rest(record, window, &parts), ..Serial::whole() };
+        let lwlock = ((1.0 + stretch), 0.0);
         let mut network = Network {
             clients,
-            think: (clients / rate - parts.sum()).max(0.0),
+            think,
             processing: Processing {
                 processors,
                 neighbours: background.neighbours,
                 backend: worker(parts.backend, parts.backend_delay),
                 driver: worker(parts.driver, parts.driver_delay),
-                behind,
+                behind: background.behind / effort,
+                idle_cost: IDLE_COST,
             },
-            commits: commits(record, summary, parts.commit, at(parts.commit), stretch),
-            lock: Serial::waited_for(parts.lock, parts.sum() - parts.lock, clients, rate),
-            lwlock: Serial::waited_for(parts.lwlock, 1.0 + stretch, clients, rate),
+            commits: commits(record, summary, &parts, (committing, think), stretch),
+            lock: held.waited_for(parts.lock, (length, parts.commit), clients, rate),
+            lwlock: Serial::whole().waited_for(parts.lwlock, lwlock, clients, rate),
             driver: None,
             delays: parts.delays.clone(),
             ceiling: record.instrument.as_ref().and_then(|of| of.ceiling).filter(|c| *c > rate),
         };
         if let Some(load) = record.load.as_ref().filter(|_| parts.driver > 0.0) {
             network.driver = Some(Driver { threads: f64::from(load.threads.max(1)), shown: 1.0 });
-            network.share_threads(rate, stretch);
+            let work = parts.driver + parts.driver_delay;
+            network.share_threads(Bunched { rate, there: work, commit: parts.commit, length });
         }
         let given = match summary.schedule {
             Some(Schedule::Open { .. }) => Some(rate),
@@ -143,14 +160,16 @@ pub fn processors(record: &Record) -> Option<f64> {
 impl Network {
     /// Takes from the client's and the outside's delays what clients wait for a thread of the
     /// load generator while it works for another.
-    fn share_threads(&mut self, rate: f64, stretch: f64) {
+    fn share_threads(&mut self, of: Bunched) {
         let idle = |of: &Delay| matches!(of.station, Station::Client | Station::Outside);
         let all: f64 = self.delays.iter().filter(|d| idle(d)).map(|d| d.seconds).sum();
+        let work = of.there;
+        let wait_of = |wait: f64| self.thread_wait(Bunched { there: work + wait, ..of }, work);
         let mut wait = 0.0_f64;
         for _ in 0..STEPS {
-            wait = self.thread_wait(rate, stretch, wait).min(all);
+            wait = wait_of(wait).min(all);
         }
-        let unlimited = self.thread_wait(rate, stretch, wait);
+        let unlimited = wait_of(wait);
         if let Some(driver) = self.driver.as_mut().filter(|_| unlimited > 0.0) {
             driver.shown = (wait / unlimited).min(1.0);
         }
@@ -251,18 +270,48 @@ impl Background {
     }
 }
 
+/// Part of a transaction besides its commit in which its locks are held: told by what those did
+/// who were seen to hold one that others waited for.
+fn held_of_rest(record: &Record, window: Window, parts: &Parts) -> f64 {
+    let inside = record.samples(Source::Sessions).iter().filter(|s| window.contains(s.at));
+    let (mut holders, mut committing) = (0.0, 0.0);
+    for row in inside.flat_map(|sample| &sample.rows) {
+        let Some(pids) = row.text("blocking_pids") else { continue };
+        let Some(of_these) = row.number("blocking_committing") else { continue };
+        // Who holds one lock and waits for another is behind somebody else.
+        let waiting = row.number("blocking_waiting_for_lock").unwrap_or(0.0);
+        holders += pids.split(',').count() as f64 - waiting;
+        committing += of_these;
+    }
+    let rest = parts.sum() - parts.lock - parts.commit;
+    if holders < FEWEST_HOLDERS || rest <= 0.0 {
+        return HELD_OF_REST;
+    }
+    // Held for the commit and this part of the rest: so many of the looks find the commit.
+    let share = (committing / holders).clamp(0.01, 1.0);
+    (parts.commit * (1.0 - share) / share / rest).clamp(0.0, 1.0)
+}
+
 /// What commits wait, so that they wait what was seen.
-fn commits(record: &Record, summary: &Summary, waited: f64, crowd: Crowd, stretch: f64) -> Commits {
+fn commits(
+    record: &Record,
+    summary: &Summary,
+    parts: &Parts,
+    (committing, think): (Crowd, f64),
+    stretch: f64,
+) -> Commits {
+    let waited = parts.commit;
     if waited <= 0.0 {
         return Commits::default();
     }
-    let phases = 1.0 + 0.5 * crowd.any();
+    let between = parts.sum() - parts.lock - parts.commit + think;
     let measured = summary.wal.as_ref().and_then(|wal| wal.mean_flush).filter(|f| !f.is_zero());
-    let flush = measured.map_or(waited / phases, |flush| flush.as_secs_f64());
+    let flush = measured.map_or(waited, |flush| flush.as_secs_f64());
     let idle = record.storage.as_ref().map_or(flush, |probe| probe.p50.as_secs_f64());
     // Beyond that it is the device that is slower under load.
     let slowed = if stretch > 0.0 { ((flush - idle).max(0.0) / stretch).min(idle) } else { 0.0 };
-    Commits { flush: flush - slowed * stretch, slowed, waits: waited / (flush * phases) }
+    let waits = waited / Commits::wait(flush, committing, between);
+    Commits { flush: flush - slowed * stretch, slowed, waits }
 }
 
 /// Clients that ran, on average over the window, and whether they are those sessions that were

@@ -34,7 +34,9 @@ WITH blocked AS (
 )
 SELECT (SELECT string_agg(pid::text, ',' ORDER BY pid) FROM blocked WHERE by <> '{}'),
        string_agg(b.pid::text, ',' ORDER BY b.pid),
-       count(*) FILTER (WHERE a.state LIKE 'idle in transaction%')
+       count(*) FILTER (WHERE a.state LIKE 'idle in transaction%'),
+       count(*) FILTER (WHERE a.wait_event_type = 'Lock'),
+       count(*) FILTER (WHERE lower(a.wait_event) IN ('walsync', 'walwrite', 'commitdelay', 'syncrep'))
 FROM blocking b LEFT JOIN pg_stat_get_activity(NULL) a ON a.pid = b.pid";
 
 /// The prepared queries of one connection.
@@ -106,7 +108,9 @@ impl Activity {
             if let Some(found) = answer.rows.first() {
                 row.set("blocked_pids", found.get::<Option<String>>(0)?)
                     .set("blocking_pids", found.get::<Option<String>>(1)?)
-                    .set("blocking_idle_in_transaction", found.get::<i64>(2)?);
+                    .set("blocking_idle_in_transaction", found.get::<i64>(2)?)
+                    .set("blocking_waiting_for_lock", found.get::<i64>(3)?)
+                    .set("blocking_committing", found.get::<i64>(4)?);
             }
         }
         emit(&ctx.sink, reading.at, Source::Sessions, vec![row]);
