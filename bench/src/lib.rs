@@ -13,6 +13,7 @@
 mod apart;
 mod blocks;
 mod fault;
+pub mod foreign;
 mod hostile;
 mod kills;
 mod output;

@@ -121,7 +121,8 @@ impl<'a> Stand<'a> {
             let length = format!("{}s", length.as_secs());
             let arguments = ["record", "--quiet", "--dsn", &dsn, "--for", &length, "-l", label];
             walwright.printed_json(&arguments)?;
-            let run = walwright.labelled_runs()?.remove(label).context("the record is not there")?;
+            let run =
+                walwright.labelled_runs()?.remove(label).context("the record is not there")?;
             let diagnosis = walwright.printed_json(&["diagnose", &run])?;
             Ok(Seen { diagnosis, run })
         })
@@ -180,7 +181,7 @@ impl<'a> Stand<'a> {
     fn work(&self, server: &RunningCluster) -> anyhow::Result<f64> {
         let sql = format!("SELECT ({})::float8", self.system.work);
         self.with_client(server, async |client| {
-            Ok(client.query_one(&sql, &[]).await?.get::<_, Option<f64>>(0)?.unwrap_or(0.0))
+            Ok(client.query_one(&sql, &[]).await?.get::<Option<f64>>(0)?.unwrap_or(0.0))
         })
         .with_context(|| sql.clone())
     }
@@ -211,9 +212,10 @@ fn spec(
     let mut spec = ClusterSpec::new(places, install.clone());
     spec.settings = settings.into_iter().collect();
     spec.tcp = Some(TcpAccess { port: None, password: Secret::new(PASSWORD) });
-    spec.flush_latency = flush.map(walwright_workload::parse_duration).transpose().map_err(
-        |why| anyhow::anyhow!("flush_latency: {why}"),
-    )?;
+    spec.flush_latency = flush
+        .map(walwright_workload::parse_duration)
+        .transpose()
+        .map_err(|why| anyhow::anyhow!("flush_latency: {why}"))?;
     Ok(spec)
 }
 

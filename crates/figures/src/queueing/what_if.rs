@@ -6,6 +6,7 @@ use serde::Serialize;
 use walwright_record::{Record, Window};
 use walwright_stats::Estimate;
 
+use super::error::{ELSEWHERE, of_change};
 use super::{Calibration, Solution, Uncalibrated, around};
 use crate::{Summary, WorkUnit};
 
@@ -106,7 +107,12 @@ impl WhatIf {
         let is_overloaded = changed.given.is_some_and(|rate| then.rate < 0.999 * rate);
         let estimate = |of: fn(&Solution) -> f64, measured: f64| {
             let ratio = of(&then) / of(&now);
-            around(ratio, [ratio, ratio], calibration.rate_error).map(|ratio| ratio * measured)
+            // Throughput may stand still while the latency does not: the load is far away.
+            let farther = of_change(then.latency / now.latency)
+                .max(of_change(then.rate / now.rate))
+                - of_change(ratio);
+            let error = calibration.rate_error + ELSEWHERE + farther;
+            around(ratio, [ratio, ratio], error).map(|ratio| ratio * measured)
         };
         let mut throughput = estimate(|of| of.rate, calibration.rate);
         let latency = estimate(|of| of.latency, now.latency);
