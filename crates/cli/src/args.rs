@@ -119,7 +119,7 @@ pub enum Command {
     Tune(Box<TuneArgs>),
     /// Recorded runs: list, show, export, delete.
     Runs(Box<RunsArgs>),
-    /// Say what holds a run back: causes, what each costs, what fixing it can gain, what to type.
+    /// Say what holds a run back: causes, what each costs, what fixing it gains, what to type.
     Diagnose(DiagnoseArgs),
     /// Predict throughput and latency of a run with other clients, processors, flushes, rates.
     ///

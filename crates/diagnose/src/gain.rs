@@ -106,14 +106,13 @@ impl Relief {
         let then = after(self.time.center);
         let ends =
             [self.time.low(), self.time.high()].map(|end| after(end.unwrap_or(self.time.center)));
-        let error = calibration.rate_error;
         let rise = |of: &Solution| of.rate / now.rate;
         let fall = |of: &Solution| of.latency / now.latency;
         let throughput = calibration.given.is_none().then(|| {
-            let ratio = around(rise(&then), [rise(&ends[0]), rise(&ends[1])], error);
+            let ratio = around(rise(&then), [rise(&ends[0]), rise(&ends[1])], 0.0);
             ratio.map(|ratio| (ratio - 1.0).max(0.0))
         });
-        let ratio = around(fall(&then), [fall(&ends[0]), fall(&ends[1])], error);
+        let ratio = around(fall(&then), [fall(&ends[0]), fall(&ends[1])], 0.0);
         Gain {
             throughput,
             latency: ratio.map(|ratio| (1.0 - ratio).clamp(0.0, 1.0)),
@@ -260,14 +259,7 @@ mod tests {
             ceiling: None,
         };
         let rate = network.solve().rate;
-        Calibration {
-            network,
-            given: None,
-            unit: WorkUnit::Transaction,
-            rate,
-            rate_error: 0.0,
-            is_observed: false,
-        }
+        Calibration { network, given: None, unit: WorkUnit::Transaction, rate, is_observed: false }
     }
 
     fn rise(of: &Calibration, relief: &Relief) -> f64 {

@@ -21,6 +21,14 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if reading.calibration.as_ref().is_ok_and(|calibration| calibration.is_observed) {
+        add(
+            &mut blind,
+            "gains: whether clients wait for an answer before they ask again; they are taken to be \
+             a closed loop of as many as had a session"
+                .to_owned(),
+        );
+    }
     if let Err(why) = &reading.statements {
         add(
             &mut blind,

@@ -38,8 +38,6 @@ pub struct Calibration {
     pub unit: WorkUnit,
     /// Throughput that was measured, units a second.
     pub rate: f64,
-    /// Half of the relative width of its interval, 0 where it has none.
-    pub rate_error: f64,
     /// Whether how clients behave is taken from the sessions on the server alone.
     pub is_observed: bool,
 }
@@ -130,8 +128,7 @@ impl Calibration {
             Some(Schedule::Open { .. }) => Some(rate),
             _ => None,
         };
-        let rate_error = throughput.relative_half_width().unwrap_or(0.0);
-        Ok(Calibration { network, given, unit: time.unit, rate, rate_error, is_observed })
+        Ok(Calibration { network, given, unit: time.unit, rate, is_observed })
     }
 
     /// The record as the network has it.

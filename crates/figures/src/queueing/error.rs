@@ -18,7 +18,7 @@ pub(super) fn of_change(ratio: f64) -> f64 {
 }
 
 /// A predicted ratio of then to now, with its interval: `ends` are the ratios at both ends of
-/// what is changed, and `error` is the relative error of what was measured.
+/// what is changed, and `error` is what it errs by more, in e-folds.
 pub fn around(ratio: f64, ends: [f64; 2], error: f64) -> Estimate {
     let half = |ratio: f64| (ERROR + of_change(ratio) + error).exp();
     let [low, high] = [ends[0].min(ends[1]).min(ratio), ends[0].max(ends[1]).max(ratio)];

@@ -111,8 +111,7 @@ impl WhatIf {
             let farther = of_change(then.latency / now.latency)
                 .max(of_change(then.rate / now.rate))
                 - of_change(ratio);
-            let error = calibration.rate_error + ELSEWHERE + farther;
-            around(ratio, [ratio, ratio], error).map(|ratio| ratio * measured)
+            around(ratio, [ratio, ratio], ELSEWHERE + farther).map(|ratio| ratio * measured)
         };
         let mut throughput = estimate(|of| of.rate, calibration.rate);
         let latency = estimate(|of| of.latency, now.latency);
