@@ -111,6 +111,13 @@ impl System {
         self.faults.iter().find(|fault| fault.name == name)
     }
 
+    /// All that a case is made of: what was measured of it holds until this changes.
+    pub fn made_of(&self, case: &Case) -> String {
+        let faults: Vec<&ForeignFault> = self.planted(case).collect();
+        let system = (&self.install, &self.prepare, &self.load, &self.files);
+        format!("{system:?} {:?} {:?} {faults:?}", self.work, self.settings)
+    }
+
     /// The faults of a case.
     pub fn planted<'a>(&'a self, case: &'a Case) -> impl Iterator<Item = &'a ForeignFault> {
         case.faults.iter().filter_map(|name| self.fault(name))
