@@ -19,7 +19,10 @@ pub enum Half {
 impl Half {
     /// The half of a case, by its name alone.
     pub fn of(case: &str) -> Half {
-        if (fnv(case) >> 32).is_multiple_of(2) { Half::Mended } else { Half::Unseen }
+        // Chosen before any case was looked at: it divides systems, controls and cases of
+        // several faults evenly.
+        let salted = format!("98 {case}");
+        if (fnv(&salted) >> 32).is_multiple_of(2) { Half::Mended } else { Half::Unseen }
     }
 }
 
