@@ -35,7 +35,7 @@ pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, run_measured, run_measured_to};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use testbed::Testbed;
-pub use walwright::Walwright;
+pub use walwright::{Recording, Walwright};
 
 /// What one contender showed in one block.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,6 +13,23 @@ use crate::{Measured, Testbed, Usage, run_measured, run_measured_to};
 /// What `walwright run` exits with where a run was made and a limit missed, or a quarter of
 /// the transactions failed.
 const MISSED: i32 = 4;
+
+/// `walwright record` at work.
+pub struct Recording(Child);
+
+impl Recording {
+    /// Waits until it has written its record.
+    ///
+    /// # Errors
+    /// When it failed; with what it said.
+    pub fn finish(self) -> anyhow::Result<()> {
+        let output = self.0.wait_with_output()?;
+        if !output.status.success() {
+            bail!("walwright record failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+}
 
 /// The `walwright` command with a lab of its own.
 pub struct Walwright {
@@ -75,6 +92,18 @@ impl Walwright {
         let (printed, _) = run_measured(self.command().arg("--json").args(arguments))?;
         serde_json::from_str(&printed)
             .with_context(|| format!("walwright printed no JSON:\n{printed}"))
+    }
+
+    /// Starts `walwright record` of the server of `testbed`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn record_beside(&self, testbed: &Testbed, length: Duration) -> anyhow::Result<Recording> {
+        let length = format!("{}s", length.as_secs());
+        let mut command = self.command();
+        command.args(["record", "--quiet", "--dsn", &testbed.dsn(), "--for", &length]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Recording(command.spawn().context("starting walwright record")?))
     }
 
     /// The runs of its lab by label; of several with one label the last.

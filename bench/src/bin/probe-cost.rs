@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Blocks, Measured, Options, Report, Testbed, Walwright};
+use walwright_bench::{Blocks, Measured, Options, Pgbench, Recording, Report, Testbed, Walwright};
 
 /// Throughput of tpcb with the probe at its default rates against throughput without
 /// it, on a saturated machine.
@@ -13,23 +13,35 @@ struct Cli {
     /// Client connections.
     #[arg(long, default_value_t = 16)]
     clients: u32,
+    /// The load is pgbench's, and `walwright record` watches it from beside.
+    #[arg(long)]
+    record: bool,
     #[command(flatten)]
     options: Options,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let Cli { clients, options } = Cli::parse();
+    let Cli { clients, record, options } = Cli::parse();
     let testbed = Testbed::start(options.scale, &[])?;
     let walwright = Walwright::find()?;
     let length = options.length();
-    let run = |extra: &[&str]| {
+    let run = |is_watched: bool| {
         testbed.settle()?;
-        walwright.tpcb(&testbed, clients, length, extra)
+        if !record {
+            let extra: &[&str] = if is_watched { &[] } else { &["--no-probe"] };
+            return walwright.tpcb(&testbed, clients, length, extra);
+        }
+        // Begun before the load: reading the schema and the settings costs too.
+        let recording =
+            is_watched.then(|| walwright.record_beside(&testbed, length)).transpose()?;
+        let measured = Pgbench::tpcb(clients).run(&testbed, length)?;
+        recording.map(Recording::finish).transpose()?;
+        Ok(measured)
     };
     let mut blocks = Blocks::new();
-    let without = blocks.add("without the probe", || run(&["--no-probe"]));
-    let again = blocks.add("without, again", || run(&["--no-probe"]));
-    let with = blocks.add("with the probe", || run(&[]));
+    let without = blocks.add("without the probe", || run(false));
+    let again = blocks.add("without, again", || run(false));
+    let with = blocks.add("with the probe", || run(true));
     blocks.run(options.blocks)?;
 
     let rate = |m: &Measured| m.throughput;
@@ -40,8 +52,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let ratio = (first.center * second.center).sqrt();
     let (low, high) = ((first.low * second.low).sqrt(), (first.high * second.high).sqrt());
     let mut report = Report::new(&format!(
-        "tpcb, scale {}, {clients} clients, {} blocks of {} s",
-        options.scale, options.blocks, options.seconds
+        "{}, scale {}, {clients} clients, {} blocks of {} s",
+        if record { "pgbench's tpcb, recorded" } else { "tpcb" },
+        options.scale,
+        options.blocks,
+        options.seconds
     ));
     report.figure("without / without", noise.to_string(), noise.json());
     report.bar(
