@@ -59,7 +59,7 @@ struct Cli {
     /// Measure at most so many cases, then judge.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
-    /// Rounds of a case at most.
+    /// Rounds of a case at most. With 0 cases are only recorded.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds measured of each run.
@@ -231,7 +231,7 @@ impl Exam {
             .unwrap_or_else(|| CaseTruth::new(name, &made_of));
         let mut arms = arms(&planted, &diagnosis);
         arms.retain(|arm, _| truth.arms.get(arm).is_none_or(|arm| arm.rates.is_empty()));
-        if !arms.is_empty() || truth.date.is_empty() {
+        if self.cli.rounds > 0 && (!arms.is_empty() || truth.date.is_empty()) {
             truth.arms.extend(arms.keys().map(|arm| (arm.clone(), ArmTruth::default())));
             self.measure_arms(stand, &planted, &arms, &mut truth)?;
             truth.write(&self.cli.truths)?;

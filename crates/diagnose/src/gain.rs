@@ -250,6 +250,7 @@ mod tests {
                 driver: Worker::default(),
                 behind: 0.0,
                 idle_cost: 0.0,
+                busy_then: 0.0,
             },
             commits: Commits { flush: 0.29e-3, slowed: 0.0, waits: 1.0 },
             lock: Serial::default(),

@@ -23,6 +23,8 @@ const COSTLY_FLUSH: f64 = 0.5e-3;
 const FAST_FLUSH: f64 = 0.2e-3;
 /// The fastest of that kind: the bound on what better storage can gain.
 const FASTEST_FLUSH: f64 = 0.02e-3;
+/// Times that a flush may wait for a processor: who flushes, and the kernel's threads that end it.
+const WAKES: f64 = 4.0;
 /// A storage probe this slow shows the same without the server's own timing.
 const SLOW_PROBE: f64 = 0.75e-3;
 /// Statements that one flush serves once they are batched. More gain little: of
@@ -202,7 +204,8 @@ fn slow_storage(reading: &Reading, wait: &Estimate) -> Option<Finding> {
     // At most all that stands above the fastest storage there is goes.
     let fastest = 1.0 - (FASTEST_FLUSH / flush).min(1.0);
     let relief = Relief::new(time.map(|t| t * fastest / over), classes).and_flushes(fastest);
-    let crowded = is_crowded_by_others(reading);
+    // However long a flush waited for its processors, one that is slower still is the storage's.
+    let crowded = is_crowded_by_others(reading) && flush - WAKES * waking(reading) < SLOW_FLUSH;
     let kind = if crowded { Kind::Symptom } else { Kind::Problem };
     let mut finding = reading
         .finding(DiagnosisId::D6, kind, cause)

@@ -111,6 +111,7 @@ impl Calibration {
                 driver: worker(parts.driver, parts.driver_delay),
                 behind: background.behind / effort,
                 idle_cost: IDLE_COST,
+                busy_then: (busy / processors).min(1.0),
             },
             commits: commits(record, summary, &parts, (committing, think), stretch),
             lock: held.waited_for(parts.lock, (length, parts.commit), clients, rate),

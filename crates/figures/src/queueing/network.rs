@@ -106,6 +106,8 @@ pub struct Processing {
     /// Part by which work takes more CPU where all processors are idle otherwise: they must
     /// wake, and their caches are cold.
     pub idle_cost: f64,
+    /// Part of all processors' time that was used when `delay` was seen, 0 to 1.
+    pub busy_then: f64,
 }
 
 /// A process in a transaction's way.
@@ -115,7 +117,8 @@ pub struct Worker {
     pub cpu: f64,
     /// Times the wait of fair sharing that it was seen to wait for a processor.
     pub crowding: f64,
-    /// Wait for a processor that sharing does not explain.
+    /// Wait for a processor that sharing does not explain, while as many processors are busy
+    /// as were: a process that has been woken waits for the slice of another.
     pub delay: f64,
 }
 
@@ -236,6 +239,8 @@ struct Waits {
     stretch: f64,
     /// Times the CPU that work takes where the processors are full.
     effort: f64,
+    /// Times the wait for a processor that sharing does not explain.
+    slices: f64,
     commit: f64,
     lock: f64,
     lwlock: f64,
@@ -248,6 +253,7 @@ impl Network {
         let alone = Waits {
             stretch: 0.0,
             effort: 1.0,
+            slices: 1.0,
             commit: self.commits.waits * self.commits.flush,
             lock: 0.0,
             lwlock: 0.0,
@@ -318,6 +324,7 @@ impl Network {
                 .others(self.clients)
                 .stretch(processing.processors, background),
             effort: processing.effort(rate, waits.effort),
+            slices: processing.slices(rate, waits.effort),
             commit: self.commits.waits
                 * Commits::wait(flush, crowd(waits.commit), length - waits.commit + self.think),
             lock: self.lock.wait(self.lock.held(length, waits.commit), rate, others, waits.lock),
@@ -329,7 +336,7 @@ impl Network {
     /// Seconds of a transaction that its backend and its load generator run or wait to.
     fn occupied(&self, waits: &Waits) -> [f64; 2] {
         let Processing { backend, driver, .. } = &self.processing;
-        [backend, driver].map(|worker| worker.time(waits.effort, waits.stretch))
+        [backend, driver].map(|worker| worker.time(waits))
     }
 
     /// What a client waits while its thread works for another.
@@ -421,6 +428,16 @@ impl Processing {
         ((self.neighbours + rate * self.demand() * effort) / self.processors).min(1.0)
     }
 
+    /// Times the wait for a processor that sharing does not explain: a process that has been
+    /// woken waits where it finds all of them busy. It is not predicted to grow: where few were
+    /// busy, most of it is the time that an idle processor takes to wake.
+    fn slices(&self, rate: f64, effort: f64) -> f64 {
+        if !self.processors.is_finite() || self.busy_then <= 0.0 {
+            return 1.0;
+        }
+        (self.busy(rate, effort) / self.busy_then).min(1.0).powf(self.processors)
+    }
+
     /// Times the CPU that work takes where the processors are full.
     fn effort(&self, rate: f64, before: f64) -> f64 {
         1.0 + self.idle_cost * (1.0 - self.busy(rate, before))
@@ -429,8 +446,9 @@ impl Processing {
 
 impl Worker {
     /// From its first moment to its last, where sharing makes work so much longer.
-    fn time(self, effort: f64, stretch: f64) -> f64 {
-        self.cpu * effort * (1.0 + self.crowding * stretch) + self.delay
+    fn time(self, waits: &Waits) -> f64 {
+        let shared = self.cpu * waits.effort * (1.0 + self.crowding * waits.stretch);
+        shared + self.delay * waits.slices
     }
 }
 
@@ -440,6 +458,7 @@ impl Waits {
         Waits {
             stretch: step(self.stretch, next.stretch),
             effort: step(self.effort, next.effort),
+            slices: step(self.slices, next.slices),
             commit: step(self.commit, next.commit),
             lock: step(self.lock, next.lock),
             lwlock: step(self.lwlock, next.lwlock),
@@ -464,6 +483,7 @@ mod tests {
                 driver: Worker::default(),
                 behind: 0.0,
                 idle_cost: 0.0,
+                busy_then: 0.0,
             },
             commits: Commits { flush: 1e-3, slowed: 0.0, waits: 1.0 },
             lock: Serial::default(),
