@@ -12,12 +12,23 @@ use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value
 const CONFLICTS: f64 = 0.02;
 
 /// Kinds of locks that are waited for apart, with their wait events.
-const KINDS: [(&str, &[&str]); 4] = [
+const KINDS: [(&str, &[&str]); 5] = [
     ("rows", &["transactionid", "tuple", "speculative token"]),
-    ("tables", &["relation", "virtualxid", "object"]),
+    ("tables", &["relation", "virtualxid"]),
+    (NOTIFY, &["object"]),
     ("extension of relations", &["extend"]),
     ("advisory locks", &["advisory"]),
 ];
+
+/// Locks on objects that are no tables. Up to 18, a commit that sends NOTIFY takes one on
+/// "database 0", exclusively, until it has ended (`PreCommit_Notify` in async.c): the only such
+/// lock that statements other than DDL wait for.
+const NOTIFY: &str = "notifications";
+/// The same where DDL waits for them.
+const OBJECTS: &str = "objects";
+/// First words of DDL.
+const DDL: [&str; 8] =
+    ["create ", "alter ", "drop ", "grant ", "revoke ", "comment ", "reassign ", "refresh "];
 
 /// The words of the evidence that D8 is related by.
 pub(super) const IDLE_BLOCKERS: &str = "waits whose blocker is idle in its transaction";
@@ -41,7 +52,17 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     let impact = worth(reading, Some(time.clone()))?;
     let waiters = waiters(reading, |row| is_event(row, events));
     let statement = waiters.as_ref().and_then(|w| w.statement.as_deref());
+    let plain = waiters.as_ref().and_then(|w| w.plain.as_deref()).unwrap_or_default();
+    let is_ddl = DDL.iter().any(|word| plain.trim_start().starts_with(word));
+    let what = if what == NOTIFY && is_ddl { OBJECTS } else { what };
     let cause = match (what, statement) {
+        (NOTIFY, _) => {
+            let of = statement.map_or(String::new(), |of| format!(" Most wait in \"{of}\"."));
+            format!(
+                "Commits that send NOTIFY go one at a time, in all databases: each holds a lock of \
+                 the whole cluster until its WAL flush has ended.{of}"
+            )
+        }
         ("rows", Some(statement)) => format!(
             "Sessions queue for the same rows: each holds its row lock until its commit. Most wait \
              in \"{statement}\"."
@@ -93,6 +114,10 @@ fn advise(finding: Finding, what: &str) -> Finding {
         "tables" => finding.advise(Action::advice(
             "Find the command that takes the table lock (LOCK TABLE, DDL, TRUNCATE) and take a \
              weaker lock or do it at another time.",
+        )),
+        NOTIFY => finding.advise(Action::advice(
+            "Notify less often: one NOTIFY for many changes, a statement-level trigger in place of \
+             a row-level one, or listeners that poll.",
         )),
         "extension of relations" => finding.advise(Action::advice(
             "Load with COPY or multi-row INSERT, which extend by many pages at once; partition \

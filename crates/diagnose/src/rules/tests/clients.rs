@@ -95,6 +95,16 @@ fn hot_rows_with_what_is_behind_them() {
 }
 
 #[test]
+fn commits_that_notify_queue_for_one_lock_of_the_cluster() {
+    let diagnosis = case(10, 1_000)
+        .waits(&[("active", "", "", 1.0), ("active", "Lock", "object", 8.0)])
+        .diagnose();
+    let finding = found(&diagnosis, D9);
+    assert_eq!(finding.subject.as_deref(), Some("notifications"));
+    assert!(finding.cause.contains("NOTIFY"), "{}", finding.cause);
+}
+
+#[test]
 fn an_application_that_works_elsewhere() {
     let of = |busy: f64, on_server: f64| {
         case(20, 1_000)
