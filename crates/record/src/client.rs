@@ -94,4 +94,7 @@ pub struct OperationTotals {
     pub max: Option<Duration>,
     /// (percent, latency), ascending. As the tool rounds them.
     pub percentiles: Vec<(f64, Duration)>,
+    /// How often it was done a second, where the tool says.
+    #[serde(default)]
+    pub throughput: Option<f64>,
 }

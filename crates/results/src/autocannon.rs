@@ -53,6 +53,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         min: milliseconds("min"),
         max: milliseconds("max"),
         percentiles,
+        throughput: None,
     });
     log.failures = failures;
     log.notes.push(

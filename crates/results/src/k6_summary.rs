@@ -60,6 +60,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
             min: milliseconds("min"),
             max: milliseconds("max"),
             percentiles,
+            throughput: None,
         });
     }
     if log.totals.is_empty() {

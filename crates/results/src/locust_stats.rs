@@ -60,6 +60,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
                 .iter()
                 .filter_map(|(column, percent)| Some((*percent, some(*column)?)))
                 .collect(),
+            throughput: None,
         };
         if is_all {
             log.succeeded = totals.failed.map(|failed| counted.saturating_sub(failed));
