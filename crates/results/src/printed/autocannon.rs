@@ -50,9 +50,11 @@ impl Tool for Autocannon {
             }
             return;
         }
+        if self.latency.is_none() {
+            return;
+        }
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words[..] {
-            _ if self.latency.is_none() => {}
             [good, "2xx", "responses,", other, "non", "2xx", "responses"] => {
                 self.answers = whole(Some(good)).zip(whole(Some(other)));
             }

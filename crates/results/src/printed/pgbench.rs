@@ -14,6 +14,7 @@ pub(super) struct Pgbench {
     /// One for each test: a script may run pgbench more than once.
     tests: Vec<OperationTotals>,
     reports: Vec<Report>,
+    clients: Option<u32>,
 }
 
 impl Tool for Pgbench {
@@ -32,6 +33,8 @@ impl Tool for Pgbench {
                 self.begin();
             }
             self.test(|test| test.count = count);
+        } else if let Some(rest) = line.strip_prefix("number of clients: ") {
+            self.clients = rest.parse().ok();
         } else if let Some(rest) = line.strip_prefix("number of failed transactions: ") {
             self.test(|test| test.failed = whole(rest.split(' ').next()));
         } else if let Some(rest) = line.strip_prefix("latency average = ") {
@@ -46,6 +49,7 @@ impl Tool for Pgbench {
     fn told(&self) -> Option<Told> {
         let mut told = Told::of(ClientUnit::Transaction);
         told.reports = self.reports.clone();
+        told.reports.iter_mut().for_each(|report| report.clients = self.clients);
         let tests: Vec<&OperationTotals> =
             self.tests.iter().filter(|test| test.count.is_some()).collect();
         if let Some(last) = tests.last() {

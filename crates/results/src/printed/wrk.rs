@@ -26,14 +26,16 @@ pub(super) struct Wrk {
 
 impl Tool for Wrk {
     fn line(&mut self, line: &str, _: Option<Timestamp>) {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if let Some(columns) = line.strip_prefix("Thread Stats") {
             // Of several tests the last counts.
             *self = Wrk::default();
             self.columns = columns.split_ascii_whitespace().take(9).map(str::to_owned).collect();
-        } else if self.columns.is_empty() {
-            // Not wrk, so far.
-        } else if line.starts_with("Latency Distribution") {
+        }
+        if self.columns.is_empty() {
+            return;
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if line.starts_with("Latency Distribution") {
             // wrk2 may print a second one, of latencies without the wait for their turn.
             self.percentiles = self.totals.percentiles.is_empty();
         } else if let ["Latency", values @ ..] = &words[..] {

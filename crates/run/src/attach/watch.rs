@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use walwright_record::{Timestamp, Warning, WarningCode};
+use walwright_results::Results;
 
 use super::RecordError;
 use super::child::{Child, CommandEnd, shown};
@@ -22,12 +23,14 @@ pub(super) struct Watched {
 }
 
 /// How the command ended, if there was one.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CommandEnded {
     /// Its exit code; `None` without one, and where it is not known.
     pub code: Option<i32>,
     /// Whether its guard was killed, and it was ended for that.
     pub guard_killed: bool,
+    /// What a load tool that is known here printed.
+    pub printed: Option<Results>,
 }
 
 /// Starts the command, if there is one, and looks on.
@@ -86,7 +89,7 @@ impl Watched {
     /// Waits for the end of a command that was told to end, and keeps how it ended.
     pub async fn finish(&mut self, session: &Session) -> CommandEnded {
         let Some(child) = self.child.as_mut() else { return CommandEnded::default() };
-        let CommandEnd { code, left } = child.ended().await;
+        let CommandEnd { code, left, printed } = child.ended().await;
         let program = &self.program;
         let text = match code {
             Some(0) => format!("'{program}' ended"),
@@ -114,6 +117,6 @@ impl Watched {
                     .hint("make the command wait for what it starts in the background"),
             );
         }
-        CommandEnded { code, guard_killed: code.is_none() }
+        CommandEnded { code, guard_killed: code.is_none(), printed }
     }
 }
