@@ -316,6 +316,10 @@ pub(crate) fn small(text: &str) -> String {
 /// Why there is no figure of the load.
 pub(crate) fn no_load(record: &Record) -> String {
     match (record.window(), record.intervals.is_empty()) {
+        (_, true) if is_observed(record) && record.client.is_some() => {
+            "The load was not walwright's: of its clients only their own totals are known."
+                .to_owned()
+        }
         (_, true) if is_observed(record) => {
             "The load was not walwright's: what clients saw is not observable.".to_owned()
         }

@@ -100,7 +100,7 @@ fn latency(load: &LoadSummary) -> Figure {
     }
     match load.mean_latency {
         Some(mean) => Figure::of("Latency", vec![Part::new(format::latency(mean), "mean")])
-            .note("the clients' log holds sums: no percentile is known"),
+            .note("the clients' results hold sums: no percentile is known"),
         None => {
             let none = format!("no {} ended well", load.unit.name());
             Figure::of("Latency", vec![Part::new(none, "")])

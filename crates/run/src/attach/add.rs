@@ -32,7 +32,7 @@ pub fn add_results(
     let window = record.window().ok_or(RecordError::NoWindow { run: run.to_string() })?;
     let warm_up = record.phase(PhaseName::WarmUp);
     let recorded = Window { start: warm_up.map_or(window.start, |w| w.start), end: window.end };
-    let joined = logs::read(choices, None, recorded)?;
+    let joined = logs::read(choices, None, None, recorded)?;
     if let Some(client) = before.filter(|before| joined.facts.detail() >= before.detail()) {
         return Err(has(results_of(client)));
     }

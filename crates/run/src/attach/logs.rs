@@ -10,20 +10,30 @@ use walwright_results::{Joined, Results, join};
 use walwright_store::{RunWriter, StoreError};
 
 use super::RecordError;
+use super::input::{self, Input};
 use super::plan::LogChoice;
 
 /// Clocks of file systems step; a file written right after the beginning may look older.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
 
 /// Reads the files and puts them together. Of a pattern's files those count that were
-/// written since `since`, because logs of earlier tests often lie beside.
+/// written since `since`, because logs of earlier tests often lie beside. `input` is standard
+/// input where it was taken meanwhile.
 pub(super) fn read(
     choices: &[LogChoice],
     since: Option<Timestamp>,
+    mut input: Option<Input>,
     recorded: Window,
 ) -> Result<Joined, RecordError> {
     let mut files = Vec::new();
     for choice in choices {
+        if input::is_input(&choice.path) {
+            files.push(match input.take() {
+                Some(input) => input.results(choice.format)?,
+                None => input::read(choice.format)?,
+            });
+            continue;
+        }
         for path in expand(&choice.path, since)? {
             files.push(read_one(&path, choice)?);
         }

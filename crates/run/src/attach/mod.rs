@@ -10,6 +10,7 @@ mod capture;
 mod child;
 mod error;
 mod guard;
+mod input;
 mod logs;
 mod observe;
 mod plan;
@@ -32,6 +33,7 @@ pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
+use self::input::Input;
 use self::session::Session;
 use self::watch::CommandEnded;
 use crate::lifecycle::{self, Filled};
@@ -125,7 +127,7 @@ fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
         command: plan.command_line.clone(),
         label: plan.label.clone(),
         workload: match &plan.until {
-            Until::Elapsed(_) => "observed load".to_owned(),
+            Until::Elapsed(_) | Until::InputEnds => "observed load".to_owned(),
             Until::CommandEnds(command) => {
                 format!("load of {}", child::name_of_load(command))
             }
@@ -167,9 +169,9 @@ async fn go(session: &Session, id: &RunId) -> Result<Ended, RecordError> {
     // The last samples lie inside.
     let ended = Timestamp::now();
     session.notes.phase_at(PhaseName::Collect, ended);
-    let CommandEnded { code, guard_killed, printed } = watched.finish(session).await;
+    let CommandEnded { code, guard_killed, printed, input } = watched.finish(session).await;
     let recorded = Window { start: begun, end: ended };
-    let error = join_logs(session, id, recorded, printed).await.err();
+    let error = join_logs(session, id, recorded, printed, input).await.err();
     Ok(Ended { stopped: watched.stopped, interrupted, guard_killed, code, error })
 }
 
@@ -180,8 +182,9 @@ async fn join_logs(
     id: &RunId,
     recorded: Window,
     printed: Option<Results>,
+    input: Option<Input>,
 ) -> Result<(), RecordError> {
-    let (joined, error) = match of_files(session, recorded).await {
+    let (joined, error) = match of_files(session, recorded, input).await {
         Ok(joined) => (joined, None),
         Err(error) => {
             let warning = Warning::new(
@@ -215,11 +218,15 @@ async fn join_logs(
 }
 
 /// What the files hold that were named or that the command's pgbench wrote; `None` without any.
-async fn of_files(session: &Session, recorded: Window) -> Result<Option<Joined>, RecordError> {
+async fn of_files(
+    session: &Session,
+    recorded: Window,
+    input: Option<Input>,
+) -> Result<Option<Joined>, RecordError> {
     let named = session.plan.logs.clone();
     if !named.is_empty() {
         session.notes.observer.event(Progress::Step("reading the logs of the clients"));
-        return read_logs(named, recorded).await.map(Some);
+        return read_logs(named, recorded, input).await.map(Some);
     }
     let Until::CommandEnds(command) = &session.plan.until else { return Ok(None) };
     let found = logs::of_pgbench(&command.words, recorded);
@@ -227,7 +234,7 @@ async fn of_files(session: &Session, recorded: Window) -> Result<Option<Joined>,
         return Ok(None);
     }
     session.notes.observer.event(Progress::Step("reading the logs that pgbench wrote"));
-    match read_logs(found, recorded).await {
+    match read_logs(found, recorded, None).await {
         Ok(joined) => Ok(Some(joined)),
         // Nobody asked for them, so what they lack is no failure.
         Err(error) => {
@@ -238,8 +245,12 @@ async fn of_files(session: &Session, recorded: Window) -> Result<Option<Joined>,
     }
 }
 
-async fn read_logs(choices: Vec<LogChoice>, recorded: Window) -> Result<Joined, RecordError> {
-    tokio::task::spawn_blocking(move || logs::read(&choices, Some(recorded.start), recorded))
+async fn read_logs(
+    choices: Vec<LogChoice>,
+    recorded: Window,
+    input: Option<Input>,
+) -> Result<Joined, RecordError> {
+    tokio::task::spawn_blocking(move || logs::read(&choices, Some(recorded.start), input, recorded))
         .await
         .map_err(|_| RecordError::Internal("reading the logs of the clients"))?
 }
