@@ -299,6 +299,15 @@ mod tests {
             assert!((log.totals[0].throughput.unwrap() * 60.0 - 39_188.0).abs() < 1e-6);
             assert!((log.totals[1].throughput.unwrap() * 60.0 - 17_099.0).abs() < 1e-6);
         }
+        // Those of one virtual user stand before those of all; older ones call them otherwise.
+        let times = ">>>>> VIRTUAL USER 2 : ELAPSED TIME : 120522ms\n\
+            >>>>> PROC: NEWORD\n\
+            CALLS: 9\tMIN: 1.0ms\tAVG: 2.0ms\tMAX: 3.0ms\tTOTAL: 18.0ms\n\
+            P99: 3.0ms\tP95: 3.0ms\tP50: 2.0ms\tSD: 0.5ms\tRATIO: 50.0%\n\
+            >>>>> SUMMARY OF 2 ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : 127146ms\n\
+            >>>>> PROC: NEWORD\n\
+            CALLS: 3427\tMIN: 1.730ms\tAVG: 36.332ms\tMAX: 1220.165ms\tTOTAL: 124508.229ms\n";
+        assert_eq!((totals(times).1.count, read_as(times).log.totals.len()), (Some(3_427), 1));
         let times = ">>>>> COMBINED METRICS ACROSS ALL USERS\n\
             >>>>> PROC: PAYMENT\n\
             CALLS: 648402     MIN: 0.833ms    AVG: 52.601ms  MAX: 1257.365ms TOTAL: 34106475.135ms\n\
@@ -358,7 +367,7 @@ mod tests {
         let of = &log.totals[0];
         assert_eq!(
             (of.count, of.failed, of.throughput),
-            (Some(20_000), Some(30), Some(4_472.2547))
+            (Some(20_000), Some(30), Some(4_472.254_7))
         );
         assert_eq!(of.percentiles[1], (99.0, Duration::from_micros(1_700)));
         let json = r#"{"summary":{"successRate":1.0,"total":4.472,"slowest":0.0367,"fastest":0.0004,

@@ -93,7 +93,7 @@ pub(super) fn of_pgbench(words: &[OsString], recorded: Window) -> Vec<LogChoice>
             let directory = directory.unwrap_or(Path::new("."));
             let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
             let paths = entries.map(|entry| entry.path());
-            let paths = paths.filter(|path| writer(path, &name).is_some_and(|pid| has_ended(pid)));
+            let paths = paths.filter(|path| writer(path, &name).is_some_and(has_ended));
             paths.filter(|path| is_made_in(path, recorded)).collect::<Vec<_>>()
         })
         .collect();
