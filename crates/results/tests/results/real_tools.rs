@@ -26,6 +26,7 @@ fn locust_statistics() {
     assert_eq!(names, ["all requests", "GET /health", "GET /item/\"1\", big", "POST /order"]);
     let all = &log.totals[0];
     assert_eq!((all.count, all.failed, log.succeeded), (Some(264), Some(13), Some(251)));
+    assert!(all.throughput.is_some_and(|rate| rate > 1.0));
     // Means and extremes have all decimals of a float, percentiles are whole.
     let micros = |time: Option<Duration>| time.map(|time| time.as_micros());
     assert_eq!((micros(all.mean), micros(all.min)), (Some(54_449), Some(36_617)));
