@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use walwright_catalog::{Devices, Profile, parameters};
 use walwright_experiment::{Metric, PlanFile};
-use walwright_results::{Format, read};
+use walwright_record::Timestamp;
+use walwright_results::{Format, Printed, read};
 use walwright_server::PgVersion;
 use walwright_tune::Objective;
 use walwright_workload::Workload;
@@ -198,15 +199,20 @@ macro_rules! logs {
 fn client_logs() -> Vec<Vec<u8>> {
     let mut all = samples(&logs!(
         "autocannon.json",
+        "autocannon_table.txt",
         "autocannon_timeouts.json",
         "k6.csv",
         "k6_export.json",
         "k6_micro.csv",
         "k6_summary_data.json",
+        "locust.txt",
         "locust_failures.csv",
         "locust_full_history.csv",
         "locust_stats.csv",
-        "locust_stats_history.csv"
+        "locust_stats_history.csv",
+        "pgbench_progress.txt",
+        "sysbench.txt",
+        "wrk.txt"
     ));
     all.extend(samples(&[
         "0 1 4533 0 1795132800 12345\n1 1 2633 0 1795132800 12945 35\n0 2 skipped 0 1795132801 1\n\
@@ -215,11 +221,37 @@ fn client_logs() -> Vec<Vec<u8>> {
          1795132801 5958 28373455 181325419133 1071 17963\n",
         "time,operation,latency_ms,status\n2026-11-21T18:09:51.5Z,buy,3.5,ok\n\
          1795132800123456,sell,4,40001\n\"1795132801\",\"a,b\",NaN,\n",
+        "Vuser 1:TEST RESULT : System achieved 17099 NOPM from 39188 PostgreSQL TPM\n\
+         >>>>> COMBINED METRICS ACROSS ALL USERS\n>>>>> PROC: PAYMENT\n\
+         CALLS: 648402 MIN: 0.833ms AVG: 52.601ms MAX: 1257.365ms\nP99: 413.035ms P95: 9ms\n",
+        "Results(state=EXIT, nanoSeconds=60000083167, measuredRequests=201) = 3.349 requests/sec \
+         (throughput), 3.299 requests/sec (goodput)\n",
+        "Summary:\n  Success rate:\t100.00%\n  Average:\t0.0011 secs\n  Requests/sec:\t4472.2547\n\
+         50.00% in 0.0011 secs\n[200] 19970 responses\nError distribution:\n  [5] deadline\n",
+        "summary =  10120 in 00:00:13 =  781.2/s Avg:     7 Min:     2 Max:    59 Err:  0 (0.00%)\n",
+        "http_req_duration....: avg=759.38ms med=78.24ms max=1m0s p(90)=126.57ms\n\
+         http_req_failed......: 0.86% 281 out of 32621\nhttp_reqs......: 32621 62.739816/s\n",
+        "timeStamp,elapsed,label,responseCode,responseMessage,success,bytes\n\
+         1499876018809,2384,a,200,OK,true,220\n1499876021193,95,b,500,Oops,false,220\n",
+        "Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds)\n\
+         4,DeleteEmployee,1722222636.414196,6786\n3,UpdateEmployee,1722222636.421013,1045\n",
+        "Time (seconds),Requests,Throughput (requests/second),Average Latency (microseconds)\n\
+         0,1780,1780.000,5613\n1,1794,1794.000,5582\n",
     ]));
     all
 }
 
 fn client_log(bytes: &[u8]) {
+    // As it comes from a command: in pieces, on two streams.
+    let mut printed = Printed::new(2);
+    for (at, piece) in (0..).zip(bytes.chunks(50)) {
+        printed.take(
+            usize::from(at % 5 == 0),
+            piece,
+            Timestamp(1_795_132_800_000_000 + at * 300_000),
+        );
+    }
+    drop(black_box(printed.results("f.log")));
     for format in std::iter::once(None).chain(Format::ALL.map(Some)) {
         match read("f.log", format, bytes) {
             Ok(results) => drop(black_box(results)),

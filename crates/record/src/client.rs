@@ -27,8 +27,8 @@ impl ClientUnit {
     }
 }
 
-/// How much of the clients' latency a log holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How much of the clients' latency a log holds, the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientDetail {
     /// Each operation with its latency: every percentile of any stretch is known.
@@ -50,6 +50,14 @@ pub struct ClientFacts {
     pub operations: Vec<String>,
     /// The files.
     pub logs: Vec<ClientLog>,
+}
+
+impl ClientFacts {
+    /// How much the fullest of the files tells; `None` without any.
+    pub fn detail(&self) -> Option<ClientDetail> {
+        // The fullest stands first.
+        self.logs.iter().map(|log| log.detail).min()
+    }
 }
 
 /// One file of client-side results.
@@ -94,4 +102,7 @@ pub struct OperationTotals {
     pub max: Option<Duration>,
     /// (percent, latency), ascending. As the tool rounds them.
     pub percentiles: Vec<(f64, Duration)>,
+    /// How often it was done a second, where the tool says.
+    #[serde(default)]
+    pub throughput: Option<f64>,
 }

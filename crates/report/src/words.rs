@@ -6,7 +6,9 @@ use walwright_figures::{
     DataDiskUse, FlushCeiling, Latency, LoadSummary, PassMark, Requests, ServerLoad, StorageUse,
     WaitClass,
 };
-use walwright_record::{ClientDetail, ClientFacts, PhaseName, Record, RunState, Schedule};
+use walwright_record::{
+    ClientDetail, ClientFacts, ClientLog, PhaseName, Record, RunState, Schedule,
+};
 
 use crate::format;
 use crate::svg::Ink;
@@ -200,12 +202,17 @@ pub(crate) fn commits_note(load: &ServerLoad) -> String {
 /// What the clients of someone else's load computed over their whole test, a line for each
 /// file that holds such totals.
 pub(crate) fn client_totals(client: &ClientFacts) -> Vec<String> {
-    let totals = client.logs.iter().filter(|log| log.detail == ClientDetail::Totals);
+    let totals = |log: &&ClientLog| log.detail == ClientDetail::Totals || !log.totals.is_empty();
+    let totals = client.logs.iter().filter(totals);
     totals
         .map(|log| {
             let mut figures = Vec::new();
             if let Some(of) = log.totals.first() {
                 figures.extend(of.count.map(|n| format!("{} {}", format::count(n), of.name)));
+                figures.extend(of.throughput.map(|rate| match of.count {
+                    Some(_) => format::rate(rate),
+                    None => format!("{} {}", format::rate(rate), of.name),
+                }));
                 figures.extend(of.mean.map(|d| format!("mean {}", format::latency(d))));
                 figures.extend(of.percentiles.iter().filter(|(p, _)| *p >= 50.0).map(
                     |(percent, value)| {
@@ -309,6 +316,10 @@ pub(crate) fn small(text: &str) -> String {
 /// Why there is no figure of the load.
 pub(crate) fn no_load(record: &Record) -> String {
     match (record.window(), record.intervals.is_empty()) {
+        (_, true) if is_observed(record) && record.client.is_some() => {
+            "The load was not walwright's: of its clients only their own totals are known."
+                .to_owned()
+        }
         (_, true) if is_observed(record) => {
             "The load was not walwright's: what clients saw is not observable.".to_owned()
         }

@@ -38,6 +38,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let failed: u64 = failures.values().sum();
     let answered =
         body.get("requests").and_then(|r| count(r, "total")).or_else(|| count(&body, "2xx"));
+    let rate = body.get("requests").and_then(|requests| requests.get("average")?.as_f64());
     let mut log = empty_log(source, ClientDetail::Totals);
     let moment_of = |name: &str| Some(moment(body.get(name)?.as_str()?)?.at);
     log.first = moment_of("start");
@@ -53,6 +54,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         min: milliseconds("min"),
         max: milliseconds("max"),
         percentiles,
+        throughput: rate.filter(|rate| *rate >= 0.0),
     });
     log.failures = failures;
     log.notes.push(
@@ -117,6 +119,7 @@ mod tests {
         assert_eq!(kinds, [("HTTP 302", 2), ("HTTP 503", 5), ("connection", 5), ("timeout", 4)]);
         let totals = &log.totals[0];
         assert_eq!(totals.percentiles[1], (97.5, Duration::from_millis(378)));
+        assert_eq!(totals.throughput, Some(250.0));
         assert_eq!(log.last.unwrap().since(log.first.unwrap()), Duration::from_millis(2_062));
     }
 }

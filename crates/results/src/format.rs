@@ -18,10 +18,20 @@ pub enum Format {
     PgbenchRetries,
     /// `pgbench --log --aggregate-interval`: a line for each interval.
     PgbenchAggregate,
-    /// What pgbench prints when it ends.
+    /// What pgbench prints when it ends, and with `-P` meanwhile.
     PgbenchSummary,
-    /// What sysbench prints when it ends.
+    /// What sysbench prints when it ends, and with `--report-interval` meanwhile.
     SysbenchSummary,
+    /// What HammerDB prints of its TPROC-C test, or its file of times.
+    HammerDb,
+    /// What BenchBase prints.
+    Benchbase,
+    /// BenchBase's `.summary.json`.
+    BenchbaseSummary,
+    /// BenchBase's `.raw.csv`: a line for each transaction.
+    BenchbaseRaw,
+    /// BenchBase's `.results.csv` or `.samples.csv`: a line for some seconds.
+    BenchbaseResults,
     /// Locust's `_stats.csv`: totals by request.
     LocustStats,
     /// Locust's `_stats_history.csv`: totals so far, about each second.
@@ -32,27 +42,56 @@ pub enum Format {
     K6Csv,
     /// `k6 run --summary-export FILE`, or the data that `handleSummary` gets, as JSON.
     K6Summary,
+    /// What Locust prints.
+    LocustText,
+    /// What k6 prints when it ends.
+    K6Text,
     /// `autocannon --json`.
     Autocannon,
+    /// What autocannon prints when it ends.
+    AutocannonTable,
+    /// What oha prints when it ends.
+    Oha,
+    /// `oha --output-format json`.
+    OhaJson,
+    /// What wrk and wrk2 print when they end.
+    Wrk,
+    /// JMeter's CSV (JTL): a line for each sample.
+    Jmeter,
+    /// What JMeter prints.
+    JmeterSummary,
     /// CSV with a header that names time, operation, latency and status.
     Csv,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 26] = [
         Format::Pgbench,
         Format::PgbenchLag,
         Format::PgbenchRetries,
         Format::PgbenchAggregate,
         Format::PgbenchSummary,
         Format::SysbenchSummary,
+        Format::HammerDb,
+        Format::Benchbase,
+        Format::BenchbaseSummary,
+        Format::BenchbaseRaw,
+        Format::BenchbaseResults,
         Format::LocustStats,
         Format::LocustHistory,
         Format::LocustFailures,
+        Format::LocustText,
         Format::K6Csv,
         Format::K6Summary,
+        Format::K6Text,
         Format::Autocannon,
+        Format::AutocannonTable,
+        Format::Oha,
+        Format::OhaJson,
+        Format::Wrk,
+        Format::Jmeter,
+        Format::JmeterSummary,
         Format::Csv,
     ];
 
@@ -65,12 +104,25 @@ impl Format {
             Format::PgbenchAggregate => "pgbench-aggregate",
             Format::PgbenchSummary => "pgbench-summary",
             Format::SysbenchSummary => "sysbench-summary",
+            Format::HammerDb => "hammerdb",
+            Format::Benchbase => "benchbase",
+            Format::BenchbaseSummary => "benchbase-summary",
+            Format::BenchbaseRaw => "benchbase-raw",
+            Format::BenchbaseResults => "benchbase-results",
             Format::LocustStats => "locust-stats",
             Format::LocustHistory => "locust-history",
             Format::LocustFailures => "locust-failures",
+            Format::LocustText => "locust-text",
             Format::K6Csv => "k6-csv",
             Format::K6Summary => "k6-summary",
+            Format::K6Text => "k6-text",
             Format::Autocannon => "autocannon",
+            Format::AutocannonTable => "autocannon-table",
+            Format::Oha => "oha",
+            Format::OhaJson => "oha-json",
+            Format::Wrk => "wrk",
+            Format::Jmeter => "jmeter",
+            Format::JmeterSummary => "jmeter-summary",
             Format::Csv => "csv",
         }
     }
@@ -82,12 +134,24 @@ impl Format {
             Format::PgbenchAggregate => "pgbench aggregate log",
             Format::PgbenchSummary => "pgbench summary",
             Format::SysbenchSummary => "sysbench summary",
+            Format::HammerDb => "HammerDB result",
+            Format::Benchbase => "BenchBase result",
+            Format::BenchbaseSummary => "BenchBase summary",
+            Format::BenchbaseRaw => "BenchBase raw CSV",
+            Format::BenchbaseResults => "BenchBase results CSV",
             Format::LocustStats => "Locust statistics",
             Format::LocustHistory => "Locust statistics history",
             Format::LocustFailures => "Locust failures",
+            Format::LocustText => "Locust table",
             Format::K6Csv => "k6 CSV",
             Format::K6Summary => "k6 summary",
+            Format::K6Text => "k6 summary",
             Format::Autocannon => "autocannon result",
+            Format::AutocannonTable => "autocannon table",
+            Format::Oha | Format::OhaJson => "oha summary",
+            Format::Wrk => "wrk summary",
+            Format::Jmeter => "JMeter CSV",
+            Format::JmeterSummary => "JMeter summary",
             Format::Csv => "CSV of operations",
         }
     }
@@ -100,10 +164,15 @@ impl Format {
     /// The format that the beginning of a file shows; `None` where none does.
     pub(crate) fn recognise(head: &str) -> Option<Format> {
         let first = head.lines().find(|line| !line.trim().is_empty())?.trim();
-        if first.starts_with('{') || first.starts_with('[') {
+        if first.starts_with('{') {
             let has = |key: &str| head.contains(&format!("\"{key}\""));
-            return if has("metrics") {
+            // oha's result has metrics, too.
+            return if has("latencyPercentiles") && has("summary") {
+                Some(Format::OhaJson)
+            } else if has("metrics") {
                 Some(Format::K6Summary)
+            } else if has("Latency Distribution") && has("Throughput (requests/second)") {
+                Some(Format::BenchbaseSummary)
             } else if has("latency") && (has("requests") || has("throughput")) {
                 Some(Format::Autocannon)
             } else {
@@ -122,7 +191,13 @@ impl Format {
         }
         let header = first.trim_start_matches('\u{feff}').to_ascii_lowercase().replace('"', "");
         let has = |column: &str| header.split(',').any(|name| name.trim() == column);
-        if has("metric_name") && has("metric_value") {
+        if has("timestamp") && has("elapsed") && has("success") {
+            Some(Format::Jmeter)
+        } else if has("transaction name") && has("latency (microseconds)") {
+            Some(Format::BenchbaseRaw)
+        } else if has("time (seconds)") && has("throughput (requests/second)") {
+            Some(Format::BenchbaseResults)
+        } else if has("metric_name") && has("metric_value") {
             Some(Format::K6Csv)
         } else if has("user count") && has("timestamp") {
             Some(Format::LocustHistory)
@@ -199,6 +274,15 @@ mod tests {
             ("{\n \"metrics\": {}}", Format::K6Summary),
             ("{\"url\":\"x\",\"requests\":{},\"latency\":{}}", Format::Autocannon),
             ("time,operation,latency_ms,status\n", Format::Csv),
+            ("timeStamp,elapsed,label,responseCode,success,bytes\n", Format::Jmeter),
+            (
+                "Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds)\n",
+                Format::BenchbaseRaw,
+            ),
+            (
+                "Time (seconds),Throughput (requests/second),Average Latency (millisecond)\n",
+                Format::BenchbaseResults,
+            ),
         ] {
             assert_eq!(Format::recognise(head), Some(format), "{head}");
         }
@@ -212,6 +296,6 @@ mod tests {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
         }
-        assert!("jmeter".parse::<Format>().unwrap_err().contains("k6-csv"));
+        assert!("gatling".parse::<Format>().unwrap_err().contains("k6-csv"));
     }
 }

@@ -35,11 +35,12 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     for metric in DURATIONS {
         let Some(values) = figures(metric).and_then(Value::as_object) else { continue };
         let milliseconds = |name: &str| duration(values.get(name)?);
-        let (name, count) = match metric {
-            "http_req_duration" => ("all requests", count("http_reqs")),
-            "iteration_duration" => ("iterations", count("iterations")),
-            _ => ("gRPC calls", None),
+        let (name, counter) = match metric {
+            "http_req_duration" => ("all requests", "http_reqs"),
+            "iteration_duration" => ("iterations", "iterations"),
+            _ => ("gRPC calls", ""),
         };
+        let rate = number(counter, "rate");
         let mut percentiles: Vec<(f64, Duration)> = values
             .iter()
             .filter_map(|(name, value)| {
@@ -54,12 +55,13 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
         log.totals.push(OperationTotals {
             name: name.to_owned(),
-            count,
+            count: count(counter),
             failed: None,
             mean: milliseconds("avg"),
             min: milliseconds("min"),
             max: milliseconds("max"),
             percentiles,
+            throughput: rate.filter(|rate| *rate >= 0.0),
         });
     }
     if log.totals.is_empty() {
@@ -107,6 +109,7 @@ mod tests {
         let (a, b) = (log(flat).unwrap().log, log(nested).unwrap().log);
         assert_eq!(a, b);
         assert_eq!((a.succeeded, a.failures["failed"]), (Some(970), 30));
+        assert_eq!(a.totals[0].throughput, Some(99.5));
         let percents: Vec<f64> = a.totals[0].percentiles.iter().map(|(p, _)| *p).collect();
         assert_eq!(percents, [50.0, 90.0, 95.0]);
     }

@@ -11,7 +11,7 @@ use crate::{Format, ResultsError};
 /// Bytes of the longest line or row: no tool writes one as long.
 const LONGEST: u64 = 1 << 20;
 /// Bytes of the largest summary in JSON.
-const LARGEST: u64 = 2 << 20;
+pub(crate) const LARGEST: u64 = 2 << 20;
 
 /// No load test counts further.
 const MOST: f64 = 1e15;

@@ -33,6 +33,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         table.column("min response time")?,
         table.column("max response time")?,
     );
+    let rate = table.find(&["requests/s"]);
     let percentiles = percentile_columns(table.header());
     let mut log = empty_log(source, ClientDetail::Totals);
     while let Some(fields) = table.next()? {
@@ -60,6 +61,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
                 .iter()
                 .filter_map(|(column, percent)| Some((*percent, some(*column)?)))
                 .collect(),
+            throughput: rate.and_then(|rate| fields.number(rate)).filter(|rate| *rate >= 0.0),
         };
         if is_all {
             log.succeeded = totals.failed.map(|failed| counted.saturating_sub(failed));

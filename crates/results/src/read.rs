@@ -7,8 +7,8 @@ use flate2::read::MultiGzDecoder;
 use crate::line::Source;
 use crate::results::Results;
 use crate::{
-    Format, ResultsError, autocannon, k6_csv, k6_summary, locust_failures, locust_history,
-    locust_stats, pgbench, pgbench_aggregate, plain_csv, printed,
+    Format, ResultsError, autocannon, benchbase, jmeter, k6_csv, k6_summary, locust_failures,
+    locust_history, locust_stats, oha, pgbench, pgbench_aggregate, plain_csv, printed,
 };
 
 /// As much of a file as its format is recognised from.
@@ -72,7 +72,21 @@ pub fn read(name: &str, format: Option<Format>, bytes: impl Read) -> Result<Resu
             pgbench::read(source, whole)
         }
         Format::PgbenchAggregate => pgbench_aggregate::read(source, whole),
-        Format::PgbenchSummary | Format::SysbenchSummary => printed::read(source, whole),
+        Format::PgbenchSummary
+        | Format::SysbenchSummary
+        | Format::HammerDb
+        | Format::Benchbase
+        | Format::LocustText
+        | Format::K6Text
+        | Format::AutocannonTable
+        | Format::Oha
+        | Format::Wrk
+        | Format::JmeterSummary => printed::read(source, whole),
+        Format::BenchbaseSummary => benchbase::summary(source, whole),
+        Format::BenchbaseRaw => benchbase::raw(source, whole),
+        Format::BenchbaseResults => benchbase::results(source, whole),
+        Format::OhaJson => oha::read(source, whole),
+        Format::Jmeter => jmeter::read(source, whole),
         Format::LocustStats => locust_stats::read(source, whole),
         Format::LocustHistory => locust_history::read(source, whole),
         Format::LocustFailures => locust_failures::read(source, whole),

@@ -20,6 +20,16 @@ pub struct Results {
     pub intervals: Vec<LoadInterval>,
 }
 
+impl Results {
+    /// What it holds without its intervals; `None` where that is nothing.
+    pub fn totals_only(mut self) -> Option<Results> {
+        self.intervals.clear();
+        self.operations.clear();
+        self.log.detail = ClientDetail::Totals;
+        (!self.log.totals.is_empty()).then_some(self)
+    }
+}
+
 /// A log of which nothing is known but its name.
 pub(crate) fn empty_log(source: Source<'_>, detail: ClientDetail) -> ClientLog {
     ClientLog {

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use walwright_record::{Timestamp, Window};
-use walwright_results::{Format, ResultsError, join, read};
+use walwright_results::{Format, Printed, ResultsError, join, read};
 use walwright_testing::memory::{self, Counting};
 
 #[global_allocator]
@@ -127,6 +127,27 @@ fn names_kinds_and_clients_without_end_are_summed_or_refused() {
 }
 
 #[test]
+fn what_is_printed_without_end_takes_no_more_memory() {
+    let reports = |n: u64| format!("progress: {n}.0 s, 9.0 tps, lat 1.0 ms stddev 0.1, 0 failed\n");
+    let others = |_: u64| format!("{{ [9] x\n[{0}] {0}\n>>>>> PROC: {0}\n", "y".repeat(900));
+    let endless = |_: u64| "x".repeat(1 << 10);
+    let (printed, took) = measured(|| {
+        let mut printed = Printed::new(3);
+        for n in 0..200_000 {
+            let came = Timestamp(1_795_132_800_000_000 + n as i64 * 1_000_000);
+            printed.take(0, reports(n).as_bytes(), came);
+            if n < 5_000 {
+                printed.take(1, others(n).as_bytes(), came);
+                printed.take(2, endless(n).as_bytes(), came);
+            }
+        }
+        printed.results("output").unwrap()
+    });
+    assert!(took < 150, "it took {took} MB");
+    assert_eq!(printed.intervals.len(), 2 * 86_400);
+}
+
+#[test]
 fn a_long_busy_log_is_counted_as_it_is_read() {
     // Ten minutes of twenty thousand transactions a second.
     let line = |n: u64| {
@@ -140,17 +161,22 @@ fn a_long_busy_log_is_counted_as_it_is_read() {
     assert_eq!(counted, 1_500_000);
 }
 
-const REAL: [&[u8]; 10] = [
+const REAL: [&[u8]; 15] = [
     include_bytes!("results/real/autocannon.json"),
+    include_bytes!("results/real/autocannon_table.txt"),
     include_bytes!("results/real/autocannon_timeouts.json"),
     include_bytes!("results/real/k6.csv"),
     include_bytes!("results/real/k6_export.json"),
     include_bytes!("results/real/k6_micro.csv"),
     include_bytes!("results/real/k6_summary_data.json"),
+    include_bytes!("results/real/locust.txt"),
     include_bytes!("results/real/locust_failures.csv"),
     include_bytes!("results/real/locust_full_history.csv"),
     include_bytes!("results/real/locust_stats.csv"),
     include_bytes!("results/real/locust_stats_history.csv"),
+    include_bytes!("results/real/pgbench_progress.txt"),
+    include_bytes!("results/real/sysbench.txt"),
+    include_bytes!("results/real/wrk.txt"),
 ];
 
 /// A change of some bytes: where, how many go, and what comes.

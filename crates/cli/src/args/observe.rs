@@ -15,18 +15,19 @@ use super::{duration, some_time};
 #[command(after_help = "\
 Examples:
   walwright record --dsn postgres://me@db/app --for 2m       look on while others work
-  walwright record --dsn … -- pgbench -c 16 -T 60 -l app     as long as the command runs
-  walwright record --dsn … --client-log 'pgbench_log.*' -- pgbench -c 16 -T 60 -l app
+  walwright record --dsn … -- pgbench -c 16 -T 60 -P 1 app   as long as the command runs
+  pgbench -c 16 -T 60 -P 1 app 2>&1 | walwright record --dsn … --client-log -
   walwright record --dsn … --app server.js --client-log run_stats_history.csv -- locust --headless …
   walwright record --add-to latest --client-log k6.csv       results that came later
-Nothing is created or changed on the server. Throughput is in server transactions (commits) a
-second, unless a log of the clients joins. The exit code is the command's own, or 3 when stopped.")]
+Nothing is created or changed on the server. What a well-known load tool prints is read, and the
+log that pgbench -l writes. Throughput is in server transactions (commits) a second, unless
+results of the clients join. The exit code is the command's own, or 3 when stopped.")]
 pub struct RecordArgs {
     /// Connection string of the server: a URI or keywords. PG* variables and .pgpass count too.
     #[arg(long, value_name = "DSN", help_heading = "What is watched")]
     pub dsn: Option<Secret>,
-    /// Length of the record, where no command gives it.
-    #[arg(long = "for", value_name = "TIME", value_parser = some_time, required_unless_present_any = ["command", "add_to"], conflicts_with = "command", help_heading = "What is watched")]
+    /// Length of the record, where no command and no pipe gives it.
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time, required_unless_present_any = ["command", "add_to", "client_log"], conflicts_with = "command", help_heading = "What is watched")]
     pub time: Option<Duration>,
     /// Load at the beginning that is left out of the figures.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s", help_heading = "What is watched")]
@@ -36,17 +37,20 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 
     /// What the clients measured, read when the load has ended; `*` in the name stands for any
-    /// letters. May be repeated.
+    /// letters, `-` is standard input. May be repeated.
     ///
-    /// pgbench logs (-l, --aggregate-interval), what pgbench and sysbench print at their end,
-    /// Locust _stats.csv, _stats_history.csv and _failures.csv, k6 CSV and summary JSON,
-    /// autocannon JSON, and CSV with the columns time, operation, latency_ms (or _us, _s) and
-    /// status are recognised.
+    /// Recognised are logs of pgbench (-l, --aggregate-interval), k6 and JMeter CSV, BenchBase
+    /// raw and results CSV, Locust _stats.csv, _stats_history.csv and _failures.csv, JSON of k6,
+    /// autocannon, oha and BenchBase, what pgbench, sysbench, HammerDB, BenchBase, k6, oha, wrk,
+    /// autocannon, Locust and JMeter print, and CSV with the columns time, operation, latency_ms
+    /// (or _us, _s) and status.
     #[arg(long, value_name = "FILE", help_heading = "What the clients say")]
     pub client_log: Vec<PathBuf>,
     /// Format of these files, where it is not recognised: pgbench, pgbench-lag (made with --rate),
     /// pgbench-retries (with --max-tries), pgbench-aggregate, pgbench-summary, sysbench-summary,
-    /// locust-stats, locust-history, locust-failures, k6-csv, k6-summary, autocannon or csv.
+    /// hammerdb, benchbase, benchbase-summary, benchbase-raw, benchbase-results, locust-stats,
+    /// locust-history, locust-failures, locust-text, k6-csv, k6-summary, k6-text, autocannon,
+    /// autocannon-table, oha, oha-json, wrk, jmeter, jmeter-summary or csv.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -54,7 +58,8 @@ pub struct RecordArgs {
         help_heading = "What the clients say"
     )]
     pub client_log_format: Option<String>,
-    /// Add the files to a run that was recorded before, instead of recording.
+    /// Add the files to a run that was recorded before, instead of recording. They replace what
+    /// it has of its clients where they tell more.
     #[arg(long, value_name = "RUN", requires = "client_log", conflicts_with_all = ["time", "command", "dsn"], help_heading = "What the clients say")]
     pub add_to: Option<String>,
 

@@ -1,5 +1,6 @@
 //! `walwright record`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -14,7 +15,7 @@ use walwright_store::Lab;
 use crate::args::{GuardArgs, RecordArgs};
 use crate::commands::runtime::{Parting, until_done};
 use crate::commands::{command_line, named, summary, write};
-use crate::output::{Output, exit};
+use crate::output::{Output, exit, usage};
 use crate::show::{self, Style};
 
 /// Records someone else's load, prints its summary and writes its report; or adds
@@ -32,7 +33,7 @@ pub fn execute(lab: &Lab, args: RecordArgs, output: &Output) -> anyhow::Result<E
     let all = args.all;
     let plan = plan(args, output)?;
     let parting = match plan.until {
-        Until::Elapsed(_) => Parting::LOOKING,
+        Until::Elapsed(_) | Until::InputEnds => Parting::LOOKING,
         Until::CommandEnds(_) => Parting::COMMANDING,
     };
     let recorded = until_done(parting, async |stop| {
@@ -108,8 +109,20 @@ fn logs(args: &RecordArgs) -> anyhow::Result<Vec<LogChoice>> {
 
 fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
     let logs = logs(&args)?;
+    let piped = logs.iter().any(|log| log.path == Path::new("-"));
     let until = match args.time {
+        _ if piped && !args.command.is_empty() => {
+            return Err(usage(
+                "'--client-log -' reads what is piped here; what a command prints is read anyway",
+            ));
+        }
         Some(time) => Until::Elapsed(time),
+        None if piped => Until::InputEnds,
+        None if args.command.is_empty() => {
+            return Err(usage(
+                "say how long: --for TIME, a command after --, or --client-log - for a pipe",
+            ));
+        }
         None => Until::CommandEnds(CommandPlan {
             words: args.command,
             guard: vec![

@@ -205,6 +205,7 @@ fn the_exit_code_is_the_commands_and_its_record_is_kept() {
     let result = bench.place.run(&["show", "latest", "--json"]).code(0).json();
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("exit code 7"), "{warnings}");
+    assert!(result["summary"]["client"].is_null(), "nobody's figures are in those words");
 
     // A JSON result is not mixed with what the command prints.
     let done =
@@ -317,15 +318,87 @@ fn a_stop_ends_also_what_hangs_and_says_what_it_waits_for() {
 }
 
 #[test]
-fn results_can_be_added_afterwards_once() {
+fn what_pgbench_prints_is_in_the_summary() {
     let bench = Bench::new();
-    bench
-        .record_pgbench(
-            &[],
-            &["-n", "-c", "2", "-T", "4", "-l", "--aggregate-interval=1", "--log-prefix=agg"],
-        )
-        .code(0);
-    let log = fs::read_dir(bench.place.path(""))
+    let done = bench.record_pgbench(&["--json"], &["-n", "-c", "2", "-T", "5", "-P", "1"]);
+    let done = done.code(0);
+    let result = done.json();
+    // It was shown meanwhile, and is not in the way of the result.
+    assert!(done.err().contains("progress: 1.0 s, "), "{}", done.err());
+    assert!(done.err().contains("number of transactions actually processed"), "{}", done.err());
+    let summary = &result["summary"];
+    let log = &summary["client"]["logs"][0];
+    assert_eq!((&log["format"], &log["detail"]), (&"pgbench summary".into(), &"intervals".into()));
+    let totals = &log["totals"][0];
+    let load = &summary["load"];
+    assert_eq!(load["unit"], "transaction");
+    let (counted, all) = (number(&load["transactions"]), number(&totals["count"]));
+    assert!((0.5..1.01).contains(&(counted / all)), "{counted} of {all}");
+    let mean = number(&load["mean_latency"]) / number(&totals["mean"]);
+    assert!((0.5..2.0).contains(&mean), "{mean}");
+    assert!(load["latency"].is_null(), "percentiles cannot be known from means");
+    let shown = bench.place.run(&["show", "latest"]).code(0).out();
+    assert!(shown.contains("output of the command (pgbench summary"), "{shown}");
+
+    // Without reports there are its totals, beside what the server counted.
+    let summary = bench.record_pgbench(&["--json"], &["-n", "-c", "2", "-T", "2"]).code(0).json();
+    let summary = &summary["summary"];
+    assert!(summary["load"].is_null() && !summary["server_load"].is_null());
+    let totals = &summary["client"]["logs"][0]["totals"][0];
+    let rate = number(&totals["throughput"]);
+    let shown = bench.place.run(&["show", "latest"]).code(0).out();
+    assert!(rate > 0.0 && shown.contains("of its clients only"), "{shown}");
+}
+
+#[test]
+fn the_log_that_pgbench_writes_is_found() {
+    let bench = Bench::new();
+    let old = bench.place.file("pgbench_log.5000000", "0 1 4533 0 1795132800 12345\n");
+    // A file's time is as coarse as the kernel's timer.
+    until("the old log is old", || {
+        let made = fs::metadata(&old).unwrap().modified().unwrap();
+        made.elapsed().is_ok_and(|age| age.as_millis() > 100)
+    });
+    let result = bench.record_pgbench(&["--json"], &["-n", "-c", "2", "-T", "3", "-l"]);
+    let result = result.code(0).json();
+    let logs = result["summary"]["client"]["logs"].as_array().unwrap();
+    let [log] = &logs[..] else { panic!("one log, not {logs:?}") };
+    assert_eq!(log["format"], "pgbench log");
+    assert_ne!(log["file"], "pgbench_log.5000000");
+    assert!(number(&result["summary"]["load"]["latency"]["p99"]) > 0.0);
+}
+
+#[test]
+fn what_is_piped_is_read_as_it_comes() {
+    let bench = Bench::new();
+    let mut load = bench.command(&["-n", "-c", "2", "-T", "6", "-P", "1"]);
+    let script = "exec \"$0\" \"$@\" 2>&1";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script]).arg(load.get_program()).args(load.get_args());
+    shell.envs(load.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    load = shell;
+    let mut load = load.stdout(Stdio::piped()).spawn().expect("pgbench");
+    let mut record = bench.record(&["--json", "--client-log", "-"]);
+    let done = finish(record.stdin(load.stdout.take().unwrap()).spawn().unwrap());
+    load.wait().expect("wait");
+    let result = done.code(0).json();
+    let log = &result["summary"]["client"]["logs"][0];
+    assert_eq!((&log["file"], &log["detail"]), (&"standard input".into(), &"intervals".into()));
+    assert!(number(&result["summary"]["load"]["transactions"]) > 0.0);
+}
+
+#[test]
+fn results_that_tell_more_replace_what_was_printed_once() {
+    let bench = Bench::new();
+    // The log lies where nobody looks for it.
+    let script = "mkdir sub && cd sub && exec \"$0\" \"$@\"";
+    let mut command = bench.record(&["--", "sh", "-c", script]);
+    command.arg(&bench.pgbench).args(["-n", "-c", "2", "-T", "4", "-l"]);
+    command.args(["--aggregate-interval=1", "--log-prefix=agg"]);
+    finish(command.spawn().unwrap()).code(0);
+    let printed = bench.place.run(&["show", "latest", "--json"]).code(0).json();
+    assert_eq!(printed["summary"]["client"]["logs"][0]["detail"], "totals");
+    let log = fs::read_dir(bench.place.path("sub"))
         .unwrap()
         .flatten()
         .map(|entry| entry.path())
@@ -341,7 +414,9 @@ fn results_can_be_added_afterwards_once() {
     let mean = number(&load["mean_latency"]);
     assert!(mean > 0.0 && mean < 1.0, "{mean}");
     assert!(number(&load["throughput"]["center"]) > 1.0);
-    assert!(bench.place.run(&["show", "latest"]).code(0).out().contains("holds sums"));
+    assert_eq!(result["summary"]["client"]["logs"].as_array().map(Vec::len), Some(1));
+    assert!(!result["warnings"].to_string().contains("output of the command"), "{result}");
+    assert!(bench.place.run(&["show", "latest"]).code(0).out().contains("hold sums"));
     bench.place.run(&add).refuses(&["has the results of agg."]);
 }
 
@@ -372,8 +447,8 @@ fn what_cannot_begin_is_said_and_not_recorded() {
     };
     refuse(&["--", "no-such-program-812"], &["there is no program 'no-such-program-812'"]);
     refuse(
-        &["--for", "1s", "--client-log", "x", "--client-log-format", "jmeter"],
-        &["'jmeter'", "k6-csv"],
+        &["--for", "1s", "--client-log", "x", "--client-log-format", "gatling"],
+        &["'gatling'", "k6-csv"],
     );
     let nowhere = bench.place.run(&["record", "--dsn", "host=127.0.0.1 port=1", "--for", "1s"]);
     nowhere.refuses(&["127.0.0.1"]);

@@ -100,7 +100,11 @@ fn latency(load: &LoadSummary) -> Figure {
     }
     match load.mean_latency {
         Some(mean) => Figure::of("Latency", vec![Part::new(format::latency(mean), "mean")])
-            .note("the clients' log holds sums: no percentile is known"),
+            .note("the clients' results hold sums: no percentile is known"),
+        None if load.transactions > 0 => {
+            let none = Part::new("not known".to_owned(), "");
+            Figure::of("Latency", vec![none]).note("the clients' results hold rates alone")
+        }
         None => {
             let none = format!("no {} ended well", load.unit.name());
             Figure::of("Latency", vec![Part::new(none, "")])

@@ -35,7 +35,10 @@ pub(super) fn latency(record: &Record, summary: &Summary) -> Section {
 
 fn plots(load: &LoadSummary, total: &LatencyHistogram) -> Vec<Block> {
     if total.count() == 0 {
-        let none = "No transaction ended well in the measured window.";
+        let none = match load.transactions {
+            0 => "No transaction ended well in the measured window.",
+            _ => "The clients' results hold no single latencies: how they spread is not known.",
+        };
         return vec![Block::Missing(none.to_owned())];
     }
     let buckets = total.buckets().map(|(d, n)| (d.as_secs_f64(), n)).collect();

@@ -1,12 +1,14 @@
 //! Files that the tools themselves wrote, against a small HTTP server that fails now and
-//! then: Locust 2.47 (`--csv`, `--csv-full-history`), autocannon 9.0 (`--json`), k6 0.54
-//! (`--out csv`, `--summary-export`, `handleSummary`). What a parser assumes about columns,
+//! then: Locust 2.47 (`--csv`, `--csv-full-history`, what it prints), autocannon 9.0 (`--json`,
+//! what it prints), k6 0.54 (`--out csv`, `--summary-export`, `handleSummary`), wrk 4.1; and
+//! what pgbench 18 (`-P 1`) and sysbench 1.0 (`--report-interval=1`) print. What a parser assumes about columns,
 //! quoting and empty values is checked here against what is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use walwright_results::{Results, read};
+use walwright_record::{ClientDetail, Timestamp};
+use walwright_results::{Printed, Results, read};
 
 fn results(name: &str, bytes: &[u8]) -> Results {
     // Each is recognised by what is in it.
@@ -24,6 +26,7 @@ fn locust_statistics() {
     assert_eq!(names, ["all requests", "GET /health", "GET /item/\"1\", big", "POST /order"]);
     let all = &log.totals[0];
     assert_eq!((all.count, all.failed, log.succeeded), (Some(264), Some(13), Some(251)));
+    assert!(all.throughput.is_some_and(|rate| rate > 1.0));
     // Means and extremes have all decimals of a float, percentiles are whole.
     let micros = |time: Option<Duration>| time.map(|time| time.as_micros());
     assert_eq!((micros(all.mean), micros(all.min)), (Some(54_449), Some(36_617)));
@@ -127,4 +130,114 @@ fn k6_summaries_in_both_forms() {
         assert_eq!(percents, [50.0, 90.0, 95.0], "{name}");
         assert_eq!((log.totals[1].name.as_str(), log.totals[1].count), ("iterations", Some(79)));
     }
+}
+
+/// What a tool prints, each line at its moment: the reports `first` seconds after the origin
+/// and then one a second, the others at once.
+fn printed(text: &str, is_report: fn(&str) -> bool) -> Results {
+    let mut printed = Printed::new(1);
+    let mut at = ORIGIN;
+    for line in text.split_inclusive('\n') {
+        if is_report(line) {
+            at += 1_000_000;
+        }
+        printed.take(0, line.as_bytes(), Timestamp(at));
+    }
+    printed.results("output").expect("a tool that is known")
+}
+
+const ORIGIN: i64 = 1_795_132_800_000_000;
+
+const PGBENCH: &str = include_str!("real/pgbench_progress.txt");
+const SYSBENCH: &str = include_str!("real/sysbench.txt");
+
+#[test]
+fn pgbench_reports_are_a_timeline() {
+    let results = printed(PGBENCH, |line| line.starts_with("progress: "));
+    assert_eq!(results.log.format, "pgbench summary");
+    assert_eq!(results.log.detail, ClientDetail::Intervals);
+    let counts: Vec<u64> = results.intervals.iter().map(|i| i.scripts[0].transactions).collect();
+    assert_eq!(counts, [2_179, 2_223, 1_659]);
+    assert_eq!((results.intervals[0].start, results.intervals[0].clients), (Timestamp(ORIGIN), 2));
+    let (count, seconds) = results.intervals[0].scripts[0].latency_sum();
+    assert!((seconds / count as f64 - 0.000_904).abs() < 1e-9);
+    let totals = &results.log.totals[0];
+    assert_eq!((totals.count, totals.throughput), (Some(6_067), Some(2_026.018_661)));
+    assert_eq!(totals.mean, Some(Duration::from_micros(984)));
+    // The same as a file has no clock.
+    let file = read("out.txt", None, PGBENCH.as_bytes()).unwrap();
+    assert_eq!((file.log.detail, file.intervals.len()), (ClientDetail::Totals, 0));
+    assert_eq!(file.log.totals, results.log.totals);
+}
+
+#[test]
+fn sysbench_reports_are_a_timeline_without_latencies() {
+    let results = printed(SYSBENCH, |line| line.starts_with('['));
+    let counts: Vec<u64> = results.intervals.iter().map(|i| i.scripts[0].transactions).collect();
+    assert_eq!(counts, [14_717, 13_081, 13_988]);
+    assert_eq!(results.intervals[0].clients, 2);
+    assert_eq!(results.intervals[0].scripts[0].latency_sum(), (0, 0.0));
+    let totals = &results.log.totals[0];
+    assert_eq!((totals.count, totals.throughput), (Some(41_797), Some(13_923.18)));
+    assert_eq!(totals.percentiles, [(95.0, Duration::from_micros(180))]);
+}
+
+#[test]
+fn wrk_is_read() {
+    let log = results("wrk.txt", include_bytes!("real/wrk.txt")).log;
+    assert_eq!((log.format.as_str(), log.succeeded), ("wrk summary", Some(261)));
+    assert_eq!(log.failures, failures(&[("not 2xx or 3xx", 7)]));
+    let totals = &log.totals[0];
+    assert_eq!((totals.count, totals.throughput), (Some(268), Some(88.98)));
+    assert_eq!(totals.mean, Some(Duration::from_micros(44_620)));
+    assert_eq!(totals.max, Some(Duration::from_micros(52_020)));
+    assert_eq!(totals.percentiles[3], (99.0, Duration::from_micros(51_990)));
+}
+
+#[test]
+fn the_table_of_autocannon_is_read() {
+    let log = results("a.txt", include_bytes!("real/autocannon_table.txt")).log;
+    assert_eq!((log.format.as_str(), log.succeeded), ("autocannon table", Some(267)));
+    assert_eq!(log.failures, failures(&[("not 2xx", 1)]));
+    let totals = &log.totals[0];
+    assert_eq!((totals.count, totals.throughput), (Some(268), Some(89.34)));
+    assert_eq!(totals.mean, Some(Duration::from_micros(43_980)));
+    assert_eq!(totals.percentiles[2], (97.5, Duration::from_millis(51)));
+}
+
+#[test]
+fn the_table_of_locust_is_read() {
+    let log = results("l.txt", include_bytes!("real/locust.txt")).log;
+    assert_eq!((log.format.as_str(), log.succeeded), ("Locust table", Some(214)));
+    assert_eq!(log.failures, failures(&[("failed", 8)]));
+    let totals = &log.totals[0];
+    assert_eq!((totals.count, totals.throughput), (Some(222), Some(63.02)));
+    assert_eq!(totals.percentiles[7], (99.0, Duration::from_millis(120)));
+}
+
+#[test]
+fn json_among_other_lines_is_found() {
+    let json = include_str!("real/autocannon.json");
+    let results = printed(&format!("hello\n{json}\nbye {{\n"), |_| false);
+    assert_eq!(results.log.format, "autocannon result");
+    assert!(printed_nothing("hello\n{ \"a\": 1 }\n{ broken\n"));
+}
+
+#[test]
+fn what_no_tool_prints_says_nothing() {
+    for text in [
+        "",
+        "transactions: 5\nmin: 3\nRequests/sec: 9\n",
+        "progress: 50 %\nlatency average = 3 ms\n",
+        "summary = of it all\n[200] OK responses\n",
+        "Aggregated 5 | 6 | 7\nLatency 5ms\n3 requests in all\n",
+    ] {
+        assert!(printed_nothing(text), "{text}");
+    }
+}
+
+fn printed_nothing(text: &str) -> bool {
+    let mut printed = Printed::new(1);
+    printed.take(0, text.as_bytes(), Timestamp(ORIGIN));
+    printed.results("output").is_none()
 }

@@ -6,7 +6,7 @@ use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::prctl::set_child_subreaper;
@@ -15,8 +15,10 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::sync::oneshot;
 use walwright_record::redact;
+use walwright_results::Results;
 
 use super::RecordError;
+use super::capture::{Capture, Listening};
 use super::plan::CommandPlan;
 use super::tree::{self, Process};
 
@@ -29,12 +31,14 @@ pub(super) struct Child {
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CommandEnd {
     /// Its exit code; `None` where its guard was killed.
     pub code: Option<i32>,
     /// Names of the processes it left behind, which were ended; empty where there were none.
     pub left: String,
+    /// What a load tool that is known here printed.
+    pub printed: Option<Results>,
 }
 
 /// The process that ends the command when it is told to.
@@ -60,11 +64,8 @@ impl Child {
         // The way to an open file that leaves no second copy of it to the command.
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd()));
         command.arg("--").args(&plan.words);
-        if plan.keep_out_clear {
-            let stderr = io::stderr();
-            let copy = std::os::fd::AsFd::as_fd(&stderr).try_clone_to_owned().map_err(&failed)?;
-            command.stdout(Stdio::from(copy));
-        }
+        let (capture, [out, err]) = Capture::open(plan.keep_out_clear).map_err(&failed)?;
+        command.stdout(out).stderr(err);
         // What the guard has no time to end when it is killed becomes ours.
         set_child_subreaper(true).map_err(|errno| failed(errno.into()))?;
         let strangers = tree::children();
@@ -74,16 +75,23 @@ impl Child {
         // that thread stays until the guard has ended.
         std::thread::Builder::new()
             .name("command-guard".to_owned())
-            .spawn(move || match command.spawn() {
-                Ok(guard) => {
-                    let running = Arc::new(Mutex::new(Guard(Some(pid_of(&guard)))));
-                    let _ = started.send(Ok(Arc::clone(&running)));
-                    let end = until_ended(guard, &running, (told, report), &strangers);
-                    // Nobody may wait any more.
-                    let _ = done.send(end);
-                }
-                Err(error) => {
-                    let _ = started.send(Err(error));
+            .spawn(move || {
+                let guard = command.spawn();
+                // It holds the command's ends of the streams, which must close with it.
+                drop(command);
+                match guard {
+                    Ok(guard) => {
+                        let running = Arc::new(Mutex::new(Guard(Some(pid_of(&guard)))));
+                        let listening = capture.begin();
+                        let _ = started.send(Ok(Arc::clone(&running)));
+                        let mut end = until_ended(guard, &running, (told, report), &strangers);
+                        end.printed = listening.ok().and_then(Listening::results);
+                        // Nobody may wait any more.
+                        let _ = done.send(end);
+                    }
+                    Err(error) => {
+                        let _ = started.send(Err(error));
+                    }
                 }
             })
             .map_err(&failed)?;
@@ -137,7 +145,7 @@ fn until_ended(
     let said = String::from_utf8_lossy(&said).into_owned();
     let strays = tree::end_strays(strangers);
     let _ = set_child_subreaper(false);
-    CommandEnd { code, left: if strays.is_empty() { said } else { strays } }
+    CommandEnd { code, left: if strays.is_empty() { said } else { strays }, printed: None }
 }
 
 impl Drop for Child {

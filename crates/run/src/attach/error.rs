@@ -71,7 +71,7 @@ pub enum RecordError {
     Join(#[from] JoinError),
     /// The record has the clients' side already.
     #[error(
-        "run {run} has {what} already: results of clients can be added once, all files together"
+        "run {run} has {what} already: only files that tell more replace them, given all together"
     )]
     HasResults {
         /// The run.

@@ -6,9 +6,11 @@
 //! probe's two sessions and one that waits: nothing is written there.
 
 mod add;
+mod capture;
 mod child;
 mod error;
 mod guard;
+mod input;
 mod logs;
 mod observe;
 mod plan;
@@ -23,6 +25,7 @@ use walwright_figures::Summary;
 use walwright_record::{
     PhaseName, Record, RunHeader, RunId, RunState, Timestamp, Warning, WarningCode, Window,
 };
+use walwright_results::{Joined, Results, join};
 use walwright_server::{ConnectParams, Secret};
 
 pub use add::add_results;
@@ -30,6 +33,7 @@ pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 
+use self::input::Input;
 use self::session::Session;
 use self::watch::CommandEnded;
 use crate::lifecycle::{self, Filled};
@@ -123,7 +127,7 @@ fn header(plan: &RecordPlan, params: &ConnectParams) -> RunHeader {
         command: plan.command_line.clone(),
         label: plan.label.clone(),
         workload: match &plan.until {
-            Until::Elapsed(_) => "observed load".to_owned(),
+            Until::Elapsed(_) | Until::InputEnds => "observed load".to_owned(),
             Until::CommandEnds(command) => {
                 format!("load of {}", child::name_of_load(command))
             }
@@ -165,25 +169,36 @@ async fn go(session: &Session, id: &RunId) -> Result<Ended, RecordError> {
     // The last samples lie inside.
     let ended = Timestamp::now();
     session.notes.phase_at(PhaseName::Collect, ended);
-    let CommandEnded { code, guard_killed } = watched.finish(session).await;
+    let CommandEnded { code, guard_killed, printed, input } = watched.finish(session).await;
     let recorded = Window { start: begun, end: ended };
-    let error = join_logs(session, id, recorded).await.err();
+    let error = join_logs(session, id, recorded, printed, input).await.err();
     Ok(Ended { stopped: watched.stopped, interrupted, guard_killed, code, error })
 }
 
-/// Lets the clients' logs join, and sets the window.
-async fn join_logs(session: &Session, id: &RunId, recorded: Window) -> Result<(), RecordError> {
-    let joined = if session.plan.logs.is_empty() {
-        Ok(None)
-    } else {
-        session.notes.observer.event(Progress::Step("reading the logs of the clients"));
-        let choices = session.plan.logs.clone();
-        tokio::task::spawn_blocking(move || logs::read(&choices, Some(recorded.start), recorded))
-            .await
-            .map_err(|_| RecordError::Internal("reading the logs of the clients"))?
-            .map(Some)
+/// Lets join what the clients measured, and sets the window: the files that were named,
+/// otherwise the logs that the command's pgbench wrote, otherwise what its tool printed.
+async fn join_logs(
+    session: &Session,
+    id: &RunId,
+    recorded: Window,
+    printed: Option<Results>,
+    input: Option<Input>,
+) -> Result<(), RecordError> {
+    let (joined, error) = match of_files(session, recorded, input).await {
+        Ok(joined) => (joined, None),
+        Err(error) => {
+            let warning = Warning::new(
+                WarningCode::ClientLog,
+                format!("what the clients measured is not in the record: {error}"),
+            )
+            .hint(format!("walwright record --add-to {id} --client-log FILE adds it"));
+            session.notes.warn(warning);
+            (None, Some(error))
+        }
     };
-    let covered = joined.as_ref().ok().and_then(|joined| joined.as_ref()?.covered);
+    // What was printed is that much at least, whatever became of the files.
+    let joined = joined.or_else(|| of_printed(session, printed?, recorded));
+    let covered = joined.as_ref().and_then(|joined| joined.covered);
     let window = covered.unwrap_or(recorded);
     let start = window.start.plus(session.plan.warm_up).min(window.end);
     let warmed = !session.plan.warm_up.is_zero();
@@ -193,23 +208,62 @@ async fn join_logs(session: &Session, id: &RunId, recorded: Window) -> Result<()
         }
         writer.set_phase(PhaseName::Measure, start, window.end)
     });
-    match joined {
-        Ok(None) => Ok(()),
-        Ok(Some(joined)) => {
-            for warning in logs::warnings(&joined) {
-                session.notes.observer.event(Progress::Warning(&warning));
-            }
-            session.notes.recorder.write(move |writer| logs::write(&joined, writer));
-            Ok(())
+    if let Some(joined) = joined {
+        for warning in logs::warnings(&joined) {
+            session.notes.observer.event(Progress::Warning(&warning));
         }
+        session.notes.recorder.write(move |writer| logs::write(&joined, writer));
+    }
+    error.map_or(Ok(()), Err)
+}
+
+/// What the files hold that were named or that the command's pgbench wrote; `None` without any.
+async fn of_files(
+    session: &Session,
+    recorded: Window,
+    input: Option<Input>,
+) -> Result<Option<Joined>, RecordError> {
+    let named = session.plan.logs.clone();
+    if !named.is_empty() {
+        session.notes.observer.event(Progress::Step("reading the logs of the clients"));
+        return read_logs(named, recorded, input).await.map(Some);
+    }
+    let Until::CommandEnds(command) = &session.plan.until else { return Ok(None) };
+    let found = logs::of_pgbench(&command.words, recorded);
+    if found.is_empty() {
+        return Ok(None);
+    }
+    session.notes.observer.event(Progress::Step("reading the logs that pgbench wrote"));
+    match read_logs(found, recorded, None).await {
+        Ok(joined) => Ok(Some(joined)),
+        // Nobody asked for them, so what they lack is no failure.
         Err(error) => {
-            let warning = Warning::new(
-                WarningCode::ClientLog,
-                format!("what the clients measured is not in the record: {error}"),
-            )
-            .hint(format!("walwright record --add-to {id} --client-log FILE adds it"));
-            session.notes.warn(warning);
-            Err(error)
+            let text = format!("the log that pgbench wrote is left out: {error}");
+            session.notes.warn(Warning::new(WarningCode::ClientLog, text));
+            Ok(None)
         }
+    }
+}
+
+async fn read_logs(
+    choices: Vec<LogChoice>,
+    recorded: Window,
+    input: Option<Input>,
+) -> Result<Joined, RecordError> {
+    tokio::task::spawn_blocking(move || logs::read(&choices, Some(recorded.start), input, recorded))
+        .await
+        .map_err(|_| RecordError::Internal("reading the logs of the clients"))?
+}
+
+/// What a tool printed: where its reports do not lie in the record, its totals.
+fn of_printed(session: &Session, printed: Results, recorded: Window) -> Option<Joined> {
+    let totals = printed.clone().totals_only();
+    match join(vec![printed], recorded) {
+        Ok(joined) => Some(joined),
+        Err(error) => totals.and_then(|totals| join(vec![totals], recorded).ok()).or_else(|| {
+            let text = format!("what the command printed is left out: {error}");
+            session.notes.warn(Warning::new(WarningCode::ClientLog, text));
+            None
+        }),
     }
 }

@@ -38,6 +38,8 @@ pub enum Until {
     Elapsed(Duration),
     /// When a command does, which is started when sampling has begun.
     CommandEnds(CommandPlan),
+    /// When standard input does, which is one of the files of client-side results.
+    InputEnds,
 }
 
 /// A command that makes the load.
@@ -57,7 +59,7 @@ pub struct CommandPlan {
 /// Files of client-side results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChoice {
-    /// A file; `*` in its name stands for any letters.
+    /// A file; `*` in its name stands for any letters, and `-` is standard input.
     pub path: PathBuf,
     /// Its format; recognised where not given.
     pub format: Option<Format>,

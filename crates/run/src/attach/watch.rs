@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use walwright_record::{Timestamp, Warning, WarningCode};
+use walwright_results::Results;
 
 use super::RecordError;
 use super::child::{Child, CommandEnd, shown};
+use super::input::{Input, is_input};
 use super::plan::Until;
 use super::session::Session;
 use crate::Progress;
@@ -18,16 +20,21 @@ pub(super) struct Watched {
     /// Whether the user stopped it.
     pub stopped: bool,
     child: Option<Child>,
+    input: Option<Input>,
     program: String,
 }
 
 /// How the command ended, if there was one.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct CommandEnded {
     /// Its exit code; `None` without one, and where it is not known.
     pub code: Option<i32>,
     /// Whether its guard was killed, and it was ended for that.
     pub guard_killed: bool,
+    /// What a load tool that is known here printed.
+    pub printed: Option<Results>,
+    /// What was piped to walwright.
+    pub input: Option<Input>,
 }
 
 /// Starts the command, if there is one, and looks on.
@@ -35,17 +42,21 @@ pub(super) async fn watch(session: &Session, begun: Timestamp) -> Result<Watched
     let (mut child, wanted, program) = match &session.plan.until {
         Until::Elapsed(time) => (None, Some(*time), String::new()),
         Until::CommandEnds(command) => (Some(Child::start(command)?), None, shown(command)),
+        Until::InputEnds => (None, None, String::new()),
     };
+    let piped = session.plan.logs.iter().any(|log| is_input(&log.path));
+    let mut input = piped.then(|| Input::begin(&session.lab)).transpose()?;
     if child.is_some() {
         session.notes.event("command", format!("'{program}' was started"));
     }
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let stopped = until_over(session, begun, child.as_mut(), wanted, &mut ticks).await;
+    let stopped =
+        until_over(session, begun, child.as_mut(), input.as_mut(), wanted, &mut ticks).await;
     if stopped && let Some(child) = &mut child {
         child.end();
     }
-    Ok(Watched { stopped, child, program })
+    Ok(Watched { stopped, child, input, program })
 }
 
 /// Whether the user stopped it.
@@ -53,16 +64,18 @@ async fn until_over(
     session: &Session,
     begun: Timestamp,
     child: Option<&mut Child>,
+    input: Option<&mut Input>,
     wanted: Option<Duration>,
     ticks: &mut tokio::time::Interval,
 ) -> bool {
     let end = async {
-        match (child, wanted) {
-            (Some(child), _) => {
+        match (child, wanted, input) {
+            (Some(child), _, _) => {
                 child.ended().await;
             }
-            (None, Some(time)) => tokio::time::sleep(time).await,
-            (None, None) => std::future::pending().await,
+            (None, Some(time), _) => tokio::time::sleep(time).await,
+            (None, None, Some(input)) => input.ended().await,
+            (None, None, None) => std::future::pending().await,
         }
     };
     tokio::pin!(end);
@@ -85,8 +98,11 @@ async fn until_over(
 impl Watched {
     /// Waits for the end of a command that was told to end, and keeps how it ended.
     pub async fn finish(&mut self, session: &Session) -> CommandEnded {
-        let Some(child) = self.child.as_mut() else { return CommandEnded::default() };
-        let CommandEnd { code, left } = child.ended().await;
+        let input = self.input.take();
+        let Some(child) = self.child.as_mut() else {
+            return CommandEnded { input, ..CommandEnded::default() };
+        };
+        let CommandEnd { code, left, printed } = child.ended().await;
         let program = &self.program;
         let text = match code {
             Some(0) => format!("'{program}' ended"),
@@ -114,6 +130,6 @@ impl Watched {
                     .hint("make the command wait for what it starts in the background"),
             );
         }
-        CommandEnded { code, guard_killed: code.is_none() }
+        CommandEnded { code, guard_killed: code.is_none(), printed, input }
     }
 }

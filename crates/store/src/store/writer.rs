@@ -8,8 +8,8 @@ use serde::Serialize;
 use walwright_record::{
     ClientFacts, CpuProbe, Event, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadInterval,
     PhaseName, RunHeader, RunId, RunState, Sample, SchemaFacts, Setting, SparseHistogram,
-    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, WorkloadFacts,
-    redact,
+    StorageMeasurement, StorageProbe, TargetFacts, Timestamp, UnderWay, Warning, WarningCode,
+    WorkloadFacts, redact,
 };
 
 use super::{StoreError, connect};
@@ -132,6 +132,25 @@ impl RunWriter {
             log.notes.iter_mut().for_each(told);
         }
         self.fact("client", &facts)
+    }
+
+    /// Takes out what the clients of someone else's load said of it, with its intervals and
+    /// the warnings about it, before other files say more.
+    pub fn forget_client(&mut self) -> Result<(), StoreError> {
+        let id = &self.id.0;
+        self.together(|writer| {
+            writer.execute(|c| {
+                c.execute("DELETE FROM fact WHERE run_id = ?1 AND name = 'client'", [id])?;
+                c.execute("DELETE FROM interval WHERE run_id = ?1", [id])?;
+                c.execute("DELETE FROM histogram WHERE run_id = ?1", [id])?;
+                let code = json(&WarningCode::ClientLog).trim_matches('"').to_owned();
+                c.execute(
+                    "DELETE FROM warning WHERE run_id = ?1 AND json_extract(body, '$.code') = ?2",
+                    params![id, code],
+                )?;
+                Ok(())
+            })
+        })
     }
 
     /// Stores what the instrument knows of itself.
