@@ -5,6 +5,8 @@ mod error;
 mod flush_latency;
 mod init;
 mod lease;
+mod power_cut;
+mod preload;
 mod process;
 mod running;
 mod settings;
@@ -21,6 +23,7 @@ use std::{fs, io};
 
 pub use accepted::check_settings;
 pub use error::ClusterError;
+pub use power_cut::{PowerCut, Unflushed};
 pub use running::{RunningCluster, StopMode};
 pub use settings::SettingError;
 pub use sweep::{Swept, sweep};
@@ -53,6 +56,9 @@ pub struct ClusterSpec {
     /// Least time of every flush of the server; what storage of that latency does.
     /// `None`: as long as it takes.
     pub flush_latency: Option<Duration>,
+    /// Whether [`RunningCluster::cut_power`] is to be possible: the server keeps a journal of
+    /// what it has not flushed, which costs it some CPU and disk.
+    pub power_cuts: bool,
     /// How long a start may take, crash recovery included.
     pub start_timeout: Duration,
 }
@@ -76,6 +82,7 @@ impl ClusterSpec {
             settings: Vec::new(),
             tcp: None,
             flush_latency: None,
+            power_cuts: false,
             start_timeout: Duration::from_secs(120),
         }
     }
@@ -96,6 +103,7 @@ struct Inner {
     user: ServerUser,
     tcp: Option<TcpAccess>,
     flush_latency: Option<Duration>,
+    power_cuts: bool,
     start_timeout: Duration,
     ephemeral: bool,
     settings: Mutex<Vec<(String, String)>>,
@@ -185,6 +193,7 @@ impl Cluster {
                 user: user.clone(),
                 tcp: spec.tcp.clone(),
                 flush_latency: spec.flush_latency,
+                power_cuts: spec.power_cuts,
                 start_timeout: spec.start_timeout,
                 ephemeral,
                 settings: Mutex::new(spec.settings.clone()),

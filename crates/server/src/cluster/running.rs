@@ -13,8 +13,9 @@ use tokio::sync::watch;
 
 use super::error::{ClusterError, start_hint};
 use super::init::{SUPERUSER, server_command};
+use super::power_cut::{self, PowerCut, Unflushed};
 use super::socket::SOCKET_PORT;
-use super::{Cluster, flush_latency, sweep};
+use super::{Cluster, flush_latency, preload, sweep};
 use crate::guard::{Guard, ServerExit};
 use crate::target::ConnectParams;
 
@@ -116,10 +117,22 @@ impl Cluster {
         ] {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        if let Some(least) = inner.flush_latency {
-            flush_latency::lengthen(&mut command, &inner.dir, least)
-                .map_err(ClusterError::io("write a library to", &inner.dir))?;
+        let mut libraries = Vec::new();
+        if inner.power_cuts {
+            if self.writes_by_io_uring() {
+                return Err(ClusterError::UnseenWrites);
+            }
+            power_cut::watch(&mut command, &inner.dir, &self.data_dir(), &inner.user)
+                .map_err(ClusterError::io("make a journal in", &inner.dir))?;
+            // Before the other: a flush counts once it has taken its time.
+            libraries.push(power_cut::LIBRARY);
         }
+        if let Some(least) = inner.flush_latency {
+            flush_latency::lengthen(&mut command, least);
+            libraries.push(flush_latency::LIBRARY);
+        }
+        preload::preload(&mut command, &inner.dir, &libraries)
+            .map_err(ClusterError::io("write a library to", &inner.dir))?;
         command.stdout(log).stderr(also_log);
         // SIGQUIT is an immediate shutdown: the postmaster takes its backends
         // with it, which SIGKILL would leave behind.
@@ -132,6 +145,13 @@ impl Cluster {
         let running = RunningCluster { cluster: self.clone(), guard, port };
         running.wait_until_ready(log_start)?;
         Ok(running)
+    }
+
+    /// Whether the settings say so; a name and a word of an enum have no case.
+    fn writes_by_io_uring(&self) -> bool {
+        let last = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("io_method");
+        let settings = self.settings();
+        settings.iter().rev().find(last).is_some_and(|(_, v)| v.eq_ignore_ascii_case("io_uring"))
     }
 
     /// The last `lines` lines of the server's log; empty when there is none.
@@ -248,6 +268,24 @@ impl RunningCluster {
     /// Blocks until no process of the server is left.
     pub fn stop_immediately(self) -> Result<StopMode, ClusterError> {
         self.stop_from(StopMode::Immediate)
+    }
+
+    /// Cuts the power: kills every process of the server at once, and takes from the disk
+    /// what was not flushed. The next start recovers from what is left.
+    ///
+    /// Blocks until no process of the server is left.
+    ///
+    /// # Errors
+    /// When the cluster was made without [`ClusterSpec::power_cuts`](super::ClusterSpec), a
+    /// process does not end, or the disk cannot be put back.
+    pub fn cut_power(self, cut: PowerCut) -> Result<Unflushed, ClusterError> {
+        let inner = &self.cluster.inner;
+        // The postmaster first, so that it does not restart what dies.
+        self.guard.signal(Signal::SIGKILL);
+        sweep::kill_servers_in(&inner.dir)?;
+        let unflushed = power_cut::put_back(&inner.dir, &self.data_dir(), &inner.user, cut);
+        inner.running.store(false, Ordering::Release);
+        unflushed
     }
 
     fn stop_from(&self, first: StopMode) -> Result<StopMode, ClusterError> {
