@@ -28,14 +28,14 @@ pub(super) fn start(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
 ) -> Result<RunningCluster, TuneError> {
-    let cluster = create(plan, settings)?;
-    Ok(cluster.start()?)
+    Ok(create(plan, settings, false)?.start()?)
 }
 
-/// A fresh cluster with these settings. Blocks.
+/// A fresh cluster with these settings, whose power may be to be cut. Blocks.
 pub(super) fn create(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
+    power_cuts: bool,
 ) -> Result<Cluster, TuneError> {
     let places = Places::open(None).map_err(RunError::from)?;
     let (major, pg_bin) = Postgres::parts(plan.postgres.clone());
@@ -43,6 +43,7 @@ pub(super) fn create(
     let mut spec = ClusterSpec::new(&places, install);
     spec.settings = settings;
     spec.flush_latency = plan.flush_latency.map(|least| least.0);
+    spec.power_cuts = power_cuts;
     Ok(Cluster::create(spec)?)
 }
 

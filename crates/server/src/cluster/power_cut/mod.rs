@@ -13,6 +13,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::ClusterError;
 use super::preload::Library;
 use crate::places::create_owned_dir;
@@ -41,7 +43,7 @@ pub enum PowerCut {
 }
 
 /// What a power cut took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unflushed {
     /// Pages of 4 kB that were written and not flushed.
     pub pages: u64,
