@@ -403,9 +403,11 @@ static void written_through(const struct stat *file, off_t from, off_t length, u
 
 /* ---- which files ---- */
 
+/* Nothing is lost with files that a start removes or makes anew. */
 static bool is_watched_path(const char *path)
 {
-    static const char *const passing[] = {"/pgsql_tmp", "/pg_stat_tmp", "/pg_dynshmem"};
+    static const char *const passing[] = {"/pgsql_tmp", "/pg_stat_tmp", "/pg_dynshmem",
+                                          "/postmaster."};
 
     if (strncmp(path, data, data_length) != 0 || path[data_length] != '/')
         return false;

@@ -28,7 +28,7 @@ pub(super) async fn crash(
         }
     }
     let owned = plan.clone();
-    let cluster = aside(move || create(&owned, settings, true)).await?;
+    let cluster = aside(move || create(&owned, settings)).await?;
     let length = (plan.window.0 * 3).clamp(SHORTEST, LONGEST);
     Ok(walwright_run::audit(cluster, CLIENTS, length, PowerCut::All, &|_| {}).await?)
 }

@@ -28,14 +28,13 @@ pub(super) fn start(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
 ) -> Result<RunningCluster, TuneError> {
-    Ok(create(plan, settings, false)?.start()?)
+    Ok(create(plan, settings)?.start()?)
 }
 
-/// A fresh cluster with these settings, whose power may be to be cut. Blocks.
+/// A fresh cluster with these settings. Blocks.
 pub(super) fn create(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
-    power_cuts: bool,
 ) -> Result<Cluster, TuneError> {
     let places = Places::open(None).map_err(RunError::from)?;
     let (major, pg_bin) = Postgres::parts(plan.postgres.clone());
@@ -43,7 +42,6 @@ pub(super) fn create(
     let mut spec = ClusterSpec::new(&places, install);
     spec.settings = settings;
     spec.flush_latency = plan.flush_latency.map(|least| least.0);
-    spec.power_cuts = power_cuts;
     Ok(Cluster::create(spec)?)
 }
 

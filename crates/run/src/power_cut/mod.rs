@@ -61,7 +61,6 @@ pub async fn cut_power(
             spec.settings = with_connections(&plan.settings, plan.clients);
             check_settings(&spec.install, &spec.settings)?;
             spec.flush_latency = plan.flush_latency;
-            spec.power_cuts = true;
             Ok(Cluster::create(spec)?)
         })
         .await??;
@@ -73,8 +72,7 @@ pub async fn cut_power(
     }
 }
 
-/// The same of a fresh cluster that was made with [`ClusterSpec::power_cuts`]; `told` what is
-/// being done.
+/// The same of a fresh cluster; `told` what is being done.
 ///
 /// # Errors
 /// See [`cut_power`].
@@ -86,7 +84,7 @@ pub async fn audit(
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<CrashAudit, RunError> {
     let started = cluster.clone();
-    let server = blocking(move || started.start()).await??;
+    let server = blocking(move || started.start_watched()).await??;
     let control = connect_for_workload(&server.connect_params("postgres")).await?;
     let begun = Instant::now();
     let mut ledger = Ledger::begin(&server, clients).await?;

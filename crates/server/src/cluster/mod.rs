@@ -56,9 +56,6 @@ pub struct ClusterSpec {
     /// Least time of every flush of the server; what storage of that latency does.
     /// `None`: as long as it takes.
     pub flush_latency: Option<Duration>,
-    /// Whether [`RunningCluster::cut_power`] is to be possible: the server keeps a journal of
-    /// what it has not flushed, which costs it some CPU and disk.
-    pub power_cuts: bool,
     /// How long a start may take, crash recovery included.
     pub start_timeout: Duration,
 }
@@ -82,7 +79,6 @@ impl ClusterSpec {
             settings: Vec::new(),
             tcp: None,
             flush_latency: None,
-            power_cuts: false,
             start_timeout: Duration::from_secs(120),
         }
     }
@@ -103,7 +99,6 @@ struct Inner {
     user: ServerUser,
     tcp: Option<TcpAccess>,
     flush_latency: Option<Duration>,
-    power_cuts: bool,
     start_timeout: Duration,
     ephemeral: bool,
     settings: Mutex<Vec<(String, String)>>,
@@ -193,7 +188,6 @@ impl Cluster {
                 user: user.clone(),
                 tcp: spec.tcp.clone(),
                 flush_latency: spec.flush_latency,
-                power_cuts: spec.power_cuts,
                 start_timeout: spec.start_timeout,
                 ephemeral,
                 settings: Mutex::new(spec.settings.clone()),
