@@ -97,7 +97,7 @@ pub fn crash(state: &TuneState) -> Option<String> {
         (Some(_), None) if !state.confirmed().is_gain() => None,
         (Some(_), None) => Some("Crash test skipped: attached server".to_owned()),
         (Some(_), Some(told)) => Some(format!(
-            "The attached server was left alone; a test cluster of the same major version had these settings. {told}"
+            "The attached server was left alone: what follows is of a test cluster of the same major version with these settings. {told}"
         )),
     }
 }
