@@ -17,8 +17,14 @@ const NO_TABLE: &str = "42P01";
 /// Clients that commit number after number.
 pub(super) struct Ledger {
     stop: Arc<AtomicBool>,
-    /// What each was told last, and its end.
-    clients: Vec<(Arc<AtomicI64>, JoinHandle<Result<(), QueryError>>)>,
+    clients: Vec<Committing>,
+}
+
+/// A client at work.
+struct Committing {
+    /// The last number it was told is committed.
+    acknowledged: Arc<AtomicI64>,
+    task: JoinHandle<Result<(), QueryError>>,
 }
 
 impl Ledger {
@@ -39,16 +45,16 @@ impl Ledger {
             let acknowledged = Arc::new(AtomicI64::new(0));
             let (count, stop) = (Arc::clone(&acknowledged), Arc::clone(&ledger.stop));
             let task = tokio::spawn(async move { commit(&session, client, &count, &stop).await });
-            ledger.clients.push((acknowledged, task));
+            ledger.clients.push(Committing { acknowledged, task });
         }
         Ok(ledger)
     }
 
     /// Fails where a client has ended before the power is cut, which it should not.
     pub async fn all_commit(&mut self) -> Result<(), RunError> {
-        let ended = self.clients.iter_mut().find(|(_, task)| task.is_finished());
-        let Some((_, task)) = ended else { return Ok(()) };
-        match task.await {
+        let ended = self.clients.iter_mut().find(|client| client.task.is_finished());
+        let Some(client) = ended else { return Ok(()) };
+        match (&mut client.task).await {
             Ok(Err(error)) => Err(failed("a commit of the audit")(error)),
             _ => Err(RunError::Internal("a client of the audit")),
         }
@@ -59,7 +65,7 @@ impl Ledger {
     pub async fn acknowledged(self) -> Vec<i64> {
         self.stop.store(true, Ordering::Release);
         let mut acknowledged = Vec::new();
-        for (count, task) in self.clients {
+        for Committing { acknowledged: count, task } in self.clients {
             let _ = task.await;
             acknowledged.push(count.load(Ordering::Acquire));
         }

@@ -61,6 +61,7 @@ pub async fn cut_power(
             spec.settings = with_connections(&plan.settings, plan.clients);
             check_settings(&spec.install, &spec.settings)?;
             spec.flush_latency = plan.flush_latency;
+            walwright_server::sweep(&places)?;
             Ok(Cluster::create(spec)?)
         })
         .await??;

@@ -326,6 +326,10 @@ impl RunningCluster {
         // Also after an orderly end: a postmaster that was killed by someone
         // leaves backends that notice only later.
         sweep::stop_servers_in(&self.cluster.inner.dir)?;
+        if self.is_watched {
+            power_cut::remove(&self.cluster.inner.dir)
+                .map_err(ClusterError::io("remove the journal in", &self.cluster.inner.dir))?;
+        }
         self.cluster.inner.running.store(false, Ordering::Release);
         Ok(taken)
     }

@@ -73,7 +73,8 @@ pub(super) fn watch(
     Ok(())
 }
 
-fn remove(directory: &Path) -> io::Result<()> {
+/// Takes the journal away.
+pub(super) fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory.join(DIRECTORY)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
