@@ -32,3 +32,18 @@ pub(super) async fn crash(
     let length = (plan.window.0 * 3).clamp(SHORTEST, LONGEST);
     Ok(walwright_run::audit(cluster, CLIENTS, length, PowerCut::All, &|_| {}).await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::plan;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_power_is_cut_also_where_io_uring_won() {
+        let plan = TunePlan { window: walwright_experiment::Length(Duration::ZERO), ..plan() };
+        let settings = vec![("io_method".to_owned(), "io_uring".to_owned())];
+        let audit = crash(&plan, settings).await.unwrap();
+        assert!(audit.acknowledged > 0 && audit.lost == 0, "{audit:?}");
+        assert!(audit.unflushed.is_some_and(|unflushed| unflushed.pages_lost > 0), "{audit:?}");
+    }
+}
