@@ -31,7 +31,7 @@ pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
-pub use run::RunArgs;
+pub use run::{PowerCutLoses, RunArgs};
 pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};

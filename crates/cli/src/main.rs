@@ -28,6 +28,9 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
     let lab = Lab::at(cli.lab);
     match cli.command {
         None => commands::welcome::show(output),
+        Some(Command::Run(args)) if let Some(after) = args.power_cut_after => {
+            commands::power_cut::execute(*args, after, output)
+        }
         Some(Command::Run(args)) if args.is_sweep() => {
             commands::sweep::execute(&lab, *args, output)
         }

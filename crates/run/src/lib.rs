@@ -5,6 +5,7 @@
 //! passes an [`Observer`].
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record. [`sweep`] does a run at each of several client counts, from the same data.
+//! [`cut_power`] takes from a server what it has not flushed, and audits what it acknowledged.
 //! [`measure_storage`] finds what the disks can do.
 
 mod attach;
@@ -14,6 +15,7 @@ mod lifecycle;
 mod lifetime;
 mod load_options;
 mod notes;
+mod power_cut;
 mod progress;
 mod recorder;
 mod run;
@@ -27,6 +29,7 @@ pub use attach::{
 pub use ceiling::measure as measure_ceiling;
 pub use length::Length;
 pub use load_options::{Gaps, LoadOptions, WarmUp};
+pub use power_cut::{CrashAudit, PowerCutPlan, audit, cut_power};
 pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
     Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,

@@ -427,21 +427,22 @@ impl Conductor {
         Some(starts::cause(&walwright_diagnose::findings_with(&record, &summary), &summary))
     }
 
-    /// Kills the winner's server and audits it.
+    /// Cuts the power of the winner's server and audits it.
     pub(super) async fn crash(&mut self) -> Result<(), TuneError> {
         self.stage(match &self.attached {
-            Some(_) => "crash test: killing a test cluster with these settings under load",
-            None => "crash test: killing the server under load",
+            Some(_) => {
+                "crash test: cutting the power of a test cluster with these settings under load"
+            }
+            None => "crash test: cutting the server's power under load",
         });
         let mut settings = self.state.plan.settings.clone();
         let found = self.configuration(&self.found());
         settings.extend(found.settings);
-        let stretch = crash::stretch(&self.state.plan);
         let settings = settings.into_iter().collect();
         let kernel = self.kernel();
         let set = kernel.set(&found.kernel, &self.stop).await?;
         let audit = tokio::select! {
-            audit = crash::crash(&self.state.plan, settings, stretch) => audit,
+            audit = crash::crash(&self.state.plan, settings) => audit,
             () = self.stop.requested() => Err(TuneError::Stopped),
         };
         kernel.bring_back(set).await?;

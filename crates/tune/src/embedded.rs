@@ -28,8 +28,7 @@ pub(super) fn start(
     plan: &TunePlan,
     settings: Vec<(String, String)>,
 ) -> Result<RunningCluster, TuneError> {
-    let cluster = create(plan, settings)?;
-    Ok(cluster.start()?)
+    Ok(create(plan, settings)?.start()?)
 }
 
 /// A fresh cluster with these settings. Blocks.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use walwright_catalog::parameter;
 use walwright_experiment::{Length, LoadOptions};
 use walwright_record::RunId;
+use walwright_run::CrashAudit;
 use walwright_search::{Dimension, Options, Outcome, Searcher, Space, Start, WORTH};
+use walwright_server::Unflushed;
 
 use super::confirm::Confirming;
-use super::crash_audit::CrashAudit;
 use super::made::Made;
 use super::schema::{dimension_of_index, fill_factor};
 use super::schema_part::{DROPPED, SchemaKind, SchemaPart};
@@ -119,8 +120,10 @@ pub fn ended_after(
         acknowledged: 1_000,
         lost: 0,
         checkpoints: 2,
-        recovery_seconds: 0.3,
+        recovery_seconds: Some(0.3),
+        unrecovered: None,
         replayed_bytes: Some(1),
+        unflushed: Some(Unflushed { pages: 512, pages_lost: 512, names: 3, names_lost: 3 }),
         seconds: 6.0,
     });
     state

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
+use walwright_run::CrashAudit;
 use walwright_search::{Conclusion, Configuration, Effect, Searcher};
 use walwright_stats::{Confidence, Estimate, Method, t_quantile};
 
 use super::confirm::{Kept, Questions};
 use super::made::Made;
 use super::schema_part::{SchemaChange, SchemaKind, SchemaPart, changes};
-use super::{ClientOption, Confirmation, CrashAudit, Dropped, TunePlan};
+use super::{ClientOption, Confirmation, Dropped, TunePlan};
 
 /// Layout of the state. Since 2 a search may hold more than settings; since 3 a confirmation
 /// goes on by as many pairs as its spread asks for; since 4 servers may be reached by TCP and

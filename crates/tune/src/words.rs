@@ -1,10 +1,11 @@
 //! How a tune words figures, where it goes on and in the files that it writes.
 
 use walwright_record::HostFacts;
+use walwright_run::CrashAudit;
 use walwright_search::{Conclusion, Effect};
 
 use super::confirm::Open;
-use super::{CrashAudit, Objective, TuneState};
+use super::{Objective, TuneState};
 
 /// Pairs beyond which their number is of no use to anybody.
 const MANY_PAIRS: u32 = 1_000;
@@ -90,25 +91,37 @@ pub fn again_on(state: &TuneState) -> &'static str {
 
 /// What the crash showed; `None` where there was none yet.
 pub fn crash(state: &TuneState) -> Option<String> {
-    let audit = state.crash.as_ref().map(killed);
+    let audit = state.crash.as_ref().map(told);
     match (&state.plan.server, audit) {
         (None, audit) => audit,
         (Some(_), None) if !state.confirmed().is_gain() => None,
         (Some(_), None) => Some("Crash test skipped: attached server".to_owned()),
         (Some(_), Some(told)) => Some(format!(
-            "The attached server was not killed: a test cluster of the same major version with these settings was. {told}"
+            "The attached server was left alone: what follows is of a test cluster of the same major version with these settings. {told}"
         )),
     }
 }
 
-fn killed(audit: &CrashAudit) -> String {
+fn told(audit: &CrashAudit) -> String {
     let lost = match audit.lost {
         0 => "none of them was lost".to_owned(),
         lost => format!("{lost} OF THEM WERE LOST"),
     };
+    let (what, taken) = match &audit.unflushed {
+        None => ("The server was killed (SIGKILL)", String::new()),
+        Some(unflushed) => (
+            "The server's power was cut",
+            format!(", though all of {} unflushed pages were", unflushed.pages),
+        ),
+    };
+    let recovered = match (audit.recovery_seconds, &audit.unrecovered) {
+        (_, Some(reason)) => format!("it did not recover: {reason}"),
+        (Some(seconds), None) => format!("it accepted connections {seconds:.2} s after its start"),
+        (None, None) => "its recovery was not timed".to_owned(),
+    };
     format!(
-        "The server was killed (SIGKILL) after {:.0} s of load, {} checkpoints and {} acknowledged commits; {lost}; it accepted connections {:.2} s after its start",
-        audit.seconds, audit.checkpoints, audit.acknowledged, audit.recovery_seconds
+        "{what} after {:.0} s of load, {} checkpoints and {} acknowledged commits; {lost}{taken}; {recovered}",
+        audit.seconds, audit.checkpoints, audit.acknowledged
     )
 }
 

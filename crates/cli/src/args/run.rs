@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use walwright_figures::limit::Limit;
 use walwright_record::{LoadLevel, LoadStage};
 use walwright_run::WarmUp;
@@ -11,6 +11,56 @@ use walwright_server::Secret;
 
 use super::load::{LoadArgs, WorkloadArgs, pair, rate, warm_up};
 use super::{duration, limit, seconds_or_time, some_time};
+
+/// What a power cut takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PowerCutLoses {
+    /// All that was not flushed.
+    All,
+    /// Random pages of it.
+    Random,
+}
+
+/// What has no meaning beside a power cut, whose load is its own and leaves no record.
+const NOT_WITH_POWER_CUTS: [&str; 37] = [
+    "workload",
+    "file",
+    "builtin",
+    "scale",
+    "option",
+    "define",
+    "no_vacuum",
+    "load_jobs",
+    "dsn",
+    "init",
+    "replace",
+    "tcp",
+    "keep",
+    "repeats",
+    "duration",
+    "transactions",
+    "warmup",
+    "stages",
+    "rate",
+    "gaps",
+    "latency_limit",
+    "think",
+    "threads",
+    "ramp",
+    "protocol",
+    "lean",
+    "max_tries",
+    "connect",
+    "on_error",
+    "waits",
+    "storage_dir",
+    "no_probe",
+    "label",
+    "progress",
+    "report_per_command",
+    "fail_if",
+    "all",
+];
 
 /// `walwright run`.
 #[derive(Debug, Args)]
@@ -24,6 +74,7 @@ Examples:
   walwright run --lean                               one round trip a transaction, binary parameters
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
   walwright run --set shared_buffers=1GB --pg 16     another version and setting
+  walwright run --power-cut-after 30s --set fsync=off       what a power cut would lose
   walwright run --dsn postgres://me@db/app --file my.sql    your server; nothing is created or changed
                                                      there but what the script does
 Durations are written 500us, 20ms, 30s, 2m or 1h; -T 5 is seconds, as pgbench's.")]
@@ -60,6 +111,22 @@ pub struct RunArgs {
     /// Reach the embedded cluster by TCP on 127.0.0.1 (with a password) instead of its unix socket.
     #[arg(long, help_heading = "Where it is run")]
     pub tcp: bool,
+    /// Cut the embedded server's power after this much load, have it recover, and look for every
+    /// acknowledged commit; exit code 4 when one is lost. The load is a ledger of its own, of
+    /// --clients (8) that each commit number after number; nothing else of a run is measured.
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = NOT_WITH_POWER_CUTS, help_heading = "Where it is run")]
+    pub power_cut_after: Option<Duration>,
+    /// What the power cut takes of what was written and not flushed: all, or random pages of 4 kB
+    /// by --seed.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        default_value = "all",
+        requires = "power_cut_after",
+        help_heading = "Where it is run"
+    )]
+    pub power_cut_loses: PowerCutLoses,
     /// Keep the embedded cluster's directory after the run and say where it is.
     #[arg(long, help_heading = "Where it is run")]
     pub keep: bool,

@@ -13,6 +13,7 @@ pub mod export;
 pub mod journal;
 pub mod named;
 pub mod pg;
+pub mod power_cut;
 pub mod prove;
 pub mod record;
 pub mod report;

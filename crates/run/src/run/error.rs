@@ -328,7 +328,7 @@ fn clock(after: Duration) -> String {
 }
 
 /// Turns an error of the server into a sentence about `what`.
-pub(super) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> {
+pub(crate) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> {
     let what = what.to_owned();
     move |error| {
         let Some(said) = error.as_db_error() else {

@@ -32,6 +32,7 @@ use walwright_server::Client;
 use walwright_workload::Workload;
 
 pub use error::RunError;
+pub(crate) use error::failed;
 pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
 pub use snapshot::{fill, filled, snapshot};

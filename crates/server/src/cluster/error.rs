@@ -111,6 +111,17 @@ pub enum ClusterError {
         /// The last lines of its log.
         log: String,
     },
+    /// The server writes by io_uring, which a power cut cannot see.
+    #[error("a power cut does not see what io_method = io_uring writes: leave that setting out")]
+    UnseenWrites,
+    /// What a power cut takes is not known.
+    #[error("what the server in {} had not flushed is not known: {reason}", dir.display())]
+    Unknowable {
+        /// The data directory.
+        dir: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The cluster's server runs already.
     #[error("the server in {} is running: stop it first", dir.display())]
     Running {

@@ -5,6 +5,8 @@ mod error;
 mod flush_latency;
 mod init;
 mod lease;
+mod power_cut;
+mod preload;
 mod process;
 mod running;
 mod settings;
@@ -21,6 +23,7 @@ use std::{fs, io};
 
 pub use accepted::check_settings;
 pub use error::ClusterError;
+pub use power_cut::{PowerCut, Unflushed};
 pub use running::{RunningCluster, StopMode};
 pub use settings::SettingError;
 pub use sweep::{Swept, sweep};

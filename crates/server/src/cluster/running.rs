@@ -13,8 +13,9 @@ use tokio::sync::watch;
 
 use super::error::{ClusterError, start_hint};
 use super::init::{SUPERUSER, server_command};
+use super::power_cut::{self, PowerCut, Unflushed};
 use super::socket::SOCKET_PORT;
-use super::{Cluster, flush_latency, sweep};
+use super::{Cluster, flush_latency, preload, sweep};
 use crate::guard::{Guard, ServerExit};
 use crate::target::ConnectParams;
 
@@ -50,6 +51,8 @@ pub struct RunningCluster {
     cluster: Cluster,
     guard: Guard,
     port: u16,
+    /// Whether it keeps a journal of what it has not flushed.
+    is_watched: bool,
 }
 
 impl Cluster {
@@ -59,28 +62,45 @@ impl Cluster {
     ///
     /// Blocks: a fraction of a second, or as long as crash recovery takes.
     pub fn start(&self) -> Result<RunningCluster, ClusterError> {
+        self.start_as(false)
+    }
+
+    /// The same of a server whose power [can be cut](RunningCluster::cut_power): it keeps a
+    /// journal of what it has not flushed, which costs it CPU and disk. What was written
+    /// before the start counts as flushed.
+    ///
+    /// # Errors
+    /// Also where the settings say `io_method = io_uring`, whose writes cannot be seen.
+    pub fn start_watched(&self) -> Result<RunningCluster, ClusterError> {
+        if self.writes_by_io_uring() {
+            return Err(ClusterError::UnseenWrites);
+        }
+        self.start_as(true)
+    }
+
+    fn start_as(&self, is_watched: bool) -> Result<RunningCluster, ClusterError> {
         if self.inner.running.swap(true, Ordering::AcqRel) {
             return Err(ClusterError::Running { dir: self.inner.dir.clone() });
         }
-        let started = self.start_on_some_port();
+        let started = self.start_on_some_port(is_watched);
         if started.is_err() {
             self.inner.running.store(false, Ordering::Release);
         }
         started
     }
 
-    fn start_on_some_port(&self) -> Result<RunningCluster, ClusterError> {
+    fn start_on_some_port(&self, is_watched: bool) -> Result<RunningCluster, ClusterError> {
         let wanted = match &self.inner.tcp {
-            None => return self.start_on(SOCKET_PORT),
+            None => return self.start_on(SOCKET_PORT, is_watched),
             Some(tcp) => tcp.port,
         };
         if let Some(port) = wanted {
-            return self.start_on(port);
+            return self.start_on(port, is_watched);
         }
         let mut attempt = 1;
         loop {
             let port = free_port().map_err(ClusterError::io("find a free port for", self.dir()))?;
-            match self.start_on(port) {
+            match self.start_on(port, is_watched) {
                 Err(ClusterError::StartFailed { log, .. })
                     if attempt < PORT_ATTEMPTS && log.contains("Address already in use") =>
                 {
@@ -91,7 +111,7 @@ impl Cluster {
         }
     }
 
-    fn start_on(&self, port: u16) -> Result<RunningCluster, ClusterError> {
+    fn start_on(&self, port: u16, is_watched: bool) -> Result<RunningCluster, ClusterError> {
         let inner = &self.inner;
         // Also after a first try that failed, whose end has cleared it.
         inner.running.store(true, Ordering::Release);
@@ -116,10 +136,19 @@ impl Cluster {
         ] {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        if let Some(least) = inner.flush_latency {
-            flush_latency::lengthen(&mut command, &inner.dir, least)
-                .map_err(ClusterError::io("write a library to", &inner.dir))?;
+        let mut libraries = Vec::new();
+        if is_watched {
+            power_cut::watch(&mut command, &inner.dir, &self.data_dir(), &inner.user)
+                .map_err(ClusterError::io("make a journal in", &inner.dir))?;
+            // Before the other: a flush counts once it has taken its time.
+            libraries.push(power_cut::LIBRARY);
         }
+        if let Some(least) = inner.flush_latency {
+            flush_latency::lengthen(&mut command, least);
+            libraries.push(flush_latency::LIBRARY);
+        }
+        preload::preload(&mut command, &inner.dir, &libraries)
+            .map_err(ClusterError::io("write a library to", &inner.dir))?;
         command.stdout(log).stderr(also_log);
         // SIGQUIT is an immediate shutdown: the postmaster takes its backends
         // with it, which SIGKILL would leave behind.
@@ -129,9 +158,16 @@ impl Cluster {
                 user: inner.user.name().to_owned(),
                 source,
             })?;
-        let running = RunningCluster { cluster: self.clone(), guard, port };
+        let running = RunningCluster { cluster: self.clone(), guard, port, is_watched };
         running.wait_until_ready(log_start)?;
         Ok(running)
+    }
+
+    /// Whether the settings say so; a name and a word of an enum have no case.
+    fn writes_by_io_uring(&self) -> bool {
+        let last = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("io_method");
+        let settings = self.settings();
+        settings.iter().rev().find(last).is_some_and(|(_, v)| v.eq_ignore_ascii_case("io_uring"))
     }
 
     /// The last `lines` lines of the server's log; empty when there is none.
@@ -250,6 +286,28 @@ impl RunningCluster {
         self.stop_from(StopMode::Immediate)
     }
 
+    /// Cuts the power: kills every process of the server at once, and takes from the disk
+    /// what was not flushed. The next start recovers from what is left.
+    ///
+    /// Blocks until no process of the server is left.
+    ///
+    /// # Errors
+    /// When it was not [started for it](Cluster::start_watched), a process does not end, or the
+    /// disk cannot be put back.
+    pub fn cut_power(self, cut: PowerCut) -> Result<Unflushed, ClusterError> {
+        let inner = &self.cluster.inner;
+        if !self.is_watched {
+            let reason = "it was started without a journal".to_owned();
+            return Err(ClusterError::Unknowable { dir: self.data_dir(), reason });
+        }
+        // The postmaster first, so that it does not restart what dies.
+        self.guard.signal(Signal::SIGKILL);
+        sweep::kill_servers_in(&inner.dir)?;
+        let unflushed = power_cut::put_back(&inner.dir, &self.data_dir(), &inner.user, cut);
+        inner.running.store(false, Ordering::Release);
+        unflushed
+    }
+
     fn stop_from(&self, first: StopMode) -> Result<StopMode, ClusterError> {
         let mut taken = StopMode::Kill;
         for (mode, signal, patience) in [
@@ -268,6 +326,10 @@ impl RunningCluster {
         // Also after an orderly end: a postmaster that was killed by someone
         // leaves backends that notice only later.
         sweep::stop_servers_in(&self.cluster.inner.dir)?;
+        if self.is_watched {
+            power_cut::remove(&self.cluster.inner.dir)
+                .map_err(ClusterError::io("remove the journal in", &self.cluster.inner.dir))?;
+        }
         self.cluster.inner.running.store(false, Ordering::Release);
         Ok(taken)
     }

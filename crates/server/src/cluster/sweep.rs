@@ -112,6 +112,16 @@ pub(crate) fn stop_servers_in(dir: &Path) -> Result<Vec<u32>, ClusterError> {
     Ok(stopped)
 }
 
+/// Kills every PostgreSQL process at home in the data directory of `dir`, and takes away the
+/// shared memory they leave.
+pub(crate) fn kill_servers_in(dir: &Path) -> Result<(), ClusterError> {
+    let data_dir = dir.join("data");
+    let mapped = shared_memory::mapped_by(&process::servers_in(&data_dir));
+    kill_until_gone(dir, &data_dir)?;
+    shared_memory::clear(&data_dir, &mapped);
+    Ok(())
+}
+
 /// Immediate shutdown first, then SIGKILL.
 fn end_servers(dir: &Path, data_dir: &Path, found: Vec<u32>) -> Result<Vec<u32>, ClusterError> {
     if found.is_empty() {
@@ -123,12 +133,17 @@ fn end_servers(dir: &Path, data_dir: &Path, found: Vec<u32>) -> Result<Vec<u32>,
     if all_gone(data_dir, IMMEDIATE_SHUTDOWN).is_empty() {
         return Ok(found);
     }
+    kill_until_gone(dir, data_dir)?;
+    Ok(found)
+}
+
+fn kill_until_gone(dir: &Path, data_dir: &Path) -> Result<(), ClusterError> {
     let deadline = Instant::now() + AFTER_KILL;
     loop {
         // A dying postmaster may have forked once more, so look again each time.
         let left = process::servers_in(data_dir);
         if left.is_empty() {
-            return Ok(found);
+            return Ok(());
         }
         if Instant::now() > deadline {
             return Err(ClusterError::Unkillable { dir: dir.to_owned(), pids: left });

@@ -5,5 +5,6 @@ mod common;
 mod crashes;
 mod installs;
 mod lifecycle;
+mod power_cuts;
 mod sessions;
 mod snapshots;
