@@ -189,8 +189,7 @@ impl<'r> Reading<'r> {
         let ticks: Vec<f64> = inside()
             .map(|tick| {
                 let of = tick.rows.iter().filter(|row| counts(row));
-                let asleep = |row: &Row| WaitClass::of(row) != Some(WaitClass::Cpu);
-                let scaled = |row: &Row| if asleep(row) { scale } else { 1.0 };
+                let scaled = |row: &Row| WaitClass::of(row).map_or(scale.client, |c| scale.of(c));
                 of.filter_map(|row| Some(row.number("sessions")? * scaled(row))).sum()
             })
             .collect();

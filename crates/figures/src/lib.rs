@@ -69,6 +69,7 @@ pub use load::{
 };
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;
+pub use processor_account::SleepScale;
 pub use series::{Series, Unit};
 pub use server_load::{ServerLoad, server_load};
 pub use stages::StageSummary;
