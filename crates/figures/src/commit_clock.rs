@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
-use walwright_record::{Record, Source, Timestamp};
+use walwright_record::{Record, Source, Window};
 
 use crate::window::{Work, commits_between, driven_within, transactions, work_between};
-use crate::{Blind, Difference, latency};
+use crate::{Blind, Difference, difference, latency};
 
 /// Longest that a session which begins one transaction after the other keeps what it counted,
 /// beside the transaction that is under way then.
@@ -34,21 +34,41 @@ pub fn work_counted(record: &Record, of: &Difference) -> Result<Work, Blind> {
     let Ok(counted) = commits_between(record, of.from, of.to) else { return Ok(work) };
     // Commits of others are no part of the work: it is what the clients did in this stretch,
     // but for what they did just before either end.
-    let latency = record.window().and_then(|window| latency::mean_latency(record, window));
-    let late = KEPT + latency.unwrap_or_default();
-    let before = |at: Timestamp| driven_within(record, at.minus(late), at, transactions).0;
-    let (least, most) = (work.count - before(of.to), work.count + before(of.from));
+    let [first, last] = just_before(record, of);
+    let (least, most) = (work.count - last, work.count + first);
     let count = (counted / commits).clamp(least.max(0.0), most);
     if count > 0.0 { Ok(Work { count, ..work }) } else { Err(Blind::NoWork) }
 }
 
-/// Commits of one transaction of the clients over the whole load, which begins and ends with
-/// nothing that is yet to be added; `None` where it was not sampled from end to end.
+/// By what part at most the work of WAL counters is unlike what was counted, where commits do
+/// not tell; `None` where they do.
+pub(crate) fn unknown_part(record: &Record, window: Window) -> Option<f64> {
+    if record.intervals.is_empty() || commits_of_one(record).is_some() {
+        return None;
+    }
+    let wal = difference(record, Source::Wal, window).ok()?;
+    let work = work_between(record, wal.from, wal.to).ok()?;
+    let [first, last] = just_before(record, &wal);
+    Some(first.max(last) / work.count)
+}
+
+/// What clients did just before either end and sessions may not have added by then.
+fn just_before(record: &Record, of: &Difference) -> [f64; 2] {
+    let latency = record.window().and_then(|window| latency::mean_latency(record, window));
+    let late = KEPT + latency.unwrap_or_default();
+    [of.from, of.to].map(|at| driven_within(record, at.minus(late), at, transactions).0)
+}
+
+/// Commits of one transaction of the clients over the whole load. Ours begins and ends with
+/// nothing that is yet to be added; that of others goes on before and after its log. `None`
+/// where it was not sampled from end to end.
 fn commits_of_one(record: &Record) -> Option<f64> {
     let (first, last) = (record.intervals.first()?, record.intervals.last()?);
+    let (begun, ended) = (first.start.plus(NOTHING_ADDED), last.start.plus(last.length));
     let samples = record.samples(Source::Database);
-    let from = samples.first().filter(|s| s.at <= first.start.plus(NOTHING_ADDED))?;
-    let to = samples.last().filter(|s| s.at >= last.start.plus(last.length))?;
+    let from = samples.iter().rev().find(|sample| sample.at <= begun)?;
+    let mut after = samples.iter().filter(|sample| sample.at >= ended);
+    let to = if record.client.is_none() { after.next_back() } else { after.next() }?;
     let commits = commits_between(record, from.at, to.at).ok()?;
     let done: u64 = record.intervals.iter().map(transactions).sum();
     (done > 0 && commits > 0.0).then(|| commits / done as f64)
@@ -56,11 +76,10 @@ fn commits_of_one(record: &Record) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::Window;
+    use walwright_record::{ClientFacts, ClientUnit, Sample};
     use walwright_testing::{Build, row, second};
 
     use super::*;
-    use crate::difference;
 
     /// Transactions of each second of a load that finds its pace late.
     const RATES: [u64; 11] = [60, 70, 100, 70, 20, 140, 370, 310, 1_090, 1_580, 0];
@@ -118,10 +137,32 @@ mod tests {
     }
 
     #[test]
+    fn what_others_commit_before_and_after_the_log_of_their_clients_is_no_part_of_it() {
+        let mut build = build(|_| 0.0);
+        build.record.client = Some(ClientFacts {
+            unit: ClientUnit::Transaction,
+            operations: Vec::new(),
+            logs: Vec::new(),
+        });
+        let samples = build.record.samples.get_mut(&Source::Database).unwrap();
+        for (at, commits) in [(-30.0, 0.0), (60.0, 90_000.0)] {
+            let rows = vec![row([("xact_commit", commits)])];
+            samples.push(Sample { at: second(at), source: Source::Database, rows });
+        }
+        samples.sort_by_key(|sample| sample.at);
+        let flushes = done(9.2 - 0.9) - done(2.2 - 0.9);
+        assert!((counted(&build, Source::Wal) - flushes).abs() < 1.0, "{flushes}");
+    }
+
+    #[test]
     fn a_load_that_was_not_sampled_from_end_to_end_is_counted_as_it_was_done() {
         let mut build = build(|_| 0.0);
         build.record.samples.get_mut(&Source::Database).unwrap().pop();
         let meanwhile = done(9.2) - done(2.2);
         assert!((counted(&build, Source::Wal) - meanwhile).abs() < 1.0);
+        let window = Window { start: second(2.0), end: second(10.0) };
+        let off = unknown_part(&build.record, window).unwrap();
+        assert!((off - (done(9.2) - done(8.2)) / meanwhile).abs() < 0.01, "{off}");
+        assert_eq!(unknown_part(&self::build(|_| 0.0).record, window), None);
     }
 }
