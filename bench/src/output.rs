@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
+use walwright_report::List;
+use walwright_report::terminal::Style;
 
 /// Options of every measuring command.
 #[derive(Debug, Clone, Args)]
@@ -65,12 +66,10 @@ impl Report {
             let all = json!({ "title": self.title, "figures": self.values, "met": self.met });
             println!("{all:#}");
         } else {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_header(["figure", "measured", "bar", ""]);
-            for row in self.rows {
-                table.add_row(row);
-            }
-            println!("{}\n{}", self.title, table.trim_fmt());
+            let mut list = List::new(["figure", "measured", "bar", ""]).titled(self.title);
+            self.rows.into_iter().for_each(|row| list.row(row));
+            let style = Style { width: 200, colour: false, unicode: true };
+            print!("{}", list.document().terminal(&style));
         }
         if self.met { ExitCode::SUCCESS } else { ExitCode::from(1) }
     }

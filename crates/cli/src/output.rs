@@ -14,6 +14,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 use walwright_experiment::{ExperimentError, Remarks};
 use walwright_figures::compare::CompareError;
+use walwright_report::List;
 use walwright_report::terminal::{Style, fit, printable, printable_json, printable_painted};
 use walwright_run::RunError;
 use walwright_tune::TuneError;
@@ -86,6 +87,25 @@ impl Output {
     /// How documents are drawn on this terminal.
     pub fn style(&self) -> Style {
         Style::for_terminal(terminal_width(), self.colour)
+    }
+
+    /// How lists are drawn: as wide as the terminal, and where there is none a row a line.
+    pub fn list_style(&self) -> Style {
+        const UNBROKEN: usize = 10_000;
+        let width = if std::io::stdout().is_terminal() { terminal_width() } else { UNBROKEN };
+        Style { width, ..self.style() }
+    }
+
+    /// Prints a list, or what to say where it is empty, unless JSON is wanted.
+    pub fn list<T: Serialize>(
+        &self,
+        value: &T,
+        list: impl FnOnce() -> Result<List, String>,
+    ) -> anyhow::Result<()> {
+        self.painted_result(value, || match list() {
+            Ok(list) => list.document().terminal(&self.list_style()),
+            Err(empty) => empty,
+        })
     }
 
     /// Prints a text that was painted where colours are wanted.

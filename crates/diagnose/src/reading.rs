@@ -7,7 +7,7 @@ use walwright_figures::queueing::{Calibration, Uncalibrated, processors};
 use walwright_figures::window::{driven_between, failures};
 use walwright_figures::{
     Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
-    difference, statement_uses, summary, work_between,
+    difference, statement_uses, summary, work_between, work_counted,
 };
 use walwright_record::{Record, Row, Setting, Source, Window};
 use walwright_stats::{
@@ -162,12 +162,12 @@ impl<'r> Reading<'r> {
         difference(self.record, source, self.window)
     }
 
-    /// The work done while counters moved.
+    /// The work whose counts moved counters.
     ///
     /// # Errors
-    /// As [`work_between`].
+    /// As [`work_counted`].
     pub fn work(&self, of: &Difference) -> Result<Work, Blind> {
-        work_between(self.record, of.from, of.to)
+        work_counted(self.record, of)
     }
 
     /// Seconds of a transaction that sessions spend as the chosen rows of wait
@@ -189,8 +189,7 @@ impl<'r> Reading<'r> {
         let ticks: Vec<f64> = inside()
             .map(|tick| {
                 let of = tick.rows.iter().filter(|row| counts(row));
-                let asleep = |row: &Row| WaitClass::of(row) != Some(WaitClass::Cpu);
-                let scaled = |row: &Row| if asleep(row) { scale } else { 1.0 };
+                let scaled = |row: &Row| WaitClass::of(row).map_or(scale.client, |c| scale.of(c));
                 of.filter_map(|row| Some(row.number("sessions")? * scaled(row))).sum()
             })
             .collect();

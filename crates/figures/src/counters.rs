@@ -10,7 +10,8 @@ use crate::Blind;
 /// What a source counted between its first and last sample inside a window.
 ///
 /// Both ends are samples, never extrapolated: whoever divides by work must count
-/// the work between the same two moments ([`Difference::from`], [`Difference::to`]).
+/// the work between the same two moments ([`Difference::from`], [`Difference::to`]), and
+/// where sessions add late, the work that was added ([`work_counted`](crate::work_counted)).
 #[derive(Debug, Clone)]
 pub struct Difference {
     source: Source,
@@ -60,6 +61,11 @@ impl RowDifference {
 }
 
 impl Difference {
+    /// What was read.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
     /// Time between the two samples.
     pub fn length(&self) -> Duration {
         self.to.since(self.from)

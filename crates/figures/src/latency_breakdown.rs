@@ -7,7 +7,7 @@ use serde::Serialize;
 use walwright_record::{Record, Row, Source, Window};
 use walwright_stats::Estimate;
 
-use crate::{Summary, TimeSplit, WaitClass, WorkUnit, difference, work_between};
+use crate::{Summary, TimeSplit, WaitClass, WorkUnit, difference, work_counted};
 
 /// Sampled and counted time may differ by this factor before the instrument is
 /// said to disagree with the server: both have a start-up of a call in them, and
@@ -168,7 +168,7 @@ fn backend_flush(record: &Record, window: Window, time: &TimeSplit) -> Option<(f
                 && row.text("backend_type") == Some("client backend")
         };
         let milliseconds = io.sum_where("fsync_time", of).ok().filter(|ms| *ms > 0.0)?;
-        let work = work_between(record, io.from, io.to).ok()?;
+        let work = work_counted(record, &io).ok()?;
         Some((milliseconds / 1e3 / work.count, "pg_stat_io"))
     });
     by_backends.or_else(|| {

@@ -15,11 +15,13 @@
 //!
 //! Three rules hold everywhere. Counters are differenced between samples inside
 //! the window and divided by the work done between the same two moments
-//! ([`difference`], [`work_between`]). A view whose statistics were reset inside
+//! ([`difference`], [`work_between`]), or by the work whose counts were added between them
+//! ([`work_counted`]). A view whose statistics were reset inside
 //! the window is void. What cannot be seen is absent, with the reason
 //! ([`Blind`]), and never zero.
 
 mod checkpoints;
+mod commit_clock;
 pub mod compare;
 pub mod counters;
 pub mod cpu;
@@ -55,6 +57,7 @@ pub mod warnings;
 pub mod window;
 
 pub use checkpoints::{Checkpoints, checkpoints};
+pub use commit_clock::work_counted;
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu};
 pub use data_disk_use::{DataDiskUse, Requests};
@@ -66,6 +69,7 @@ pub use load::{
 };
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;
+pub use processor_account::SleepScale;
 pub use series::{Series, Unit};
 pub use server_load::{ServerLoad, server_load};
 pub use stages::StageSummary;

@@ -5,14 +5,21 @@
 //! a backend that has been woken shows the wait it was woken from until it runs. The
 //! scheduler counts both times of every process exactly (`/proc/PID/schedstat`,
 //! Documentation/scheduler/sched-stats.rst). Every backend is at each moment running, waiting
-//! for a processor, or asleep, so what the kernel leaves for sleep is shared among the waits
-//! in the proportions that were sampled.
+//! for a processor, or asleep, so what the kernel leaves for sleep is shared among the waits.
+//!
+//! What the samples of waits hold beyond that is waiting for a processor after a wait. It
+//! happens once for each sleep, however long that was, so it is taken from waits by their
+//! number: those for the client are as many as its messages, the others what is left of the
+//! times that the backends went to sleep. Where these are not known it is taken in proportion
+//! to length.
 
+use serde::Serialize;
 use walwright_record::{Record, Row, Sample, Source, Window};
 use walwright_stats::Estimate;
 
 use crate::cpu::{CLIENT_BACKENDS, EXITED_PROCESSES};
-use crate::{Difference, WaitClass, difference};
+use crate::window::intervals_inside;
+use crate::{Difference, WaitClass, difference, statement_uses};
 
 /// Part of the backends' CPU that may have been used by processes which ended between two
 /// looks, and was so counted without its role and its waits.
@@ -21,6 +28,35 @@ const UNSEEN: f64 = 0.1;
 /// which are of all client backends, say nothing of ours.
 const OTHERS: f64 = 0.05;
 
+/// What samples of sessions in a wait are multiplied by to fit what the kernel leaves for
+/// sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SleepScale {
+    /// Waiting for the client, idle sessions among them.
+    pub client: f64,
+    /// In any other wait.
+    pub other: f64,
+}
+
+impl SleepScale {
+    /// The samples as they are.
+    pub(crate) const ONE: SleepScale = SleepScale { client: 1.0, other: 1.0 };
+
+    /// That of a class; samples without a wait stay as they are.
+    pub fn of(self, class: WaitClass) -> f64 {
+        match class {
+            WaitClass::Cpu | WaitClass::RunQueue => 1.0,
+            WaitClass::Client => self.client,
+            _ => self.other,
+        }
+    }
+
+    /// The same, of so much less.
+    pub(crate) fn times(self, factor: f64) -> SleepScale {
+        SleepScale { client: self.client * factor, other: self.other * factor }
+    }
+}
+
 /// Where the client backends were, on average over the window, by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ProcessorAccount {
@@ -28,8 +64,8 @@ pub(crate) struct ProcessorAccount {
     pub(crate) running: f64,
     /// Backends that were ready to run and waited for a processor.
     pub(crate) waiting: f64,
-    /// What the samples of sleeping sessions, idle ones among them, are multiplied by.
-    pub(crate) sleep_scale: f64,
+    /// What the samples of sleeping sessions are multiplied by.
+    pub(crate) scale: SleepScale,
     /// Backends that slept while no wait event said so.
     pub(crate) unexplained: f64,
 }
@@ -73,10 +109,47 @@ impl ProcessorAccount {
         Ok(ProcessorAccount {
             running,
             waiting,
-            sleep_scale: if seen.asleep > 0.0 { explained / seen.asleep } else { 1.0 },
+            scale: seen.scale_to(explained, sleeps(record, window, &processes)),
             unexplained: asleep - explained,
         })
     }
+}
+
+/// Times a second that backends went to sleep to wait for the client, and for anything else.
+fn sleeps(record: &Record, window: Window, processes: &Difference) -> Option<[f64; 2]> {
+    let is_backend = |row: &Row| row.text("process_group") == Some(CLIENT_BACKENDS);
+    let all = processes.sum_where("voluntary_switches", is_backend).ok()?;
+    let all = all / processes.length().as_secs_f64();
+    let (messages, transactions) = match &record.load {
+        Some(_) => messages(record, window)?,
+        None => {
+            let statements = statement_uses(record, window).ok()?;
+            let calls: f64 = statements.toplevel().map(|of| of.calls).sum();
+            (calls / statements.seconds, statements.work.count / statements.seconds)
+        }
+    };
+    // An answer may be there before the session sleeps, so fewer sleeps are for the client than
+    // there are messages; of what else a transaction waits for, it sleeps once at least.
+    let other = (all - messages).max(transactions).min(all);
+    Some([all - other, other]).filter(|_| all > 0.0)
+}
+
+/// Messages a second that clients of ours sent and had answered one by one, and transactions;
+/// `None` where their scripts send several messages together.
+fn messages(record: &Record, window: Window) -> Option<(f64, f64)> {
+    let scripts = &record.workload.as_ref()?.scripts;
+    if scripts.iter().any(|script| script.text.contains("\\startpipeline")) {
+        return None;
+    }
+    let (mut sent, mut ended, mut seconds) = (0.0, 0.0, 0.0);
+    for interval in intervals_inside(record, window) {
+        for (script, done) in scripts.iter().zip(&interval.scripts) {
+            sent += script.statements.len() as f64 * done.transactions as f64;
+            ended += done.transactions as f64;
+        }
+        seconds += interval.length.as_secs_f64();
+    }
+    (seconds > 0.0).then(|| (sent / seconds, ended / seconds))
 }
 
 /// CPU seconds of a group.
@@ -86,11 +159,14 @@ fn cpu_of(processes: &Difference, group: &str) -> Option<f64> {
     Some(user + processes.sum_where("system_seconds", of).ok()?)
 }
 
-/// Client backends by what the ticks show of them, on average.
+/// Client backends, those of our load where there is one, by what the ticks show of them, on
+/// average.
 #[derive(Default)]
 struct Seen {
     /// In a wait, or idle.
     asleep: f64,
+    /// Of them, those that wait for the client.
+    client: f64,
     /// Active without a wait.
     without_wait: f64,
     /// Of our load, in a transaction.
@@ -106,20 +182,45 @@ impl Seen {
             let is_client = row.text("backend_type") == Some("client backend");
             let Some(sessions) = row.number("sessions").filter(|_| is_client) else { continue };
             let class = WaitClass::of(row);
+            // Others, which are idle or the kernel's figures do not count, are not woken.
+            if ours && row.flag("ours") != Some(true) {
+                seen.others += if class.is_some() { sessions } else { 0.0 };
+                continue;
+            }
+            seen.ours += if class.is_some() { sessions } else { 0.0 };
             match class {
                 Some(WaitClass::Cpu) => seen.without_wait += sessions,
                 _ => seen.asleep += sessions,
             }
-            match !ours || row.flag("ours") == Some(true) {
-                _ if class.is_none() => (),
-                true => seen.ours += sessions,
-                false => seen.others += sessions,
+            if matches!(class, None | Some(WaitClass::Client)) {
+                seen.client += sessions;
             }
         }
         let per_tick = 1.0 / ticks.len().max(1) as f64;
-        for sum in [&mut seen.asleep, &mut seen.without_wait, &mut seen.ours, &mut seen.others] {
+        let Seen { asleep, client, without_wait, ours, others } = &mut seen;
+        for sum in [asleep, client, without_wait, ours, others] {
             *sum *= per_tick;
         }
         seen
+    }
+
+    /// Scales those asleep to what there was of sleep, taking what is too much from waits by
+    /// their number a second, for the client and others, where that is known.
+    fn scale_to(&self, sleep: f64, sleeps: Option<[f64; 2]>) -> SleepScale {
+        if self.asleep <= 0.0 {
+            return SleepScale::ONE;
+        }
+        let even = sleep / self.asleep;
+        let other = self.asleep - self.client;
+        let Some([of_client, of_other]) = sleeps.filter(|_| even < 1.0) else {
+            return SleepScale { client: even, other: even };
+        };
+        let delay = (self.asleep - sleep) / (of_client + of_other);
+        // A wait is no shorter than nothing: the rest is the other's.
+        let from_other =
+            (of_other * delay).clamp((self.asleep - sleep - self.client).max(0.0), other);
+        let from_client = self.asleep - sleep - from_other;
+        let kept = |of: f64, less: f64| if of > 0.0 { (1.0 - less / of).max(0.0) } else { 1.0 };
+        SleepScale { client: kept(self.client, from_client), other: kept(other, from_other) }
     }
 }

@@ -65,13 +65,16 @@ pub fn server_load(record: &Record, window: Window) -> Result<ServerLoad, Blind>
     })
 }
 
-/// Queries of the probe between two moments, each a transaction of its own; 0 where it
-/// did not count them.
+/// Queries of the probe between two moments, each a transaction of its own, that the server
+/// had as commits then; 0 where it did not count them.
 pub fn own_queries(record: &Record, from: Timestamp, to: Timestamp) -> f64 {
     let counts: Vec<(Timestamp, f64)> = record
         .samples(Source::ProbeCost)
         .iter()
-        .filter_map(|sample| Some((sample.at, sample.rows.first()?.number("queries")?)))
+        .filter_map(|sample| {
+            let row = sample.rows.first()?;
+            Some((sample.at, row.number("commits").or_else(|| row.number("queries"))?))
+        })
         .collect();
     let (Some(first), Some(last)) = (counts.first(), counts.last()) else { return 0.0 };
     let at = |moment: Timestamp| {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use walwright_record::{Record, Source, Window};
 
-use crate::{Blind, WorkUnit, difference, work_between};
+use crate::{Blind, WorkUnit, difference, work_counted};
 
 /// Row changes over the window, all user tables of the database.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub struct TableUpdates {
 /// When tables were not sampled twice inside the window or no work was counted.
 pub fn row_changes(record: &Record, window: Window) -> Result<RowChanges, Blind> {
     let difference = difference(record, Source::Tables, window)?;
-    let work = work_between(record, difference.from, difference.to)?;
+    let work = work_counted(record, &difference)?;
     let per = |column: &str| difference.sum(column).ok().map(|sum| sum / work.count);
     let mut tables: Vec<TableUpdates> = difference
         .rows

@@ -15,7 +15,7 @@ use serde::Serialize;
 use walwright_record::{Record, Sample, Source, Window};
 use walwright_stats::{Estimate, Resampling, tick_means};
 
-use crate::processor_account::ProcessorAccount;
+use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
 use crate::{Blind, CpuUse, WaitClass, WorkUnit, latency, work_between};
@@ -51,7 +51,7 @@ pub struct TimeSplit {
     pub sampled_because: Option<String>,
     /// What samples of sessions in a wait are multiplied by to fit what the kernel leaves
     /// for sleep, and the latency where they exceed it.
-    pub sleep_scale: f64,
+    pub sleep_scale: SleepScale,
     /// Seconds of a transaction in which sessions were sampled active without a wait.
     pub sampled_cpu: f64,
     /// Latency − queue − sum of the parts and of the load generator's; `None` where the
@@ -161,7 +161,7 @@ impl TimeSplit {
         let idle = client + self.residual.as_ref().map_or(0.0, |r| r.center.max(0.0));
         let known = DriverTime::of(cpu).filter(|_| idle > 0.0 && self.sampled_because.is_none());
         let Some(driver) = known.map(|driver| driver.within(idle)) else { return };
-        let kept = 1.0 - driver.sum() / idle;
+        let kept = (1.0 - driver.sum() / idle).max(0.0);
         for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
             part.scale(kept);
         }
@@ -222,7 +222,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
             ProcessorAccount::of(record, window, &ticks, ours, without_wait)
         }
     };
-    let mut sleep_scale = account.map_or(1.0, |account| account.sleep_scale);
+    let mut sleep_scale = account.map_or(SleepScale::ONE, |account| account.scale);
     let sessions_in = |class: WaitClass| -> Estimate {
         let sampled = &means[class as usize];
         let exact = |sessions| Estimate { center: sessions, interval: None, ..sampled.clone() };
@@ -231,15 +231,19 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
             (WaitClass::Cpu, Ok(account)) => exact(account.running),
             (WaitClass::RunQueue, Ok(account)) => exact(account.waiting),
             (WaitClass::Other, Ok(account)) => {
-                sampled.clone().map(|n| n * sleep_scale + account.unexplained)
+                sampled.clone().map(|n| n * sleep_scale.of(class) + account.unexplained)
             }
-            (_, Ok(_)) => sampled.clone().map(|n| n * sleep_scale),
+            (_, Ok(_)) => sampled.clone().map(|n| n * sleep_scale.of(class)),
         }
     };
     let on_server = match account {
         Ok(account) => {
             let counted = account.running + account.waiting + account.unexplained;
-            means[ASLEEP].clone().map(|n| n * sleep_scale + counted)
+            let asleep = means[ASLEEP].center;
+            let client = means[WaitClass::Client as usize].center;
+            let kept = client * sleep_scale.client + (asleep - client) * sleep_scale.other;
+            let scale = if asleep > 0.0 { kept / asleep } else { 1.0 };
+            means[ASLEEP].clone().map(|n| n * scale + counted)
         }
         Err(_) => means[IN_TRANSACTION].clone(),
     };
@@ -261,7 +265,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
                 class,
                 share: per_transaction.clone().map(|s| if whole > 0.0 { s / whole } else { 0.0 }),
                 sessions: sessions.center,
-                events: tally.events_of(class, ticks.len() as f64 * rate / sleep_scale),
+                events: tally.events_of(class, ticks.len() as f64 * rate / sleep_scale.of(class)),
                 per_transaction,
             }
         })
@@ -284,7 +288,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
     if let Some((inside, over)) = inside.zip(residual.as_mut()).filter(|(_, r)| r.center < 0.0) {
         let fits = inside / on_server.center;
         parts.iter_mut().for_each(|part| part.scale(fits));
-        sleep_scale *= fits;
+        sleep_scale = sleep_scale.times(fits);
         on_server = on_server.map(|server| server * fits);
         *over = over.clone().map(|_| 0.0);
     }
@@ -378,7 +382,7 @@ impl<'r> Tally<'r> {
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::TargetFacts;
+    use walwright_record::{ScriptFacts, TargetFacts, WorkloadFacts};
 
     use super::*;
     use crate::cpu::{CLIENT_BACKENDS, EXITED_PROCESSES};
@@ -459,7 +463,7 @@ mod tests {
         // show a wait or are idle.
         let split = split(&counted(1.5, 2.5)).unwrap();
         assert_eq!(split.sampled_because, None);
-        assert!((split.sleep_scale - 0.75).abs() < 1e-9);
+        assert!((split.sleep_scale.client - 0.75).abs() < 1e-9);
         for (class, expected) in [
             (WaitClass::Cpu, 1.5),
             (WaitClass::RunQueue, 2.5),
@@ -477,11 +481,76 @@ mod tests {
         assert!((flush.events[0].per_transaction - flush.per_transaction.center).abs() < 1e-9);
     }
 
+    /// Three statements a transaction in which backends sleep four times, and the kernel's count.
+    fn slept(text: &str) -> Build {
+        let mut build = counted(1.5, 2.5);
+        build.record.load = Some(closed_loop(10));
+        build.record.workload = Some(WorkloadFacts {
+            name: "parts".to_owned(),
+            scale: 1,
+            options: BTreeMap::new(),
+            scripts: vec![ScriptFacts {
+                name: "script".to_owned(),
+                weight: 1,
+                text: text.to_owned(),
+                statements: ["BEGIN", "UPDATE", "END"].map(str::to_owned).to_vec(),
+            }],
+            pass_mark: None,
+        });
+        for (s, sample) in
+            build.record.samples.get_mut(&Source::Processes).unwrap().iter_mut().enumerate()
+        {
+            sample.rows[0].set("voluntary_switches", 4_000.0 * s as f64);
+        }
+        build
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_is_taken_from_waits_by_their_number() {
+        // Samples of waits hold 2 ms of it, which come after four sleeps: three for the client,
+        // whose waits are 3 ms, and one in 5 ms of flush and queue.
+        let split = split(&slept("")).unwrap();
+        for (class, expected) in [
+            (WaitClass::Flush, 4.0 * 0.9),
+            (WaitClass::FlushQueue, 0.9),
+            (WaitClass::Client, 0.5),
+            (WaitClass::RunQueue, 2.5),
+        ] {
+            let found = milliseconds(&split, class);
+            assert!((found - expected).abs() < 1e-2, "{class:?}: {found}");
+        }
+        let parts: f64 = split.parts.iter().map(|part| part.per_transaction.center).sum();
+        assert!((split.on_server.center - parts).abs() < 1e-6);
+    }
+
+    #[test]
+    fn where_messages_go_together_a_wait_for_a_processor_is_taken_by_length() {
+        let split = split(&slept("\\startpipeline")).unwrap();
+        assert!((milliseconds(&split, WaitClass::Flush) - 3.0).abs() < 1e-2);
+    }
+
+    #[test]
+    fn other_sessions_that_are_idle_are_not_woken() {
+        let idle = |ours: bool| {
+            let mut build = slept("");
+            for sample in build.record.samples.get_mut(&Source::Waits).unwrap() {
+                sample.rows.iter_mut().for_each(|row| {
+                    row.set("ours", true);
+                });
+                if ours {
+                    sample.rows.push(wait("idle", "Client", "clientread", 30.0));
+                }
+            }
+            split(&build).unwrap()
+        };
+        assert_eq!(idle(true).sleep_scale, idle(false).sleep_scale);
+    }
+
     #[test]
     fn sleep_that_no_wait_event_tells_is_a_line_of_its_own() {
         // Two were sampled active without a wait, and the kernel saw a tenth of that run.
         let split = split(&counted(0.1, 0.1)).unwrap();
-        assert_eq!(split.sleep_scale, 1.0);
+        assert_eq!(split.sleep_scale, SleepScale::ONE);
         assert!((milliseconds(&split, WaitClass::Other) - 1.8).abs() < 1e-2);
         assert!((milliseconds(&split, WaitClass::Flush) - 4.0).abs() < 1e-2);
         // Within the noise of the samples it is theirs.

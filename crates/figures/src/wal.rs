@@ -8,10 +8,12 @@ use walwright_record::{Record, Row, Source, Window};
 use crate::counters::Difference;
 use crate::not_observable::Gaps;
 use crate::seconds::duration;
-use crate::{Blind, Work, WorkUnit, difference, work_between};
+use crate::window::{driven_between, transactions};
+use crate::{Blind, Work, WorkUnit, difference, work_between, work_counted};
 
 /// WAL figures over the window. Counters cover the whole server, so on a server
-/// with other load they hold more than the workload's.
+/// with other load they hold more than the workload's. Those a second are those a
+/// transaction times the transactions a second of the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WalSummary {
     /// What the figures are per.
@@ -45,28 +47,32 @@ struct Flushes {
     count: f64,
     time: Result<Duration, Blind>,
     work: Work,
-    /// Between the two samples that were differenced.
-    length: Duration,
 }
 
 /// WAL figures over the window; `None` (with the reason noted) when no WAL view is there.
 pub fn wal_summary(record: &Record, window: Window, gaps: &mut Gaps) -> Option<WalSummary> {
     let measured = difference(record, Source::Wal, window)
-        .and_then(|wal| Ok((work_between(record, wal.from, wal.to)?, wal)));
+        .and_then(|wal| Ok((work_counted(record, &wal)?, wal)));
     let (work, wal) = gaps.note("WAL a transaction", measured)?;
+    let rate = rate(record, window, &wal);
     let per = |column: &str| wal.sum(column).map(|sum| sum / work.count);
-    let bytes = wal.sum("wal_bytes").or_else(|_| wal.sum("wal_lsn"));
+    // The position is always up to date.
+    let bytes = per("wal_bytes")
+        .or_else(|_| Ok(wal.sum("wal_lsn")? / work_between(record, wal.from, wal.to)?.count));
     let flushes = gaps.note("WAL flushes", flushes(record, window, &wal, work));
     let time = flushes.as_ref().and_then(|f| gaps.note("flush time", f.time.clone()));
     let counted = flushes.as_ref().filter(|f| f.count > 0.0);
     Some(WalSummary {
         unit: work.unit,
-        bytes_per_second: bytes.as_ref().ok().map(|b| b / wal.length().as_secs_f64()),
-        bytes_per_transaction: gaps.note("WAL bytes", bytes).map(|b| b / work.count),
+        bytes_per_second: bytes.as_ref().ok().zip(rate).map(|(bytes, rate)| bytes * rate),
+        bytes_per_transaction: gaps.note("WAL bytes", bytes),
         records_per_transaction: gaps.note("WAL records", per("wal_records")),
         fpi_per_transaction: gaps.note("full-page images", per("wal_fpi")),
         buffers_full_per_transaction: gaps.note("WAL buffers full", per("wal_buffers_full")),
-        flushes_per_second: flushes.as_ref().map(|f| f.count / f.length.as_secs_f64()),
+        flushes_per_second: flushes
+            .as_ref()
+            .zip(rate)
+            .map(|(f, rate)| f.count / f.work.count * rate),
         flushes_per_transaction: flushes.as_ref().map(|f| f.count / f.work.count),
         transactions_per_flush: counted.map(|f| f.work.count / f.count),
         mean_flush: counted.zip(time).and_then(|(f, time)| duration(time.as_secs_f64() / f.count)),
@@ -75,6 +81,16 @@ pub fn wal_summary(record: &Record, window: Window, gaps: &mut Gaps) -> Option<W
             .zip(time)
             .and_then(|(f, time)| duration(time.as_secs_f64() / f.work.count)),
     })
+}
+
+/// Work a second: that of the clients over the whole window, commits between the two samples.
+fn rate(record: &Record, window: Window, wal: &Difference) -> Option<f64> {
+    let of_clients = driven_between(record, window.start, window.end, transactions)
+        .map(|done| done / window.length().as_secs_f64());
+    let work = || work_between(record, wal.from, wal.to).ok();
+    of_clients
+        .or_else(|| Some(work()?.count / wal.length().as_secs_f64()))
+        .filter(|rate| rate.is_finite())
 }
 
 /// Up to 17 `pg_stat_wal` counts flushes, from 18 the rows of `pg_stat_io` for
@@ -94,15 +110,15 @@ fn flushes(
     }
     if let Ok(count) = wal.sum("wal_sync") {
         let time = flush_time(record, wal.sum("wal_sync_time"), count);
-        return Ok(Flushes { count, time, work, length: wal.length() });
+        return Ok(Flushes { count, time, work });
     }
     let io = difference(record, Source::Io, window)?;
     let of_wal =
         |row: &Row| row.text("object") == Some("wal") && row.text("context") == Some("normal");
     let count = io.sum_where("fsyncs", of_wal)?;
     let time = flush_time(record, io.sum_where("fsync_time", of_wal), count);
-    let work = work_between(record, io.from, io.to)?;
-    Ok(Flushes { count, time, work, length: io.length() })
+    let work = work_counted(record, &io)?;
+    Ok(Flushes { count, time, work })
 }
 
 /// Milliseconds counted as a duration. Where timing is off the columns read 0 or

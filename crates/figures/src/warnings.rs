@@ -7,7 +7,7 @@ use walwright_record::{
 };
 use walwright_stats::median;
 
-use crate::{Blind, Summary};
+use crate::{Blind, Summary, commit_clock};
 
 /// A driver thread that was busy more of the time than this may have kept clients
 /// waiting: requests that come at random queue before a server is fully busy.
@@ -18,6 +18,8 @@ const NEAR_CEILING: f64 = 0.7;
 const STEAL: f64 = 0.02;
 /// Processors kept busy by one process that is neither ours nor the server's.
 const NEIGHBOUR: f64 = 0.05;
+/// Part of the work that counters may not hold that is worth a word.
+const LATE: f64 = 0.05;
 /// Shortest window whose tail percentiles mean something.
 const SHORT: Duration = Duration::from_secs(20);
 /// Part of what was due that counts as reached.
@@ -54,6 +56,7 @@ pub fn warnings(record: &Record, summary: &Summary, earlier: &[Probes]) -> Vec<W
         failures(summary),
         rate_not_reached(summary),
         timing_off(summary),
+        late_counters(record),
         resets(summary),
         steal(summary),
         swapping(record),
@@ -162,6 +165,21 @@ fn timing_off(summary: &Summary) -> Option<Warning> {
         Warning::new(WarningCode::TimingOff, "timing is off on the server, so flush or I/O times are unknown")
             .hint("track_wal_io_timing = on and track_io_timing = on cost little where reading the clock is cheap: pg_test_timing tells")
     })
+}
+
+/// Counters whose distance to the clients is not known.
+fn late_counters(record: &Record) -> Option<Warning> {
+    let off = commit_clock::unknown_part(record, record.window()?).filter(|off| *off > LATE)?;
+    Some(
+        Warning::new(
+            WarningCode::NotObservable,
+            format!(
+                "sessions count up to a second late, and commits do not tell how late: WAL and flushes per transaction may be off by {:.0} %",
+                off * 100.0
+            ),
+        )
+        .hint("measure longer"),
+    )
 }
 
 fn resets(summary: &Summary) -> Option<Warning> {

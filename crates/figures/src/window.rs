@@ -86,6 +86,19 @@ pub fn driven_between(
     to: Timestamp,
     count: impl Fn(&LoadInterval) -> u64,
 ) -> Option<f64> {
+    let (sum, covered) = driven_within(record, from, to, count);
+    let length = to.since(from).as_secs_f64();
+    (length > 0.0 && covered >= 0.99 * length).then_some(sum)
+}
+
+/// What `count` finds in the intervals, those at either end cut in proportion, and how many
+/// seconds they cover.
+pub(crate) fn driven_within(
+    record: &Record,
+    from: Timestamp,
+    to: Timestamp,
+    count: impl Fn(&LoadInterval) -> u64,
+) -> (f64, f64) {
     let (mut sum, mut covered) = (0.0, 0.0);
     for interval in &record.intervals {
         let end = interval.start.plus(interval.length).min(to);
@@ -95,11 +108,15 @@ pub fn driven_between(
             covered += inside;
         }
     }
-    let length = to.since(from).as_secs_f64();
-    (length > 0.0 && covered >= 0.99 * length).then_some(sum)
+    (sum, covered)
 }
 
-fn commits_between(record: &Record, from: Timestamp, to: Timestamp) -> Result<f64, Blind> {
+/// Commits of the database that were added between two moments, less the probe's own.
+pub(crate) fn commits_between(
+    record: &Record,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<f64, Blind> {
     let source = Source::Database;
     let samples = record.samples(source);
     let commits: Vec<(Timestamp, f64)> = samples

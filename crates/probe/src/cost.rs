@@ -11,6 +11,7 @@ use crate::pace::Pace;
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
     queries: AtomicU64,
+    commits: AtomicU64,
     query_nanos: AtomicU64,
     bytes: AtomicU64,
     sql_thread_nanos: AtomicU64,
@@ -32,6 +33,11 @@ impl Cost {
     pub(crate) fn queries(&self, number: u64, took: Duration) {
         self.queries.fetch_add(number, Relaxed);
         self.query_nanos.fetch_add(nanos(took), Relaxed);
+    }
+
+    /// Of the queries, those that `pg_stat_database` has as commits by now.
+    pub(crate) fn commits(&self, number: u64) {
+        self.commits.fetch_add(number, Relaxed);
     }
 
     pub(crate) fn bytes(&self, received: usize) {
@@ -76,6 +82,7 @@ impl Cost {
     pub(crate) fn row(&self) -> Row {
         let mut row = Row::new();
         row.set("queries", self.queries.load(Relaxed))
+            .set("commits", self.commits.load(Relaxed))
             .set("query_ms", self.query_nanos.load(Relaxed) as f64 / 1e6)
             .set("bytes", self.bytes.load(Relaxed))
             .set("cpu_seconds", self.own_cpu().as_secs_f64())

@@ -139,13 +139,14 @@ fn sql_thread(
             }
         };
         let _ = ready.send(Ok(()));
-        let reports = tokio::join!(
+        let (counters, (waits, session)) = tokio::join!(
             sample_counters(context, counters, rates),
             sample_waits(context, waits, rates.waits),
         );
+        drop(session);
         walwright_server::all_left().await;
         context.cost.measure_thread(ProbeThread::Sql);
-        Some(reports)
+        Some((counters, waits))
     })
 }
 

@@ -172,6 +172,20 @@ impl Source {
         self.lists_what_exists() || matches!(self, Source::Io | Source::Slru)
     }
 
+    /// Whether sessions add to it what they counted at the end of a transaction and about
+    /// once a second: pgstat.c of PostgreSQL, not shared memory that is always up to date.
+    pub fn is_added_late(self) -> bool {
+        matches!(
+            self,
+            Source::Database
+                | Source::Wal
+                | Source::Io
+                | Source::Slru
+                | Source::Tables
+                | Source::Indexes
+        )
+    }
+
     /// Whether a row that was not there before began at zero.
     pub fn lists_what_exists(self) -> bool {
         matches!(self, Source::Tables | Source::Indexes | Source::Statements)

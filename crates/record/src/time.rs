@@ -27,6 +27,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(micros(by)))
     }
 
+    /// This moment less `by`.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Timestamp(self.0.saturating_sub(micros(by)))
+    }
+
     /// Time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -10,6 +10,7 @@
 //! - [`html::scaling`] and [`terminal::scaling`] lay the runs of a sweep beside each other.
 //! - [`html::storage`] and [`terminal::storage`] show what disks can do, [`journal`] the
 //!   history of experiments and decisions.
+//! - [`List`] makes a document of rows, such as the runs of a lab.
 //! - [`mod@format`] is how figures are written, for every other rendering too.
 //!
 //! Figures come from `figures` and `diagnose`, facts from `record`; nothing is computed here
@@ -22,6 +23,7 @@ pub mod format;
 pub mod html;
 pub mod journal;
 mod limits;
+mod list;
 mod markdown;
 mod run;
 mod scaling;
@@ -38,6 +40,7 @@ pub use document::Document;
 pub use experiment::experiment;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use limits::limit;
+pub use list::List;
 pub use markdown::PlotFile;
 pub use run::commit::commit;
 pub use run::{RunReport, diagnosis, explanation};

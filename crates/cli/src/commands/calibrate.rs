@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_driver::{LoadPlan, Mode, Protocol};
-use walwright_report::format;
+use walwright_report::{List, format};
 use walwright_run::measure_ceiling;
 use walwright_store::{Lab, private};
 use walwright_wire::{ConnectOptions, Host};
@@ -48,19 +47,18 @@ pub fn execute(lab: &Lab, args: &CalibrateArgs, output: &Output) -> anyhow::Resu
             })
         })
         .collect();
-    output.result(&value, || {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["way", "driver CPU a transaction", "ceiling of one thread"]);
+    output.list(&value, || {
+        let mut list = List::new(["way", "driver CPU a transaction", "ceiling of one thread"])
+            .titled(format!("{} with {} clients", workload.name, plan.clients));
         for (name, measured) in &rows {
             let unknown = || "not measurable without a real server".to_owned();
-            table.add_row([
+            list.row([
                 (*name).to_owned(),
                 measured.map_or_else(unknown, |m| format::latency(m.cpu_per_transaction)),
                 measured.map_or_else(unknown, |m| format::rate(m.per_thread)),
             ]);
         }
-        format!("{} with {} clients\n{}\n", workload.name, plan.clients, table.trim_fmt())
+        Ok(list)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use comfy_table::{Table, presets};
 use serde_json::json;
+use walwright_report::List;
 use walwright_report::terminal::printable;
 use walwright_server::{CheckState, FetchEvent, Installs, Major, doctor, system_installs};
 use walwright_store::Lab;
@@ -47,13 +47,10 @@ fn list(output: &Output) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|[name, state, place]| json!({ "name": name, "state": state, "place": place }))
         .collect();
-    output.result(&value, || {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(["install", "state", "where, or how"]);
-        for row in &rows {
-            table.add_row(row);
-        }
-        format!("{}\n", table.trim_fmt())
+    output.list(&value, || {
+        let mut list = List::new(["install", "state", "where, or how"]);
+        rows.into_iter().for_each(|row| list.row(row));
+        Ok(list)
     })?;
     Ok(ExitCode::SUCCESS)
 }

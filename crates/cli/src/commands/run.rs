@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use comfy_table::{CellAlignment, Table, presets};
 use walwright_figures::limit::Limit;
 use walwright_record::{ClientRules, LoadLevel, LoadStage, RunState};
-use walwright_report::{RunReport, format};
+use walwright_report::{List, RunReport, format};
 use walwright_run::{
     Finished, Length, LoadChoice, LoadOptions, ProbePlan, RunPlan, TargetPlan, WarmUp,
 };
@@ -82,7 +81,7 @@ fn conclude(
     let limits = judged(&run, limits);
     summary::print_summary(lab, &run, all, finished.kept.as_ref(), &limits, output)?;
     if statements {
-        output.print_painted(&statement_latencies(&run))?;
+        output.print_painted(&statement_latencies(&run, output))?;
     }
     written?;
     if let Some(error) = finished.error {
@@ -103,15 +102,14 @@ fn conclude(
 }
 
 /// The latency of each statement, script by script, as of pgbench's `-r`.
-fn statement_latencies(run: &RunReport) -> String {
+fn statement_latencies(run: &RunReport, output: &Output) -> String {
     let Some(load) = &run.summary.load else { return String::new() };
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["latency of statements", "count", "mean", "p50", "p99", "max"]);
+    let heads = ["latency of statements", "count", "mean", "p50", "p99", "max"];
+    let mut list = List::new(heads).numbers(1..6);
     for script in &load.scripts {
-        table.add_row([&script.name]);
+        list.row([&script.name]);
         if script.statements.is_empty() {
-            table.add_row(["  none ran in a round trip of its own"]);
+            list.row(["  none ran in a round trip of its own"]);
         }
         for statement in &script.statements {
             let mut row = vec![format!("  {}", statement.label)];
@@ -122,15 +120,10 @@ fn statement_latencies(run: &RunReport) -> String {
                 }
                 None => row.push("not timed".to_owned()),
             }
-            table.add_row(row);
+            list.row(row);
         }
     }
-    for column in 1..6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("\n{}\n", table.trim_fmt())
+    format!("\n{}", list.document().terminal(&output.list_style()))
 }
 
 /// The mean rate of the stages of an open loop.

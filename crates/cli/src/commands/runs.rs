@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use walwright_record::{Headline, RunHeader, RunState};
-use walwright_report::{RunReport, format};
+use walwright_report::{List, RunReport, format};
 use walwright_store::{Lab, NamedRuns, Store};
 
 use crate::args::{DeleteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
@@ -40,36 +39,26 @@ pub fn list(lab: &Lab, filter: &RunFilter, output: &Output) -> anyhow::Result<Ex
         .iter()
         .map(|run| Listed { run, headline: headline(run), sweep: run.sweep() })
         .collect();
-    output.result(&listed, || {
+    output.list(&listed, || {
         if runs.is_empty() && !is_empty {
-            return "No run fits. `walwright runs list` lists all.\n".to_owned();
+            return Err("No run fits. `walwright runs list` lists all.\n".to_owned());
         }
         if runs.is_empty() {
-            return format!(
+            return Err(format!(
                 "No runs in {}. `walwright run` makes the first.\n",
                 lab.directory().display()
-            );
+            ));
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header([
-            "run",
-            "state",
-            "workload",
-            "target",
-            "per second",
-            "p50",
-            "p99",
-            "label",
-        ]);
+        let heads = ["run", "state", "workload", "target", "per second", "p50", "p99", "label"];
+        let mut list = List::new(heads).numbers(4..7);
         let latency = |seconds: f64| format::latency(Duration::from_secs_f64(seconds));
         for (run, head) in grouped(&runs) {
             if let Some((name, count)) = head {
-                table.add_row([name.to_owned(), format::counted(count as u64, "run")]);
+                list.row([name.to_owned(), format::counted(count as u64, "run")]);
             }
             let headline = headline(run);
             let indent = if run.sweep().is_some() { "  " } else { "" };
-            table.add_row([
+            list.row([
                 format!("{indent}{}", run.id),
                 run.state.name().to_owned(),
                 run.workload.clone(),
@@ -80,18 +69,12 @@ pub fn list(lab: &Lab, filter: &RunFilter, output: &Output) -> anyhow::Result<Ex
                 run.own_label().to_owned(),
             ]);
         }
-        for column in 4..7 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = format!("{}\n", table.trim_fmt());
         for run in &runs {
             if let Some(why) = run.damage() {
-                text.push_str(&format!("{}: {why}; `walwright runs delete` removes it\n", run.id));
+                list.note(format!("{}: {why}; `walwright runs delete` removes it", run.id));
             }
         }
-        text
+        Ok(list)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! What a record says that settings are judged by.
 
-use walwright_figures::{difference, statement_uses, summary, work_between};
+use walwright_figures::{difference, statement_uses, summary, work_counted};
 use walwright_record::{Record, Source};
 
 /// Figures of a load; each `None` where the record does not show it.
@@ -45,7 +45,7 @@ impl Evidence {
             Some((w.fpi_per_transaction? * 8192.0 / bytes).min(1.0))
         });
         let spilled = difference(record, Source::Database, window).ok().and_then(|d| {
-            let work = work_between(record, d.from, d.to).ok()?;
+            let work = work_counted(record, &d).ok()?;
             Some(d.sum("temp_bytes").ok()? / work.count)
         });
         let jit = statement_uses(record, window).ok().and_then(|uses| {

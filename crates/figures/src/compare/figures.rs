@@ -10,7 +10,7 @@ use super::compared_figure::{ComparedFigure, Section};
 use super::effect::{Basis, effect};
 use super::group::{GroupValue, RunGroup};
 use crate::figure_unit::{Better, FigureUnit};
-use crate::{ProcessRole, Summary, TimeSplit, WaitClass, difference, work_between};
+use crate::{ProcessRole, Summary, TimeSplit, WaitClass, difference, work_counted};
 
 /// What a figure is, whatever run it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -271,7 +271,7 @@ fn work(figures: &mut Figures, record: &Record, summary: &Summary) {
     push("hot", "HOT updates", Share, Some(Better::Higher), hot);
     let database = |column: &str| {
         let counted = difference(record, Source::Database, record.window()?).ok()?;
-        let work = work_between(record, counted.from, counted.to).ok()?;
+        let work = work_counted(record, &counted).ok()?;
         Some(counted.sum(column).ok()? / work.count)
     };
     push("blocks_read", "blocks read from outside", Count, lower, database("blks_read"));

@@ -168,6 +168,7 @@ fn since(last: &Usage, now: &Usage) -> Usage {
         user_seconds: (now.user_seconds - last.user_seconds).max(0.0),
         system_seconds: (now.system_seconds - last.system_seconds).max(0.0),
         run_delay_seconds: None,
+        sleeps: None,
         read_bytes: bytes(last.read_bytes, now.read_bytes),
         write_bytes: bytes(last.write_bytes, now.write_bytes),
     }

@@ -104,6 +104,13 @@ impl Reader {
         schedstat_nanos(self.read(pid, "schedstat")?).map(|(_, wait)| wait as f64 / 1e9)
     }
 
+    /// Times that the process gave up its processor to wait for something.
+    fn sleeps(&mut self, pid: u32) -> Option<u64> {
+        let text = self.read(pid, "status")?;
+        let line = text.lines().rev().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse().ok()
+    }
+
     /// Bytes read from and written to storage; `None` where not permitted.
     pub(crate) fn io(&mut self, pid: u32) -> Option<(u64, u64)> {
         let text = self.read(pid, "io")?;
@@ -229,6 +236,7 @@ impl ServerProcesses {
         seen.usage.user_seconds = stat.user_seconds;
         seen.usage.system_seconds = stat.system_seconds;
         seen.usage.run_delay_seconds = reader.run_delay(pid);
+        seen.usage.sleeps = reader.sleeps(pid);
         if new || slow {
             if let Some((read, write)) = reader.io(pid) {
                 seen.usage.read_bytes = Some(read);
@@ -317,6 +325,7 @@ impl OwnProcess {
             user_seconds: stat.user_seconds,
             system_seconds: stat.system_seconds,
             run_delay_seconds: Some(self.run_delay),
+            sleeps: None,
             read_bytes: read,
             write_bytes: write,
         };

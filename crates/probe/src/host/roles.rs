@@ -80,6 +80,8 @@ pub(crate) struct Usage {
     pub(crate) user_seconds: f64,
     pub(crate) system_seconds: f64,
     pub(crate) run_delay_seconds: Option<f64>,
+    /// Times that it went to sleep.
+    pub(crate) sleeps: Option<u64>,
     pub(crate) read_bytes: Option<u64>,
     pub(crate) write_bytes: Option<u64>,
 }
@@ -96,6 +98,7 @@ impl Usage {
         self.user_seconds += other.user_seconds;
         self.system_seconds += other.system_seconds;
         self.run_delay_seconds = sum(self.run_delay_seconds, other.run_delay_seconds);
+        self.sleeps = sum(self.sleeps, other.sleeps);
         self.read_bytes = sum(self.read_bytes, other.read_bytes);
         self.write_bytes = sum(self.write_bytes, other.write_bytes);
     }
@@ -116,6 +119,9 @@ impl Usage {
         }
         if let Some(delay) = self.run_delay_seconds {
             row.set("run_delay_seconds", delay);
+        }
+        if let Some(sleeps) = self.sleeps {
+            row.set("voluntary_switches", sleeps);
         }
         if let Some(bytes) = self.read_bytes {
             row.set("read_bytes", bytes);

@@ -31,6 +31,10 @@ pub(crate) struct Session {
     charged: Duration,
     /// Whether a pooler stands between.
     pub(crate) pooled: bool,
+    /// `server_version_num`.
+    pub(crate) version_num: i32,
+    /// Whether `pg_stat_database` has its commits before it ends.
+    pub(crate) adds_commits: bool,
     /// Shortest answer to an empty query: the part of a reading's time that is
     /// the network's.
     round_trip: Duration,
@@ -97,6 +101,8 @@ impl Session {
             schedstat,
             text: String::new(),
             pooled,
+            version_num,
+            adds_commits: true,
             charged: Duration::ZERO,
             round_trip,
             opened: Instant::now(),
@@ -187,6 +193,7 @@ impl Session {
     ) -> (Timestamp, Duration) {
         let received = Instant::now();
         cost.queries(queries, received - sent);
+        cost.commits(if self.adds_commits { queries } else { 0 });
         cost.bytes(rows.iter().map(PgRow::bytes).sum());
         let waited = (received - sent).saturating_sub(self.round_trip);
         (clock.between(sent, received), self.charge(cost).unwrap_or(waited))

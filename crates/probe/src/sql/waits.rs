@@ -39,13 +39,22 @@ pub(crate) struct WaitsReport {
     pub(crate) not_observable: Vec<String>,
 }
 
-/// Samples until stopped.
-pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration) -> WaitsReport {
+/// Version from which a session that reads no table adds its commits to the statistics when
+/// it ends (`pgstat_report_stat`).
+const COMMITS_AT_END: i32 = 150_000;
+
+/// Samples until stopped; gives the session back, whose end would show as commits.
+pub(crate) async fn sample(
+    ctx: &Context,
+    mut session: Session,
+    every: Duration,
+) -> (WaitsReport, Session) {
     let mut pace = Pace::new(every, BUDGET * ctx.budget_processors(), Instant::now());
     let mut report = WaitsReport::default();
     let (mut hidden_most, mut own_hidden) = (0, false);
     let mut failed = Failures::default();
     'connection: loop {
+        session.adds_commits = session.version_num < COMMITS_AT_END;
         let Some(prepared) = ctx.answered(session.prepare(QUERY)).await else { break };
         let statement = match prepared {
             Ok(statement) => statement,
@@ -112,7 +121,7 @@ pub(crate) async fn sample(ctx: &Context, mut session: Session, every: Duration)
         );
     }
     report.slowed = SlowedSource::of("wait events", &pace);
-    report
+    (report, session)
 }
 
 fn note(ctx: &Context, pace: &mut Pace, plan: impl FnOnce(&mut Pace)) {

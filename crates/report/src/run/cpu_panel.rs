@@ -1,6 +1,6 @@
 //! CPU by process group, stacked under the number of processors.
 
-use walwright_figures::Timeline as Plots;
+use walwright_figures::{Series, Summary, Timeline as Plots};
 use walwright_record::Record;
 
 use super::timeline::Axis;
@@ -9,9 +9,10 @@ use crate::svg::{Ink, Marks, Panel, Point, Rule, Track, Unit};
 /// Groups told apart; the smaller ones are summed.
 const GROUPS: usize = 7;
 
-pub(super) fn cpu(record: &Record, plots: &Plots, axis: &Axis) -> Option<Panel> {
-    let mut tracks: Vec<Track> =
-        plots.cpu.iter().map(|s| axis.track(s, short(&s.label), Ink::Other)).collect();
+pub(super) fn cpu(record: &Record, summary: &Summary, plots: &Plots, axis: &Axis) -> Option<Panel> {
+    let of_window = |group: &str| Some(summary.cpu.as_ref()?.group(group)?.processors);
+    let track = |s: &Series| axis.track_of(s, short(&s.label), Ink::Other, of_window(&s.label));
+    let mut tracks: Vec<Track> = plots.cpu.iter().map(track).collect();
     // A group without a row at a moment has no process then. Only a moment at
     // which no group is known is a gap.
     let moments = tracks.iter().map(|t| t.points.len()).max()?;
@@ -22,7 +23,6 @@ pub(super) fn cpu(record: &Record, plots: &Plots, axis: &Axis) -> Option<Panel> 
         for (point, known) in track.points.iter_mut().zip(&known) {
             point.value = point.value.or(known.then_some(0.0));
         }
-        track.typical = axis.mean(&track.points);
     }
     tracks.sort_by(|a, b| b.typical.unwrap_or(0.0).total_cmp(&a.typical.unwrap_or(0.0)));
     if tracks.len() > GROUPS {

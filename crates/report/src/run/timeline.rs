@@ -143,6 +143,19 @@ impl Axis {
         Track { name: name.to_owned(), ink, typical: self.mean(&points), points, dashed: false }
     }
 
+    /// A track whose label shows a figure of the measured window as the tables have it; what
+    /// they do not have is no figure of it here either.
+    pub(super) fn track_of(
+        &self,
+        series: &Series,
+        name: &str,
+        ink: Ink,
+        figure: Option<f64>,
+    ) -> Track {
+        let track = self.track(series, name, ink);
+        Track { typical: self.window.map_or(track.typical, |_| figure), ..track }
+    }
+
     /// A horizontal rule over the measured window.
     fn over_window(&self, value: f64, band: Option<(f64, f64)>) -> Option<Rule> {
         let (from, to) = self.window?;
@@ -156,8 +169,8 @@ fn panels(record: &Record, summary: &Summary, plots: &Plots, axis: &Axis) -> Vec
         latency(summary, plots, axis),
         lag(summary, plots, axis),
         waits(plots, axis),
-        wal(plots, axis),
-        simple(axis, &plots.flushes, "flushes", "WAL flushes", "per second", Unit::PerSecond),
+        wal(summary, plots, axis),
+        flushes(summary, plots, axis),
         simple(
             axis,
             &plots.flush_time,
@@ -192,7 +205,7 @@ fn panels(record: &Record, summary: &Summary, plots: &Plots, axis: &Axis) -> Vec
             panel.tracks.iter_mut().for_each(|t| t.typical = None);
             panel
         }),
-        cpu_panel::cpu(record, plots, axis),
+        cpu_panel::cpu(record, summary, plots, axis),
     ];
     all.into_iter().flatten().collect()
 }
@@ -316,13 +329,21 @@ fn waits(plots: &Plots, axis: &Axis) -> Option<Panel> {
     Some(panel)
 }
 
-fn wal(plots: &Plots, axis: &Axis) -> Option<Panel> {
+fn wal(summary: &Summary, plots: &Plots, axis: &Axis) -> Option<Panel> {
+    let figure = summary.wal.as_ref().and_then(|wal| wal.bytes_per_second);
     let tracks = plots.wal.iter().map(|series| match series.name.as_str() {
         "checkpoint_bytes" => axis.track(series, "checkpointer", Ink::LwLock),
-        _ => axis.track(series, "WAL", Ink::Main),
+        _ => axis.track_of(series, "WAL", Ink::Main, figure),
     });
     let about = "bytes per second: WAL written, and data written by the checkpointer";
     panel("wal", "WAL and checkpoints", about, Unit::BytesPerSecond, tracks.collect())
+}
+
+fn flushes(summary: &Summary, plots: &Plots, axis: &Axis) -> Option<Panel> {
+    let figure = summary.wal.as_ref().and_then(|wal| wal.flushes_per_second);
+    let track = |series: &Series| axis.track_of(series, &series.label, Ink::Main, figure);
+    let tracks = plots.flushes.iter().map(track).collect();
+    panel("flushes", "WAL flushes", "per second", Unit::PerSecond, tracks)
 }
 
 /// A plot of series that have no colours of their own.
@@ -367,4 +388,41 @@ fn missing(record: &Record, plots: &Plots) -> Vec<String> {
     when(disk, "Disks: not observable, the host was not sampled.");
     when(plots.cpu.is_empty(), "CPU by process: not observable, the host was not sampled.");
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_testing::{Build, named, row};
+
+    use super::*;
+
+    #[test]
+    fn the_legend_says_what_the_tables_say() {
+        let mut build = Build::new();
+        build.load(0, 30, 100).measure(10.0, 30.0);
+        // Read at uneven times: the mean of the rates between them is not that of the window.
+        let busy = |at: f64| (at - 20.0).max(0.0);
+        for at in [0.0, 10.0, 11.0, 20.0, 21.0, 22.0, 23.0, 29.5, 30.0] {
+            let counts = [("wal_bytes", 1e6 * busy(at)), ("wal_sync", 50.0 * busy(at))];
+            build.sample(at, Source::Wal, [row(counts)]);
+            let backends = [("process_group", "server: client backends")];
+            let used = [("user_seconds", 0.5 * busy(at)), ("system_seconds", 0.0)];
+            build.sample(at, Source::Processes, [named(backends, used)]);
+        }
+        let summary = walwright_figures::summary(&build.record);
+        let plots = walwright_figures::timeline(&build.record);
+        let axis = Axis::of(&build.record, &plots).unwrap();
+        let panels = panels(&build.record, &summary, &plots, &axis);
+        let legend = |id: &str| panels.iter().find(|p| p.id == id).unwrap().tracks[0].typical;
+        let wal = summary.wal.as_ref().unwrap();
+        assert_eq!(legend("wal"), wal.bytes_per_second);
+        assert_eq!(legend("flushes"), wal.flushes_per_second);
+        let cpu = summary.cpu.as_ref().unwrap();
+        let backends = cpu.group("server: client backends").unwrap();
+        assert_eq!(legend("cpu"), Some(backends.processors));
+        assert!(
+            axis.mean(&panels.iter().find(|p| p.id == "cpu").unwrap().tracks[0].points)
+                > Some(1.2 * backends.processors)
+        );
+    }
 }

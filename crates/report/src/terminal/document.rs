@@ -43,8 +43,10 @@ impl Document {
         page.head(self);
         for section in self.sections.iter().filter(|section| section.reach > Reach::Page) {
             let before = page.lines.len();
-            page.gap();
-            page.heading(&section.title);
+            if !section.title.is_empty() {
+                page.gap();
+                page.heading(&section.title);
+            }
             let begun = page.lines.len();
             page.blocks(&section.blocks, 0);
             // Pictures alone, which a terminal does not show.
@@ -99,10 +101,11 @@ impl Page<'_> {
         let space = if room >= 2 { " ".repeat(room) } else { "  ".to_owned() };
         let (title, id) =
             (self.style.paint(Ansi::Bold, &title), self.style.paint(Ansi::Faint, &of.id));
-        self.lines.push(match of.id.is_empty() {
-            true => title,
-            false => format!("{title}{space}{id}"),
-        });
+        match of.id.is_empty() {
+            true if of.title.is_empty() => {}
+            true => self.lines.push(title),
+            false => self.lines.push(format!("{title}{space}{id}")),
+        }
         of.deck.iter().for_each(|deck| self.text(deck, 0, Some(Ansi::Faint)));
         if !of.figures.is_empty() || of.no_figures.is_some() || of.pass.is_some() {
             self.gap();

@@ -3,6 +3,7 @@
 mod comparison;
 mod experiments;
 mod hostile;
+mod lists;
 mod renderings;
 mod scaling;
 mod storage;

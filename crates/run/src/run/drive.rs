@@ -25,7 +25,7 @@ use crate::Progress;
 use crate::notes::Notes;
 
 /// Name of the load's sessions in `pg_stat_activity`.
-const APPLICATION_NAME: &str = "walwright load";
+pub(super) const APPLICATION_NAME: &str = "walwright load";
 /// Clients one driver thread serves by default.
 const CLIENTS_A_THREAD: u32 = 64;
 /// How often a stop is looked for while nothing arrives.

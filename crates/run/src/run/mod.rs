@@ -198,11 +198,14 @@ async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
         driven = drive::drive(context, ready.load, Arc::clone(&measuring)) => driven,
         never = checkpoints::hold(context, target, &measuring) => match never {},
     };
-    side.end(context, driven.as_ref().ok().and_then(|driven| driven.window)).await;
     if driven.is_ok() || context.began.load(Ordering::Acquire) {
         context.notes.phase(PhaseName::Collect);
     }
+    if driven.is_ok() {
+        observe::load_has_left(&ready.own).await;
+    }
     observation.end(context).await;
+    side.end(context, driven.as_ref().ok().and_then(|driven| driven.window)).await;
     let asked = ready.lifetime.end(&ready.own, &target.params);
     let interrupted = interrupted(context, asked, driven.as_ref()).await;
     // A server that stands still would not answer.

@@ -11,10 +11,10 @@ use walwright_probe::{
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 use walwright_server::Client;
 
-use super::RunError;
 use super::context::{Context, blocking};
 use super::tables::Found;
 use super::target::Target;
+use super::{RunError, drive};
 use crate::Progress;
 
 /// Time given to measuring flush latency.
@@ -145,6 +145,27 @@ async fn probe_storage(
         }
     }
     Ok(())
+}
+
+/// How long sessions of a load are given to end.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// Waits for the sessions of the load to end: what they counted last is in the server's
+/// statistics only then, and the last reading sets all of it against what the clients did.
+pub(super) async fn load_has_left(client: &Client) {
+    let left = async {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE application_name = '{}'",
+            drive::APPLICATION_NAME
+        );
+        while let Ok(row) = client.query_one(&sql, &[]).await
+            && row.get::<i64>(0).is_ok_and(|sessions| sessions > 0)
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The figures do without it.
+    let _ = tokio::time::timeout(LEAVING, left).await;
 }
 
 /// Sampling under way, unless it was not wanted.

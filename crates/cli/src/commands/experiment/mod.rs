@@ -9,13 +9,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use comfy_table::{Table, presets};
 use serde_json::json;
 use walwright_experiment::{
     Choices, Conducted, EXAMPLE, ExperimentError, ExperimentObserver, Remarks, Visit,
 };
 use walwright_figures::experiment::{Ending, Outcome};
-use walwright_report::format;
+use walwright_report::{List, format};
 use walwright_run::Silent;
 use walwright_server::Stop;
 use walwright_store::Lab;
@@ -216,16 +215,14 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
         say(&format!("left out: {error}"));
     }
     let all = walwright_experiment::list(lab)?;
-    output.result(&all, || {
+    output.list(&all, || {
         if all.is_empty() {
-            return format!(
+            return Err(format!(
                 "No experiments in {}. `walwright experiment --example` prints a plan to start from.\n",
                 lab.directory().display()
-            );
+            ));
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["experiment", "begun", "state", "runs", "name"]);
+        let mut list = List::new(["experiment", "begun", "state", "runs", "name"]);
         for one in &all {
             let state = match one.header.ending {
                 Ending::Unfinished => "unfinished",
@@ -234,7 +231,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 Ending::Hopeless => "ended early: will stay open",
                 Ending::NoArmLeft => "ended early: no arm left",
             };
-            table.add_row([
+            list.row([
                 one.header.id.clone(),
                 format::moment(one.header.begun),
                 state.to_owned(),
@@ -242,7 +239,7 @@ fn list(lab: &Lab, output: &Output) -> anyhow::Result<ExitCode> {
                 one.header.name.clone(),
             ]);
         }
-        format!("{}\n", table.trim_fmt())
+        Ok(list)
     })?;
     Ok(ExitCode::SUCCESS)
 }

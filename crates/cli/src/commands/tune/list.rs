@@ -1,8 +1,7 @@
 //! `walwright tune list`: which tunes there are, and where each stands.
 
-use comfy_table::{Table, presets};
 use serde_json::{Value, json};
-use walwright_report::{format, tune_stage};
+use walwright_report::{List, format, tune_stage};
 use walwright_search::Effect;
 use walwright_store::Lab;
 use walwright_tune::{Objective, Phase, TuneState, effect, shown};
@@ -20,18 +19,17 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
         }
     }
     let all: Vec<Value> = states.iter().map(listed).collect();
-    output.result(&all, || {
+    output.list(&all, || {
         if states.is_empty() {
-            return format!(
+            return Err(format!(
                 "No tunes in {}. `walwright tune` makes the first.\n",
                 lab.directory().display()
-            );
+            ));
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["tune", "begun", "state", "runs", "objective", "confirmed change"]);
+        let heads = ["tune", "begun", "state", "runs", "objective", "confirmed change"];
+        let mut list = List::new(heads);
         for state in &states {
-            table.add_row([
+            list.row([
                 state.id.clone(),
                 format::moment(state.begun),
                 stands(state),
@@ -40,7 +38,7 @@ pub(super) fn print(lab: &Lab, output: &Output) -> anyhow::Result<()> {
                 told(state),
             ]);
         }
-        format!("{}\n", table.trim_fmt())
+        Ok(list)
     })
 }
 
