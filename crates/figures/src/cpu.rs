@@ -49,6 +49,8 @@ pub struct GroupCpu {
     /// processor, where the kernel shows it.
     #[serde(with = "crate::seconds::option")]
     pub run_delay_per_transaction: Option<Duration>,
+    /// Whether processes of it hold connections to the server.
+    pub connected: bool,
 }
 
 impl CpuUse {
@@ -135,6 +137,7 @@ fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
                 processors: cpu / seconds,
                 per_transaction: per(cpu),
                 run_delay_per_transaction: row.delta("run_delay_seconds").and_then(per),
+                connected: row.last.number("connected").is_some_and(|count| count > 0.0),
             })
         })
         .collect()

@@ -93,9 +93,9 @@ impl LatencyBreakdown {
         }
         if let Some(driver) = time.driver {
             let like = &time.on_server;
-            lines.push(line("driver CPU", None, exact(driver.cpu, like)));
-            let name = "driver waiting for CPU";
-            lines.push(line(name, None, exact(driver.run_delay, like)));
+            for (name, time) in driver.labels().into_iter().zip([driver.cpu, driver.run_delay]) {
+                lines.push(line(name, None, exact(time, like)));
+            }
         }
         lines.sort_by(|a, b| b.share.total_cmp(&a.share));
         if let Some(residual) = &time.residual {

@@ -43,9 +43,11 @@ pub struct TimeSplit {
     pub parts: Vec<TimePart>,
     /// Sum of the parts: time inside a transaction on the server.
     pub on_server: Estimate,
-    /// The load generator's part of the time in which the server had nothing to do;
-    /// `None` for a load that was not ours.
+    /// The part of the load generator, or of the clients on this machine, of the time in which
+    /// the server had nothing to do; `None` where it is not counted.
     pub driver: Option<DriverTime>,
+    /// Mean number of sessions between two transactions, as sampled.
+    pub idle_sessions: f64,
     /// Why CPU and the wait for a processor are sampled, not the kernel's count; `None`
     /// where they are its count.
     pub sampled_because: Option<String>,
@@ -92,9 +94,9 @@ pub struct TimePart {
     pub events: Vec<EventTime>,
 }
 
-/// What the load generator, on the same machine, took of a transaction's latency, in
-/// seconds. Its threads serve many clients, each of which may wait while a thread works for
-/// another: what they wait for its threads is this at least.
+/// What the load generator, or processes of clients that are not ours, took of a transaction's
+/// latency on the same machine, in seconds. Their threads serve many clients, each of which may
+/// wait while a thread works for another: what they wait for its threads is this at least.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DriverTime {
     /// On a processor.
@@ -103,6 +105,8 @@ pub struct DriverTime {
     /// Ready to run and waiting for a processor.
     #[serde(with = "crate::seconds")]
     pub run_delay: Duration,
+    /// Whether it is the load generator of this program.
+    pub ours: bool,
 }
 
 impl DriverTime {
@@ -113,13 +117,31 @@ impl DriverTime {
 
     fn of(cpu: &CpuUse) -> Option<DriverTime> {
         let run_delay = cpu.driver_run_delay_per_transaction?;
-        Some(DriverTime { cpu: cpu.driver_per_transaction?, run_delay })
+        Some(DriverTime { cpu: cpu.driver_per_transaction?, run_delay, ours: true })
+    }
+
+    /// That of the processes that hold connections, of which this part is in transactions.
+    fn of_clients(cpu: &CpuUse, part: f64) -> Option<DriverTime> {
+        let clients = cpu.groups.iter().filter(|group| group.connected);
+        let times = clients.filter_map(|g| g.per_transaction.zip(g.run_delay_per_transaction));
+        let (cpu, run_delay) = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
+        let (cpu, run_delay) = (cpu.mul_f64(part), run_delay.mul_f64(part));
+        Some(DriverTime { cpu, run_delay, ours: false })
+    }
+
+    /// What the lines of the breakdown are called: on a processor, waiting for one.
+    pub fn labels(self) -> [&'static str; 2] {
+        match self.ours {
+            true => ["driver CPU", "driver waiting for CPU"],
+            false => ["client CPU", "client waiting for CPU"],
+        }
     }
 
     /// No more than so many seconds.
     fn within(self, seconds: f64) -> DriverTime {
         let part = if self.sum() > seconds { seconds / self.sum() } else { 1.0 };
-        DriverTime { cpu: self.cpu.mul_f64(part), run_delay: self.run_delay.mul_f64(part) }
+        let (cpu, run_delay) = (self.cpu.mul_f64(part), self.run_delay.mul_f64(part));
+        DriverTime { cpu, run_delay, ..self }
     }
 }
 
@@ -157,9 +179,20 @@ impl TimeSplit {
     /// Names the load generator's part of the time in which the server has nothing to do, in
     /// or between transactions; the rest of that is the network's.
     pub(crate) fn tell_driver(&mut self, cpu: &CpuUse) {
-        let client = self.part(WaitClass::Client).map_or(0.0, |p| p.per_transaction.center);
+        let client = self.part(WaitClass::Client);
+        let (client, waiting) =
+            client.map_or((0.0, 0.0), |p| (p.per_transaction.center, p.sessions));
+        // Without the clients' latency only what they do in transactions is in it.
+        let between = self.idle_sessions * self.sleep_scale.client;
+        let inside = match self.residual {
+            Some(_) => 1.0,
+            None => waiting / (waiting + between).max(f64::MIN_POSITIVE),
+        };
         let idle = client + self.residual.as_ref().map_or(0.0, |r| r.center.max(0.0));
-        let known = DriverTime::of(cpu).filter(|_| idle > 0.0 && self.sampled_because.is_none());
+        let clients = || DriverTime::of_clients(cpu, inside);
+        let known = DriverTime::of(cpu)
+            .or_else(clients)
+            .filter(|_| idle > 0.0 && self.sampled_because.is_none());
         let Some(driver) = known.map(|driver| driver.within(idle)) else { return };
         let kept = (1.0 - driver.sum() / idle).max(0.0);
         for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
@@ -304,6 +337,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         queue,
         parts,
         driver: None,
+        idle_sessions: tally.idle / ticks.len() as f64,
         sampled_because: account.err().map(str::to_owned),
         sleep_scale,
         sampled_cpu: means[WaitClass::Cpu as usize].center / rate,
@@ -330,20 +364,27 @@ struct Tally<'r> {
     ticks: Vec<Vec<f64>>,
     /// Sessions over all ticks by class, type and event.
     events: BTreeMap<(WaitClass, Option<&'r str>, Option<&'r str>), f64>,
+    /// Client sessions outside a transaction, over all ticks.
+    idle: f64,
 }
 
 impl<'r> Tally<'r> {
     /// Counts all client sessions, or `ours` alone.
     fn of(ticks: &[&'r Sample], ours: bool) -> Self {
-        let mut tally = Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new() };
+        let mut tally =
+            Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new(), idle: 0.0 };
         for tick in ticks {
             let mut counts = vec![0.0; ASLEEP + 1];
             for row in &tick.rows {
-                let Some(class) = WaitClass::of(row) else { continue };
                 if ours && row.flag("ours") != Some(true) {
                     continue;
                 }
                 let Some(sessions) = row.number("sessions") else { continue };
+                let Some(class) = WaitClass::of(row) else {
+                    let is_client = row.text("backend_type") == Some("client backend");
+                    tally.idle += if is_client { sessions } else { 0.0 };
+                    continue;
+                };
                 counts[class as usize] += sessions;
                 counts[IN_TRANSACTION] += sessions;
                 if class != WaitClass::Cpu {

@@ -254,7 +254,10 @@ impl Background {
             ProcessRole::Pooler,
             ProcessRole::Kernel,
         ]) - backends;
-        let in_the_way = rate * (parts.backend + parts.driver);
+        // What clients that are not ours do in a transaction is in its way.
+        let clients = if cpu.driver_per_transaction.is_none() { rate * parts.driver } else { 0.0 };
+        let behind = behind - clients;
+        let in_the_way = rate * (parts.backend + parts.driver) - clients;
         let rest = (backends + driver.min(ours.max(driver)) - in_the_way).max(0.0);
         let probe = (ours - driver).max(0.0) + of(&[ProcessRole::Probe]);
         let seen: f64 = cpu.groups.iter().map(|g| g.processors).sum();

@@ -103,13 +103,18 @@ impl Neighbours {
             if connected && part == Some(Part::Application) && !self.totals.contains_key(&group) {
                 self.recognised.push((pid, stat.comm.clone()));
             }
-            let busiest = part.and_then(|_| self.threads.busiest(pid));
+            let threads = part.and_then(|_| self.threads.read(pid));
             let total = self.totals.entry(group).or_default();
             total.count += 1;
             total.loud |= part.is_some();
             total.connected += usize::from(connected && part.is_some());
-            total.busiest_thread =
-                [total.busiest_thread, busiest].into_iter().flatten().reduce(f64::max);
+            if let Some(threads) = threads {
+                let most = total.busiest_thread.unwrap_or(0.0).max(threads.busiest);
+                total.busiest_thread = Some(most);
+                total
+                    .usage
+                    .add(&Usage { run_delay_seconds: Some(threads.run_delay), ..Usage::default() });
+            }
             let mut usage = Usage {
                 user_seconds: stat.user_seconds,
                 system_seconds: stat.system_seconds,

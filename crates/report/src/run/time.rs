@@ -1,7 +1,5 @@
 //! Where the time of a transaction went.
 
-use std::time::Duration;
-
 use walwright_figures::{Summary, TimePart, TimeSplit, WaitClass};
 use walwright_stats::Estimate;
 
@@ -114,18 +112,15 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
         )
     });
     let driver = split.driver.into_iter().flat_map(|driver| {
-        let line = |name: &str, of: Duration, about: &str| {
-            let seconds = of.as_secs_f64();
-            outside(name, seconds / whole, seconds, about)
+        let about = match driver.ours {
+            true => ["threads of the load generator", "at least: a thread serves several clients"],
+            false => ["processes that hold the connections", "at least: of them in transactions"],
         };
-        [
-            line("driver CPU", driver.cpu, "threads of the load generator"),
-            line(
-                "driver waiting for CPU",
-                driver.run_delay,
-                "at least: a thread serves several clients",
-            ),
-        ]
+        let times = [driver.cpu, driver.run_delay].map(|time| time.as_secs_f64());
+        let lines = driver.labels().into_iter().zip(times).zip(about);
+        let lines =
+            lines.map(|((name, seconds), about)| outside(name, seconds / whole, seconds, about));
+        lines.collect::<Vec<_>>()
     });
     queue.into_iter().chain(split.parts.iter().map(part)).chain(driver).chain(residual).collect()
 }
