@@ -24,6 +24,7 @@ mod schema;
 mod script;
 mod sessions;
 mod sight;
+mod temporary_tables;
 #[cfg(test)]
 mod tests;
 mod threshold;
@@ -59,6 +60,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     outside::findings,
     schema::findings,
     sessions::findings,
+    temporary_tables::findings,
     wal::findings,
     workers::findings,
     writes::findings,

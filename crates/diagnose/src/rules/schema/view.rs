@@ -235,7 +235,7 @@ impl<'a, 'r> View<'a, 'r> {
 }
 
 /// A cost that a model puts between two ends.
-pub(super) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
+pub(in crate::rules) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
     let high = high.max(0.0);
     let low = low.clamp(0.0, high);
     Estimate {
