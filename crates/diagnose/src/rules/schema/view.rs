@@ -9,6 +9,10 @@ use walwright_stats::{Confidence, Estimate, Interval, Method};
 
 use crate::{Evidence, Finding, Impact, Kind, Per, Reading, Relief, Value};
 
+/// Part of the blocks of a scan that a statement is counted with from which it can hold the
+/// scan: counters are read at other moments than statements.
+const READ: f64 = 0.7;
+
 /// The catalog and the counters of its tables and indexes over the window.
 pub(super) struct View<'a, 'r> {
     pub(super) reading: &'a Reading<'r>,
@@ -179,6 +183,29 @@ impl<'a, 'r> View<'a, 'r> {
     /// The same for several.
     pub(super) fn all_working(&self, statements: &[&StatementUse]) -> f64 {
         statements.iter().map(|s| self.working(s)).sum()
+    }
+
+    /// Pages of a table, all partitions of one that has some.
+    pub(super) fn pages(&self, table: &'r SchemaTable) -> f64 {
+        let pages = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("relpages");
+        self.leaves(table).iter().filter_map(pages).sum()
+    }
+
+    /// Blocks of shared buffers that statements touch, a transaction.
+    pub(super) fn blocks(&self, statements: &[&StatementUse]) -> f64 {
+        let Ok(uses) = &self.reading.statements else { return 0.0 };
+        let of = |s: &StatementUse, column: &str| s.sum(column).unwrap_or(0.0);
+        let blocks = |s: &&StatementUse| of(s, "shared_blks_hit") + of(s, "shared_blks_read");
+        statements.iter().map(blocks).sum::<f64>() / uses.work.count
+    }
+
+    /// The one of the client's statements that touches most blocks, if it can have read so many
+    /// of them a transaction.
+    pub(super) fn touching(&self, blocks: f64) -> Vec<&'a StatementUse> {
+        let all = self.statements.iter().map(|text| text.statement);
+        let of = |s: &&StatementUse| self.blocks(&[*s]);
+        let most = all.max_by(|a, b| of(a).total_cmp(&of(b)));
+        most.into_iter().filter(|s| blocks > 0.0 && of(s) >= READ * blocks).collect()
     }
 
     /// Work done while the counters of the tables moved.
