@@ -183,7 +183,8 @@ const STORE: [&str; 7] = [
      BEGIN
          CREATE TEMP TABLE IF NOT EXISTS staged (id bigint, body jsonb) ON COMMIT DELETE ROWS;
          INSERT INTO staged SELECT wanted, jsonb_build_object('a', wanted);
-         UPDATE document d SET n = n + 1, body = s.body FROM staged s WHERE d.id = s.id
+         UPDATE document d SET n = n + 1, body = s.body FROM staged s
+         WHERE d.id = wanted AND s.id = d.id
          RETURNING d.id INTO saved;
          DELETE FROM document WHERE wanted % 10 = 0 AND id = (SELECT nextval('victim'));
          RETURN saved;

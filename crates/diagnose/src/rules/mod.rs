@@ -6,6 +6,7 @@
 
 mod bounds;
 mod buffers;
+mod burner;
 mod commit;
 mod commit_delay;
 mod control;

@@ -4,6 +4,7 @@ use walwright_figures::sight::HiddenSessions;
 use walwright_figures::{TimeSplit, WaitClass};
 
 use super::bounds::FULL;
+use super::burner::burners;
 use crate::{DiagnosisId, Finding, Kind, Reading, Step};
 
 /// What a person should know who reads nothing else. `findings` are ranked; `outlook` is of the
@@ -111,7 +112,12 @@ fn worth(finding: &Finding) -> String {
 fn bound(reading: &Reading) -> String {
     let busy = reading.summary.cpu.as_ref().and_then(|c| c.busy);
     if let Some(busy) = busy.filter(|busy| *busy >= FULL) {
-        return format!("The load is bound by the processors, {:.0} % busy.", busy * 100.0);
+        let burner = burners(reading).first().map(|burner| format!(" {}", burner.sentence()));
+        return format!(
+            "The load is bound by the processors, {:.0} % busy.{}",
+            busy * 100.0,
+            burner.unwrap_or_default()
+        );
     }
     let Some(time) = &reading.summary.time else { return String::new() };
     let largest = time.parts.iter().max_by(|a, b| a.share.center.total_cmp(&b.share.center));

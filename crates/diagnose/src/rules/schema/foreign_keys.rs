@@ -25,6 +25,8 @@ use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Relief, Value};
 /// page beside its rows.
 const ROW: (f64, f64, f64) = (10e-9, 50e-9, 150e-9);
 const PAGE: (f64, f64, f64) = (0.2e-6, 0.5e-6, 2e-6);
+/// Times its centre that the model's cost may be, where it is a share of a statement's time.
+const MOST_OFF: f64 = 3.0;
 /// Seconds that a delete or update by key takes without the scan.
 const BY_KEY: f64 = 100e-6;
 /// Seconds of one look-up of the referenced row.
@@ -97,7 +99,8 @@ fn unindexed(view: &View, key: &ForeignKey) -> Option<Finding> {
         // On a crowded machine the statement takes longer than the model says, in proportion.
         time if time > 0.0 => {
             let share = pages / view.blocks(&firing).max(pages);
-            bounded(low, center.max(share * time), time.max(center))
+            let center = center.max(share * time);
+            bounded(low, center, time.max(center).min(high.max(MOST_OFF * center)))
         }
         _ => bounded(low, center, high),
     };

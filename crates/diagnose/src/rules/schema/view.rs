@@ -187,8 +187,8 @@ impl<'a, 'r> View<'a, 'r> {
 
     /// Pages of a table, all partitions of one that has some.
     pub(super) fn pages(&self, table: &'r SchemaTable) -> f64 {
-        let pages = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("relpages");
-        self.leaves(table).iter().filter_map(pages).sum()
+        let bytes = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("relation_bytes");
+        self.leaves(table).iter().filter_map(bytes).sum::<f64>() / 8192.0
     }
 
     /// Blocks of shared buffers that statements touch, a transaction.
