@@ -155,7 +155,7 @@ fn unindexed(view: &View, key: &ForeignKey) -> Option<Finding> {
             table.qualified()
         ));
     }
-    Some(view.costing_cpu(finding, cost))
+    Some(view.costing_execution(finding, cost))
 }
 
 fn create_index(table: &SchemaTable, columns: &[&str]) -> Action {

@@ -236,6 +236,18 @@ impl<'a, 'r> View<'a, 'r> {
         finding.costs(self.impact(cost)).gains(self.reading.gain(&relief))
     }
 
+    /// The same of seconds of statements, with their part of the backends' CPU around the
+    /// executions and of the wait for a processor.
+    pub(super) fn costing_execution(&self, finding: Finding, cost: Estimate) -> Finding {
+        let execution = self.reading.execution(cost.center);
+        let longer = if cost.center > 0.0 { execution.time / cost.center } else { 1.0 };
+        let least = cost.low().unwrap_or(0.0);
+        let time = cost.map(|seconds| seconds * longer);
+        let relief =
+            Relief::new(time.clone(), [WaitClass::Cpu]).at_least(least).and_cpu(execution.cpu);
+        finding.costs(self.impact(time)).gains(self.reading.gain(&relief))
+    }
+
     /// States cost and gain of seconds of a transaction that go with WAL, and with so many
     /// seconds of CPU.
     pub(super) fn costing_wal(&self, finding: Finding, cost: Estimate, cpu: f64) -> Finding {
