@@ -223,7 +223,7 @@ fn replanned(uses: &StatementUses, resets: &[&StatementUse]) -> Option<f64> {
         let text = s.plain();
         text.starts_with("discard all") || text.starts_with("discard plans")
     };
-    if !resets.iter().any(|s| forgets(s)) {
+    if !resets.iter().any(forgets) {
         return Some(0.0);
     }
     let nested: Vec<f64> = uses

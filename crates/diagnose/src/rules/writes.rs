@@ -88,12 +88,14 @@ const SET_ROWS: f64 = 1.5;
 
 /// D17: all children of a row are deleted and inserted again.
 fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
-    let deletes = uses.toplevel().filter(|s| s.verb() == "delete" && s.calls >= FEW);
+    // Functions may do it, too; their statements are counted where nested ones are tracked.
+    let deletes = uses.all.iter().filter(|s| s.verb() == "delete" && s.calls >= FEW);
     let pairs = deletes.filter_map(|delete| {
         let table = delete.target()?;
         let key = filter_columns(&delete.plain()).into_iter().next()?;
         let inserts: Vec<&StatementUse> = uses
-            .toplevel()
+            .all
+            .iter()
             .filter(|s| s.verb() == "insert" && s.target().as_ref() == Some(&table))
             .filter(|s| inserts_column(&s.plain(), &key))
             .collect();
@@ -122,8 +124,9 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     // Their WAL is flushed by the commit, in proportion.
     let share = uses.sum("wal_bytes").filter(|all| *all > 0.0);
     let share = share.map_or(0.0, |all| written * uses.work.count / all);
-    let trips: f64 = (delete.calls + inserts.iter().map(|s| s.calls).sum::<f64>())
-        / uses.toplevel().map(|s| s.calls).sum::<f64>();
+    let sent = inserts.iter().copied().chain([delete]).filter(|s| s.toplevel);
+    let trips: f64 =
+        sent.map(|s| s.calls).sum::<f64>() / uses.toplevel().map(|s| s.calls).sum::<f64>();
     let gaps = reading.in_classes(&[WaitClass::Client]).map_or(0.0, |e| e.center);
     let execution = reading.execution(executing);
     let time = reading.counted(execution.time + trips * gaps);
@@ -210,7 +213,7 @@ fn is_unique_key(reading: &Reading, table: &str, columns: &[String]) -> bool {
 
 /// D18: statements that write a row as it is.
 fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
-    let candidates = uses.toplevel().filter(|s| s.calls >= FEW && s.sum("rows") > Some(0.0));
+    let candidates = uses.all.iter().filter(|s| s.calls >= FEW && s.sum("rows") > Some(0.0));
     let (statement, certain) = candidates
         .filter_map(|s| {
             let text = s.plain();

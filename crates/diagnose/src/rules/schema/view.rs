@@ -23,7 +23,7 @@ pub(super) struct View<'a, 'r> {
     indexes: HashMap<u32, RowDifference>,
     /// Work done while the counters moved.
     work: f64,
-    /// The client's statements, each read once: there may be thousands.
+    /// The statements, each read once: there may be thousands.
     statements: Vec<Text<'a>>,
     /// Seconds of a transaction that statements were sampled waiting for locks, by `queryid`.
     locked: HashMap<String, f64>,
@@ -144,8 +144,8 @@ impl<'a, 'r> View<'a, 'r> {
         whole.filter_map(|table| Some((table, self.used(table)?)))
     }
 
-    /// The client's statements that write this table, or the partitioned table above it,
-    /// with one of these verbs.
+    /// The statements that write this table, or the partitioned table above it, with one of
+    /// these verbs; those that functions and triggers run among them, where they are counted.
     pub(super) fn writers(&self, table: &'r SchemaTable, verbs: &[&str]) -> Vec<&'a StatementUse> {
         let mut names = vec![table];
         while let Some(parent) = names.last().and_then(|t| self.facts.table(t.parent?)) {
@@ -168,7 +168,8 @@ impl<'a, 'r> View<'a, 'r> {
         let name = table.name.to_lowercase();
         let word = |c: char| c.is_alphanumeric() || c == '_';
         let names = |text: &&Text| text.plain.split(|c| !word(c)).any(|w| w == name);
-        self.statements.iter().filter(names).map(|text| text.statement).collect()
+        let sent = self.statements.iter().filter(|text| text.statement.toplevel);
+        sent.filter(names).map(|text| text.statement).collect()
     }
 
     /// Seconds of a transaction that a statement works: its execution time without
@@ -180,9 +181,11 @@ impl<'a, 'r> View<'a, 'r> {
         (executing - waiting).max(0.0)
     }
 
-    /// The same for several.
+    /// The same for several. One may run inside another: no more than clients waited for.
     pub(super) fn all_working(&self, statements: &[&StatementUse]) -> f64 {
-        statements.iter().map(|s| self.working(s)).sum()
+        let Ok(all) = &self.reading.statements else { return 0.0 };
+        let most = all.toplevel().map(StatementUse::seconds).sum::<f64>() / all.work.count;
+        statements.iter().map(|s| self.working(s)).sum::<f64>().min(most)
     }
 
     /// Pages of a table, all partitions of one that has some.
@@ -202,7 +205,7 @@ impl<'a, 'r> View<'a, 'r> {
     /// The one of the client's statements that touches most blocks, if it can have read so many
     /// of them a transaction.
     pub(super) fn touching(&self, blocks: f64) -> Vec<&'a StatementUse> {
-        let all = self.statements.iter().map(|text| text.statement);
+        let all = self.statements.iter().map(|text| text.statement).filter(|s| s.toplevel);
         let of = |s: &&StatementUse| self.blocks(&[*s]);
         let most = all.max_by(|a, b| of(a).total_cmp(&of(b)));
         most.into_iter().filter(|s| blocks > 0.0 && of(s) >= READ * blocks).collect()
@@ -294,7 +297,7 @@ fn texts<'a>(reading: &'a Reading) -> Vec<Text<'a>> {
         verb: statement.verb(),
         target: statement.target().map(|written| Name::of(&written)),
     };
-    statements.toplevel().map(text).collect()
+    statements.all.iter().map(text).collect()
 }
 
 /// Sessions of a mean tick that wait for a lock, by statement, over transactions a
