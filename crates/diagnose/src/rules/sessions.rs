@@ -163,7 +163,8 @@ fn reset(reading: &Reading) -> Option<Finding> {
     }
     let relief = Relief::new(time, from)
         .at_least((executing + again.low().unwrap_or(0.0)) / 2.0)
-        .and_cpu(execution.cpu)
+        // A commit deletes the files of the tables that it drops.
+        .and_cpu(if churn.is_some() { execution.cpu_around } else { execution.cpu })
         .and_flushes(flushed);
     let lost = match &churn {
         Some(_) => "the temporary tables it drops are made again for the next caller",

@@ -186,8 +186,9 @@ fn finding(reading: &Reading, uses: &StatementUses, churn: &Churn) -> Option<Fin
     let longer = if executing > 0.0 { execution.time / executing } else { 1.0 };
     let time = churn.making.clone().map(|seconds| seconds * longer);
     let impact = worth(reading, Some(time.clone()))?;
+    // The commit deletes the files, and the catalog's rows where the drop is its doing.
     let relief =
-        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu);
+        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu_around);
     let inside = churn.users.first().filter(|user| churn.hides_in(user));
     let inside = inside.map_or(String::new(), |s| format!(" inside \"{}\"", s.short()));
     let mut finding = reading
@@ -204,7 +205,10 @@ fn finding(reading: &Reading, uses: &StatementUses, churn: &Churn) -> Option<Fin
         .seen(churn.evidence(reading, uses))
         .costs(Some(impact))
         .gains(reading.gain(&relief))
-        .blind_to("What the drop at commit costs: it is in the commit.")
+        .blind_to(
+            "By how much the files that are made and deleted lengthen flushes: a file system's \
+             journal may have to take them along.",
+        )
         .advise(Action::advice(
             "Make the table once: CREATE UNLOGGED TABLE with a key for the session, or pass \
              the rows as arrays to unnest(), or use a CTE.",
