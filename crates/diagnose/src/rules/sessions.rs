@@ -161,8 +161,12 @@ fn reset(reading: &Reading) -> Option<Finding> {
         from.extend(COMMIT);
         from.push(WaitClass::Client);
     }
+    let least = match &churn {
+        Some(_) => time.low().unwrap_or(time.center),
+        None => executing,
+    };
     let relief = Relief::new(time, from)
-        .at_least((executing + again.low().unwrap_or(0.0)) / 2.0)
+        .at_least(least / 2.0)
         // A commit deletes the files of the tables that it drops.
         .and_cpu(if churn.is_some() { execution.cpu_around } else { execution.cpu })
         .and_flushes(flushed);

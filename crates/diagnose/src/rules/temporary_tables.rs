@@ -187,8 +187,8 @@ fn finding(reading: &Reading, uses: &StatementUses, churn: &Churn) -> Option<Fin
     let time = churn.making.clone().map(|seconds| seconds * longer);
     let impact = worth(reading, Some(time.clone()))?;
     // The commit deletes the files, and the catalog's rows where the drop is its doing.
-    let relief =
-        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu_around);
+    let least = time.low().unwrap_or(time.center) / 2.0;
+    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(least).and_cpu(execution.cpu_around);
     let inside = churn.users.first().filter(|user| churn.hides_in(user));
     let inside = inside.map_or(String::new(), |s| format!(" inside \"{}\"", s.short()));
     let mut finding = reading
