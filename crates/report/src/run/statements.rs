@@ -74,8 +74,8 @@ fn cpu(of: &StatementCpu) -> String {
     };
     let counted = of.counted.map_or(String::new(), |counted| {
         format!(
-            " A transaction takes {} of CPU in client backends by the kernel; executions without \
-             waits take {}.",
+            " A transaction takes {} of CPU in client backends by the kernel; executions \
+             take {}, with their wait for a processor.",
             format::latency(counted),
             format::latency(of.executed)
         )
