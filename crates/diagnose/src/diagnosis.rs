@@ -6,7 +6,8 @@ use serde::Serialize;
 use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary, summary};
 use walwright_record::{Record, RunHeader};
 
-use crate::{DiagnosisId, Finding, Kind, Reading, rules};
+use crate::outlook::outlook;
+use crate::{DiagnosisId, Finding, Kind, Reading, Step, rules};
 
 /// What an expert says after reading a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,8 +20,11 @@ pub struct Diagnosis {
     /// The whole in one or two sentences. "Nothing to fix here" and "not bound by
     /// the database" are verdicts.
     pub verdict: String,
-    /// The findings, by kind and then by what they cost.
+    /// The findings, by kind and then by what fixing them is predicted to gain.
     pub findings: Vec<Finding>,
+    /// The first problems fixed one after another: what each step is predicted to have gained,
+    /// and what limits then. Empty where fewer than two have a gain.
+    pub outlook: Vec<Step>,
     /// Flushes against what the disk was measured to do; `None` where flushes are not known.
     pub storage: Option<StorageUse>,
     /// What the disk under the data did; `None` where that cannot be seen.
@@ -51,6 +55,7 @@ pub fn findings_with(record: &Record, summary: &Summary) -> Diagnosis {
             window: None,
             verdict: "The run has no measured window, so there is nothing to diagnose.".to_owned(),
             findings: Vec::new(),
+            outlook: Vec::new(),
             storage: None,
             data_disk: None,
             latency_breakdown: None,
@@ -66,10 +71,12 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
         rules::FAMILIES.iter().flat_map(|family| family(reading)).collect();
     rules::relate(&mut findings);
     rank(&mut findings);
+    let outlook = outlook(reading, &findings);
     Diagnosis {
         run: reading.record.header.clone(),
         window: reading.summary.window,
-        verdict: rules::verdict(reading, &findings),
+        verdict: rules::verdict(reading, &findings, &outlook),
+        outlook,
         findings,
         storage: reading.summary.storage.clone(),
         data_disk: reading.summary.data_disk.clone(),
@@ -80,10 +87,14 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
 
 /// Problems first, then symptoms, then information. Among problems those that make
 /// all other figures void come first: a generator at its limit, and durability that is
-/// switched off. The rest by share of the latency. What has no impact that could be measured comes after what has; ids
-/// decide the rest, so that the order is the same each time.
+/// switched off. The rest by the part of the latency that fixing them is predicted to take off,
+/// which orders throughputs alike: what a cause costs is not what its fix gains, since another
+/// limit may stand behind it and less CPU shortens everybody's waits. A finding without a
+/// prediction stands by its cost, one that has neither after all that have one; ids decide the
+/// rest, so that the order is the same each time.
 fn rank(findings: &mut [Finding]) {
     let cost = |f: &Finding| f.impact.as_ref().map_or(-1.0, |i| i.share.center);
+    let worth = |f: &Finding| f.gain.as_ref().map_or_else(|| cost(f), |g| g.latency.center);
     let voids = |f: &Finding| {
         f.kind == Kind::Problem && matches!(f.id, DiagnosisId::D37 | DiagnosisId::D54)
     };
@@ -91,6 +102,7 @@ fn rank(findings: &mut [Finding]) {
         a.kind
             .cmp(&b.kind)
             .then(voids(b).cmp(&voids(a)))
+            .then(worth(b).total_cmp(&worth(a)))
             .then(cost(b).total_cmp(&cost(a)))
             .then(a.id.cmp(&b.id))
             .then(a.subject.cmp(&b.subject))

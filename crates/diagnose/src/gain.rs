@@ -33,6 +33,9 @@ pub struct Gain {
     pub latency: Estimate,
     /// What limits next.
     pub next: Option<Bottleneck>,
+    /// What it is the gain of, so that several can be taken together.
+    #[serde(skip)]
+    pub(crate) relief: Relief,
 }
 
 /// What a fix takes away from a transaction.
@@ -98,14 +101,21 @@ impl Relief {
 
     /// The gain of it under the load that a model was calibrated by.
     pub fn gain(&self, calibration: &Calibration) -> Gain {
+        Relief::gain_together(&[self], calibration)
+    }
+
+    /// The gain of several at once. Each takes its part of what the others leave.
+    pub(crate) fn gain_together(reliefs: &[&Relief], calibration: &Calibration) -> Gain {
         let now = calibration.solution();
-        let after = |seconds: f64| {
-            let relieved = self.relieve(&calibration.network, &now, seconds);
-            calibration.solve(&relieved)
+        let after = |seconds: &dyn Fn(&Relief) -> f64| {
+            let relieve = |network: Network, of: &&Relief| of.relieve(&network, &now, seconds(of));
+            calibration.solve(&reliefs.iter().fold(calibration.network.clone(), relieve))
         };
-        let then = after(self.time.center);
-        let ends =
-            [self.time.low(), self.time.high()].map(|end| after(end.unwrap_or(self.time.center)));
+        let then = after(&|of| of.time.center);
+        let ends = [
+            after(&|of| of.time.low().unwrap_or(of.time.center)),
+            after(&|of| of.time.high().unwrap_or(of.time.center)),
+        ];
         let rise = |of: &Solution| of.rate / now.rate;
         let fall = |of: &Solution| of.latency / now.latency;
         let throughput = calibration.given.is_none().then(|| {
@@ -117,13 +127,15 @@ impl Relief {
             throughput,
             latency: ratio.map(|ratio| (1.0 - ratio).clamp(0.0, 1.0)),
             next: next(calibration, &then),
+            relief: reliefs.first().map_or_else(|| Relief::of_neighbours(0.0), |r| (*r).clone()),
         }
     }
 
     /// The gain of it where nothing is known of the clients: of the latency alone.
     pub fn gain_of(&self, latency: f64) -> Gain {
         let fall = |seconds: f64| (seconds / latency).clamp(0.0, 1.0 - LEAST_LEFT);
-        Gain { throughput: None, latency: self.time.clone().map(fall), next: None }
+        let relief = self.clone();
+        Gain { throughput: None, latency: self.time.clone().map(fall), next: None, relief }
     }
 
     /// The network without so many seconds.

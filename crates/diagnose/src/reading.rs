@@ -28,8 +28,10 @@ const MOST_WAIT: f64 = 5.0;
 /// What executing statements costs a transaction, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Execution {
-    /// CPU of the backends.
+    /// CPU of the backends, no more than the executions last.
     pub cpu: f64,
+    /// The same with their part of what is around executions: parsing, and commits.
+    pub cpu_around: f64,
     /// Time, with the wait for a processor.
     pub time: f64,
 }
@@ -353,6 +355,7 @@ impl<'r> Reading<'r> {
         let known = time.is_some_and(|t| t.counted_cpu.is_some());
         Execution {
             cpu: if known { cpu.min(seconds) } else { seconds },
+            cpu_around: if known { cpu } else { seconds },
             time: seconds.max(cpu + delay),
         }
     }

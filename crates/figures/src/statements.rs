@@ -1,14 +1,12 @@
 //! Statements by time and by WAL, from `pg_stat_statements`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, Scalar, Source, Window};
+use walwright_record::{Record, Window};
 
-use crate::counters::RowDifference;
 use crate::seconds::duration;
-use crate::{Blind, WorkUnit, difference, work_between};
+use crate::{Blind, StatementCpu, StatementUse, WorkUnit, statement_uses};
 
 /// What one statement did inside the window. A figure this version does not
 /// count is `None`.
@@ -30,6 +28,9 @@ pub struct Statement {
     pub time_per_transaction: Duration,
     /// Share of the execution time of all statements, 0 to 1.
     pub time_share: f64,
+    /// Share of the CPU of client backends, 0 to 1, as [`Statements::cpu`] says; `None` for
+    /// what functions and triggers ran, which is in the statement that called them.
+    pub cpu_share: Option<f64>,
     /// Rows returned or changed, a call.
     pub rows_per_call: Option<f64>,
     /// WAL bytes a call.
@@ -51,6 +52,11 @@ pub struct Statements {
     pub by_time: Vec<Statement>,
     /// The largest by WAL, descending; those that wrote none are left out.
     pub by_wal: Vec<Statement>,
+    /// The largest that functions and triggers ran, by execution time; their time is in that of
+    /// the statement that called them. Empty where `pg_stat_statements.track` is not `all`.
+    pub nested: Vec<Statement>,
+    /// Where the shares of the CPU come from; `None` where they are not known.
+    pub cpu: Option<StatementCpu>,
     /// Execution time of all statements a transaction.
     #[serde(with = "crate::seconds")]
     pub time_per_transaction: Duration,
@@ -67,66 +73,55 @@ pub struct Statements {
 /// # Errors
 /// When the extension was not sampled, was reset, or no work was counted.
 pub fn statements(record: &Record, window: Window, most: usize) -> Result<Statements, Blind> {
-    let difference = difference(record, Source::Statements, window)?;
-    let work = work_between(record, difference.from, difference.to)?;
-    let ran: Vec<(&RowDifference, f64)> = difference
-        .rows
-        .iter()
-        .filter(|row| row.last.0.get("toplevel") != Some(&Scalar::Bool(false)))
-        .filter_map(|row| Some((row, row.delta("calls").filter(|calls| *calls > 0.0)?)))
-        .collect();
-    let total = |column: &str| -> f64 { ran.iter().filter_map(|(r, _)| r.delta(column)).sum() };
-    let time = total("total_exec_time");
-    let wal = total("wal_bytes");
-    // Texts are costly for the server and may arrive after the window.
-    let texts: BTreeMap<String, &str> = record
-        .samples(Source::Statements)
-        .iter()
-        .flat_map(|sample| &sample.rows)
-        .filter_map(|row| Some((row.key(Source::Statements), row.text("query")?)))
-        .collect();
+    let uses = statement_uses(record, window)?;
+    let cpu = StatementCpu::of(record, window, &uses);
+    let total = |column: &str| uses.sum(column).unwrap_or(0.0);
+    let (time, wal) = (total("total_exec_time"), total("wal_bytes"));
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    let mut all: Vec<Statement> = ran
-        .iter()
-        .map(|(row, calls)| {
-            let milliseconds = row.delta("total_exec_time");
-            let per_call = |column: &str| row.delta(column).map(|sum| sum / calls);
-            Statement {
-                query_id: row.last.0.get("queryid").map(ToString::to_string).unwrap_or_default(),
-                query: texts.get(&row.last.key(Source::Statements)).map(|q| (*q).to_owned()),
-                calls: *calls,
-                calls_per_transaction: calls / work.count,
-                mean_time: milliseconds.and_then(|ms| duration(ms / calls / 1e3)),
-                time_per_transaction: milliseconds
-                    .and_then(|ms| duration(ms / work.count / 1e3))
-                    .unwrap_or_default(),
-                time_share: share(milliseconds.unwrap_or(0.0), time),
-                rows_per_call: per_call("rows"),
-                wal_bytes_per_call: per_call("wal_bytes"),
-                wal_share: row.delta("wal_bytes").map(|bytes| share(bytes, wal)),
-                wal_fpi_per_call: per_call("wal_fpi"),
-                blocks_read_per_call: per_call("shared_blks_read"),
-            }
-        })
-        .collect();
-    all.sort_by(|a, b| b.time_share.total_cmp(&a.time_share));
+    let of = |statement: &StatementUse| {
+        let milliseconds = statement.sum("total_exec_time");
+        Statement {
+            query_id: statement.query_id.clone(),
+            query: statement.text.clone(),
+            calls: statement.calls,
+            calls_per_transaction: statement.calls / uses.work.count,
+            mean_time: milliseconds.and_then(|ms| duration(ms / statement.calls / 1e3)),
+            time_per_transaction: milliseconds
+                .and_then(|ms| duration(ms / uses.work.count / 1e3))
+                .unwrap_or_default(),
+            time_share: share(milliseconds.unwrap_or(0.0), time),
+            cpu_share: cpu
+                .as_ref()
+                .filter(|_| statement.toplevel)
+                .map(|cpu| cpu.share(&statement.query_id)),
+            rows_per_call: statement.per_call("rows"),
+            wal_bytes_per_call: statement.per_call("wal_bytes"),
+            wal_share: statement.sum("wal_bytes").map(|bytes| share(bytes, wal)),
+            wal_fpi_per_call: statement.per_call("wal_fpi"),
+            blocks_read_per_call: statement.per_call("shared_blks_read"),
+        }
+    };
+    // They come by time.
+    let nested = uses.all.iter().filter(|s| !s.toplevel).take(most).map(of).collect();
+    let mut all: Vec<Statement> = uses.toplevel().map(of).collect();
     let by_time: Vec<Statement> = all.iter().take(most).cloned().collect();
     all.retain(|s| s.wal_share.is_some_and(|share| share > 0.0));
     all.sort_by(|a, b| b.wal_share.unwrap_or(0.0).total_cmp(&a.wal_share.unwrap_or(0.0)));
     all.truncate(most);
-    let sees_wal = ran.iter().any(|(r, _)| r.last.number("wal_bytes").is_some());
     Ok(Statements {
-        unit: work.unit,
+        unit: uses.work.unit,
         by_time,
         by_wal: all,
-        time_per_transaction: duration(time / work.count / 1e3).unwrap_or_default(),
-        wal_bytes_per_transaction: sees_wal.then(|| wal / work.count),
+        nested,
+        time_per_transaction: duration(time / uses.work.count / 1e3).unwrap_or_default(),
+        wal_bytes_per_transaction: uses.sum("wal_bytes").map(|wal| wal / uses.work.count),
+        cpu,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::Row;
+    use walwright_record::{Row, Source};
 
     use super::*;
     use walwright_testing::{Build, row, second};
@@ -171,6 +166,7 @@ mod tests {
         let ids = |list: &[Statement]| -> Vec<String> {
             list.iter().map(|s| s.query_id.clone()).collect()
         };
+        assert_eq!(ids(&seen.nested), ["1"]);
         // 4 ran before the window; the nested entry of 1 is not counted.
         assert_eq!(ids(&seen.by_time), ["2", "1", "3"]);
         assert_eq!(ids(&seen.by_wal), ["1", "3"]);

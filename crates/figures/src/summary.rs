@@ -125,6 +125,9 @@ pub fn summary(record: &Record) -> Summary {
         summary.checkpoints = gaps.note("checkpoints", checkpoints(record, window));
         summary.rows = gaps.note("row changes", row_changes(record, window));
         summary.statements = gaps.note("statements", statements(record, window, STATEMENTS));
+        if let Some(cpu) = summary.statements.as_mut().and_then(|s| s.cpu.as_mut()) {
+            cpu.counted = summary.time.as_ref().and_then(|time| time.counted_cpu);
+        }
     }
     summary.not_observable = gaps.0;
     summary

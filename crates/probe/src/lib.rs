@@ -25,7 +25,7 @@
 //! - LSNs are bytes since 0/0, moments are microseconds since 1970 (as
 //!   [`Timestamp`](walwright_record::Timestamp)), intervals are milliseconds.
 //! - In `io`, columns that do not apply to a row (`NULL` in the view) are absent.
-//! - Sources that are often empty (`replication`, `replication_slots`, `progress`)
+//! - Sources that are often empty (`replication`, `replication_slots`, `functions`, `progress`)
 //!   are stored when they hold rows, and once when they become empty.
 //! - In `statements`, `query` is in the first row of a statement that ran while the
 //!   probe looked (or, where texts are costly to read, a few samples later).

@@ -42,6 +42,11 @@ pub enum Source {
     Tables,
     /// `pg_stat_user_indexes` joined with `pg_statio_user_indexes` and size; keyed by indexrelid.
     Indexes,
+    /// Rows written to the system catalogs that tables are made in (`pg_class`, `pg_attribute`,
+    /// `pg_type`, `pg_depend`, …), under the names of `pg_stat_sys_tables`; keyed by relname.
+    Catalog,
+    /// `pg_stat_user_functions`, where `track_functions` is on; keyed by funcid.
+    Functions,
     /// `pg_stat_statements`, keyed by userid, dbid, queryid, toplevel.
     Statements,
     /// `pg_replication_slots`, keyed by slot_name.
@@ -77,7 +82,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Source; 23] = [
+    pub const ALL: [Source; 25] = [
         Source::Database,
         Source::Wal,
         Source::Io,
@@ -86,6 +91,8 @@ impl Source {
         Source::Slru,
         Source::Tables,
         Source::Indexes,
+        Source::Catalog,
+        Source::Functions,
         Source::Statements,
         Source::ReplicationSlots,
         Source::Replication,
@@ -114,6 +121,8 @@ impl Source {
             Source::Slru => "slru",
             Source::Tables => "tables",
             Source::Indexes => "indexes",
+            Source::Catalog => "catalog",
+            Source::Functions => "functions",
             Source::Statements => "statements",
             Source::ReplicationSlots => "replication_slots",
             Source::Replication => "replication",
@@ -144,6 +153,8 @@ impl Source {
             Source::Slru => &["name"],
             Source::Tables => &["relid"],
             Source::Indexes => &["indexrelid"],
+            Source::Catalog => &["relname"],
+            Source::Functions => &["funcid"],
             Source::Statements => &["userid", "dbid", "queryid", "toplevel"],
             Source::ReplicationSlots => &["slot_name"],
             Source::Replication => &["pid"],
@@ -169,7 +180,7 @@ impl Source {
 
     /// Whether later samples hold only rows that changed.
     pub fn is_sparse(self) -> bool {
-        self.lists_what_exists() || matches!(self, Source::Io | Source::Slru)
+        self.lists_what_exists() || matches!(self, Source::Io | Source::Slru | Source::Catalog)
     }
 
     /// Whether sessions add to it what they counted at the end of a transaction and about
@@ -188,7 +199,7 @@ impl Source {
 
     /// Whether a row that was not there before began at zero.
     pub fn lists_what_exists(self) -> bool {
-        matches!(self, Source::Tables | Source::Indexes | Source::Statements)
+        matches!(self, Source::Tables | Source::Indexes | Source::Functions | Source::Statements)
     }
 }
 

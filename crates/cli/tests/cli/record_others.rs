@@ -170,6 +170,69 @@ fn what_the_schema_costs_is_found_of_a_load_that_is_not_ours() {
     assert!(first["actions"].to_string().contains("CREATE INDEX"), "{first:#}");
 }
 
+/// A document store in functions: each call makes a temporary table unless the session has it.
+const STORE: [&str; 7] = [
+    "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
+    "CREATE TABLE document (id bigint PRIMARY KEY, body jsonb NOT NULL, n int NOT NULL DEFAULT 0)",
+    "INSERT INTO document SELECT g, jsonb_build_object('a', g) FROM generate_series(1, 20000) g",
+    "CREATE TABLE page (id bigint PRIMARY KEY, document bigint NOT NULL REFERENCES document)",
+    "INSERT INTO page SELECT g, 10000 + g % 10000 + 1 FROM generate_series(1, 20000) g",
+    "CREATE SEQUENCE victim",
+    "CREATE FUNCTION save(wanted bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+     DECLARE saved bigint;
+     BEGIN
+         CREATE TEMP TABLE IF NOT EXISTS staged (id bigint, body jsonb) ON COMMIT DELETE ROWS;
+         INSERT INTO staged SELECT wanted, jsonb_build_object('a', wanted);
+         UPDATE document d SET n = n + 1, body = s.body FROM staged s
+         WHERE d.id = wanted AND s.id = d.id
+         RETURNING d.id INTO saved;
+         DELETE FROM document WHERE wanted % 10 = 0 AND id = (SELECT nextval('victim'));
+         RETURN saved;
+     END $$",
+];
+
+#[test]
+fn what_a_function_hides_is_found_with_the_reset_that_makes_it_necessary() {
+    let bench = Bench::new();
+    for sql in STORE {
+        bench.host.execute("postgres", sql);
+    }
+    bench.host.execute("postgres", "ANALYZE");
+    let call = "\\set id random(10001, 20000)\nSELECT save(:id);\n";
+    let diagnose = |script: &str| {
+        let script = bench.place.file("call.sql", script);
+        let args = ["-n", "-c", "2", "-T", "8", "-f", &script];
+        bench.record_pgbench(&["--quiet"], &args).code(0);
+        bench.place.run(&["diagnose", "--json"]).code(0).json()
+    };
+    let found = |diagnosis: &Value, id: &str| {
+        let findings = diagnosis["findings"].as_array().unwrap();
+        let found = findings.iter().find(|f| f["id"] == id);
+        found.unwrap_or_else(|| panic!("no {id} in {diagnosis:#}")).clone()
+    };
+    let diagnosis = diagnose(&format!("{call}DISCARD ALL;\n"));
+    // Other tests on this machine are neighbours.
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let reset = findings.iter().find(|f| f["id"] != "D55").unwrap();
+    assert_eq!(reset["id"], "D10", "{diagnosis:#}");
+    assert!(reset["evidence"].to_string().contains("SELECT save($1)"), "{reset:#}");
+    let tables = found(&diagnosis, "D21");
+    assert_eq!(tables["parent"], "D10", "{tables:#}");
+    assert!(tables["cause"].as_str().unwrap().contains("SELECT save($1)"), "{tables:#}");
+    // Hidden in the same function: the delete that looks for rows that point at its own.
+    let key = found(&diagnosis, "D15");
+    assert_eq!(key["kind"], "problem", "{key:#}");
+    let outlook = diagnosis["outlook"].as_array().unwrap();
+    assert!(outlook.iter().any(|step| step["id"] == "D10"), "{diagnosis:#}");
+    let said = bench.place.run(&["diagnose"]).code(0).out();
+    assert!(said.contains("fixed one after another"), "{said}");
+
+    // A table that stays in its session is made once.
+    let diagnosis = diagnose(call);
+    let findings = diagnosis["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|f| f["id"] != "D10" && f["id"] != "D21"), "{diagnosis:#}");
+}
+
 #[test]
 fn a_server_that_others_load_is_watched_for_a_time() {
     let bench = Bench::new();

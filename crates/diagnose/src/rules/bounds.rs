@@ -1,19 +1,17 @@
 //! What bounds the load on the machine: processors that are full, other processes, the
 //! hypervisor.
 
-use walwright_figures::{ProcessRole, WaitClass};
+use walwright_figures::ProcessRole;
 use walwright_record::Source;
 
+use super::burner::burners;
 use super::threshold::{CERTAIN, worth};
-use super::waiters::waiters;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
 /// Processors are full from here on; the rest is scheduling.
 pub(super) const FULL: f64 = 0.9;
 /// Part of a full machine that others keep busy from which its waits are not the load's own.
 const CROWDED: f64 = 0.3;
-/// Share of the sessions at work from which their statement is named.
-const MOST: f64 = 0.4;
 /// Part of the machine that another process takes before it can matter.
 const NEIGHBOUR: f64 = 0.05;
 /// Share of the processors' time taken by the hypervisor that is worth a word.
@@ -37,12 +35,9 @@ fn saturated(reading: &Reading) -> Option<Finding> {
         cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role).map(|g| g.processors).sum()
     };
     let others = of(ProcessRole::Other);
-    let burner = waiters(reading, |row| WaitClass::of(row) == Some(WaitClass::Cpu))
-        .filter(|burner| burner.share >= MOST)
-        .and_then(|burner| Some((burner.statement?, burner.share)));
-    let burns = burner.as_ref().map_or(String::new(), |(statement, _)| {
-        format!(" Most of the sessions seen at work were in {statement}.")
-    });
+    let burners = burners(reading);
+    let burns: String =
+        burners.iter().take(2).map(|burner| format!(" {}", burner.sentence())).collect();
     let mut finding = reading
         .finding(
             DiagnosisId::D59,
@@ -56,10 +51,7 @@ fn saturated(reading: &Reading) -> Option<Finding> {
             ),
         )
         .seen([Evidence::new("/proc/stat", "processors busy", Value::Fraction(busy))])
-        .seen(burner.map(|(statement, share)| {
-            let what = format!("share of sessions at work that were in: {statement}");
-            Evidence::new("pg_stat_activity.query_id", what, Value::Fraction(share))
-        }))
+        .seen(burners.iter().flat_map(|burner| burner.evidence(reading.per())))
         .seen(server.map(|s| {
             Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
         }))

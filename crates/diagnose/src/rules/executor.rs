@@ -101,21 +101,24 @@ fn fits(reading: &Reading, work_mem: f64) -> bool {
     reading.memory().is_none_or(|memory| work_mem * sessions < 0.5 * memory)
 }
 
-/// D43: JIT compiles statements that run for less than the compilation takes.
-fn jit(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
+/// Seconds in which JIT compiled a statement.
+pub(super) fn compiling(statement: &StatementUse) -> f64 {
+    // `jit_deform_time` (17 on) is part of the generation.
     const TIMES: [&str; 4] =
         ["jit_generation_time", "jit_inlining_time", "jit_optimization_time", "jit_emission_time"];
-    // `jit_deform_time` (17 on) is part of the generation.
-    let of = |s: &StatementUse| TIMES.iter().filter_map(|t| s.sum(t)).sum::<f64>() / 1e3;
-    let worst = uses.toplevel().max_by(|a, b| of(a).total_cmp(&of(b)))?;
-    let compiling: f64 = uses.toplevel().map(of).sum::<f64>() / uses.work.count;
-    let execution = reading.execution(compiling);
+    TIMES.iter().filter_map(|column| statement.sum(column)).sum::<f64>() / 1e3
+}
+
+/// D43: JIT compiles statements that run for less than the compilation takes.
+fn jit(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
+    let worst = uses.toplevel().max_by(|a, b| compiling(a).total_cmp(&compiling(b)))?;
+    let seconds: f64 = uses.toplevel().map(compiling).sum::<f64>() / uses.work.count;
+    let execution = reading.execution(seconds);
     let time = reading.counted(execution.time);
     let impact = worth(reading, Some(time.clone()))?;
-    let share = of(worst) / worst.seconds().max(1e-9);
+    let share = compiling(worst) / worst.seconds().max(1e-9);
     let functions = worst.per_call("jit_functions").unwrap_or(0.0);
-    let relief =
-        Relief::new(time, [WaitClass::Cpu]).at_least(compiling / 2.0).and_cpu(execution.cpu);
+    let relief = Relief::new(time, [WaitClass::Cpu]).at_least(seconds / 2.0).and_cpu(execution.cpu);
     let mut finding = reading
         .finding(
             DiagnosisId::D43,
@@ -128,7 +131,7 @@ fn jit(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             ),
         )
         .seen([
-            Evidence::new("pg_stat_statements", "compiling", Value::Seconds(compiling))
+            Evidence::new("pg_stat_statements", "compiling", Value::Seconds(seconds))
                 .per(reading.per()),
             Evidence::new("pg_stat_statements", "functions compiled", Value::Count(functions))
                 .per(Per::Call),

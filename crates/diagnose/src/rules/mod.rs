@@ -6,6 +6,7 @@
 
 mod bounds;
 mod buffers;
+mod burner;
 mod commit;
 mod commit_delay;
 mod control;
@@ -24,6 +25,7 @@ mod schema;
 mod script;
 mod sessions;
 mod sight;
+mod temporary_tables;
 #[cfg(test)]
 mod tests;
 mod threshold;
@@ -59,6 +61,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     outside::findings,
     schema::findings,
     sessions::findings,
+    temporary_tables::findings,
     wal::findings,
     workers::findings,
     writes::findings,

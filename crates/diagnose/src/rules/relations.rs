@@ -4,6 +4,7 @@ use super::buffers::PAGES_READ;
 use super::holding::behind;
 use super::locks::IDLE_BLOCKERS;
 use super::schema::INDEX_BLOCKS_READ;
+use super::temporary_tables::BY_RESETS;
 use crate::{DiagnosisId, Finding, Kind, Value};
 
 /// Part of the waits for row locks that another cause explains from which they are
@@ -38,6 +39,14 @@ pub(crate) fn relate(findings: &mut [Finding]) {
     if has(findings, DiagnosisId::D11) {
         let open = |f: &&mut Finding| f.id == DiagnosisId::D8 && f.kind == Kind::Problem;
         findings.iter_mut().filter(open).for_each(|f| follows(f, DiagnosisId::D11));
+    }
+    // Tables that are made again because a reset dropped them go with the reset, which is
+    // charged with them.
+    if has(findings, DiagnosisId::D10) {
+        let again = |f: &&mut Finding| {
+            f.id == DiagnosisId::D21 && f.evidence.iter().any(|e| e.what == BY_RESETS)
+        };
+        findings.iter_mut().filter(again).for_each(|f| follows(f, DiagnosisId::D10));
     }
     // Pages that are read because keys are random are not read for want of buffers alone.
     let counted = |finding: &Finding, what: &str| {

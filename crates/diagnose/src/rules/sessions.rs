@@ -1,10 +1,12 @@
 //! Sessions: held open across the client's own work, reset, too many.
 
-use walwright_figures::WaitClass;
+use walwright_figures::{StatementUse, StatementUses, WaitClass};
 use walwright_record::{Row, Source};
 use walwright_stats::{Estimate, Interval};
 
+use super::commit::COMMIT;
 use super::locks::idle_blockers;
+use super::temporary_tables::{Churn, drops_tables, is_reset};
 use super::threshold::{FEW, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
@@ -116,13 +118,11 @@ pub(super) fn sum(a: &Estimate, b: &Estimate) -> Estimate {
     Estimate { center: a.center + b.center, interval, ..a.clone() }
 }
 
-/// D10: the pool resets the session each time it is returned.
+/// D10: the pool resets the session each time it is returned. What the reset makes necessary
+/// again, tables that it drops and plans that it throws away, is its doing too.
 fn reset(reading: &Reading) -> Option<Finding> {
     let uses = reading.statements.as_ref().ok()?;
-    let resets: Vec<_> = uses
-        .toplevel()
-        .filter(|s| matches!(s.verb().as_str(), "discard" | "deallocate" | "reset"))
-        .collect();
+    let resets: Vec<_> = uses.toplevel().filter(|s| is_reset(s)).collect();
     let calls: f64 = resets.iter().map(|s| s.calls).sum();
     if calls < FEW {
         return None;
@@ -133,40 +133,122 @@ fn reset(reading: &Reading) -> Option<Finding> {
     // takes shows inside transactions, as the gap between two messages.
     let gaps = reading.in_classes(&[WaitClass::Client]).map_or(0.0, |e| e.center);
     let trip = each * gaps / round_trips(reading).unwrap_or(1.0);
+    let churn = Churn::of(reading, uses).filter(|churn| churn.by_resets);
+    let zero = || reading.counted(0.0);
+    let remade = churn.as_ref().map_or_else(zero, |churn| churn.making.clone());
+    let replanned = replanned(uses, &resets);
+    let again = sum(&remade, &reading.counted(replanned.unwrap_or(0.0)));
+    let execution = reading.execution(executing + again.center);
     // The client's view of the same commands where the driver timed them.
-    let timed = timed_by_driver(reading);
-    let execution = reading.execution(executing);
-    let seconds = timed.unwrap_or(executing + trip).max(execution.time);
-    let time = reading.counted(seconds);
+    let timed = timed_by_driver(reading).unwrap_or(executing + trip);
+    // One that drops tables is a commit that is flushed (RecordTransactionCommit), the others
+    // are none.
+    let flushed: f64 = resets.iter().filter(|s| drops_tables(s)).map(|s| s.calls).sum();
+    let flushed = commits(reading).map_or(0.0, |commits| flushed / uses.work.count / commits);
+    let flushing = reading.in_classes(&COMMIT).filter(|_| flushed > 0.0);
+    let flushing = flushing.map_or_else(zero, |waits| waits.map(|w| w * flushed.min(1.0)));
+    let apart = sum(&again, &flushing);
+    let center = (timed + again.center).max(execution.time) + flushing.center;
+    let longer = center - apart.center;
+    let time = match apart.center > 0.0 {
+        true => apart.map(|seconds| seconds + longer),
+        false => reading.counted(center),
+    };
     let impact = worth(reading, Some(time.clone()))?;
     let text = resets.first().map(|s| s.short()).unwrap_or_default();
-    let relief =
-        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu);
-    Some(
-        reading
-            .finding(
-                DiagnosisId::D10,
-                Kind::Problem,
-                format!(
-                    "Sessions are reset at each checkout: {each:.2} calls of {text} a {}, and \
-                     what the session had prepared or planned is lost with it.",
-                    reading.per().name()
-                ),
-            )
-            .seen([
-                Evidence::new("pg_stat_statements", format!("calls of {text}"), Value::Count(each))
-                    .per(reading.per()),
-                Evidence::new("pg_stat_statements", "their time", Value::Seconds(executing))
-                    .per(reading.per()),
-            ])
-            .costs(Some(impact))
-            .gains(reading.gain(&relief))
-            .advise(Action::client(
-                "Return connections without a reset where the application leaves nothing behind \
-                 in a session.",
-                "No Reset On Close=true (Npgsql); server_reset_query= (PgBouncer, session mode)",
-            )),
-    )
+    let mut from = vec![WaitClass::Cpu];
+    if flushed > 0.0 {
+        from.extend(COMMIT);
+        from.push(WaitClass::Client);
+    }
+    let least = match &churn {
+        Some(_) => time.low().unwrap_or(time.center),
+        None => executing,
+    };
+    let relief = Relief::new(time, from)
+        .at_least(least / 2.0)
+        // A commit deletes the files of the tables that it drops.
+        .and_cpu(if churn.is_some() { execution.cpu_around } else { execution.cpu })
+        .and_flushes(flushed);
+    let lost = match &churn {
+        Some(_) => "the temporary tables it drops are made again for the next caller",
+        None => "what the session had prepared or planned is lost with it",
+    };
+    let mut finding = reading
+        .finding(
+            DiagnosisId::D10,
+            Kind::Problem,
+            format!(
+                "Sessions are reset at each checkout: {each:.2} calls of {text} a {}, and {lost}.",
+                reading.per().name()
+            ),
+        )
+        .seen([
+            Evidence::new("pg_stat_statements", format!("calls of {text}"), Value::Count(each))
+                .per(reading.per()),
+            Evidence::new("pg_stat_statements", "their time", Value::Seconds(executing))
+                .per(reading.per()),
+        ])
+        .costs(Some(impact))
+        .gains(reading.gain(&relief))
+        .advise(Action::client(
+            "Return connections without a reset where the application leaves nothing behind \
+             in a session.",
+            "No Reset On Close=true (Npgsql); server_reset_query= (PgBouncer, session mode)",
+        ));
+    if let Some(churn) = &churn {
+        let again = Value::Seconds(churn.making.center);
+        let again = Evidence::new("pg_stat_sys_tables", "time to make the tables again", again);
+        finding = finding.seen(churn.evidence(reading, uses)).seen([again.per(reading.per())]);
+        if flushed > 0.0 {
+            let share = Value::Fraction(flushed.min(1.0));
+            let what = "commits that are resets which drop tables";
+            finding = finding.seen([Evidence::new("pg_stat_statements.wal_records", what, share)]);
+        }
+    }
+    Some(match replanned {
+        Some(seconds) if seconds > 0.0 => {
+            let seconds = Value::Seconds(seconds);
+            let what = "planning again inside functions";
+            finding.seen([Evidence::new("pg_stat_statements.total_plan_time", what, seconds)
+                .per(reading.per())])
+        }
+        Some(_) => finding,
+        None => finding.blind_to(
+            "Plans that functions make again after a reset: pg_stat_statements.track = all with \
+             track_planning = on shows them.",
+        ),
+    })
+}
+
+/// Seconds of a transaction in which functions plan again what resets made them forget; `None`
+/// where the server does not count it.
+fn replanned(uses: &StatementUses, resets: &[&StatementUse]) -> Option<f64> {
+    let forgets = |s: &&StatementUse| {
+        let text = s.plain();
+        text.starts_with("discard all") || text.starts_with("discard plans")
+    };
+    if !resets.iter().any(forgets) {
+        return Some(0.0);
+    }
+    let nested: Vec<f64> = uses
+        .all
+        .iter()
+        .filter(|s| !s.toplevel)
+        .filter_map(|s| {
+            // A plan is made a few times and then kept, unless it is thrown away.
+            let again = s.sum("plans")? > s.calls / 2.0;
+            Some(if again { s.sum("total_plan_time")? / 1e3 } else { 0.0 })
+        })
+        .collect();
+    (!nested.is_empty()).then(|| nested.iter().sum::<f64>() / uses.work.count)
+}
+
+/// Commits of the database a transaction.
+fn commits(reading: &Reading) -> Option<f64> {
+    let database = reading.difference(Source::Database).ok()?;
+    let commits = database.sum("xact_commit").ok()? / reading.work(&database).ok()?.count;
+    (commits > 0.0).then_some(commits)
 }
 
 /// Seconds of a transaction that the driver waited for resets, from its own clock.

@@ -1,8 +1,24 @@
 //! What could not be looked for, said so and never passed.
 
-use walwright_figures::Blind;
+use walwright_figures::{Blind, StatementUse};
 
 use crate::Reading;
+
+/// Functions that a statement may begin with and that run no statement.
+const BUILT_IN: [&str; 12] = [
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "coalesce",
+    "nextval",
+    "setval",
+    "currval",
+    "now",
+    "set_config",
+    "exists",
+];
 
 /// Sentences about what this record cannot show.
 pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
@@ -34,6 +50,16 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
             &mut blind,
             format!(
                 "D1, D7, D10, D17, D18, D20, D21, D29 to D31, D43: statements are not known ({why})"
+            ),
+        );
+    }
+    if let Some(call) = hiding(reading) {
+        add(
+            &mut blind,
+            format!(
+                "D7, D16 to D18, D30: what functions run, such as that of \"{call}\", is not counted \
+                 by statement; pg_stat_statements.track = all shows it, track_functions = pl the \
+                 functions' time"
             ),
         );
     }
@@ -82,4 +108,21 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
         add(&mut blind, sentence.clone());
     }
     blind
+}
+
+/// A statement that calls a function whose statements are not counted.
+fn hiding(reading: &Reading) -> Option<String> {
+    let uses = reading.statements.as_ref().ok()?;
+    if !uses.all.iter().all(|statement| statement.toplevel) {
+        return None;
+    }
+    let calls = |statement: &&StatementUse| {
+        let text = statement.plain();
+        let name = text.strip_prefix("select * from ").or_else(|| text.strip_prefix("select "));
+        let name = name.and_then(|rest| rest.split_once('(')).map_or("", |(name, _)| name);
+        let is_name = |c: char| c.is_alphanumeric() || "_.\"".contains(c);
+        let built_in = BUILT_IN.contains(&name) || name.starts_with("pg_");
+        statement.verb() == "call" || (!name.is_empty() && name.chars().all(is_name) && !built_in)
+    };
+    uses.toplevel().find(calls).map(StatementUse::short)
 }

@@ -4,10 +4,12 @@ use walwright_figures::sight::HiddenSessions;
 use walwright_figures::{TimeSplit, WaitClass};
 
 use super::bounds::FULL;
-use crate::{DiagnosisId, Finding, Kind, Reading};
+use super::burner::burners;
+use crate::{DiagnosisId, Finding, Kind, Reading, Step};
 
-/// What a person should know who reads nothing else. `findings` are ranked.
-pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
+/// What a person should know who reads nothing else. `findings` are ranked; `outlook` is of the
+/// first of them.
+pub(crate) fn verdict(reading: &Reading, findings: &[Finding], outlook: &[Step]) -> String {
     if reading.summary.load.as_ref().is_some_and(|load| load.transactions == 0) {
         return "No transaction ended well in the measured window: the load hung or failed \
                 throughout, and no figure of this run is one of a load that runs."
@@ -30,7 +32,8 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
                 1 => " One more problem was found.".to_owned(),
                 n => format!(" {n} more problems were found."),
             };
-            format!("{}{}{worth}{more}", crowd(reading, first), first.cause)
+            let together = together(outlook);
+            format!("{}{}{worth}{more}{together}", crowd(reading, first), first.cause)
         }
         // Without waits most causes could not be looked for: that is no clean bill.
         None if reading.summary.time.is_none() => {
@@ -53,6 +56,19 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding]) -> String {
                 _ => format!("Nothing to fix here. {}", bound(reading)),
             },
         },
+    }
+}
+
+/// What all problems of the outlook are predicted to give together.
+fn together(outlook: &[Step]) -> String {
+    let rise = outlook.last().and_then(|step| step.throughput.as_ref());
+    match rise.filter(|rise| rise.center >= 0.02) {
+        Some(rise) => format!(
+            " With the first {} fixed throughput rises by about {:.0} %.",
+            if outlook.len() == 2 { "two" } else { "three" },
+            100.0 * rise.center
+        ),
+        None => String::new(),
     }
 }
 
@@ -96,7 +112,12 @@ fn worth(finding: &Finding) -> String {
 fn bound(reading: &Reading) -> String {
     let busy = reading.summary.cpu.as_ref().and_then(|c| c.busy);
     if let Some(busy) = busy.filter(|busy| *busy >= FULL) {
-        return format!("The load is bound by the processors, {:.0} % busy.", busy * 100.0);
+        let burner = burners(reading).first().map(|burner| format!(" {}", burner.sentence()));
+        return format!(
+            "The load is bound by the processors, {:.0} % busy.{}",
+            busy * 100.0,
+            burner.unwrap_or_default()
+        );
     }
     let Some(time) = &reading.summary.time else { return String::new() };
     let largest = time.parts.iter().max_by(|a, b| a.share.center.total_cmp(&b.share.center));

@@ -15,15 +15,10 @@ const SAVED: f64 = 0.5;
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     let Ok(uses) = &reading.statements else { return Vec::new() };
-    [
-        row_by_row(reading, uses),
-        reinsert(reading, uses),
-        no_change(reading, uses),
-        temporary_tables(reading, uses),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [row_by_row(reading, uses), reinsert(reading, uses), no_change(reading, uses)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Evidence of a statement's calls a transaction.
@@ -93,12 +88,14 @@ const SET_ROWS: f64 = 1.5;
 
 /// D17: all children of a row are deleted and inserted again.
 fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
-    let deletes = uses.toplevel().filter(|s| s.verb() == "delete" && s.calls >= FEW);
+    // Functions may do it, too; their statements are counted where nested ones are tracked.
+    let deletes = uses.all.iter().filter(|s| s.verb() == "delete" && s.calls >= FEW);
     let pairs = deletes.filter_map(|delete| {
         let table = delete.target()?;
         let key = filter_columns(&delete.plain()).into_iter().next()?;
         let inserts: Vec<&StatementUse> = uses
-            .toplevel()
+            .all
+            .iter()
             .filter(|s| s.verb() == "insert" && s.target().as_ref() == Some(&table))
             .filter(|s| inserts_column(&s.plain(), &key))
             .collect();
@@ -127,8 +124,9 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     // Their WAL is flushed by the commit, in proportion.
     let share = uses.sum("wal_bytes").filter(|all| *all > 0.0);
     let share = share.map_or(0.0, |all| written * uses.work.count / all);
-    let trips: f64 = (delete.calls + inserts.iter().map(|s| s.calls).sum::<f64>())
-        / uses.toplevel().map(|s| s.calls).sum::<f64>();
+    let sent = inserts.iter().copied().chain([delete]).filter(|s| s.toplevel);
+    let trips: f64 =
+        sent.map(|s| s.calls).sum::<f64>() / uses.toplevel().map(|s| s.calls).sum::<f64>();
     let gaps = reading.in_classes(&[WaitClass::Client]).map_or(0.0, |e| e.center);
     let execution = reading.execution(executing);
     let time = reading.counted(execution.time + trips * gaps);
@@ -215,7 +213,7 @@ fn is_unique_key(reading: &Reading, table: &str, columns: &[String]) -> bool {
 
 /// D18: statements that write a row as it is.
 fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
-    let candidates = uses.toplevel().filter(|s| s.calls >= FEW && s.sum("rows") > Some(0.0));
+    let candidates = uses.all.iter().filter(|s| s.calls >= FEW && s.sum("rows") > Some(0.0));
     let (statement, certain) = candidates
         .filter_map(|s| {
             let text = s.plain();
@@ -299,57 +297,6 @@ fn never_inserts(reading: &Reading, statement: &StatementUse) -> bool {
             updated >= FEW && row.delta("n_tup_ins").is_some_and(|n| n < 0.01 * updated)
         })
     })
-}
-
-/// D21: a temporary table made for each call.
-fn temporary_tables(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
-    let makes = |s: &&StatementUse| {
-        let text = s.plain();
-        text.starts_with("create temp") || text.starts_with("create local temp")
-    };
-    // A function that makes one is counted where nested statements are tracked.
-    let made: Vec<&StatementUse> = uses.all.iter().filter(makes).collect();
-    let count: f64 = made.iter().map(|s| s.calls).sum();
-    let first = made.first()?;
-    if count < FEW {
-        return None;
-    }
-    let drops = uses.all.iter().filter(|s| s.verb() == "drop");
-    let seconds = made.iter().copied().chain(drops).map(StatementUse::seconds).sum::<f64>();
-    let executing = seconds / uses.work.count;
-    let execution = reading.execution(executing);
-    let time = reading.counted(execution.time);
-    let impact = worth(reading, Some(time.clone()))?;
-    let wal = made.iter().filter_map(|s| s.sum("wal_bytes")).sum::<f64>();
-    let relief =
-        Relief::new(time, [WaitClass::Cpu]).at_least(executing / 2.0).and_cpu(execution.cpu);
-    Some(
-        reading
-            .finding(
-                DiagnosisId::D21,
-                Kind::Problem,
-                format!(
-                    "{:.2} temporary tables are made a {}: each writes to the catalog, and its \
-                     rows there are dead when it is gone.",
-                    count / uses.work.count,
-                    reading.per().name()
-                ),
-            )
-            .seen([calls(reading, uses, first)])
-            .seen([Evidence::new(
-                "pg_stat_statements",
-                "WAL of it",
-                Value::Bytes(wal / uses.work.count),
-            )
-            .per(reading.per())])
-            .costs(Some(impact))
-            .gains(reading.gain(&relief))
-            .blind_to("What the drop at commit costs: it is in the commit.")
-            .advise(Action::advice(
-                "Make the table once: CREATE UNLOGGED TABLE with a key for the session, or pass \
-                 the rows as arrays to unnest(), or use a CTE.",
-            )),
-    )
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub(crate) fn counters(columns: &Columns, control_file: bool) -> Vec<View> {
         checkpointer(columns, control_file),
         background_writer(columns),
         whole(columns, Source::Slru, "pg_stat_slru"),
+        catalog(),
+        functions(columns),
         slots(columns),
         replication(columns),
     ]
@@ -226,6 +228,36 @@ fn background_writer(columns: &Columns) -> Option<View> {
         return None;
     }
     view(Source::BackgroundWriter, format!("SELECT {list} FROM {name} v"))
+}
+
+/// The catalogs that `CREATE TABLE` and its drop write to. Their rows tell how often tables are
+/// made, wherever the statement that makes them hides.
+fn catalog() -> Option<View> {
+    view(
+        Source::Catalog,
+        "SELECT c.relname, pg_stat_get_tuples_inserted(c.oid) AS n_tup_ins,
+                pg_stat_get_tuples_updated(c.oid) AS n_tup_upd,
+                pg_stat_get_tuples_deleted(c.oid) AS n_tup_del,
+                pg_stat_get_dead_tuples(c.oid) AS n_dead_tup
+         FROM unnest('{pg_class,pg_attribute,pg_attrdef,pg_type,pg_depend,pg_index,pg_constraint,\
+                       pg_statistic}'::text[]) AS v (name)
+         JOIN pg_class c ON c.oid = ('pg_catalog.' || v.name)::regclass"
+            .to_owned(),
+    )
+}
+
+/// Empty where `track_functions` is off.
+fn functions(columns: &Columns) -> Option<View> {
+    let list = select_list(columns.of("pg_stat_user_functions"), "v", |_, _| None);
+    // Looking for them goes through all of pg_proc.
+    (!list.is_empty()).then(|| View {
+        source: Source::Functions,
+        sql: format!(
+            "SELECT {list} FROM pg_stat_user_functions v
+             WHERE current_setting('track_functions') <> 'none'"
+        ),
+        often_empty: true,
+    })
 }
 
 fn slots(columns: &Columns) -> Option<View> {

@@ -59,6 +59,8 @@ fn each_version(major: Major) {
             .batch_execute(
                 "CREATE TABLE pebbles (id bigserial PRIMARY KEY, size int) WITH (fillfactor = 70);
                  CREATE TABLE untouched (a int);
+                 CREATE FUNCTION stage() RETURNS void LANGUAGE plpgsql AS
+                     $$ BEGIN CREATE TEMP TABLE staged (a int); DROP TABLE staged; END $$;
                  INSERT INTO pebbles (size) VALUES (1); SELECT pg_stat_clear_snapshot()",
             )
             .await
@@ -66,7 +68,13 @@ fn each_version(major: Major) {
         let host = HostScope::of(&facts(&client).await);
         assert_eq!(host.postmaster_pid, Some(server.postmaster_pid()));
         let (probe, seen) = start(&params, host).await;
-        for source in [Source::Statements, Source::Tables, Source::Indexes, Source::Checkpointer] {
+        for source in [
+            Source::Statements,
+            Source::Tables,
+            Source::Indexes,
+            Source::Checkpointer,
+            Source::Catalog,
+        ] {
             until("the first samples", || !seen.rows(source).is_empty()).await;
         }
 
@@ -74,7 +82,8 @@ fn each_version(major: Major) {
         for size in 0..200_i32 {
             client.query_prepared(&[(&insert, &[&size])]).await.expect("inserted");
         }
-        client.batch_execute("UPDATE pebbles SET size = size + 1; CHECKPOINT").await.expect("work");
+        let work = "UPDATE pebbles SET size = size + 1; SELECT stage(); CHECKPOINT";
+        client.batch_execute(work).await.expect("work");
         // The session reports what it did at most once a second (14) or at its end.
         drop(client);
         let of_table = |row: &Row| row.text("relname") == Some("pebbles");
@@ -110,6 +119,13 @@ fn counters_moved(seen: &Collector, major: u32) {
     assert!(seen.moved(Source::Checkpointer, "num_requested", any) >= 1.0);
     assert!(seen.moved(Source::Checkpointer, "buffers_written", any) >= 1.0);
     assert!(seen.moved(Source::ProbeCost, "queries", any) > 0.0);
+    // The table that a function made and dropped: its row type and the array of it.
+    let types = |row: &Row| row.text("relname") == Some("pg_type");
+    assert!(seen.moved(Source::Catalog, "n_tup_ins", types) >= 2.0);
+    assert!(seen.moved(Source::Catalog, "n_tup_del", types) >= 2.0);
+    let called =
+        |row: &Row| row.text("funcname") == Some("stage") && row.number("calls") == Some(1.0);
+    assert!(seen.rows(Source::Functions).iter().any(called));
     if major >= 16 {
         let writer = |row: &Row| {
             row.text("backend_type") == Some("checkpointer")

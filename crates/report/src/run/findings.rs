@@ -2,7 +2,8 @@
 //! words of both.
 
 use walwright_diagnose::{
-    Change, Diagnosis, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Needs, Per, Value,
+    Bottleneck, Change, Diagnosis, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Needs, Per,
+    Step, Value,
 };
 use walwright_figures::LatencyBreakdown;
 use walwright_stats::{Estimate, Interval};
@@ -65,6 +66,10 @@ pub(super) fn findings(of: &Diagnosis, reach: Reach) -> Option<Section> {
         let open = place < OPEN && finding.kind == Kind::Problem;
         Block::Folded(Folded { open, ..told(finding) })
     }));
+    if let Some(table) = outlook(&of.outlook) {
+        blocks.push(Block::Heading("The first problems fixed one after another".to_owned()));
+        blocks.push(table);
+    }
     if !of.not_observable.is_empty() {
         blocks.push(Block::Folded(Folded {
             title: "Not observable in this record".to_owned(),
@@ -238,6 +243,15 @@ fn impact(of: &Impact) -> String {
 
 /// What fixing it is predicted to gain, in words.
 fn gain(of: &Gain) -> String {
+    let mut text = change(of.throughput.as_ref(), &of.latency);
+    if let Some(next) = &of.next {
+        text.push_str(&format!("; then {}", limits(next)));
+    }
+    text
+}
+
+/// A predicted change of throughput and latency.
+fn change(throughput: Option<&Estimate>, latency: &Estimate) -> String {
     let change = |rise: &Estimate, sign: &str| {
         let center = format!("{sign}{}", format::percent(rise.center));
         match rise.interval {
@@ -249,22 +263,37 @@ fn gain(of: &Gain) -> String {
             None => center,
         }
     };
-    let latency = format!("latency {}", change(&of.latency, "−"));
-    let mut text = match &of.throughput {
+    let latency = format!("latency {}", change(latency, "−"));
+    match throughput {
         Some(rise) => format!("throughput {}, {latency}", change(rise, "+")),
         None => latency,
-    };
-    if let Some(next) = &of.next {
-        text.push_str(&format!("; then {}", next.name));
-        match (next.limit, next.share) {
-            (Some(limit), _) => text.push_str(&format!(" limits at {}", format::rate(limit))),
-            (None, Some(share)) => {
-                text.push_str(&format!(" is the largest part, {}", format::percent(share)));
-            }
-            (None, None) => text.push_str(" is next"),
-        }
     }
-    text
+}
+
+/// What limits next.
+fn limits(next: &Bottleneck) -> String {
+    let name = &next.name;
+    match (next.limit, next.share) {
+        (Some(limit), _) => format!("{name} limits at {}", format::rate(limit)),
+        (None, Some(share)) => format!("{name} is the largest part, {}", format::percent(share)),
+        (None, None) => format!("{name} is next"),
+    }
+}
+
+/// What is predicted to be gained when the first problems are fixed one after another.
+fn outlook(steps: &[Step]) -> Option<Block> {
+    let rows = steps.iter().enumerate().map(|(place, step)| {
+        let about = step.subject.as_ref().map(|s| format!(" ({s})")).unwrap_or_default();
+        let and = if place == 0 { "" } else { "and " };
+        vec![
+            Cell::from(format!("{and}{}{about}", step.id)),
+            change(step.throughput.as_ref(), &step.latency).into(),
+            step.next.as_ref().map_or_else(|| "–".to_owned(), limits).into(),
+        ]
+    });
+    let columns =
+        vec![Column::text("Fixed"), Column::text("Predicted in all"), Column::text("Then")];
+    (!steps.is_empty()).then(|| Block::Table(Table { columns, rows: rows.collect() }))
 }
 
 /// The conditions of an action: class, what it needs, how it is undone.

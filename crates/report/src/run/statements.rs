@@ -1,6 +1,6 @@
 //! Top statements, by time and by WAL.
 
-use walwright_figures::{Statement, Summary};
+use walwright_figures::{CpuSource, Statement, StatementCpu, Summary};
 
 use crate::document::{Block, Cell, Column, Reach, Section, Table};
 use crate::format;
@@ -18,6 +18,7 @@ pub(super) fn statements(summary: &Summary) -> Section {
         let columns = vec![
             Column::code("Statement").wide(46),
             Column::text(share_of),
+            Column::number("CPU share"),
             Column::number("Calls"),
             Column::number("Calls per txn"),
             Column::number("Mean time"),
@@ -35,6 +36,9 @@ pub(super) fn statements(summary: &Summary) -> Section {
                 Some(s.time_share)
             }),
             list("By WAL", "Share of WAL", Ink::LwLock, &of.by_wal, |s| s.wal_share),
+            list("Inside functions and triggers", "Share of time", Ink::Main, &of.nested, |s| {
+                Some(s.time_share)
+            }),
         ]
     });
     let mut blocks: Vec<Block> = lists.flatten().flatten().collect();
@@ -47,7 +51,36 @@ pub(super) fn statements(summary: &Summary) -> Section {
         ),
     };
     blocks.insert(0, first);
+    let cpu = summary.statements.as_ref().and_then(|of| of.cpu.as_ref()).map(cpu);
+    blocks.splice(1..1, cpu.map(Block::Muted));
     Section::new("statements", "Statements", Reach::Page, blocks)
+}
+
+/// Where the shares of the CPU come from, and what they were checked against.
+fn cpu(of: &StatementCpu) -> String {
+    let from = match (of.source, of.agrees) {
+        (CpuSource::Executions, _) => {
+            "execution times without I/O and sampled waits; too few sessions were seen at work"
+                .to_owned()
+        }
+        (CpuSource::Samples, agrees) => {
+            let check = match agrees {
+                Some(true) => "; execution times without waits agree",
+                Some(false) => "; execution times without waits say otherwise",
+                None => "",
+            };
+            format!("{} sightings of sessions at work{check}", format::about(of.seen))
+        }
+    };
+    let counted = of.counted.map_or(String::new(), |counted| {
+        format!(
+            " A transaction takes {} of CPU in client backends by the kernel; executions \
+             take {}, with their wait for a processor.",
+            format::latency(counted),
+            format::latency(of.executed)
+        )
+    });
+    format!("CPU share: part of the CPU of client backends, by {from}.{counted}")
 }
 
 /// What a list is ordered by.
@@ -74,6 +107,7 @@ fn row(of: &Statement, share: Option<f64>, largest: f64, ink: Ink) -> Vec<Cell> 
     vec![
         Cell { short: cut(&text, SHORT), ..Cell::from(text) },
         Cell { bar: Some((width, ink)), ..known(share.map(format::percent)) },
+        known(of.cpu_share.map(format::percent)),
         format::about(of.calls).into(),
         format::number(of.calls_per_transaction).into(),
         known(of.mean_time.map(format::latency)),

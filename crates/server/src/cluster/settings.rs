@@ -13,9 +13,11 @@ pub(crate) const SETTINGS_FILE: &str = "walwright.conf";
 
 /// What an embedded cluster is given so that it can be observed. Everything
 /// else is as PostgreSQL ships it.
-pub(crate) const OBSERVABILITY: [(&str, &str); 4] = [
+pub(crate) const OBSERVABILITY: [(&str, &str); 5] = [
     ("track_io_timing", "on"),
     ("track_wal_io_timing", "on"),
+    // Two looks at the clock for each call of a function in plpgsql.
+    ("track_functions", "pl"),
     // On by default from PostgreSQL 15.
     ("log_checkpoints", "on"),
     ("lc_messages", "C"),

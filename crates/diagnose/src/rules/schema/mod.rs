@@ -22,6 +22,7 @@ mod view;
 use crate::{Finding, Kind, Reading};
 pub(super) use keys::INDEX_BLOCKS_READ;
 use view::View;
+pub(super) use view::bounded;
 
 /// Share of the latency from which a cost that depends on the load's habits, not on
 /// a plain defect, is a problem: below it a fix is lost in the noise of a run.

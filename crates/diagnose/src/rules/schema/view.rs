@@ -9,6 +9,10 @@ use walwright_stats::{Confidence, Estimate, Interval, Method};
 
 use crate::{Evidence, Finding, Impact, Kind, Per, Reading, Relief, Value};
 
+/// Part of the blocks of a scan that a statement is counted with from which it can hold the
+/// scan: counters are read at other moments than statements.
+const READ: f64 = 0.7;
+
 /// The catalog and the counters of its tables and indexes over the window.
 pub(super) struct View<'a, 'r> {
     pub(super) reading: &'a Reading<'r>,
@@ -19,7 +23,7 @@ pub(super) struct View<'a, 'r> {
     indexes: HashMap<u32, RowDifference>,
     /// Work done while the counters moved.
     work: f64,
-    /// The client's statements, each read once: there may be thousands.
+    /// The statements, each read once: there may be thousands.
     statements: Vec<Text<'a>>,
     /// Seconds of a transaction that statements were sampled waiting for locks, by `queryid`.
     locked: HashMap<String, f64>,
@@ -140,8 +144,8 @@ impl<'a, 'r> View<'a, 'r> {
         whole.filter_map(|table| Some((table, self.used(table)?)))
     }
 
-    /// The client's statements that write this table, or the partitioned table above it,
-    /// with one of these verbs.
+    /// The statements that write this table, or the partitioned table above it, with one of
+    /// these verbs; those that functions and triggers run among them, where they are counted.
     pub(super) fn writers(&self, table: &'r SchemaTable, verbs: &[&str]) -> Vec<&'a StatementUse> {
         let mut names = vec![table];
         while let Some(parent) = names.last().and_then(|t| self.facts.table(t.parent?)) {
@@ -164,7 +168,8 @@ impl<'a, 'r> View<'a, 'r> {
         let name = table.name.to_lowercase();
         let word = |c: char| c.is_alphanumeric() || c == '_';
         let names = |text: &&Text| text.plain.split(|c| !word(c)).any(|w| w == name);
-        self.statements.iter().filter(names).map(|text| text.statement).collect()
+        let sent = self.statements.iter().filter(|text| text.statement.toplevel);
+        sent.filter(names).map(|text| text.statement).collect()
     }
 
     /// Seconds of a transaction that a statement works: its execution time without
@@ -176,9 +181,34 @@ impl<'a, 'r> View<'a, 'r> {
         (executing - waiting).max(0.0)
     }
 
-    /// The same for several.
+    /// The same for several. One may run inside another: no more than clients waited for.
     pub(super) fn all_working(&self, statements: &[&StatementUse]) -> f64 {
-        statements.iter().map(|s| self.working(s)).sum()
+        let Ok(all) = &self.reading.statements else { return 0.0 };
+        let most = all.toplevel().map(StatementUse::seconds).sum::<f64>() / all.work.count;
+        statements.iter().map(|s| self.working(s)).sum::<f64>().min(most)
+    }
+
+    /// Pages of a table, all partitions of one that has some.
+    pub(super) fn pages(&self, table: &'r SchemaTable) -> f64 {
+        let bytes = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("relation_bytes");
+        self.leaves(table).iter().filter_map(bytes).sum::<f64>() / 8192.0
+    }
+
+    /// Blocks of shared buffers that statements touch, a transaction.
+    pub(super) fn blocks(&self, statements: &[&StatementUse]) -> f64 {
+        let Ok(uses) = &self.reading.statements else { return 0.0 };
+        let of = |s: &StatementUse, column: &str| s.sum(column).unwrap_or(0.0);
+        let blocks = |s: &&StatementUse| of(s, "shared_blks_hit") + of(s, "shared_blks_read");
+        statements.iter().map(blocks).sum::<f64>() / uses.work.count
+    }
+
+    /// The one of the client's statements that touches most blocks, if it can have read so many
+    /// of them a transaction.
+    pub(super) fn touching(&self, blocks: f64) -> Vec<&'a StatementUse> {
+        let all = self.statements.iter().map(|text| text.statement).filter(|s| s.toplevel);
+        let of = |s: &&StatementUse| self.blocks(&[*s]);
+        let most = all.max_by(|a, b| of(a).total_cmp(&of(b)));
+        most.into_iter().filter(|s| blocks > 0.0 && of(s) >= READ * blocks).collect()
     }
 
     /// Work done while the counters of the tables moved.
@@ -209,6 +239,18 @@ impl<'a, 'r> View<'a, 'r> {
         finding.costs(self.impact(cost)).gains(self.reading.gain(&relief))
     }
 
+    /// The same of seconds of statements, with their part of the backends' CPU around the
+    /// executions and of the wait for a processor.
+    pub(super) fn costing_execution(&self, finding: Finding, cost: Estimate) -> Finding {
+        let execution = self.reading.execution(cost.center);
+        let longer = if cost.center > 0.0 { execution.time / cost.center } else { 1.0 };
+        let least = cost.low().unwrap_or(0.0);
+        let time = cost.map(|seconds| seconds * longer);
+        let relief =
+            Relief::new(time.clone(), [WaitClass::Cpu]).at_least(least).and_cpu(execution.cpu);
+        finding.costs(self.impact(time)).gains(self.reading.gain(&relief))
+    }
+
     /// States cost and gain of seconds of a transaction that go with WAL, and with so many
     /// seconds of CPU.
     pub(super) fn costing_wal(&self, finding: Finding, cost: Estimate, cpu: f64) -> Finding {
@@ -235,7 +277,7 @@ impl<'a, 'r> View<'a, 'r> {
 }
 
 /// A cost that a model puts between two ends.
-pub(super) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
+pub(in crate::rules) fn bounded(low: f64, center: f64, high: f64) -> Estimate {
     let high = high.max(0.0);
     let low = low.clamp(0.0, high);
     Estimate {
@@ -255,7 +297,7 @@ fn texts<'a>(reading: &'a Reading) -> Vec<Text<'a>> {
         verb: statement.verb(),
         target: statement.target().map(|written| Name::of(&written)),
     };
-    statements.toplevel().map(text).collect()
+    statements.all.iter().map(text).collect()
 }
 
 /// Sessions of a mean tick that wait for a lock, by statement, over transactions a

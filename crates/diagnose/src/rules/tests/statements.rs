@@ -1,6 +1,7 @@
 //! What statements do that they need not.
 
 use walwright_record::{ScriptFacts, Source, WorkloadFacts};
+use walwright_testing::row;
 
 use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{D7, D10, D17, D18, D20, D21, D29, D30, D31, D43};
@@ -136,6 +137,64 @@ fn temporary_tables_a_call() {
         .statement("INSERT INTO stage SELECT unnest($1)", 1.0, 0.2, [("rows", 20.0)])
         .diagnose();
     assert_eq!(problems(&diagnosis), [D21]);
+}
+
+/// A function that makes a temporary table of so many a call, out of sight of everybody but the
+/// catalog.
+fn making_tables(reset: Option<f64>) -> crate::Diagnosis {
+    let rows = |name: &str, each: f64, done: f64| {
+        let mut row = row([("n_tup_ins", each * done), ("n_tup_del", each * done)]);
+        row.set("relname", name);
+        row
+    };
+    let mut case = plain().statement(
+        "SELECT save($1)",
+        1.0,
+        1.0,
+        [("local_blks_hit", 2.0), ("wal_records", 90.0), ("wal_bytes", 9e3)],
+    );
+    for s in 0..70_u32 {
+        let done = 1_000.0 * f64::from(s);
+        let all = [("pg_type", 2.0), ("pg_class", 3.0), ("pg_attribute", 40.0)];
+        case.build.sample(f64::from(s), Source::Catalog, all.map(|(n, each)| rows(n, each, done)));
+    }
+    let case = case.counts(Source::Database, [("xact_commit", 2.0)]);
+    match reset {
+        Some(records) => {
+            case.statement("DISCARD ALL", 1.0, 0.25, [("wal_records", records)]).diagnose()
+        }
+        None => case.diagnose(),
+    }
+}
+
+#[test]
+fn temporary_tables_that_a_function_makes_are_found_by_the_catalog() {
+    let diagnosis = making_tables(None);
+    assert_eq!(problems(&diagnosis), [D21]);
+    let finding = found(&diagnosis, D21);
+    assert!(finding.cause.contains("SELECT save($1)"), "{}", finding.cause);
+    assert!(finding.cause.starts_with("1.00 "), "{}", finding.cause);
+    assert!(finding.not_observable.iter().any(|s| s.contains("track = all")));
+}
+
+#[test]
+fn a_reset_is_charged_with_the_tables_it_drops_and_no_others() {
+    let dropping = making_tables(Some(34.0));
+    assert_eq!(problems(&dropping), [D10]);
+    assert_eq!(found(&dropping, D21).parent, Some(D10));
+    let gain = |diagnosis: &crate::Diagnosis, id| {
+        found(diagnosis, id).gain.as_ref().unwrap().latency.center
+    };
+    let idle = making_tables(Some(0.0));
+    assert_eq!(found(&idle, D21).parent, None);
+    assert!(gain(&dropping, D10) > 2.0 * gain(&idle, D10));
+    // The two causes are told apart, and what they give together.
+    assert_eq!(problems(&idle), [D21, D10]);
+    let both = &idle.outlook[1];
+    assert_eq!((idle.outlook[0].id, both.id), (D21, D10));
+    let rise = |step: &crate::Step| step.throughput.as_ref().unwrap().center;
+    assert!(rise(both) > rise(&idle.outlook[0]));
+    assert!(idle.verdict.contains("the first two"), "{}", idle.verdict);
 }
 
 #[test]
