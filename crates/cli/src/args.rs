@@ -256,7 +256,10 @@ Examples:
   walwright review                                   the settings of the last run, judged by its load
   walwright review /etc/postgresql/18/main/postgresql.conf
   walwright review postgresql.conf --run latest --memory 64GB --processors 16
-  walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there")]
+  walwright review postgresql.conf --output better.conf
+  walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there
+
+Exits with 4 when a value keeps the server from starting, or can lose data.")]
 pub struct ReviewArgs {
     /// A configuration file, or a run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(value_name = "FILE|RUN", conflicts_with = "dsn")]
@@ -277,6 +280,12 @@ pub struct ReviewArgs {
     /// Its processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub processors: Option<u32>,
+    /// Write the file with what is advised. Comments and order stay; each line changed says so.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dsn")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Show also what is fine.
     #[arg(long)]
     pub all: bool,

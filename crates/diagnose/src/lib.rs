@@ -26,4 +26,6 @@ pub use finding::{Evidence, Finding, Impact, Kind, Per, Value};
 pub use gain::{Bottleneck, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use reading::{Execution, Reading};
-pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
+pub use review::{
+    Asked, Corrected, Given, Machine, Review, ReviewInput, ReviewItem, Standing, corrected, review,
+};

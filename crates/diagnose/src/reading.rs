@@ -25,6 +25,9 @@ const GROUPS: usize = 300;
 /// machine is so full that proportions say little.
 const MOST_WAIT: f64 = 5.0;
 
+/// The version that a record without one is taken to be of.
+const NEWEST: u32 = 18;
+
 /// What executing statements costs a transaction, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Execution {
@@ -269,10 +272,15 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// The action that sets `name` to `value`; `None` where the server does not
-    /// have the setting, or has it at that value already.
+    /// The action that sets `name` to `value`, or to the end of its range that is nearest;
+    /// `None` where the server does not have the setting, or has it at that value already.
     pub fn set(&self, name: &str, value: &str, text: impl Into<String>) -> Option<Action> {
         let setting = self.setting(name)?;
+        let major = self.version().map_or(NEWEST, |version| version / 10_000);
+        let value = match walwright_catalog::setting(name) {
+            Some(known) => known.nearest_in(major, value)?,
+            None => value.to_owned(),
+        };
         let same = |a: &str| a.replace(' ', "").eq_ignore_ascii_case(&value.replace(' ', ""));
         if same(&setting.shown) || same(&setting.value) {
             return None;
@@ -283,7 +291,7 @@ impl<'r> Reading<'r> {
         };
         Some(Action {
             text: text.into(),
-            change: Change::Setting { name: name.to_owned(), value: value.to_owned() },
+            change: Change::Setting { name: name.to_owned(), value },
             class: DurabilityClass::S,
             needs: Needs::of_context(&setting.context),
             rollback: Some(rollback),

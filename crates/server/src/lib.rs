@@ -32,8 +32,8 @@ mod user;
 mod version;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSpec, RunningCluster, SettingError, StopMode, Swept, TcpAccess,
-    check_settings, sweep,
+    Cluster, ClusterError, ClusterSpec, RefusedSetting, RunningCluster, SettingError, StopMode,
+    Swept, TcpAccess, check_settings, refused_settings, sweep,
 };
 pub use guard::ServerExit;
 pub use held_file::HeldFile;
