@@ -124,7 +124,10 @@ pub fn review(input: &ReviewInput) -> Review {
     .iter()
     .flat_map(|family| family(&subject))
     .collect();
-    stops::items(&subject).into_iter().for_each(|stop| put(&mut items, stop));
+    items.extend(stops::items(&subject));
+    let mut items = worst(items);
+    let beside = stops::beside(&subject);
+    items.retain(|item| item.standing != Standing::Fine || !beside.contains(&item.name.as_str()));
     items.sort_by_key(|item| (item.standing, !item.loses()));
     let mut not_observable = Vec::new();
     if subject.ram.is_none() || subject.processors.is_none() {
@@ -154,12 +157,19 @@ pub fn review(input: &ReviewInput) -> Review {
     }
 }
 
-/// Puts what stops the server in the place of what else was said of the setting.
-fn put(items: &mut Vec<ReviewItem>, stop: ReviewItem) {
-    match items.iter_mut().find(|item| item.name == stop.name) {
-        Some(item) => *item = ReviewItem { can_lose: item.can_lose.take(), ..stop },
-        None => items.push(stop),
+/// The worst that is said of each setting, in the order of what was said first.
+fn worst(all: Vec<ReviewItem>) -> Vec<ReviewItem> {
+    let mut items: Vec<ReviewItem> = Vec::with_capacity(all.len());
+    for item in all {
+        match items.iter_mut().find(|other| other.name == item.name) {
+            Some(other) if item.standing < other.standing => {
+                *other = ReviewItem { can_lose: item.can_lose.or(other.can_lose.take()), ..item };
+            }
+            Some(_) => {}
+            None => items.push(item),
+        }
     }
+    items
 }
 
 /// What the review comes to.

@@ -27,6 +27,14 @@ pub(super) fn items(subject: &Subject) -> Vec<ReviewItem> {
     items
 }
 
+/// Settings that are fine but for the one beside them which is to give way.
+pub(super) fn beside(subject: &Subject) -> &'static [&'static str] {
+    match minimal(subject) {
+        Some(_) => &["max_wal_senders", "archive_mode", "summarize_wal"],
+        None => &[],
+    }
+}
+
 fn not_taken(refused: &Refused) -> ReviewItem {
     ReviewItem {
         name: refused.name.clone(),

@@ -108,6 +108,7 @@ fn what_does_not_go_together_is_said() {
     let level = item(&found, "wal_level");
     assert_eq!((level.standing, level.advised.as_deref()), (Standing::Stops, Some("replica")));
     assert!(level.why.contains("max_wal_senders = 10"), "{}", level.why);
+    assert!(!found.items.iter().any(|item| item.name == "max_wal_senders"), "it is not fine");
     for words in [
         "max_parallel_workers = 16 is beyond max_worker_processes = 8",
         "autovacuum works by the counts",
