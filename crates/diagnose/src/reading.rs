@@ -298,6 +298,16 @@ impl<'r> Reading<'r> {
         })
     }
 
+    /// The advice to save round trips. Of a load that our driver made statement by statement,
+    /// lean mode does so: it sends a whole transaction at once.
+    pub fn pipelined(&self, text: &str) -> Action {
+        let load = self.record.load.as_ref();
+        match load.is_some_and(|load| load.mode == "faithful" && load.protocol == "prepared") {
+            true => Action::client(text, "--lean"),
+            false => Action::advice(text),
+        }
+    }
+
     /// Seconds of a transaction that what is in its way waits for a processor: the
     /// backends of clients and the load.
     pub(crate) fn run_delay(&self) -> f64 {

@@ -205,7 +205,7 @@ fn settings_that_no_server_takes_are_told_before_anything_runs() {
         "[[arm]]\nname = \"a\"\nsettings = { wal_compresion = \"on\", work_mem = \"1kB\" }\n",
     );
     let told = ["did you mean wal_compression?", "outside the valid range", "work_mem"];
-    place.run(&["experiment", &plan]).refuses(&told);
+    place.run(&["experiment", &plan]).misused(&told);
     assert!(place.runs().is_empty());
     assert!(!place.path("lab/experiments").exists());
 }
@@ -257,4 +257,10 @@ fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
     let list = place.run(&["prove", "latest"]).code(0).out();
     assert!(list.contains("synchronous_commit = on") && list.contains(" D37 --action 1"), "{list}");
     place.run(&["prove", "latest", "D1"]).refuses(&["no finding D1", "D37"]);
+    // Runs of an experiment are no run to begin with, whichever is the last.
+    let own = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    place.run(&["experiment", &file, "--blocks=2"]).code(0);
+    assert!(place.runs().len() > 1);
+    let list = place.run(&["prove", "latest"]).code(0).out();
+    assert!(list.contains(&format!("walwright prove {own} D37")), "{list}");
 }

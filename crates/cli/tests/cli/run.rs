@@ -193,7 +193,7 @@ fn settings_the_server_refuses_leave_nothing() {
         ("--set=wal_compression=lz5", "Available values: pglz, lz4"),
         ("--set=port=5433", "port is set by walwright itself"),
     ] {
-        place.measure(&["--keep", set]).refuses(&[words]);
+        place.measure(&["--keep", set]).misused(&[words]);
     }
     place.assert_clean();
     let kept = std::fs::read_dir(place.path("cache/kept")).into_iter().flatten().count();

@@ -2,7 +2,7 @@
 
 use walwright_record::Source;
 
-use super::{Case, case, found, problems};
+use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{D8, D9, D11, D12, D13, D14, D53, D54, D55, D59};
 use crate::Kind;
 
@@ -83,6 +83,7 @@ fn hot_rows_with_what_is_behind_them() {
     let rise = |working: f64| {
         let diagnosis = with(working);
         assert_eq!(problems(&diagnosis), [D9]);
+        assert_eq!(commands(found(&diagnosis, D9)), ["--lean"], "an experiment can try it");
         let gain = found(&diagnosis, D9).gain.clone().unwrap();
         assert_eq!(gain.next.unwrap().name, "processors");
         gain.throughput.unwrap().center
