@@ -373,4 +373,41 @@ mod tests {
             }
         }
     }
+
+    /// Each flag that takes a time, with the words before it.
+    fn times(command: &clap::Command, before: &[String], found: &mut Vec<(Vec<String>, String)>) {
+        for arg in command.get_arguments() {
+            let names = arg.get_value_names().unwrap_or_default();
+            let is_time =
+                names.iter().any(|n| ["TIME", "SECS", "LENGTH"].iter().any(|t| n.contains(t)));
+            if let Some(long) = arg.get_long().filter(|_| is_time) {
+                found.push((before.to_vec(), long.to_owned()));
+            }
+        }
+        for inner in command.get_subcommands() {
+            let words = [before, &[inner.get_name().to_owned()]].concat();
+            times(inner, &words, found);
+        }
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_but_where_pgbench_has_seconds() {
+        use clap::CommandFactory;
+        let mut found = Vec::new();
+        times(&Cli::command(), &["walwright".to_owned()], &mut found);
+        let longs: Vec<&str> = found.iter().map(|(_, long)| long.as_str()).collect();
+        for long in ["flush-latency", "think", "ramp", "warmup", "latency-limit", "stages", "for"] {
+            assert!(longs.contains(&long), "{long} is not in {longs:?}");
+        }
+        for (words, long) in &found {
+            let value = if long == "stages" { "30:100" } else { "2" };
+            let typed = [words.as_slice(), &[format!("--{long}={value}")]].concat();
+            let error = Cli::try_parse_from(&typed).err();
+            let refused =
+                error.is_some_and(|error| error.kind() == clap::error::ErrorKind::ValueValidation);
+            // -T and -P are pgbench's.
+            let seconds = ["duration", "progress"].contains(&long.as_str());
+            assert_eq!(refused, !seconds, "{typed:?}");
+        }
+    }
 }

@@ -103,6 +103,9 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(outcome["others"][0]["metric"]["expression"], "1e3 * :latency_mean");
     assert!(outcome["others"][0]["baseline"].as_f64().unwrap() > 0.0);
 
+    // Runs of an experiment are no run to begin a proof with, whichever is the last.
+    place.run(&["prove", "latest"]).refuses(&["was made by `walwright run`"]);
+
     // Every run is an ordinary record, from the same data, under its place.
     let runs = place.runs();
     assert!(runs.len() >= 6);
@@ -257,10 +260,4 @@ fn a_finding_becomes_an_experiment_beside_the_run_as_it_was() {
     let list = place.run(&["prove", "latest"]).code(0).out();
     assert!(list.contains("synchronous_commit = on") && list.contains(" D37 --action 1"), "{list}");
     place.run(&["prove", "latest", "D1"]).refuses(&["no finding D1", "D37"]);
-    // Runs of an experiment are no run to begin with, whichever is the last.
-    let own = place.runs()[0]["id"].as_str().unwrap().to_owned();
-    place.run(&["experiment", &file, "--blocks=2"]).code(0);
-    assert!(place.runs().len() > 1);
-    let list = place.run(&["prove", "latest"]).code(0).out();
-    assert!(list.contains(&format!("walwright prove {own} D37")), "{list}");
 }
