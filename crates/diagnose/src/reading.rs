@@ -261,7 +261,8 @@ impl<'r> Reading<'r> {
     /// A cost of so many seconds of a transaction as a share of the latency.
     pub fn impact(&self, per_transaction: Estimate) -> Option<Impact> {
         let latency = self.latency()?;
-        Some(Impact { share: per_transaction.clone().map(|s| s / latency), per_transaction })
+        let share = |seconds: f64| (seconds / latency).clamp(0.0, 1.0);
+        Some(Impact { share: per_transaction.clone().map(share), per_transaction })
     }
 
     /// What a relief is predicted to gain; `None` where the latency is not known.

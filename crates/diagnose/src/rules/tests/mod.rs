@@ -205,6 +205,11 @@ impl Case {
         }
         let diagnosis = findings(&self.build.record);
         diagnosis.findings.iter().for_each(taken);
+        for impact in diagnosis.findings.iter().filter_map(|finding| finding.impact.as_ref()) {
+            let share = &impact.share;
+            let ends = share.interval.map_or([share.center; 2], |i| [i.low, i.high]);
+            assert!(ends.iter().all(|end| (0.0..=1.0).contains(end)), "{share:?}");
+        }
         diagnosis
     }
 }
