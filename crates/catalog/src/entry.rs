@@ -269,6 +269,44 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// A setting of the server of which little more is known than its name and type.
+    pub(crate) fn plain(
+        name: String,
+        kind: Kind,
+        default: Option<String>,
+        apply: Apply,
+    ) -> Parameter {
+        Parameter {
+            name,
+            layer: "PostgreSQL: others".to_owned(),
+            place: Place::Setting,
+            per_disk: false,
+            key: None,
+            aliases: Vec::new(),
+            what: String::new(),
+            kind,
+            older_kind: None,
+            unit: None,
+            values: Vec::new(),
+            older_values: None,
+            numbers: None,
+            bounds: None,
+            older_bounds: None,
+            default,
+            older_defaults: Vec::new(),
+            apply,
+            older_apply: None,
+            class: DurabilityClass::S,
+            since: None,
+            until: None,
+            kernel: KernelRange::default(),
+            search: None,
+            no_effect: None,
+            weaker: BTreeMap::new(),
+            source: "pg_settings of 14 to 18".to_owned(),
+        }
+    }
+
     /// Compiled-in default in a major version, in [`Parameter::unit`].
     pub fn default(&self, major: u32) -> Option<&str> {
         self.older_defaults
@@ -314,6 +352,24 @@ impl Parameter {
             ..self.clone()
         };
         Value::read(&then, text)
+    }
+
+    /// The value of a major version that is nearest to `text`: itself, or for a number
+    /// beyond the range its nearer end. `None` where `text` is no value of it at all.
+    pub fn nearest_in(&self, major: u32, text: &str) -> Option<String> {
+        match self.read_in(major, text) {
+            Ok(_) => Some(text.to_owned()),
+            Err(ValueError::Range { .. }) => {
+                let [low, high] = self.bounds_in(major)?;
+                let (low, high) = (low.parse::<f64>().ok()?, high.parse::<f64>().ok()?);
+                let unbounded = Parameter { bounds: None, older_bounds: None, ..self.clone() };
+                let Value::Number(number, unit) = unbounded.read_in(major, text).ok()? else {
+                    return None;
+                };
+                Some(Value::Number(number.clamp(low, high), unit).to_string())
+            }
+            Err(_) => None,
+        }
     }
 
     /// When a change takes effect in a major version.

@@ -3,6 +3,7 @@
 //!
 //! - [`parameter`] and [`parameters`] are the catalogue. Its facts are data: one TOML
 //!   file a layer in `data/`, part of the binary.
+//! - [`setting`] finds any setting of the server, also those that writes do not feel.
 //! - [`Value`] reads values as PostgreSQL does, with units, and says whether they are
 //!   in range.
 //! - [`Configuration`] reads `postgresql.conf` with its includes, and
@@ -19,6 +20,7 @@ mod entry;
 mod export;
 mod place;
 mod profile;
+mod setting;
 mod shell;
 mod syntax;
 mod value;
@@ -32,6 +34,7 @@ pub use export::{
 };
 pub use place::{Disk, KernelRange, KernelVersion, OF_THE_FILE_SYSTEM, Place};
 pub use profile::{Effect, Entry, EntryError, Origin, Profile, Proof, Scope};
+pub use setting::{nearest_setting, setting, settings};
 pub use shell::shell_word;
 pub use syntax::{Line, SyntaxError, parse_line};
 pub use value::{Unit, Value, ValueError};

@@ -256,7 +256,10 @@ Examples:
   walwright review                                   the settings of the last run, judged by its load
   walwright review /etc/postgresql/18/main/postgresql.conf
   walwright review postgresql.conf --run latest --memory 64GB --processors 16
-  walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there")]
+  walwright review postgresql.conf --output better.conf
+  walwright review --dsn postgres://me@db/app        a server of yours; nothing is changed there
+
+Exits with 4 when a value keeps the server from starting, or can lose data.")]
 pub struct ReviewArgs {
     /// A configuration file, or a run: `latest`, its name, the beginning or end of it, or its label.
     #[arg(value_name = "FILE|RUN", conflicts_with = "dsn")]
@@ -277,6 +280,12 @@ pub struct ReviewArgs {
     /// Its processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub processors: Option<u32>,
+    /// Write the file with what is advised. Comments and order stay; each line changed says so.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dsn")]
+    pub output: Option<PathBuf>,
+    /// Replace that file if it exists.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Show also what is fine.
     #[arg(long)]
     pub all: bool,
@@ -362,6 +371,43 @@ mod tests {
                 let plan = format!("{:?}", crate::commands::run::plan(*args));
                 assert!(plan.contains("hidden") && !plan.contains("hush"), "{plan}");
             }
+        }
+    }
+
+    /// Each flag that takes a time, with the words before it.
+    fn times(command: &clap::Command, before: &[String], found: &mut Vec<(Vec<String>, String)>) {
+        for arg in command.get_arguments() {
+            let names = arg.get_value_names().unwrap_or_default();
+            let is_time =
+                names.iter().any(|n| ["TIME", "SECS", "LENGTH"].iter().any(|t| n.contains(t)));
+            if let Some(long) = arg.get_long().filter(|_| is_time) {
+                found.push((before.to_vec(), long.to_owned()));
+            }
+        }
+        for inner in command.get_subcommands() {
+            let words = [before, &[inner.get_name().to_owned()]].concat();
+            times(inner, &words, found);
+        }
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_but_where_pgbench_has_seconds() {
+        use clap::CommandFactory;
+        let mut found = Vec::new();
+        times(&Cli::command(), &["walwright".to_owned()], &mut found);
+        let longs: Vec<&str> = found.iter().map(|(_, long)| long.as_str()).collect();
+        for long in ["flush-latency", "think", "ramp", "warmup", "latency-limit", "stages", "for"] {
+            assert!(longs.contains(&long), "{long} is not in {longs:?}");
+        }
+        for (words, long) in &found {
+            let value = if long == "stages" { "30:100" } else { "2" };
+            let typed = [words.as_slice(), &[format!("--{long}={value}")]].concat();
+            let error = Cli::try_parse_from(&typed).err();
+            let refused =
+                error.is_some_and(|error| error.kind() == clap::error::ErrorKind::ValueValidation);
+            // -T and -P are pgbench's.
+            let seconds = ["duration", "progress"].contains(&long.as_str());
+            assert_eq!(refused, !seconds, "{typed:?}");
         }
     }
 }

@@ -187,9 +187,10 @@ pub fn usage(what: impl Into<String>) -> anyhow::Error {
 fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let run = cause.downcast_ref::<RunError>();
+        let experiment = cause.downcast_ref::<ExperimentError>();
         let tune = cause.downcast_ref::<TuneError>();
         cause.is::<Usage>()
-            || matches!(cause.downcast_ref(), Some(ExperimentError::Plan(_)))
+            || experiment.is_some_and(ExperimentError::is_usage)
             || cause.is::<CompareError>()
             || run.is_some_and(RunError::is_usage)
             || cause.downcast_ref::<WorkloadError>().is_some_and(WorkloadError::is_usage)

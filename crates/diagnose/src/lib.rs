@@ -28,4 +28,6 @@ pub use gain::{Bottleneck, Gain, Relief};
 pub use id::{DiagnosisId, UnknownDiagnosis};
 pub use outlook::Step;
 pub use reading::{Execution, Reading};
-pub use review::{Given, Machine, Review, ReviewInput, ReviewItem, Standing, review};
+pub use review::{
+    Asked, Corrected, Given, Machine, Review, ReviewInput, ReviewItem, Standing, corrected, review,
+};

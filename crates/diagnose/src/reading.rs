@@ -25,6 +25,9 @@ const GROUPS: usize = 300;
 /// machine is so full that proportions say little.
 const MOST_WAIT: f64 = 5.0;
 
+/// The version that a record without one is taken to be of.
+const NEWEST: u32 = 18;
+
 /// What executing statements costs a transaction, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Execution {
@@ -259,7 +262,8 @@ impl<'r> Reading<'r> {
     /// A cost of so many seconds of a transaction as a share of the latency.
     pub fn impact(&self, per_transaction: Estimate) -> Option<Impact> {
         let latency = self.latency()?;
-        Some(Impact { share: per_transaction.clone().map(|s| s / latency), per_transaction })
+        let share = |seconds: f64| (seconds / latency).clamp(0.0, 1.0);
+        Some(Impact { share: per_transaction.clone().map(share), per_transaction })
     }
 
     /// What a relief is predicted to gain; `None` where the latency is not known.
@@ -270,10 +274,15 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// The action that sets `name` to `value`; `None` where the server does not
-    /// have the setting, or has it at that value already.
+    /// The action that sets `name` to `value`, or to the end of its range that is nearest;
+    /// `None` where the server does not have the setting, or has it at that value already.
     pub fn set(&self, name: &str, value: &str, text: impl Into<String>) -> Option<Action> {
         let setting = self.setting(name)?;
+        let major = self.version().map_or(NEWEST, |version| version / 10_000);
+        let value = match walwright_catalog::setting(name) {
+            Some(known) => known.nearest_in(major, value)?,
+            None => value.to_owned(),
+        };
         let same = |a: &str| a.replace(' ', "").eq_ignore_ascii_case(&value.replace(' ', ""));
         if same(&setting.shown) || same(&setting.value) {
             return None;
@@ -284,11 +293,21 @@ impl<'r> Reading<'r> {
         };
         Some(Action {
             text: text.into(),
-            change: Change::Setting { name: name.to_owned(), value: value.to_owned() },
+            change: Change::Setting { name: name.to_owned(), value },
             class: DurabilityClass::S,
             needs: Needs::of_context(&setting.context),
             rollback: Some(rollback),
         })
+    }
+
+    /// The advice to save round trips. Of a load that our driver made statement by statement,
+    /// lean mode does so: it sends a whole transaction at once.
+    pub fn pipelined(&self, text: &str) -> Action {
+        let load = self.record.load.as_ref();
+        match load.is_some_and(|load| load.mode == "faithful" && load.protocol == "prepared") {
+            true => Action::client(text, "--lean"),
+            false => Action::advice(text),
+        }
     }
 
     /// Seconds of a transaction that what is in its way waits for a processor: the

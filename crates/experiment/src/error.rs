@@ -290,6 +290,15 @@ impl ExperimentError {
         move |source| ExperimentError::File { action, path, source }
     }
 
+    /// Whether what was asked for is not right, whatever the state of servers and of the lab.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            ExperimentError::Plan(_) => true,
+            ExperimentError::Run(error) => error.is_usage(),
+            _ => false,
+        }
+    }
+
     /// Whether something is wrong with the lab, its machine or the server, and not with what
     /// was to be measured: the work ends, and can go on when that is mended.
     pub fn is_of_the_lab(&self) -> bool {

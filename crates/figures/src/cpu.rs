@@ -62,6 +62,8 @@ impl CpuUse {
 
 /// The group of the server's client backends.
 pub const CLIENT_BACKENDS: &str = "server: client backends";
+/// The group of another walwright on the machine, with its server and its load.
+pub const OTHER_RUN: &str = "other: another walwright run";
 /// The group of the probe's own backends: not a cost of the workload.
 pub const PROBE_BACKENDS: &str = "server: walwright probe";
 

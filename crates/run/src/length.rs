@@ -8,8 +8,16 @@ use serde::{Deserialize, Serialize};
 
 /// A length of time: `500us`, `20ms`, `30s`, `2m`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Written", into = "String")]
 pub struct Length(pub Duration);
+
+/// A length as a file has it: with its unit, or a number that lacks one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bare(f64),
+}
 
 /// Units, the smallest first, in nanoseconds.
 const UNITS: [(&str, u128); 5] = [
@@ -40,11 +48,16 @@ impl fmt::Display for Length {
     }
 }
 
-impl TryFrom<String> for Length {
+impl TryFrom<Written> for Length {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Length, String> {
-        text.parse()
+    fn try_from(written: Written) -> Result<Length, String> {
+        match written {
+            Written::Text(text) => text.parse(),
+            Written::Bare(number) => {
+                Err(format!("{number} has no unit: write \"{number}s\" or \"{number}ms\""))
+            }
+        }
     }
 }
 
@@ -68,5 +81,11 @@ mod tests {
         for wrong in ["", "30", "s", "-1s", "5 weeks", "1e999s", "9000h", "5000000000000000h"] {
             assert!(wrong.parse::<Length>().is_err(), "{wrong}");
         }
+        let bare = serde_json::from_str::<Length>("30").unwrap_err().to_string();
+        assert!(bare.contains("30 has no unit: write \"30s\""), "{bare}");
+        assert_eq!(
+            serde_json::from_str::<Length>("\"30s\"").unwrap(),
+            Length(Duration::from_secs(30))
+        );
     }
 }

@@ -32,8 +32,8 @@ mod user;
 mod version;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSpec, PowerCut, RunningCluster, SettingError, StopMode, Swept,
-    TcpAccess, Unflushed, check_settings, sweep,
+    Cluster, ClusterError, ClusterSpec, PowerCut, RefusedSetting, RunningCluster, SettingError,
+    StopMode, Swept, TcpAccess, Unflushed, check_settings, refused_settings, sweep,
 };
 pub use guard::ServerExit;
 pub use held_file::HeldFile;

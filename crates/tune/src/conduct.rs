@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use walwright_experiment::{Kernel, Visit};
+use walwright_experiment::{Bench, Configuration, Kernel, Visit};
+use walwright_run::Observer;
 use walwright_server::Stop;
 use walwright_store::Lab;
 
 use super::conductor::{Conductor, bench_name, confirming_name, major_of};
+use super::event::Passed;
 use super::folder::{self, Folder};
 use super::space::{self, Surroundings};
 use super::state::Phase;
@@ -37,6 +39,11 @@ pub async fn begin(
     space::dimensions(&state.plan, &any, &state.hints)?;
     let name = bench_name(&state.id);
     let attached = on_server::meet(lab, &name, &mut state.plan, visit).await?;
+    if attached.is_none() {
+        let bench = Bench::new(lab, state.plan.bench(&objective, state.plan.window), &name)?;
+        let observer: Arc<Observer> = Arc::new(Passed(Arc::clone(watcher)));
+        bench.check_settings(&Configuration::default(), &observer).await?;
+    }
     let folder = Folder::create(lab, &state.id)?;
     folder.save(&state)?;
     Conductor::new(lab, folder, state, objective, stop, watcher, account)?.on(attached).go().await

@@ -115,13 +115,9 @@ impl TuneError {
     /// Whether what was asked for is not right, whatever the state of servers and of the lab.
     pub fn is_usage(&self) -> bool {
         match self {
-            TuneError::Asked(_)
-            | TuneError::Objective(_)
-            | TuneError::Profile(_)
-            | TuneError::Measurement(ExperimentError::Plan(_)) => true,
-            TuneError::Run(error) | TuneError::Measurement(ExperimentError::Run(error)) => {
-                error.is_usage()
-            }
+            TuneError::Asked(_) | TuneError::Objective(_) | TuneError::Profile(_) => true,
+            TuneError::Measurement(error) => error.is_usage(),
+            TuneError::Run(error) => error.is_usage(),
             _ => false,
         }
     }

@@ -18,7 +18,8 @@ Examples:
 The run is repeated as its command line says, so it must have been made by `walwright run`. One made
 on a server of yours needs --dsn and --maintenance again.")]
 pub struct ProveArgs {
-    /// A run: `latest`, its name, or the beginning or end of the name.
+    /// A run: its name, the beginning or end of it, or `latest`, the last that `walwright run` or
+    /// `record` made.
     pub run: String,
     /// The finding: D1 to D59. Without it, what can be proven of the run is listed.
     pub finding: Option<walwright_diagnose::DiagnosisId>,

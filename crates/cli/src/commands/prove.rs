@@ -18,7 +18,7 @@ use crate::output::{Output, wrapped};
 
 /// Makes an experiment of a finding's action and does it.
 pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let record = named::load(lab, &RunName { run: args.run.clone() })?;
+    let record = load(lab, &args.run)?;
     let diagnosis = findings(&record);
     let Some(wanted) = args.finding else {
         return list(&record, &diagnosis.findings, &args.consent, output);
@@ -54,6 +54,29 @@ pub fn execute(lab: &Lab, args: ProveArgs, output: &Output) -> anyhow::Result<Ex
         made_on: record.target.clone(),
     };
     experiments::begin(lab, &text, Path::new("."), &choices, args.view.style(), output)
+}
+
+/// The run that is meant. `latest` is the last that `run` or `record` made: those of an
+/// experiment, an earlier proof or a tune come from its plan, and are no run to begin with.
+fn load(lab: &Lab, name: &str) -> anyhow::Result<Record> {
+    if !matches!(name, "latest" | "last") {
+        return named::load(lab, &RunName { run: name.to_owned() });
+    }
+    let store = named::store(lab)?;
+    let own = |line: &str| matches!(typed(line), Some(Ok(Command::Run(_) | Command::Record(_))));
+    match store.runs()?.iter().rev().find(|run| own(&run.command)) {
+        Some(run) => Ok(store.load(&run.id)?),
+        None => bail!(
+            "no run in {} was made by `walwright run`, which `prove latest` begins with; make one, or name a run",
+            lab.directory().display()
+        ),
+    }
+}
+
+/// What a kept command line asked for; `None` where it is cut short.
+fn typed(line: &str) -> Option<Result<Command, clap::Error>> {
+    let command = Cli::try_parse_from(words(line)?).map(|typed| typed.command);
+    command.map(|command| command.map(Ok)).unwrap_or_else(|error| Some(Err(error)))
 }
 
 /// Lists what an experiment can try of each finding, and why it cannot try the rest.
@@ -161,12 +184,9 @@ fn repeated(record: &Record) -> anyhow::Result<RunPlan> {
     let line = &record.header.command;
     let cannot =
         || format!("run {} cannot be repeated from its command line `{line}`", record.header.id);
-    let words = words(line).with_context(cannot)?;
-    let typed = Cli::try_parse_from(words)
-        .map_err(|error| anyhow::anyhow!("{}", error.kind()))
-        .with_context(cannot)?;
-    match typed.command {
-        Some(Command::Run(args)) => Ok(run::plan(*args)),
+    let typed = typed(line).with_context(cannot)?;
+    match typed.map_err(|error| anyhow::anyhow!("{}", error.kind())).with_context(cannot)? {
+        Command::Run(args) => Ok(run::plan(*args)),
         _ => bail!(
             "run {} was not made by `walwright run` but by `{line}`; make one that shows the finding and prove that",
             record.header.id

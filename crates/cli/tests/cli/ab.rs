@@ -3,6 +3,19 @@
 use crate::common::{Place, setting};
 
 #[test]
+fn a_setting_the_server_refuses_is_told_before_anything_begins() {
+    let place = Place::new();
+    for (set, words) in [
+        ("--set=wal_compresion=on", "did you mean wal_compression?"),
+        ("--set=wal_compression=lz5", "Available values: pglz, lz4"),
+    ] {
+        place.run(&["ab", "-c", "1", "--set=work_mem=4MB", set]).misused(&[words]);
+    }
+    assert_eq!(place.runs(), [] as [serde_json::Value; 0]);
+    place.assert_clean();
+}
+
+#[test]
 fn two_settings_are_compared_in_pairs_and_the_verdict_comes_first() {
     let place = Place::new();
     // Waiting for a flush of 5 ms, or not.

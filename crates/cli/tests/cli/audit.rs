@@ -213,7 +213,7 @@ fn a_file_is_reviewed_with_its_includes() {
     place.file("postgresql.auto.conf", "# written by ALTER SYSTEM\nsynchronous_commit = 'off'\n");
     let args =
         ["review", "postgresql.conf", "--pg=16", "--memory=32GB", "--processors=8", "--json"];
-    let result = place.run(&args).code(0).json();
+    let result = place.run(&args).code(4).json();
     let items = result["items"].as_array().unwrap();
     let item = |name: &str| items.iter().find(|i| i["name"] == name).unwrap().clone();
     assert_eq!(result["major"], 16);
@@ -226,7 +226,7 @@ fn a_file_is_reviewed_with_its_includes() {
     assert!(!items.iter().any(|i| i["name"] == "io_method"), "16 has none");
 
     let text =
-        place.run(&["review", "postgresql.conf", "--memory=32GB", "--processors=8"]).code(0).out();
+        place.run(&["review", "postgresql.conf", "--memory=32GB", "--processors=8"]).code(4).out();
     for words in
         ["For PostgreSQL 18 on 8 processors, 32 GB", "Problems", "fsync = off -> on", "Not judged"]
     {
@@ -246,8 +246,41 @@ fn a_file_that_is_none_is_refused_with_its_place() {
     place.file("odd.conf", "work_mem = 5 parsecs\n");
     place.run(&["review", "odd.conf"]).refuses(&["odd.conf:1"]);
     place.file("unit.conf", "work_mem = 5s\n");
-    let out = place.run(&["review", "unit.conf"]).code(0).out();
-    assert!(out.contains("unit.conf:1: work_mem: 's' is no unit for it"), "{out}");
+    let out = place.run(&["review", "unit.conf"]).code(4).out();
+    assert!(out.contains("unit.conf:1") && out.contains("for parameter \"work_mem\""), "{out}");
+}
+
+#[test]
+fn what_stops_the_server_comes_first_and_a_corrected_file_starts_it() {
+    let place = Place::new();
+    place.file(
+        "bad.conf",
+        "# ours\nshared_bufers = 21GB # much\nwal_compression = lz5\nwal_level = minimal\n\
+         archive_mode = on\narchive_command = 'cp %p /archive/%f'\nstatement_timeout = 10\n\
+         my.extension = 'x'\n",
+    );
+    let args = ["review", "bad.conf", "--memory=32GB", "--processors=8", "--output=good.conf"];
+    let text = place.run(&args).code(4).out();
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words:?} not in\n{text}"));
+    assert!(text.starts_with("The server does not start with 3 settings;"), "{text}");
+    assert!(at("did you mean shared_buffers?") < at("\nProblems\n"));
+    assert!(at("\"wal_compression\": \"lz5\"") < at("\nProblems\n"), "the server's own word");
+    assert!(at("max_wal_senders = 10 and archive_mode = on cannot") < at("\nProblems\n"));
+    assert!(at("was a unit left out?") > at("\nProblems\n"));
+    let good = std::fs::read_to_string(place.path("good.conf")).unwrap();
+    assert!(good.starts_with("# ours\nshared_buffers = 8GB  # much  # walwright: was"), "{good}");
+    assert!(good.contains("\nstatement_timeout = 10s") && good.contains("\nmy.extension = 'x'\n"));
+    let before = std::fs::read_to_string(place.path("bad.conf")).unwrap();
+    assert!(before.contains("shared_bufers"), "it is as it was");
+
+    place.run(&args).misused(&["good.conf exists; --force"]);
+    let again = ["review", "good.conf", "--memory=32GB", "--processors=8", "--json"];
+    let result = place.run(&again).code(0).json();
+    let advised: Vec<_> =
+        result["items"].as_array().unwrap().iter().filter(|i| !i["advised"].is_null()).collect();
+    assert!(advised.is_empty(), "{advised:?}");
+    assert!(result["asked"].as_str().unwrap().starts_with("postgres 18"), "{result}");
+    place.run(&["review", "latest", "--output=x.conf"]).code(1);
 }
 
 #[test]

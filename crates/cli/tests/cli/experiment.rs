@@ -103,6 +103,9 @@ fn a_killed_experiment_goes_on_and_is_judged() {
     assert_eq!(outcome["others"][0]["metric"]["expression"], "1e3 * :latency_mean");
     assert!(outcome["others"][0]["baseline"].as_f64().unwrap() > 0.0);
 
+    // Runs of an experiment are no run to begin a proof with, whichever is the last.
+    place.run(&["prove", "latest"]).refuses(&["was made by `walwright run`"]);
+
     // Every run is an ordinary record, from the same data, under its place.
     let runs = place.runs();
     assert!(runs.len() >= 6);
@@ -205,7 +208,7 @@ fn settings_that_no_server_takes_are_told_before_anything_runs() {
         "[[arm]]\nname = \"a\"\nsettings = { wal_compresion = \"on\", work_mem = \"1kB\" }\n",
     );
     let told = ["did you mean wal_compression?", "outside the valid range", "work_mem"];
-    place.run(&["experiment", &plan]).refuses(&told);
+    place.run(&["experiment", &plan]).misused(&told);
     assert!(place.runs().is_empty());
     assert!(!place.path("lab/experiments").exists());
 }

@@ -184,6 +184,27 @@ fn settings_are_given_and_a_kept_cluster_starts_again() {
 }
 
 #[test]
+fn two_runs_at_once_name_each_other() {
+    let place = Place::new();
+    let begin = |args: &[&str]| {
+        place.command(&[&["run", "-c4", "--scale=1"], args].concat()).spawn().unwrap()
+    };
+    let long = begin(&["--warmup=0s", "-T12s", "--label=long"]);
+    crate::common::until("a cluster", || place.clusters().len() == 1);
+    let short = begin(&["--warmup=0s", "-T4s", "--label=short"]);
+    for run in [short, long] {
+        crate::common::finish(run).code(0);
+    }
+    // The last look is when a run ends: the other's load went on beside the shorter one.
+    let record = place.run(&["runs", "export", "label:short"]).code(0).json();
+    let looks = record["samples"]["neighbours"].as_array().expect("looks");
+    assert!(
+        looks.iter().any(|look| look.to_string().contains("other: another walwright run")),
+        "{looks:?}"
+    );
+}
+
+#[test]
 fn settings_the_server_refuses_leave_nothing() {
     let place = Place::new();
     for (set, words) in [
@@ -193,7 +214,7 @@ fn settings_the_server_refuses_leave_nothing() {
         ("--set=wal_compression=lz5", "Available values: pglz, lz4"),
         ("--set=port=5433", "port is set by walwright itself"),
     ] {
-        place.measure(&["--keep", set]).refuses(&[words]);
+        place.measure(&["--keep", set]).misused(&[words]);
     }
     place.assert_clean();
     let kept = std::fs::read_dir(place.path("cache/kept")).into_iter().flatten().count();

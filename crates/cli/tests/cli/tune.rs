@@ -41,6 +41,8 @@ fn what_could_corrupt_or_makes_no_sense_is_refused_before_anything_is_made() {
     place.run(&["tune", "--objective=speed"]).misused(&["there is no metric 'speed'"]);
     place.run(&["tune", "--objective=p99@fast"]).misused(&["p99@5000"]);
     place.run(&["tune", "--set", "max_wal_size=much"]).misused(&["max_wal_size", "number"]);
+    let near = ["wal_compresion", "did you mean wal_compression?"];
+    place.run(&["tune", "--set", "wal_compresion=on"]).misused(&near);
     place.run(&["tune", "resume"]).refuses(&["there is no tune 'latest'"]);
     place.run(&["tune", "--resume", "--confirm-duration=1m"]).code(2).says(&["--confirm-duration"]);
     place.run(&["tune", "--runs=3"]).code(2);

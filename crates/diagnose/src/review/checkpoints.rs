@@ -3,9 +3,12 @@
 use super::bytes::in_words;
 use super::input::Subject;
 use super::{Item, ReviewItem, Standing, round_size, size};
+use walwright_catalog::parameter;
 
 const GB: f64 = 1_073_741_824.0;
 const MB: f64 = 1_048_576.0;
+/// Default of `min_wal_size`.
+const LEAST: f64 = 80.0 * MB;
 /// Share of the WAL disk's free space that WAL may take.
 const OF_DISK: f64 = 0.25;
 
@@ -76,7 +79,18 @@ fn max_wal_size(subject: &Subject) -> Option<ReviewItem> {
 
 fn min_wal_size(subject: &Subject) -> Option<ReviewItem> {
     let item = Item::of(subject, "min_wal_size")?;
-    let (least, most) = (subject.bytes("min_wal_size")?, subject.bytes("max_wal_size")?);
+    let least = subject.bytes("min_wal_size")?;
+    let advised = max_wal_size(subject)
+        .and_then(|item| parameter("max_wal_size")?.read(&item.advised?).ok()?.bytes());
+    let most = advised.or_else(|| subject.bytes("max_wal_size"))?;
+    if least > most {
+        let why = format!(
+            "more is kept than the {} of max_wal_size{} that checkpoints allow for",
+            in_words(most),
+            if advised.is_some() { ", as advised," } else { "" }
+        );
+        return Some(item.advise(round_size((most / 4.0).max(LEAST).min(most)), why).done());
+    }
     if most >= 4.0 * GB && least < most / 16.0 {
         let why = format!(
             "after a quiet time all but {} of the {} are removed and made anew, zero by zero, when load comes back",

@@ -6,45 +6,10 @@ use super::input::Subject;
 /// Each contradiction as a sentence.
 pub(super) fn found(subject: &Subject) -> Vec<String> {
     let mut found = Vec::new();
-    refusals(subject, &mut found);
     without_effect(subject, &mut found);
     nesting(subject, &mut found);
     machine(subject, &mut found);
     found
-}
-
-/// What the server does not start with.
-fn refusals(subject: &Subject, found: &mut Vec<String>) {
-    if subject.text("wal_level") == Some("minimal") {
-        if subject.number("max_wal_senders").is_some_and(|n| n > 0.0) {
-            found.push(
-                "wal_level = minimal with max_wal_senders above 0: the server does not start"
-                    .to_owned(),
-            );
-        }
-        if !subject.is_off("archive_mode") && subject.text("archive_mode").is_some() {
-            found.push(
-                "wal_level = minimal with archive_mode on: the server does not start".to_owned(),
-            );
-        }
-    }
-    if subject.text("huge_pages") == Some("on")
-        && subject.kernel("vm.nr_hugepages").is_some_and(|n| n == "0")
-        && subject.kernel("vm.nr_overcommit_hugepages").is_none_or(|n| n == "0")
-    {
-        found.push(
-            "huge_pages = on, but vm.nr_hugepages is 0: the server does not start".to_owned(),
-        );
-    }
-    if let (Some(least), Some(most)) =
-        (subject.bytes("min_wal_size"), subject.bytes("max_wal_size"))
-        && least > most
-    {
-        found.push(
-            "min_wal_size is above max_wal_size: more WAL is kept than checkpoints allow for"
-                .to_owned(),
-        );
-    }
 }
 
 /// What changes nothing beside another setting.
@@ -114,13 +79,6 @@ fn nesting(subject: &Subject, found: &mut Vec<String>) {
 /// Against memory as a whole.
 fn machine(subject: &Subject, found: &mut Vec<String>) {
     let (Some(buffers), Some(ram)) = (subject.bytes("shared_buffers"), subject.ram) else { return };
-    if buffers > ram {
-        found.push(format!(
-            "shared_buffers take {} of {} of memory: the server does not start, or swaps",
-            in_words(buffers),
-            in_words(ram)
-        ));
-    }
     if subject.kernel("vm.overcommit_memory") == Some("2")
         && let Some(limit) = commit_limit(subject, ram)
         && buffers > limit

@@ -1,12 +1,13 @@
 //! What a review is made of: settings from anywhere, the machine, and a load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use walwright_catalog::{Configuration, Value, parameter, parameters};
+use walwright_catalog::{Configuration, Value, parameter, settings};
 use walwright_record::{HostFacts, Record, Setting};
 
 use super::bytes::in_words;
 use super::evidence::Evidence;
+use super::refused::{Refused, refused};
 
 /// A setting as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,17 @@ impl Machine {
     }
 }
 
+/// What the server's own program says of the settings of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Which program, in words.
+    pub by: String,
+    /// The settings it was asked about, by name in lower case.
+    pub names: BTreeSet<String>,
+    /// What it says of those that it refuses, by name in lower case.
+    pub refused: BTreeMap<String, String>,
+}
+
 /// What is reviewed.
 #[derive(Debug, Clone)]
 pub struct ReviewInput<'a> {
@@ -51,6 +63,10 @@ pub struct ReviewInput<'a> {
     pub settings: BTreeMap<String, Given>,
     /// Major version of the server.
     pub major: u32,
+    /// Whether the settings are a running server's, which has taken them.
+    pub running: bool,
+    /// What the server's program says of them, where one was asked.
+    pub asked: Option<Asked>,
     /// Its machine.
     pub machine: Machine,
     /// A load that was recorded under these settings, or ones like them.
@@ -68,7 +84,7 @@ impl<'a> ReviewInput<'a> {
                 (name.clone(), Given { value: assignment.value.clone(), place })
             })
             .collect();
-        ReviewInput { settings, major, machine, record: None }
+        ReviewInput { settings, major, running: false, asked: None, machine, record: None }
     }
 
     /// Settings of a server, as `pg_settings` shows them.
@@ -83,7 +99,7 @@ impl<'a> ReviewInput<'a> {
                 (setting.name.to_lowercase(), Given { value: setting.value.clone(), place })
             })
             .collect();
-        ReviewInput { settings, major, machine, record: None }
+        ReviewInput { settings, major, running: true, asked: None, machine, record: None }
     }
 
     /// Settings and load of a record; `None` where it does not hold them.
@@ -108,7 +124,8 @@ pub(super) struct Subject<'a> {
     pub(super) ram: Option<f64>,
     pub(super) processors: Option<f64>,
     pub(super) evidence: Evidence,
-    pub(super) invalid: Vec<String>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) unread: Vec<String>,
     pub(super) record: Option<&'a Record>,
     host: Option<&'a HostFacts>,
     values: BTreeMap<&'static str, Value>,
@@ -117,44 +134,41 @@ pub(super) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     pub(super) fn of(input: &'a ReviewInput<'a>) -> Subject<'a> {
+        let (refused, meant) = refused(input);
         let mut subject = Subject {
             major: input.major,
             ram: input.machine.memory,
             processors: input.machine.processors,
             evidence: input.record.map(Evidence::of).unwrap_or_default(),
-            invalid: Vec::new(),
+            refused,
+            unread: Vec::new(),
             record: input.record,
             host: input.machine.host.as_ref(),
             values: BTreeMap::new(),
             places: BTreeMap::new(),
         };
-        for parameter in parameters().iter().filter(|p| p.is_setting() && p.is_in(input.major)) {
-            let default = parameter.default(input.major).and_then(|d| parameter.read(d).ok());
-            let given = input.settings.get(&parameter.name.to_lowercase());
-            let value = match given.map(|given| (given, parameter.read(&given.value))) {
-                None => default,
-                Some((given, Ok(value))) => {
-                    subject.places.insert(&parameter.name, given.place.clone());
-                    Some(value)
-                }
-                Some((given, Err(error))) => {
-                    subject.invalid.push(format!("{}: {}: {error}", given.place, parameter.name));
-                    None
+        for setting in settings().filter(|p| p.is_in(input.major)) {
+            let name = setting.name.to_lowercase();
+            let given = input.settings.get(&name).or_else(|| meant.get(&name).copied());
+            let value = match given {
+                // A server that does not show a setting may not want to.
+                None if input.running && parameter(&setting.name).is_none() => None,
+                None => setting.default(input.major).and_then(|d| setting.read(d).ok()),
+                Some(given) => {
+                    subject.places.insert(&setting.name, given.place.clone());
+                    setting.read_in(input.major, &given.value).ok()
                 }
             };
-            if let Some(value) = value {
-                subject.values.insert(&parameter.name, value);
+            match value {
+                Some(value) => {
+                    subject.values.insert(&setting.name, value);
+                }
+                None if given.is_some() => subject.unread.push(setting.name.clone()),
+                None => {}
             }
         }
-        for (name, given) in &input.settings {
-            let other_version = parameter(name).filter(|p| !p.is_in(input.major));
-            if let Some(parameter) = other_version {
-                subject.invalid.push(format!(
-                    "{}: PostgreSQL {} has no {}",
-                    given.place, input.major, parameter.name
-                ));
-            }
-        }
+        let told: Vec<&str> = subject.refused.iter().map(|refused| refused.name.as_str()).collect();
+        subject.unread.retain(|name| !told.contains(&name.as_str()));
         subject
     }
 

@@ -27,7 +27,7 @@ fn given(settings: &[(&str, &str)], major: u32, machine: Machine) -> ReviewInput
             ((*name).to_owned(), Given { value: (*value).to_owned(), place })
         })
         .collect::<BTreeMap<_, _>>();
-    ReviewInput { settings, major, machine, record: None }
+    ReviewInput { settings, major, running: false, asked: None, machine, record: None }
 }
 
 fn item<'r>(review: &'r Review, name: &str) -> &'r ReviewItem {
@@ -103,9 +103,13 @@ fn what_does_not_go_together_is_said() {
         ("fsync", "off"),
         ("autovacuum_max_workers", "20"),
     ];
-    let said = review(&given(&settings, 18, machine(8 * GB, 4))).contradictions.join("\n");
+    let found = review(&given(&settings, 18, machine(8 * GB, 4)));
+    let said = found.contradictions.join("\n");
+    let level = item(&found, "wal_level");
+    assert_eq!((level.standing, level.advised.as_deref()), (Standing::Stops, Some("replica")));
+    assert!(level.why.contains("max_wal_senders = 10"), "{}", level.why);
+    assert!(!found.items.iter().any(|item| item.name == "max_wal_senders"), "it is not fine");
     for words in [
-        "max_wal_senders above 0",
         "max_parallel_workers = 16 is beyond max_worker_processes = 8",
         "autovacuum works by the counts",
         "commit_delay has no effect",
@@ -126,9 +130,143 @@ fn values_the_server_refuses_are_named_with_their_place() {
         16,
         Machine::default(),
     ));
-    assert!(review.invalid.iter().any(|i| i.starts_with("postgresql.conf:1: work_mem: 'kb'")));
-    assert!(review.invalid.iter().any(|i| i.contains("PostgreSQL 16 has no io_method")));
-    assert!(!review.items.iter().any(|i| i.name == "autovacuum_naptime"), "unknown is not judged");
+    let stop = |name: &str| {
+        let item = item(&review, name);
+        assert_eq!(item.standing, Standing::Stops, "{name}");
+        (item.place.as_str(), item.why.as_str())
+    };
+    assert_eq!(stop("work_mem").0, "postgresql.conf:1");
+    assert!(stop("work_mem").1.starts_with("'kb' is no unit"), "{}", stop("work_mem").1);
+    assert!(stop("io_method").1.contains("came with 18"), "{}", stop("io_method").1);
+    assert!(stop("autovacuum_naptime").1.contains("not a number"));
+    assert!(review.fails() && review.verdict.starts_with("the server does not start with 3"));
+}
+
+#[test]
+fn a_misspelled_name_is_told_and_judged_as_what_was_meant() {
+    let found = review(&given(&[("shared_bufers", "21GB")], 18, machine(20 * GB, 8)));
+    let stop = item(&found, "shared_bufers");
+    assert_eq!((stop.standing, stop.meant.as_deref()), (Standing::Stops, Some("shared_buffers")));
+    assert!(stop.why.contains("did you mean shared_buffers?"), "{}", stop.why);
+    assert_eq!(item(&found, "shared_buffers").advised.as_deref(), Some("5GB"));
+    let extension = review(&given(&[("auto_explain.nonsense", "1")], 18, Machine::default()));
+    assert!(!extension.fails(), "what an extension takes is not known");
+    let old = review(&given(&[("checkpoint_segments", "64")], 18, Machine::default()));
+    assert_eq!(item(&old, "checkpoint_segments").meant.as_deref(), Some("max_wal_size"));
+}
+
+#[test]
+fn the_word_of_the_servers_program_is_above_ours() {
+    let mut input = given(&[("work_mem", "5 parsecs"), ("jit", "on")], 18, Machine::default());
+    assert!(review(&input).fails());
+    let names = ["work_mem", "jit"].map(str::to_owned);
+    let refused = BTreeMap::from([("jit".to_owned(), "not in this build".to_owned())]);
+    input.asked = Some(Asked { by: "postgres 18".to_owned(), names: names.into(), refused });
+    let found = review(&input);
+    assert_eq!(item(&found, "jit").standing, Standing::Stops);
+    assert!(item(&found, "jit").why.contains("postgres 18: not in this build"));
+    assert!(found.not_observable.iter().any(|said| said.contains("work_mem")), "not read");
+    // What runs has been taken.
+    input.running = true;
+    assert!(!review(&input).fails());
+}
+
+#[test]
+fn advice_holds_once_it_is_followed() {
+    let mut host =
+        HostFacts { memory_bytes: Some(32 * GB), processors: Some(8), ..HostFacts::default() };
+    host.kernel_settings.insert("vm.nr_hugepages".to_owned(), "11000".to_owned());
+    let bad = [
+        ("shared_buffers", "21GB"),
+        ("max_connections", "5000"),
+        ("work_mem", "64MB"),
+        ("temp_buffers", "8GB"),
+        ("min_wal_size", "16GB"),
+        ("wal_level", "minimal"),
+        ("archive_mode", "on"),
+        ("huge_pages", "on"),
+        ("statement_timeout", "10"),
+        ("random_page_cost", "0.1"),
+    ];
+    let mut settings: BTreeMap<&str, String> =
+        bad.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let first = review(&given(&bad, 18, Machine::of(&host)));
+    assert_eq!(item(&first, "max_connections").advised.as_deref(), Some("100"));
+    assert_eq!(item(&first, "work_mem").standing, Standing::Fine, "too many sessions are at fault");
+    let buffers = item(&first, "shared_buffers").advised.clone().unwrap();
+    assert_eq!(buffers, "8GB");
+    assert_eq!(
+        item(&first, "vm.nr_hugepages").standing,
+        Standing::Fine,
+        "11,000 are enough for 8 GB"
+    );
+    for found in &first.items {
+        if let Some(advised) = &found.advised {
+            settings.insert(&found.name, advised.clone());
+        }
+    }
+    let followed: Vec<(&str, &str)> =
+        settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let second = review(&given(&followed, 18, Machine::of(&host)));
+    let left: Vec<&ReviewItem> = second
+        .items
+        .iter()
+        .filter(|item| item.advised.is_some() && item.place != "kernel")
+        .collect();
+    assert!(left.is_empty() && !second.fails(), "{left:?}");
+}
+
+#[test]
+fn values_that_hardly_anyone_means_are_named() {
+    let odd = [
+        ("statement_timeout", "10", "10s"),
+        ("lock_timeout", "5", "5s"),
+        ("deadlock_timeout", "1ms", "1s"),
+        ("random_page_cost", "0.1", "1.1"),
+        ("temp_buffers", "1TB", "8MB"),
+        ("maintenance_work_mem", "1024", "64MB"),
+        ("checkpoint_timeout", "30", "15min"),
+        ("autovacuum", "off", "on"),
+        ("track_activities", "off", "on"),
+        ("track_counts", "off", "on"),
+        ("enable_seqscan", "off", "on"),
+        ("log_min_messages", "debug1", "warning"),
+        ("log_statement", "all", "none"),
+        ("default_transaction_read_only", "on", "off"),
+        ("zero_damaged_pages", "on", "off"),
+        ("jit_above_cost", "10", "100000"),
+        ("effective_cache_size", "1TB", "19GB"),
+    ];
+    let settings: Vec<(&str, &str)> = odd.iter().map(|(name, value, _)| (*name, *value)).collect();
+    let found = review(&given(&settings, 18, machine(32 * GB, 8)));
+    for (name, _, advised) in odd {
+        assert_eq!(item(&found, name).advised.as_deref(), Some(advised), "{name}");
+    }
+    let problem = |name: &str| item(&found, name).standing == Standing::Problem;
+    assert!(problem("statement_timeout") && problem("temp_buffers") && problem("track_counts"));
+    assert!(item(&found, "statement_timeout").why.contains("unit left out"));
+    assert!(found.fails() && item(&found, "zero_damaged_pages").loses());
+}
+
+#[test]
+fn what_stops_the_server_beside_another_setting_is_found() {
+    for (settings, stops) in [
+        (&[("wal_level", "minimal")][..], "wal_level"),
+        (&[("max_connections", "10"), ("superuser_reserved_connections", "10")], "max_connections"),
+        (&[("max_connections", "262142")], "max_connections"),
+        (&[("min_wal_size", "20MB")], "min_wal_size"),
+        (&[("huge_pages", "on"), ("shared_memory_type", "sysv")], "huge_pages"),
+        (&[("block_size", "8192")], "block_size"),
+    ] {
+        let found = review(&given(settings, 18, Machine::default()));
+        let stopping: Vec<&str> = found
+            .items
+            .iter()
+            .filter(|item| item.standing == Standing::Stops)
+            .map(|item| item.name.as_str())
+            .collect();
+        assert_eq!(stopping, [stops], "{settings:?}");
+    }
 }
 
 #[test]
@@ -142,7 +280,7 @@ fn huge_pages_are_counted() {
     let pages: f64 = item(&large, "vm.nr_hugepages").advised.as_deref().unwrap().parse().unwrap();
     assert!((8192.0..9000.0).contains(&pages));
     assert_eq!(item(&large, "vm.nr_hugepages").class, "E");
-    let small = review(&given(&[("shared_buffers", "1GB")], 18, Machine::of(&host)));
+    let small = review(&given(&[("shared_buffers", "7GB")], 18, Machine::of(&host)));
     assert_eq!(item(&small, "huge_pages").standing, Standing::Fine);
 }
 
@@ -191,6 +329,12 @@ proptest! {
             .chain(known.iter().map(|(n, value)| (names[n % names.len()].name.as_str(), value.as_str())))
             .collect();
         let review = review(&given(&settings, major, machine(memory, processors)));
+        for item in &review.items {
+            if let (Some(advised), Some(known)) = (&item.advised, setting(&item.name)) {
+                let read = known.read_in(major, advised);
+                prop_assert!(read.is_ok(), "{} = {advised}: {read:?}", item.name);
+            }
+        }
         prop_assert!(serde_json::to_string(&review).is_ok());
     }
 }

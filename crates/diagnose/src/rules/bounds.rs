@@ -2,6 +2,7 @@
 //! hypervisor.
 
 use walwright_figures::ProcessRole;
+use walwright_figures::cpu::OTHER_RUN;
 use walwright_record::Source;
 
 use super::burner::burners;
@@ -66,6 +67,11 @@ fn saturated(reading: &Reading) -> Option<Finding> {
     Some(finding)
 }
 
+/// Looks at other processes, a few seconds apart, from which those that stay are all named.
+const ENOUGH_LOOKS: usize = 4;
+/// What the finding is about where there were fewer.
+const NOT_SAMPLED: &str = "not sampled long enough";
+
 /// D55: other processes keep processors busy that the load waits for.
 fn neighbours(reading: &Reading) -> Vec<Finding> {
     let (Some(cpu), Some(processors)) = (reading.summary.cpu.as_ref(), reading.processors()) else {
@@ -84,10 +90,26 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
     let delay = delay * ended;
     let busy: f64 = cpu.groups.iter().map(|g| g.processors).sum();
     let named = cpu.groups.iter().filter_map(|g| Some((g.group.strip_prefix("other: ")?, g)));
-    let named = named.map(|(name, g)| (format!("Another process, {name},"), name, g.processors));
+    let named = named.map(|(name, g)| {
+        let who = match g.group == OTHER_RUN {
+            true => "Another run of walwright, with its server,".to_owned(),
+            false => format!("Another process, {name},"),
+        };
+        (who, name, g.processors)
+    });
     // /proc/stat counts the whole machine, also what runs in other containers.
     let all = cpu.busy.unwrap_or(0.0) * processors;
-    let unseen = ("Processes that cannot be seen from here".to_owned(), "unseen", all - busy);
+    let looks = reading.record.samples(Source::Neighbours).iter();
+    let looks = looks.filter(|sample| reading.window.contains(sample.at)).count();
+    let unseen = match looks < ENOUGH_LOOKS {
+        // Who began or ended between two looks has no name yet.
+        true => (
+            "Processes that were not sampled long enough to be named".to_owned(),
+            NOT_SAMPLED,
+            all - busy,
+        ),
+        false => ("Processes that cannot be seen from here".to_owned(), "unseen", all - busy),
+    };
     let busy = busy.max(all);
     // Other processes are looked at every few seconds: of a short window that says little.
     let looked = reading
@@ -102,8 +124,17 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
             let impact = worth(reading, Some(time))?;
             let relief = Relief::of_neighbours(taken);
             let (verb, cure) = match name {
-                "unseen" => {
-                    ("keep", "Find what else runs on this host, in other containers too".to_owned())
+                "unseen" => (
+                    "keep",
+                    "Find what else runs on this host, in other containers or for moments only"
+                        .to_owned(),
+                ),
+                NOT_SAMPLED => (
+                    "keep",
+                    "Measure for 20 s or longer: what else runs here is named then".to_owned(),
+                ),
+                name if OTHER_RUN.ends_with(name) => {
+                    ("keeps", "Wait until the other run has ended".to_owned())
                 }
                 name => ("keeps", format!("Stop {name} or move it to another machine")),
             };
@@ -121,7 +152,11 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
                     .seen([
                         Evidence::new(
                             "/proc",
-                            format!("CPU of {name} processes"),
+                            match name {
+                                NOT_SAMPLED => "CPU of processes without a name".to_owned(),
+                                name if OTHER_RUN.ends_with(name) => format!("CPU of {name}"),
+                                name => format!("CPU of {name} processes"),
+                            },
                             Value::Processors(taken),
                         ),
                         Evidence::new(
@@ -133,9 +168,12 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
                     ])
                     .costs(Some(impact))
                     .gains(reading.gain(&relief))
-                    .advise(Action::advice(format!(
-                        "{cure}, and measure again: until then this run compares with nothing."
-                    ))),
+                    .advise(Action::advice(match name {
+                        NOT_SAMPLED => format!("{cure}."),
+                        _ => format!(
+                            "{cure}, and measure again: until then this run compares with nothing."
+                        ),
+                    })),
             )
         })
         .collect()

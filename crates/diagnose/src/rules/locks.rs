@@ -96,10 +96,10 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
             Value::Fraction(idle),
         )]);
     }
-    Some(advise(finding, what))
+    Some(advise(reading, finding, what))
 }
 
-fn advise(finding: Finding, what: &str) -> Finding {
+fn advise(reading: &Reading, finding: Finding, what: &str) -> Finding {
     match what {
         "rows" => finding
             .advise(Action::advice(
@@ -107,7 +107,7 @@ fn advise(finding: Finding, what: &str) -> Finding {
                  the commit; spread a counter over several rows; for a queue, take rows with \
                  FOR UPDATE SKIP LOCKED.",
             ))
-            .advise(Action::advice(
+            .advise(reading.pipelined(
                 "Make the rest of the transaction shorter: fewer round trips between the update \
                  and the commit.",
             )),

@@ -298,7 +298,7 @@ fn told(reading: &Reading, cpu: &CpuUse, finding: Finding, outside: f64, cycle: 
              the server's configuration changes this.",
         ));
     // The share is of the cycle: between transactions nobody waits for an answer.
-    let of_cycle = reading.counted(outside).map(|s| s / cycle);
+    let of_cycle = reading.counted(outside).map(|s| (s / cycle).clamp(0.0, 1.0));
     finding.impact = Some(Impact { per_transaction: reading.counted(outside), share: of_cycle });
     finding.gain = None::<Gain>;
     finding

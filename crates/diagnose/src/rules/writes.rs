@@ -73,9 +73,11 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             .gains(reading.gain(&relief))
             .advise(Action::advice(format!(
                 "Send the rows together: INSERT INTO {table} … SELECT * FROM unnest($1, $2, …), a \
-                 multi-row VALUES list, or COPY; where the code cannot change, send the inserts \
-                 in a pipeline."
-            ))),
+                 multi-row VALUES list, or COPY."
+            )))
+            .advise(reading.pipelined(
+                "Where the code cannot change, send the inserts in a pipeline: fewer round trips.",
+            )),
     )
 }
 

@@ -1,9 +1,10 @@
-//! What bends the curve: the resource whose share of the latency grows most from the
+//! What bends the curve: the resource that a transaction takes longest more of, from the
 //! smallest load to the bend.
 //!
-//! A resource with room takes the same time at any load, and its share stays or shrinks.
-//! One that is running out makes sessions queue for it: its time grows with every client,
-//! and with it its share. Where the machine or the load generator is full, the clients' own
+//! Throughput is clients over latency, so it bends by what makes the latency grow. A
+//! resource with room takes the same time at any load. One that is running out makes
+//! sessions queue for it: its time grows with every client. Its share need not: where all
+//! of the latency is one resource, that resource bends the curve and its share stays. Where the machine or the load generator is full, the clients' own
 //! side queues for the same processors, so what they wait is counted to those.
 
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct Bend {
     pub from: u32,
     /// Clients at the bend: of the first load at or past the peak, or the largest load.
     pub to: u32,
-    /// What grows, the most first; of them the first bends the curve.
+    /// What takes longer, the most first; of them the first bends the curve.
     pub growths: Vec<Growth>,
     /// Share of the machine's processors that were busy at the bend.
     pub busy: Option<f64>,
@@ -34,7 +35,7 @@ pub struct Bend {
     pub generator: Option<f64>,
 }
 
-/// How a resource's share of the latency changes.
+/// How a resource's part of the latency changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Growth {
     /// Which.
@@ -43,16 +44,14 @@ pub struct Growth {
     pub before: f64,
     /// Share at the bend.
     pub after: f64,
-    /// After less before, with its interval.
-    pub share: Estimate,
     /// Seconds of a transaction that it takes longer.
-    pub seconds: f64,
+    pub seconds: Estimate,
     /// Part of the time by which the whole latency grows.
     pub part_of_increase: Option<f64>,
 }
 
 /// What grows between the smallest load and the bend; `None` with one load, without
-/// samples of wait events, or where nothing grows beyond its interval.
+/// samples of wait events, or where nothing takes longer beyond its interval.
 pub(super) fn bend(loads: &[ScalingLoad], peak: Option<&Estimate>) -> Option<Bend> {
     let first = loads.first().filter(|load| !load.times.is_empty())?;
     let at_peak =
@@ -78,27 +77,25 @@ pub(super) fn bend(loads: &[ScalingLoad], peak: Option<&Estimate>) -> Option<Ben
             let parts = || ScalingResource::ALL.into_iter().filter(|p| owner(*p) == resource);
             let of = |load: &ScalingLoad| Sum::of(parts().filter_map(|part| load.time(part)));
             let (before, after) = (of(first), of(last));
-            let seconds = after.seconds - before.seconds;
             // The two loads are different runs, hence independent.
             let half_width = before.half_width.hypot(after.half_width);
-            let share = Estimate::symmetric(
-                after.share - before.share,
+            let seconds = Estimate::symmetric(
+                after.seconds - before.seconds,
                 half_width,
                 Confidence::P95,
                 Method::BlockBootstrap,
             );
-            (share.center > 0.0).then(|| Growth {
+            (seconds.center > 0.0).then(|| Growth {
                 resource,
                 before: before.share,
                 after: after.share,
-                share,
+                part_of_increase: longer.map(|longer| seconds.center / longer),
                 seconds,
-                part_of_increase: longer.map(|longer| seconds / longer),
             })
         })
         .collect();
-    growths.sort_by(|a, b| b.share.center.total_cmp(&a.share.center));
-    growths.first().filter(|most| most.share.excludes(0.0))?;
+    growths.sort_by(|a, b| b.seconds.center.total_cmp(&a.seconds.center));
+    growths.first().filter(|most| most.seconds.excludes(0.0))?;
     Some(Bend {
         from: first.clients,
         to: last.clients,
@@ -122,7 +119,7 @@ impl Sum {
         times.fold(Sum::default(), |sum, time| Sum {
             seconds: sum.seconds + time.seconds.center,
             share: sum.share + time.share.center,
-            half_width: sum.half_width + time.share.interval.map_or(0.0, |i| i.half_width()),
+            half_width: sum.half_width + time.seconds.interval.map_or(0.0, |i| i.half_width()),
         })
     }
 }

@@ -66,7 +66,7 @@ fn the_peak_and_what_bends_the_curve_are_found() {
     assert_eq!((bend.from, bend.to), (1, 16));
     let most = &bend.growths[0];
     assert_eq!(most.resource, ScalingResource::Locks);
-    assert!(most.share.excludes(0.0) && most.after > 0.8, "{most:?}");
+    assert!(most.seconds.excludes(0.0) && most.after > 0.8, "{most:?}");
     // Nothing else takes longer, so all of the increase is theirs.
     assert!((most.part_of_increase.unwrap() - 1.0).abs() < 0.05, "{most:?}");
     let clients: Vec<u32> = found.loads.iter().map(|load| load.clients).collect();
@@ -77,6 +77,35 @@ fn the_peak_and_what_bends_the_curve_are_found() {
         "{said}"
     );
     assert!(said.contains("What bends the curve: locks."), "{said}");
+}
+
+#[test]
+fn what_takes_most_of_the_increase_is_named_though_its_share_stays() {
+    let runs: Vec<Record> = [1, 2, 4, 8, 16, 32]
+        .into_iter()
+        .map(|n| {
+            let rate = RISING.throughput(f64::from(n)).min(4_000.0);
+            let mut record = run(n, rate, "Lock", "transactionid", 0);
+            // Of what a transaction waits, two thirds for a processor, with one client too.
+            for sample in record.samples.get_mut(&Source::Waits).unwrap() {
+                let sessions = sample.rows[2].number("sessions").unwrap_or(0.0);
+                let cpu = sample.rows[0].number("sessions").unwrap_or(0.0);
+                sample.rows[0].set("sessions", cpu + 2.0 / 3.0 * sessions);
+                sample.rows[2].set("sessions", sessions / 3.0);
+            }
+            record
+        })
+        .collect();
+    let found = read(&runs).unwrap();
+    let growths = &found.bend.as_ref().unwrap().growths;
+    assert_eq!(growths[0].resource, ScalingResource::Processors);
+    let grown: Vec<f64> = growths.iter().map(|growth| growth.seconds.center).collect();
+    assert!(grown.is_sorted_by(|a, b| a >= b), "the order of the table: {grown:?}");
+    let said = found.verdict.join(" ");
+    let part = 100.0 * growths[0].part_of_increase.unwrap();
+    assert!(said.contains("processors. That part of a transaction"), "{said}");
+    assert!(said.contains(&format!("{part:.0} % of all that it takes longer")), "{said}");
+    assert!(said.contains("After it: locks, with"), "{said}");
 }
 
 #[test]

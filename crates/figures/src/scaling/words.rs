@@ -96,8 +96,7 @@ fn bend(of: &Scaling) -> Vec<String> {
     let Some(bend) = &of.bend else {
         let sampled = of.loads.iter().any(|load| !load.times.is_empty());
         return vec![if sampled {
-            "What bends the curve is open: no share of the latency grows beyond its interval."
-                .to_owned()
+            "What bends the curve is open: nothing takes longer beyond its interval.".to_owned()
         } else {
             "What bends the curve is not observable: wait events were not sampled.".to_owned()
         }];
@@ -107,12 +106,12 @@ fn bend(of: &Scaling) -> Vec<String> {
         let found = of.peak.is_some();
         sentences.push(first(bend, most, found));
     }
-    if let Some(second) = bend.growths.get(1).filter(|g| g.share.center > ALSO) {
+    let second = bend.growths.get(1).and_then(|second| Some((second, second.part_of_increase?)));
+    if let Some((second, part)) = second.filter(|(_, part)| *part > ALSO) {
         sentences.push(format!(
-            "After it the share of {} grows most, by {} to {}.",
+            "After it: {}, with {} of that time.",
             second.resource.label(),
-            points(second.share.center),
-            percent(second.after),
+            percent(part),
         ));
     }
     sentences
@@ -124,11 +123,11 @@ fn first(bend: &Bend, most: &Growth, found: bool) -> String {
         true => format!("What bends the curve: {what}."),
         false => format!("What grows most so far: {what}."),
     };
-    let interval = most.share.interval.map_or_else(String::new, |i| {
-        format!(" (95 % interval {} to {})", signed(i.low), points(i.high))
+    let interval = most.seconds.interval.map_or_else(String::new, |i| {
+        format!(" (95 % interval {} to {})", seconds(i.low), seconds(i.high))
     });
     let part = most.part_of_increase.map_or_else(String::new, |part| {
-        format!(", {} of the time by which a transaction takes longer", percent(part))
+        format!(", {} of all that it takes longer", percent(part))
     });
     let why = match most.resource {
         ScalingResource::Processors if bend.full => format!(
@@ -148,12 +147,12 @@ fn first(bend: &Bend, most: &Growth, found: bool) -> String {
         _ => String::new(),
     };
     format!(
-        "{begin} The share of {what} in the latency grows from {} with {} to {} with {}, by {}{interval}{part}.{why}",
-        percent(most.before),
-        clients(bend.from),
-        percent(most.after),
+        "{begin} That part of a transaction takes {} longer with {} than with {}{interval}{part}; its share of the latency goes from {} to {}.{why}",
+        seconds(most.seconds.center),
         clients(bend.to),
-        points(most.share.center),
+        clients(bend.from),
+        percent(most.before),
+        percent(most.after),
     )
 }
 
@@ -187,10 +186,11 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn signed(share: f64) -> String {
-    format!("{:.0}", share * 100.0)
-}
-
-fn points(share: f64) -> String {
-    format!("{:.0} points", share * 100.0)
+/// A time in the unit that suits it.
+fn seconds(of: f64) -> String {
+    match of.abs() {
+        0.0..1e-3 => format!("{:.0} µs", of * 1e6),
+        1e-3..1.0 => format!("{:.1} ms", of * 1e3),
+        _ => format!("{of:.2} s"),
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use walwright_record::Row;
 
-use super::parts::{Casting, LoadParts, Part};
+use super::parts::{Casting, LoadParts, Part, descends};
 use super::processes::{Reader, Stat, all_pids};
 use super::roles::Usage;
 use super::threads::Threads;
@@ -21,6 +21,13 @@ const MOST: usize = 12;
 /// for the server as for any other process: they write its dirty pages back and
 /// end its I/O. So they are no neighbours that someone could stop.
 const KERNEL: &str = "kernel threads";
+
+/// The group of what another walwright on this machine runs: itself, its server and the
+/// commands it started.
+const OTHER_RUN: &str = "other: another walwright run";
+
+/// The name of our own program, as the kernel keeps it.
+const OWN_NAME: &str = "walwright";
 
 /// Follows every process that is neither the server's nor walwright's, summed
 /// by command name since the probe began; the kernel's threads in one sum.
@@ -96,10 +103,17 @@ impl Neighbours {
             parents.insert(pid, stat.parent);
             seen.push((pid, stat));
         }
+        let named = seen.iter().map(|(pid, stat)| (*pid, stat.comm.as_str()));
+        let runs = other_runs(named, std::process::id(), &parents);
         for (pid, stat) in seen {
             let connected = connected.contains(&pid);
             let part = self.casting.part(pid, &stat, &parents, connected);
-            let group = part.map_or_else(|| group(&stat), |part| part.group(&stat.comm));
+            let is_of = |run: &u32| descends(pid, *run, &parents);
+            let group = match part {
+                Some(part) => part.group(&stat.comm),
+                None if runs.iter().any(is_of) => OTHER_RUN.to_owned(),
+                None => group(&stat),
+            };
             if connected && part == Some(Part::Application) && !self.totals.contains_key(&group) {
                 self.recognised.push((pid, stat.comm.clone()));
             }
@@ -163,6 +177,17 @@ impl Neighbours {
     }
 }
 
+/// The processes of other walwrights among those that have a name. Guards of this run are its
+/// children.
+fn other_runs<'a>(
+    named: impl Iterator<Item = (u32, &'a str)>,
+    me: u32,
+    parents: &HashMap<u32, u32>,
+) -> Vec<u32> {
+    let other = named.filter(|(pid, name)| *name == OWN_NAME && !descends(*pid, me, parents));
+    other.map(|(pid, _)| pid).collect()
+}
+
 fn group(stat: &Stat) -> String {
     if stat.kernel { KERNEL.to_owned() } else { format!("other: {}", stat.comm) }
 }
@@ -206,6 +231,18 @@ mod tests {
         let group = format!("application: {comm}");
         let row = rows.iter().find(|row| row.text("process_group") == Some(&group)).unwrap();
         assert_eq!(row.number("user_seconds"), Some(0.0), "its past is not told");
+    }
+
+    #[test]
+    fn another_run_is_one_that_is_not_of_this_one() {
+        // This run is 10 with its guard 11; another is 20 with its server 21 and a backend.
+        let parents = HashMap::from([(11, 10), (20, 1), (21, 20), (22, 21), (30, 1)]);
+        let named =
+            [(11, OWN_NAME), (20, OWN_NAME), (21, "postgres"), (22, "postgres"), (30, "sh")];
+        let runs = other_runs(named.into_iter(), 10, &parents);
+        assert_eq!(runs, [20]);
+        let of_it = |pid: u32| descends(pid, runs[0], &parents);
+        assert!(of_it(20) && of_it(21) && of_it(22) && !of_it(11) && !of_it(30));
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Casting {
 }
 
 /// Whether `pid` is `root` or descends from it.
-fn descends(pid: u32, root: u32, parents: &HashMap<u32, u32>) -> bool {
+pub(super) fn descends(pid: u32, root: u32, parents: &HashMap<u32, u32>) -> bool {
     let mut at = pid;
     // The tree of processes is never so deep; a PID used anew may make a ring.
     for _ in 0..64 {

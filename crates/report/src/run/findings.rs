@@ -230,7 +230,7 @@ fn share(of: &Estimate) -> String {
         Some(Interval { low, high }) => format!(
             "{center} ({} to {})",
             format::percent(low.max(0.0)).trim_end_matches(" %"),
-            format::percent(high)
+            format::percent(high.min(1.0))
         ),
         None => center,
     }

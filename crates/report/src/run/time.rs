@@ -145,8 +145,9 @@ fn part(part: &TimePart) -> Row {
     }
 }
 
+/// The interval of a share. Nothing is less than none of a whole, or more than all of it.
 fn interval(of: &Estimate) -> String {
-    of.interval.map_or_else(String::new, |i| {
+    of.interval.map(|i| i.map(|share| share.clamp(0.0, 1.0))).map_or_else(String::new, |i| {
         let low = format::percent(i.low);
         format!("{} to {}", low.strip_suffix(" %").unwrap_or(&low), format::percent(i.high))
     })

@@ -101,24 +101,21 @@ fn growths(of: &[Growth]) -> Table {
         Column::text("Resource"),
         Column::number("Share before"),
         Column::number("Share after"),
-        Column::number("Points"),
-        Column::number("95 % interval"),
         Column::number("Longer by"),
+        Column::number("95 % interval"),
         Column::number("Of the increase"),
     ];
-    let points = |share: f64| format!("{:+.1}", share * 100.0).replace('-', "−");
     let row = |growth: &Growth| {
-        let interval = growth.share.interval;
+        let interval = growth.seconds.interval;
         let name = growth.resource.label();
         vec![
             Cell { key: Some(ink(growth.resource)), ..Cell::from(name) },
             Cell::from(format::percent(growth.before)),
             Cell::from(format::percent(growth.after)),
-            Cell::from(points(growth.share.center)),
+            Cell::from(format::seconds(growth.seconds.center)),
             Cell::from(interval.map_or_else(String::new, |ends| {
-                format!("{} to {}", points(ends.low), points(ends.high))
+                format!("{} to {}", format::seconds(ends.low), format::seconds(ends.high))
             })),
-            Cell::from(format::seconds(growth.seconds)),
             Cell::from(growth.part_of_increase.map_or_else(String::new, format::percent)),
         ]
     };

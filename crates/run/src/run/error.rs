@@ -245,7 +245,8 @@ impl RunError {
             RunError::Workload(error) => error.is_usage(),
             RunError::ScriptArgument(_)
             | RunError::LeanNeedsPrepared
-            | RunError::NoSuchMajor(_) => true,
+            | RunError::NoSuchMajor(_)
+            | RunError::Cluster(ClusterError::Setting(_)) => true,
             _ => false,
         }
     }

@@ -11,11 +11,19 @@ use crate::install::Install;
 /// Letters that a name may differ in to be told as the one that was meant.
 const NEAR: usize = 3;
 
+/// A setting that the server's program does not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedSetting {
+    /// Its name.
+    pub name: String,
+    /// The value that it was to have.
+    pub value: String,
+    /// What the program says, in one sentence.
+    pub said: String,
+}
+
 /// Checks names and values as the server does when it starts. What only shows then, such as
 /// a library that is not there or two settings that contradict each other, is not looked at.
-///
-/// `postgres -C` reads the command line with the checks of every setting, prints one and
-/// ends; it needs a configuration file and no data (src/backend/postmaster/postmaster.c).
 ///
 /// # Errors
 /// With every setting that is refused, in the server's own words.
@@ -24,8 +32,37 @@ pub fn check_settings(
     settings: &[(String, String)],
 ) -> Result<(), ClusterError> {
     super::settings::check(settings)?;
+    let wrong: Vec<String> = refused_settings(install, settings)?
+        .into_iter()
+        .map(|refused| {
+            let mut sentence = format!("{} = {}: {}", refused.name, refused.value, refused.said);
+            if refused.said.starts_with("unrecognized")
+                && let Some(near) = nearest(install, &refused.name)
+            {
+                sentence.push_str(&format!("; did you mean {near}?"));
+            }
+            sentence
+        })
+        .collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(SettingError::Refused(wrong.join("\n")).into()),
+    }
+}
+
+/// The settings whose names or values the server's program does not take.
+///
+/// `postgres -C` reads the command line with the checks of every setting, prints one and
+/// ends; it needs a configuration file and no data (src/backend/postmaster/postmaster.c).
+///
+/// # Errors
+/// When there is no room for a temporary directory.
+pub fn refused_settings(
+    install: &Install,
+    settings: &[(String, String)],
+) -> Result<Vec<RefusedSetting>, ClusterError> {
     if settings.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let directory = std::env::temp_dir();
     let directory = tempfile::tempdir_in(&directory)
@@ -43,37 +80,27 @@ pub fn check_settings(
     };
     let refused = |output: &Output| !output.status.success();
     if !asked(settings).as_ref().is_some_and(refused) {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let wrong: Vec<String> = settings
-        .iter()
-        .filter_map(|setting| {
-            let output = asked(std::slice::from_ref(setting)).filter(refused)?;
-            Some(told(install, setting, &String::from_utf8_lossy(&output.stderr)))
-        })
-        .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(SettingError::Refused(wrong.join("\n")).into()),
-    }
+    let wrong = settings.iter().filter_map(|setting| {
+        let output = asked(std::slice::from_ref(setting)).filter(refused)?;
+        let said = told(&String::from_utf8_lossy(&output.stderr));
+        let (name, value) = setting.clone();
+        Some(RefusedSetting { name, value, said })
+    });
+    Ok(wrong.collect())
 }
 
-/// What the server says of a setting, with the name that may have been meant.
-fn told(install: &Install, (name, value): &(String, String), log: &str) -> String {
+/// What the server's log says of a setting.
+fn told(log: &str) -> String {
     let part = |mark: &str| {
         log.lines().find_map(|line| line.split_once(mark)).map(|(_, said)| said.trim().to_owned())
     };
     let said = part("FATAL:").unwrap_or_else(|| log.trim().to_owned());
-    let mut sentence = format!("{name} = {value}: {said}");
-    if let Some(hint) = part("HINT:") {
-        sentence.push_str(&format!("; {}", hint.trim_end_matches('.')));
+    match part("HINT:") {
+        Some(hint) => format!("{said}; {}", hint.trim_end_matches('.')),
+        None => said,
     }
-    if said.starts_with("unrecognized")
-        && let Some(near) = nearest(install, name)
-    {
-        sentence.push_str(&format!("; did you mean {near}?"));
-    }
-    sentence
 }
 
 /// The setting of this version that is spelled most like `name`.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
-pub use accepted::check_settings;
+pub use accepted::{RefusedSetting, check_settings, refused_settings};
 pub use error::ClusterError;
 pub use power_cut::{PowerCut, Unflushed};
 pub use running::{RunningCluster, StopMode};

@@ -101,6 +101,21 @@ impl Installs {
         Ok(install)
     }
 
+    /// An install of a major version without fetching anything: the system's own, else
+    /// one fetched before. `None` where there is none that runs.
+    ///
+    /// Blocks for milliseconds.
+    pub fn at_hand(&self, major: Major) -> Option<Install> {
+        let of_system = super::system_installs();
+        let own = of_system.into_iter().find(|install| install.version().major() == major.number());
+        own.or_else(|| {
+            let release = self.manifest.release(major);
+            let directory = self.directory(release);
+            let receipt = Receipt::verify(&directory).ok()?;
+            self.install(release, &directory, &receipt).ok()
+        })
+    }
+
     fn ensure_release(
         &self,
         release: &Release,

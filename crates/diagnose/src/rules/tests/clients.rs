@@ -1,8 +1,8 @@
 //! Sessions, locks, errors, and what bounds the load outside the server.
 
-use walwright_record::Source;
+use walwright_record::{Sample, Source};
 
-use super::{Case, case, found, problems};
+use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{D8, D9, D11, D12, D13, D14, D53, D54, D55, D59};
 use crate::Kind;
 
@@ -83,6 +83,7 @@ fn hot_rows_with_what_is_behind_them() {
     let rise = |working: f64| {
         let diagnosis = with(working);
         assert_eq!(problems(&diagnosis), [D9]);
+        assert_eq!(commands(found(&diagnosis, D9)), ["--lean"], "an experiment can try it");
         let gain = found(&diagnosis, D9).gain.clone().unwrap();
         assert_eq!(gain.next.unwrap().name, "processors");
         gain.throughput.unwrap().center
@@ -250,6 +251,17 @@ fn a_neighbour_costs_what_is_waited_for() {
     let looked = hidden(case(20, 1_000).processes(Source::Neighbours, &[]));
     assert_eq!(problems(&looked), [D55]);
     assert_eq!(found(&looked, D55).subject.as_deref(), Some("unseen"));
+    // Two looks name only who was there at both.
+    let seldom = hidden(case(20, 1_000).with(|record| {
+        let of = |t: f64| {
+            let (at, source) = (walwright_testing::second(t), Source::Neighbours);
+            Sample { at, source, rows: Vec::new() }
+        };
+        record.samples.insert(Source::Neighbours, vec![of(15.0), of(65.0)]);
+    }));
+    assert_eq!(found(&seldom, D55).subject.as_deref(), Some("not sampled long enough"));
+    let cause = &found(&seldom, D55).cause;
+    assert!(cause.contains("not sampled long enough to be named"), "{cause}");
     // Where nobody looked, what was not seen may well have been in sight.
     assert!(problems(&hidden(case(20, 1_000))).is_empty());
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use walwright_record::{HostFacts, InstrumentFacts, Record, Row, Setting, Source, StorageProbe};
 use walwright_testing::{Build, closed_loop, embedded, named, row, wait};
 
-use crate::{Diagnosis, DiagnosisId, Finding, Kind, findings};
+use crate::{Change, Diagnosis, DiagnosisId, Finding, Kind, Reading, findings};
 
 /// Seconds of a case; ten before the window, and the window to its end.
 const SECONDS: u32 = 70;
@@ -203,8 +203,55 @@ impl Case {
                 self.build.sample(f64::from(s), Source::Statements, rows);
             }
         }
-        findings(&self.build.record)
+        let diagnosis = findings(&self.build.record);
+        diagnosis.findings.iter().for_each(taken);
+        for impact in diagnosis.findings.iter().filter_map(|finding| finding.impact.as_ref()) {
+            let share = &impact.share;
+            let ends = share.interval.map_or([share.center; 2], |i| [i.low, i.high]);
+            assert!(ends.iter().all(|end| (0.0..=1.0).contains(end)), "{share:?}");
+        }
+        diagnosis
     }
+}
+
+/// Whether the server takes the settings that a finding would have.
+fn taken(finding: &Finding) {
+    for action in &finding.actions {
+        if let Change::Setting { name, value } = &action.change {
+            let known = walwright_catalog::setting(name);
+            let Some(known) = known else {
+                assert!(name.contains('.'), "{name}");
+                continue;
+            };
+            known.read_in(18, value).unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn no_advice_is_outside_the_range_of_a_setting() {
+    let mut build = case(4, 100).build;
+    let known = || walwright_catalog::settings().filter(|p| p.is_in(18));
+    for parameter in known() {
+        build.setting(&parameter.name, "?");
+    }
+    let reading = Reading::new(&build.record).unwrap();
+    for parameter in known() {
+        for value in ["-1e300", "-2", "0", "1e9", "9e300", "nonsense"] {
+            if let Some(action) = reading.set(&parameter.name, value, "") {
+                let mut finding = reading.finding(crate::DiagnosisId::D1, Kind::Problem, "");
+                finding.actions.push(action);
+                taken(&finding);
+            }
+        }
+    }
+    let value = |name: &str, value: &str| reading.set(name, value, "").map(|action| action.change);
+    let setting = |name: &str, value: &str| {
+        Some(Change::Setting { name: name.to_owned(), value: value.to_owned() })
+    };
+    assert_eq!(value("commit_delay", "500000"), setting("commit_delay", "100000"));
+    assert_eq!(value("wal_buffers", "64MB"), setting("wal_buffers", "64MB"));
+    assert_eq!(value("wal_compression", "lz5"), None);
 }
 
 /// The row of a statement after so many transactions.
