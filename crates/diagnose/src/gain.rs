@@ -53,13 +53,15 @@ pub struct Relief {
     pub messages: f64,
     /// Processors that others keep busy and that become free.
     pub neighbours: f64,
+    /// Seconds of it that clients spend between transactions instead.
+    pub moved: f64,
 }
 
 impl Relief {
     /// Relief of `time` a transaction that is spent in these classes.
     pub fn new(time: Estimate, from: impl Into<Vec<WaitClass>>) -> Self {
         let from = from.into();
-        Relief { time, from, cpu: 0.0, flushes: 0.0, messages: 0.0, neighbours: 0.0 }
+        Relief { time, from, cpu: 0.0, flushes: 0.0, messages: 0.0, neighbours: 0.0, moved: 0.0 }
     }
 
     /// Relief of processors that others keep busy.
@@ -96,6 +98,13 @@ impl Relief {
     #[must_use]
     pub fn and_flushes(mut self, share: f64) -> Self {
         self.flushes = share.clamp(0.0, 1.0);
+        self
+    }
+
+    /// States the seconds of it that clients then spend between their transactions.
+    #[must_use]
+    pub fn and_moves(mut self, seconds: f64) -> Self {
+        self.moved = seconds.max(0.0);
         self
     }
 
@@ -146,6 +155,14 @@ impl Relief {
         };
         let processing = &mut network.processing;
         processing.neighbours = (processing.neighbours - self.neighbours).max(0.0);
+        // Who was woken waited for a slice of those that were running, in proportion.
+        let running = processing.processors * processing.busy_then;
+        if running.is_finite() && running > 0.0 {
+            let kept = (1.0 - self.neighbours / running).max(0.0);
+            processing.backend.delay *= kept;
+            processing.driver.delay *= kept;
+            network.commits.delayed *= kept;
+        }
         processing.driver.cpu *= 1.0 - self.messages;
         processing.driver.delay *= 1.0 - self.messages;
         network.commits.waits *= 1.0 - self.flushes;
@@ -153,13 +170,17 @@ impl Relief {
         let backend = at(Station::Cpu);
         let occupied = backend + at(Station::RunQueue);
         let part = if self.time.center > 0.0 { seconds / self.time.center } else { 1.0 };
+        network.think += self.moved * part;
         let mut cpu = self.cpu * part;
         let stretched = if backend > 0.0 { occupied / backend } else { 1.0 };
         let mut waits: Vec<Station> =
             self.from.iter().filter_map(|class| station(*class)).collect();
+        // Several classes are one station.
+        waits.sort_unstable();
+        waits.dedup();
         // Where flushes go, or a client answers sooner, locks are held shorter: the model's
         // own conclusion.
-        if waits.len() > 1 {
+        if waits.iter().any(|station| !matches!(station, Station::Lock | Station::Lwlock)) {
             waits.retain(|station| *station != Station::Lock);
         }
         if self.flushes > 0.0 {

@@ -13,8 +13,8 @@ const HALF: f64 = 0.5;
 /// The highest `commit_delay` that the server takes (src/backend/utils/misc/guc_tables.c).
 const MOST_MICROS: f64 = 100_000.0;
 /// Where the time goes from once the delay is gone.
-const RELIEVED: [WaitClass; 4] =
-    [WaitClass::Cpu, WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
+const RELIEVED: [WaitClass; 5] =
+    [WaitClass::Cpu, WaitClass::Other, WaitClass::Flush, WaitClass::FlushQueue, WaitClass::Lock];
 
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     delay(reading).into_iter().collect()

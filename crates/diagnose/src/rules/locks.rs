@@ -81,6 +81,10 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     // Adding pages is part of inserting; no setting and no order of statements avoids it.
     let kind = if what == "extension of relations" { Kind::Symptom } else { Kind::Problem };
     let cpu = reading.cpu_of_waiting(time.center);
+    // Who queues for a lock, and who wakes them, meet at a partition of the lock table.
+    let manager = reading.in_events("LWLock", &["lockmanager"]).map_or(0.0, |of| of.center);
+    let queueing = time.clone().map(|seconds| seconds + manager.min(time.center));
+    let relief = Relief::new(queueing, [WaitClass::Lock, WaitClass::Lwlock]).and_cpu(cpu);
     let mut finding = reading
         .finding(DiagnosisId::D9, kind, cause)
         .about(what)
@@ -88,7 +92,7 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
             .per(reading.per())])
         .seen(waiters.iter().map(Waiters::evidence))
         .costs(Some(impact))
-        .gains(reading.gain(&Relief::new(time, [WaitClass::Lock]).and_cpu(cpu)));
+        .gains(reading.gain(&relief));
     if let Some(idle) = idle_blockers(reading) {
         finding = finding.seen([Evidence::new(
             "pg_blocking_pids()",

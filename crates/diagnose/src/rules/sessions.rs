@@ -58,7 +58,8 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
     let locks = reading.in_classes(&[WaitClass::Lock])?;
     let cost = sum(&time, &locks.map(|l| l * blocking));
     let impact = worth(reading, Some(cost.clone()))?;
-    let relief = Relief::new(cost, [WaitClass::Client, WaitClass::Lock]);
+    // The client's own work remains, outside of its transaction.
+    let relief = Relief::new(cost, [WaitClass::Client, WaitClass::Lock]).and_moves(time.center);
     let mut finding = reading
         .finding(
             DiagnosisId::D8,

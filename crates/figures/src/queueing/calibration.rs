@@ -24,6 +24,8 @@ const HELD_OF_REST: f64 = 0.4;
 const FEWEST_HOLDERS: f64 = 20.0;
 /// Part of a processor that nobody was seen to use from which it counts as a neighbour's.
 const UNSEEN: f64 = 0.05;
+/// Processors beyond which the chance that all are busy is told as for so many.
+const MOST_PROCESSORS: f64 = 64.0;
 /// Steps to find what a client waits for its thread.
 const STEPS: usize = 50;
 
@@ -86,6 +88,7 @@ impl Calibration {
         let background = Background::of(summary.cpu.as_ref(), &parts, rate, processors);
         let busy =
             background.neighbours + rate * (parts.backend + parts.driver + background.behind);
+        let all_busy = (busy / processors).min(1.0).powf(processors.min(MOST_PROCESSORS));
         let effort = 1.0 + IDLE_COST * (1.0 - (busy / processors).min(1.0));
         let occupied = parts.backend + parts.backend_delay + parts.driver + parts.driver_delay;
         let length = parts.sum() - parts.lock;
@@ -113,7 +116,7 @@ impl Calibration {
                 idle_cost: IDLE_COST,
                 busy_then: (busy / processors).min(1.0),
             },
-            commits: commits(record, summary, &parts, (committing, think), stretch),
+            commits: commits(record, summary, &parts, (committing, think), (stretch, all_busy)),
             lock: held.waited_for(parts.lock, (length, parts.commit), clients, rate),
             lwlock: Serial::whole().waited_for(parts.lwlock, lwlock, clients, rate),
             driver: None,
@@ -299,7 +302,7 @@ fn commits(
     summary: &Summary,
     parts: &Parts,
     (committing, think): (Crowd, f64),
-    stretch: f64,
+    (stretch, all_busy): (f64, f64),
 ) -> Commits {
     let waited = parts.commit;
     if waited <= 0.0 {
@@ -309,10 +312,12 @@ fn commits(
     let measured = summary.wal.as_ref().and_then(|wal| wal.mean_flush).filter(|f| !f.is_zero());
     let flush = measured.map_or(waited, |flush| flush.as_secs_f64());
     let idle = record.storage.as_ref().map_or(flush, |probe| probe.p50.as_secs_f64());
-    // Beyond that it is the device that is slower under load.
+    // Beyond that it is the device that is slower under load, or who flushes and the kernel's
+    // threads behind it found all processors busy: as likely as that is.
     let slowed = if stretch > 0.0 { ((flush - idle).max(0.0) / stretch).min(idle) } else { 0.0 };
     let waits = waited / Commits::wait(flush, committing, between);
-    Commits { flush: flush - slowed * stretch, slowed, waits }
+    let delayed = (flush - idle - slowed * stretch).max(0.0) * all_busy;
+    Commits { flush: flush - slowed * stretch - delayed, slowed, delayed, waits }
 }
 
 /// Clients that ran, on average over the window, and whether they are those sessions that were

@@ -130,6 +130,8 @@ pub struct Commits {
     /// Seconds by which a flush is longer for each time that sharing the processors makes work
     /// longer: who flushes must run again to see its end.
     pub slowed: f64,
+    /// Seconds by which it was longer since all processors were busy, beyond that.
+    pub delayed: f64,
     /// Flushes that a transaction waits for, as two phases of waiting explain it.
     pub waits: f64,
 }
@@ -315,7 +317,8 @@ impl Network {
         let processing = &self.processing;
         let [backend, driver] = self.occupied(waits);
         let background = processing.neighbours + rate * processing.behind * waits.effort;
-        let flush = self.commits.flush + self.commits.slowed * waits.stretch;
+        let Commits { flush, slowed, delayed, .. } = self.commits;
+        let flush = flush + slowed * waits.stretch + delayed * waits.slices;
         let length = self.length(waits);
         let lwlock_held = self.lwlock.held(1.0 + waits.stretch, 0.0);
         let at = |there: f64| Bunched { rate, there, commit: waits.commit, length };
@@ -485,7 +488,7 @@ mod tests {
                 idle_cost: 0.0,
                 busy_then: 0.0,
             },
-            commits: Commits { flush: 1e-3, slowed: 0.0, waits: 1.0 },
+            commits: Commits { flush: 1e-3, waits: 1.0, ..Commits::default() },
             lock: Serial::default(),
             lwlock: Serial::default(),
             driver: None,

@@ -95,6 +95,7 @@ impl WhatIf {
                 return Err(WhatIfError::NoFlush);
             }
             network.commits.flush = flush.as_secs_f64();
+            network.commits.delayed = 0.0;
         }
         if let Some(think) = self.think_time {
             network.think = think.as_secs_f64();
