@@ -104,7 +104,8 @@ impl Output {
     ) -> anyhow::Result<()> {
         self.painted_result(value, || match list() {
             Ok(list) => list.document().terminal(&self.list_style()),
-            Err(empty) => empty,
+            // It names directories and labels of others, and has no colours of its own.
+            Err(empty) => printable(&empty).into_owned(),
         })
     }
 

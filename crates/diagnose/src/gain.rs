@@ -285,7 +285,7 @@ mod tests {
                 idle_cost: 0.0,
                 busy_then: 0.0,
             },
-            commits: Commits { flush: 0.29e-3, slowed: 0.0, waits: 1.0 },
+            commits: Commits { flush: 0.29e-3, waits: 1.0, ..Commits::default() },
             lock: Serial::default(),
             lwlock: Serial::default(),
             driver: None,
@@ -330,6 +330,33 @@ mod tests {
         let all = full.solution().latency;
         // Half a millisecond of CPU is worth more than half a millisecond of latency.
         assert!(rise(&full, &relief) > 0.5e-3 / (all - 0.5e-3), "{}", rise(&full, &relief));
+    }
+
+    #[test]
+    fn a_flush_and_its_queue_are_one_wait() {
+        let diary = diary(64.0);
+        let once = Relief::new(exact(0.3e-3), [WaitClass::Flush]);
+        let twice = Relief::new(exact(0.3e-3), [WaitClass::Flush, WaitClass::FlushQueue]);
+        assert_eq!(rise(&diary, &once), rise(&diary, &twice));
+    }
+
+    #[test]
+    fn work_that_leaves_a_transaction_stays_with_its_client() {
+        let diary = diary(64.0);
+        let gone = Relief::new(exact(3.0e-3), [WaitClass::Client]);
+        assert!(rise(&diary, &gone) > 0.3);
+        let moved = gone.clone().and_moves(3.0e-3);
+        assert!(rise(&diary, &moved).abs() < 0.02, "{}", rise(&diary, &moved));
+    }
+
+    #[test]
+    fn a_wait_for_the_slice_of_a_neighbour_goes_with_it() {
+        let mut crowded = diary(2.0);
+        let processing = &mut crowded.network.processing;
+        (processing.neighbours, processing.busy_then) = (1.8, 1.0);
+        processing.backend.delay = 5.0e-3;
+        crowded.network.commits.delayed = 2.0e-3;
+        assert!(rise(&crowded, &Relief::of_neighbours(1.8)) > 0.8);
     }
 
     #[test]

@@ -30,5 +30,5 @@ fn what_a_power_cut_cannot_see_or_has_no_use_for_is_refused() {
     place.run(&["run", "--power-cut-after=2s", "-c1,2"]).misused(&["one number of --clients"]);
     place
         .run(&["run", "--power-cut-after=2s", "-q", "--set=io_method=io_uring"])
-        .refuses(&["io_uring"]);
+        .misused(&["io_uring"]);
 }
