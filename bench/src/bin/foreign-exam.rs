@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -16,6 +15,8 @@ use walwright_bench::foreign::{
     Arm, ArmTruth, Case, CaseTruth, ForeignFault, Half, Stand, System, Tools,
 };
 use walwright_bench::{Report, Walwright};
+use walwright_probe::this_machine;
+use walwright_stats::quantile;
 
 /// Rounds of a case at least.
 const FEWEST_ROUNDS: usize = 3;
@@ -230,7 +231,7 @@ impl Exam {
         let mut truth = CaseTruth::read(&self.cli.truths, name, &made_of)
             .unwrap_or_else(|| CaseTruth::new(name, &made_of));
         let mut arms = arms(&planted, &diagnosis);
-        arms.retain(|arm, _| truth.arms.get(arm).is_none_or(|arm| arm.rates.is_empty()));
+        arms.retain(|arm, _| !truth.arms.contains_key(arm));
         if self.cli.rounds > 0 && (!arms.is_empty() || truth.date.is_empty()) {
             truth.arms.extend(arms.keys().map(|arm| (arm.clone(), ArmTruth::default())));
             self.measure_arms(stand, &planted, &arms, &mut truth)?;
@@ -273,18 +274,18 @@ impl Exam {
                     }
                 }
             }
-            let measured = arms.keys().filter_map(|arm| Some((arm, truth.arms.get(arm)?.gain()?)));
-            let shown = measured.map(|(arm, gain)| format!("{arm} {}", percent(gain.0)));
-            let shown = shown.collect::<Vec<_>>().join(", ");
-            eprintln!("  round {}: {shown}", round + 1);
             for arm in arms.keys() {
                 if let Some(arm) = truth.arms.get_mut(arm) {
                     arm.planted.extend(base);
                 }
             }
+            let measured = arms.keys().filter_map(|arm| Some((arm, truth.arms.get(arm)?.gain()?)));
+            let shown = measured.map(|(arm, gain)| format!("{arm} {}", percent(gain.0)));
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            eprintln!("  round {}: {shown}", round + 1);
         }
         truth.date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-        truth.machine = processor()?;
+        truth.machine = processor();
         Ok(())
     }
 
@@ -330,11 +331,10 @@ fn arms<'a>(planted: &Arm<'a>, diagnosis: &Value) -> BTreeMap<String, Arm<'a>> {
 }
 
 /// Model of the processor, and how many there are.
-fn processor() -> anyhow::Result<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").context("reading /proc/cpuinfo")?;
-    let model = text.lines().find(|line| line.starts_with("model name"));
-    let model = model.and_then(|line| Some(line.split_once(':')?.1.trim())).unwrap_or("unknown");
-    Ok(format!("{} x {model}", std::thread::available_parallelism()?))
+fn processor() -> String {
+    let machine = this_machine();
+    let count = machine.processors.map_or("?".to_owned(), |count| count.to_string());
+    format!("{count} x {}", machine.cpu_model.as_deref().unwrap_or("unknown"))
 }
 
 fn percent(share: f64) -> String {
@@ -469,6 +469,7 @@ impl Totals {
         };
         let regrets: Vec<f64> = with_cause.iter().map(|of| of.regret).collect();
         let wrong: usize = verdicts.iter().map(|of| of.wrong.len()).sum();
+        let quantile = |values: &[f64], share| quantile(values, share).unwrap_or(0.0);
         let predicted: Vec<(bool, f64)> =
             verdicts.iter().flat_map(|of| of.predicted.iter().copied()).collect();
         let inside = predicted.iter().filter(|(inside, _)| *inside).count();
@@ -487,13 +488,6 @@ impl Totals {
     fn inside(&self) -> f64 {
         self.predicted[1] as f64 / self.predicted[0].max(1) as f64
     }
-}
-
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let place = ((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1));
-    values.get(place).copied().unwrap_or(0.0)
 }
 
 fn report(title: &str, verdicts: &[&Verdict], totals: &Totals) -> Report {
