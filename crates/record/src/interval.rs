@@ -12,7 +12,7 @@ use crate::{SparseHistogram, Timestamp};
 /// Transactions count in the interval in which they end. Histograms are stored
 /// beside the JSON of this struct, so serde leaves them out. In a loaded record
 /// `statements` is empty: see [`Record::statement_latency`](crate::Record).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadInterval {
     /// Start of the interval.
     pub start: Timestamp,

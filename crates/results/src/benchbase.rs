@@ -14,7 +14,7 @@ use walwright_record::{ClientDetail, ClientUnit, OperationTotals};
 use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table, json};
 use crate::moment::moment;
-use crate::results::{empty_log, of_operations};
+use crate::results::{empty_log, of_rows};
 use crate::{Results, ResultsError};
 
 const UNIT: ClientUnit = ClientUnit::Transaction;
@@ -73,22 +73,12 @@ pub(crate) fn raw(source: Source<'_>, from: impl Read) -> Result<Results, Result
         (table.column("transaction name")?, table.column("start time (microseconds)")?);
     let latency = table.column("latency (microseconds)")?;
     let mut collector = Collector::default();
-    let mut cut_off = None;
-    while let Some(fields) = table.next()? {
-        if let Some(error) = cut_off.take() {
-            return Err(error);
-        }
-        let line = fields.line;
+    let expected = "expected a start in seconds since 1970 and a latency in microseconds";
+    let cut_off = table.whole_rows(expected, |fields| {
         let micros = fields.number(latency).map(|micros| micros / 1e6);
         let micros = micros.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let parsed = moment(&fields.text(began)).zip(micros).filter(|_| fields.is_whole());
-        let Some((mut ended, latency)) = parsed else {
-            // Kept until it is known whether another line follows.
-            cut_off = Some(source.line(
-                line,
-                "expected a start in seconds since 1970 and a latency in microseconds",
-            ));
-            continue;
+        let Some((mut ended, latency)) = moment(&fields.text(began)).zip(micros) else {
+            return Ok(false);
         };
         ended.at = ended.at.plus(latency);
         let operation = Operation {
@@ -99,13 +89,10 @@ pub(crate) fn raw(source: Source<'_>, from: impl Read) -> Result<Results, Result
             lag: None,
             retries: 0,
         };
-        collector.add(operation).map_err(|problem| source.line(line, problem))?;
-    }
-    let mut results = of_operations(source, UNIT, collector.finish(1.0, None))
-        .map_err(|error| cut_off.take().unwrap_or(error))?;
-    if cut_off.is_some() {
-        results.log.notes.push("its last line is not whole and was left out".to_owned());
-    }
+        collector.add(operation).map_err(|problem| source.line(fields.line, problem))?;
+        Ok(true)
+    })?;
+    let mut results = of_rows(source, UNIT, collector.finish(1.0, None), cut_off)?;
     results
         .log
         .notes
@@ -125,26 +112,22 @@ pub(crate) fn results(source: Source<'_>, from: impl Read) -> Result<Results, Re
     };
     let (mean, min, max) = (find("average"), find("minimum"), find("maximum"));
     let mut rows: Vec<Row> = Vec::new();
-    let mut cut_off = None;
-    while let Some(fields) = table.next()? {
-        if let Some(error) = cut_off.take() {
-            return Err(error);
-        }
+    let cut_off = table.whole_rows("expected seconds and a rate, both numbers", |fields| {
         let seconds = |column: Option<(usize, f64)>| {
             let (column, unit) = column?;
             Some(fields.number(column)? * unit).filter(|seconds| *seconds >= 0.0)
         };
-        let counted = fields.number(time).zip(fields.number(rate)).filter(|_| fields.is_whole());
+        let counted = fields.number(time).zip(fields.number(rate));
         let Some((time, rate)) = counted.filter(|(t, r)| *t >= 0.0 && (0.0..1e12).contains(r))
         else {
-            cut_off = Some(source.line(fields.line, "expected seconds and a rate, both numbers"));
-            continue;
+            return Ok(false);
         };
         if rows.len() > crate::collect::MOST_SECONDS {
             return Err(source.line(fields.line, crate::collect::TOO_MANY_SECONDS));
         }
         rows.push(Row { time, rate, mean: seconds(mean), min: seconds(min), max: seconds(max) });
-    }
+        Ok(true)
+    })?;
     // All are as long as the first, whose end is the second's begin.
     let [first, second, ..] = &rows[..] else {
         return Err(cut_off.unwrap_or_else(|| {

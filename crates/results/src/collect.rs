@@ -265,11 +265,8 @@ impl Collector {
                     clients: clients.unwrap_or(flying.ceil() as u32),
                     due: scaled(second.due),
                     skipped: scaled(second.skipped),
-                    late: 0,
                     lag: sparse(&second.lags),
-                    driver_cpu: Duration::ZERO,
-                    busiest_thread_cpu: Duration::ZERO,
-                    driver_run_delay: None,
+                    ..LoadInterval::default()
                 }
             })
             .collect();

@@ -11,7 +11,7 @@ use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table};
 use crate::moment::moment;
 use crate::plain_csv::kind;
-use crate::results::of_operations;
+use crate::results::of_rows;
 use crate::{Results, ResultsError};
 
 pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, ResultsError> {
@@ -22,22 +22,12 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let message = table.find(&["responsemessage"]);
     let mut collector = Collector::default();
     let mut controllers = false;
-    let mut cut_off = None;
-    while let Some(fields) = table.next()? {
-        if let Some(error) = cut_off.take() {
-            return Err(error);
-        }
-        let line = fields.line;
+    let expected = "expected a timeStamp in milliseconds since 1970 and elapsed milliseconds";
+    let cut_off = table.whole_rows(expected, |fields| {
         let millis = fields.number(elapsed).filter(|millis| *millis >= 0.0);
         let latency = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1e3).ok());
-        let parsed = moment(&fields.text(began)).zip(latency).filter(|_| fields.is_whole());
-        let Some((mut ended, latency)) = parsed else {
-            // Kept until it is known whether another line follows.
-            cut_off = Some(source.line(
-                line,
-                "expected a timeStamp in milliseconds since 1970 and elapsed milliseconds",
-            ));
-            continue;
+        let Some((mut ended, latency)) = moment(&fields.text(began)).zip(latency) else {
+            return Ok(false);
         };
         ended.at = ended.at.plus(latency);
         let text = |column: Option<usize>| column.map(|c| fields.text(c)).unwrap_or_default();
@@ -58,13 +48,11 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
                 lag: None,
                 retries: 0,
             })
-            .map_err(|problem| source.line(line, problem))?;
-    }
-    let mut results = of_operations(source, ClientUnit::Request, collector.finish(1.0, None))
-        .map_err(|error| cut_off.take().unwrap_or(error))?;
-    if cut_off.is_some() {
-        results.log.notes.push("its last line is not whole and was left out".to_owned());
-    }
+            .map_err(|problem| source.line(fields.line, problem))?;
+        Ok(true)
+    })?;
+    let collected = collector.finish(1.0, None);
+    let mut results = of_rows(source, ClientUnit::Request, collected, cut_off)?;
     if controllers {
         results.log.notes.push(
             "transaction controllers count beside the samples they hold: throughput counts both"

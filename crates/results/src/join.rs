@@ -265,13 +265,7 @@ fn without_gaps(intervals: Vec<LoadInterval>, operations: usize) -> Vec<LoadInte
                 length,
                 scripts: vec![ScriptInterval::default(); operations],
                 clients: interval.clients,
-                due: 0,
-                skipped: 0,
-                late: 0,
-                lag: SparseHistogram::default(),
-                driver_cpu: Duration::ZERO,
-                busiest_thread_cpu: Duration::ZERO,
-                driver_run_delay: None,
+                ..LoadInterval::default()
             });
         }
         whole.push(interval);

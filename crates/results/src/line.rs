@@ -205,6 +205,27 @@ impl<'a, R: Read> Table<'a, R> {
         let line = self.row.position().map_or(0, csv::Position::line);
         Ok(Some(Fields { row: &self.row, line, width: self.header.len() }))
     }
+
+    /// Gives `take` each row that is whole; it tells whether the row is as expected. Only the
+    /// last row may not be, as that of a file that was cut off: what is wrong with it comes back.
+    pub(crate) fn whole_rows(
+        &mut self,
+        expected: &str,
+        mut take: impl FnMut(&Fields<'_>) -> Result<bool, ResultsError>,
+    ) -> Result<Option<ResultsError>, ResultsError> {
+        let source = self.source;
+        let mut cut_off = None;
+        while let Some(fields) = self.next()? {
+            if let Some(error) = cut_off.take() {
+                return Err(error);
+            }
+            if !(fields.is_whole() && take(&fields)?) {
+                // Kept until it is known whether another row follows.
+                cut_off = Some(source.line(fields.line, expected));
+            }
+        }
+        Ok(cut_off)
+    }
 }
 
 fn problem(source: Source<'_>, error: &csv::Error, line: u64) -> ResultsError {

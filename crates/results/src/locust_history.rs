@@ -14,7 +14,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use walwright_record::{
-    ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, SparseHistogram, Timestamp,
+    ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, Timestamp,
 };
 
 use crate::collect::{MOST_CELLS, MOST_SECONDS, TOO_MANY_CELLS, TOO_MANY_SECONDS};
@@ -144,13 +144,7 @@ fn differences(rows: &BTreeMap<i64, Row>, kept: &[usize]) -> Vec<LoadInterval> {
                 length: Duration::from_micros(at.abs_diff(since)),
                 scripts,
                 clients: row.users,
-                due: 0,
-                skipped: 0,
-                late: 0,
-                lag: SparseHistogram::default(),
-                driver_cpu: Duration::ZERO,
-                busiest_thread_cpu: Duration::ZERO,
-                driver_run_delay: None,
+                ..LoadInterval::default()
             });
         }
         before.extend(row.totals.iter().map(|(place, sofar)| (*place, *sofar)));

@@ -13,7 +13,7 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use walwright_record::{
-    ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, SparseHistogram, Timestamp,
+    ClientDetail, ClientUnit, LatencySums, LoadInterval, ScriptInterval, Timestamp,
 };
 
 use crate::collect::{MOST_SECONDS, TOO_MANY_SECONDS};
@@ -160,11 +160,7 @@ impl Row {
             clients: flying.ceil() as u32,
             due: if throttled { self.count.saturating_add(self.skipped) } else { 0 },
             skipped: self.skipped,
-            late: 0,
-            lag: SparseHistogram::default(),
-            driver_cpu: Duration::ZERO,
-            busiest_thread_cpu: Duration::ZERO,
-            driver_run_delay: None,
+            ..LoadInterval::default()
         }
     }
 }

@@ -16,7 +16,7 @@ use walwright_record::ClientUnit;
 use crate::collect::{Collector, Operation, Outcome};
 use crate::line::{Source, Table};
 use crate::moment::moment;
-use crate::results::of_operations;
+use crate::results::of_rows;
 use crate::{Results, ResultsError};
 
 pub(crate) const ENDED: [&str; 4] = ["time", "timestamp", "end", "end_time"];
@@ -40,23 +40,12 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let name = table.find(&NAMES);
     let status = table.find(&STATUS);
     let mut collector = Collector::default();
-    let mut cut_off = None;
-    while let Some(fields) = table.next()? {
-        if let Some(error) = cut_off.take() {
-            return Err(error);
-        }
-        let line = fields.line;
+    let expected = "expected a time (seconds, milliseconds or microseconds since 1970, or RFC 3339) and a latency that is a number of at least 0";
+    let cut_off = table.whole_rows(expected, |fields| {
         let parsed = moment(&fields.text(time))
             .zip(fields.number(latency))
             .and_then(|(at, n)| Some((at, Duration::try_from_secs_f64(n * unit).ok()?)));
-        let Some((mut at, latency)) = parsed.filter(|_| fields.is_whole()) else {
-            // Kept until it is known whether another line follows.
-            cut_off = Some(source.line(
-                line,
-                "expected a time (seconds, milliseconds or microseconds since 1970, or RFC 3339) and a latency that is a number of at least 0",
-            ));
-            continue;
-        };
+        let Some((mut at, latency)) = parsed else { return Ok(false) };
         if ended.is_none() {
             at.at = at.at.plus(latency);
         }
@@ -71,14 +60,10 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
             lag: None,
             retries: 0,
         };
-        collector.add(operation).map_err(|problem| source.line(line, problem))?;
-    }
-    let mut results = of_operations(source, ClientUnit::Request, collector.finish(1.0, None))
-        .map_err(|error| cut_off.take().unwrap_or(error))?;
-    if cut_off.is_some() {
-        results.log.notes.push("its last line is not whole and was left out".to_owned());
-    }
-    Ok(results)
+        collector.add(operation).map_err(|problem| source.line(fields.line, problem))?;
+        Ok(true)
+    })?;
+    of_rows(source, ClientUnit::Request, collector.finish(1.0, None), cut_off)
 }
 
 fn latency_column<R: Read>(

@@ -62,3 +62,19 @@ pub(crate) fn of_operations(
     log.failures = collected.failures;
     Ok(Results { log, unit, operations: collected.operations, intervals: collected.intervals })
 }
+
+/// The same of a table, with what is wrong with its last row where that was left out.
+pub(crate) fn of_rows(
+    source: Source<'_>,
+    unit: ClientUnit,
+    collected: Collected,
+    cut_off: Option<ResultsError>,
+) -> Result<Results, ResultsError> {
+    let left_out = cut_off.is_some();
+    let mut results =
+        of_operations(source, unit, collected).map_err(|error| cut_off.unwrap_or(error))?;
+    if left_out {
+        results.log.notes.push("its last line is not whole and was left out".to_owned());
+    }
+    Ok(results)
+}

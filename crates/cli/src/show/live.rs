@@ -322,13 +322,7 @@ mod tests {
                 length: Duration::from_secs(1),
                 scripts: vec![script],
                 clients: 16,
-                due: 0,
-                skipped: 0,
-                late: 0,
-                lag: SparseHistogram::default(),
-                driver_cpu: Duration::ZERO,
-                busiest_thread_cpu: Duration::ZERO,
-                driver_run_delay: None,
+                ..LoadInterval::default()
             };
             state.update(&Progress::Interval {
                 interval: &interval,

@@ -4,7 +4,7 @@
 
 use walwright_record::{ClientUnit, OperationTotals, Timestamp};
 
-use super::told::{FAILED, Told};
+use super::told::Told;
 use super::{Tool, milliseconds, whole};
 
 #[derive(Debug, Default)]
@@ -23,18 +23,9 @@ impl Tool for Jmeter {
     }
 
     fn told(&self) -> Option<Told> {
-        let totals = self.totals.clone()?;
-        let mut told = Told::of(ClientUnit::Request);
-        let failed = totals.failed.unwrap_or(0);
-        told.succeeded = totals.count.map(|count| count.saturating_sub(failed));
-        told.failed(FAILED, failed);
-        told.totals.push(totals);
-        told.notes.push(
-            "it holds totals of JMeter's whole test, failed samples in its times: no percentile \
-             can be known from it; -l FILE tells every sample"
-                .to_owned(),
-        );
-        Some(told)
+        let note = "it holds totals of JMeter's whole test, failed samples in its times: no percentile \
+             can be known from it; -l FILE tells every sample";
+        Some(Told::of_whole(ClientUnit::Request, self.totals.clone()?, note))
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use walwright_record::{
-    ClientDetail, ClientUnit, LatencySums, LoadInterval, OperationTotals, ScriptInterval,
-    SparseHistogram, Timestamp,
+    ClientDetail, ClientUnit, LatencySums, LoadInterval, OperationTotals, ScriptInterval, Timestamp,
 };
 
 use crate::Results;
@@ -63,6 +62,18 @@ impl Told {
             reports: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Totals of a whole test that count failed operations without saying why, with what a
+    /// reader should know.
+    pub fn of_whole(unit: ClientUnit, totals: OperationTotals, note: &str) -> Told {
+        let failed = totals.failed.unwrap_or(0);
+        let mut told = Told::of(unit);
+        told.succeeded = totals.count.map(|count| count.saturating_sub(failed));
+        told.failed(FAILED, failed);
+        told.totals.push(totals);
+        told.notes.push(note.to_owned());
+        told
     }
 
     /// Counts failures of a kind, where there are some.
@@ -192,11 +203,7 @@ fn of_report(begin: f64, start: f64, report: &Report) -> Option<LoadInterval> {
             0
         },
         skipped: report.skipped,
-        late: 0,
-        lag: SparseHistogram::default(),
-        driver_cpu: Duration::ZERO,
-        busiest_thread_cpu: Duration::ZERO,
-        driver_run_delay: None,
+        ..LoadInterval::default()
     })
 }
 

@@ -175,7 +175,7 @@ impl Settling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use walwright_record::{ScriptInterval, SparseHistogram, Timestamp};
+    use walwright_record::{ScriptInterval, Timestamp};
 
     fn second(transactions: u64) -> LoadInterval {
         LoadInterval {
@@ -183,13 +183,7 @@ mod tests {
             length: Duration::from_secs(1),
             scripts: vec![ScriptInterval { transactions, ..ScriptInterval::default() }],
             clients: 1,
-            due: 0,
-            skipped: 0,
-            late: 0,
-            lag: SparseHistogram::default(),
-            driver_cpu: Duration::ZERO,
-            busiest_thread_cpu: Duration::ZERO,
-            driver_run_delay: None,
+            ..LoadInterval::default()
         }
     }
 
