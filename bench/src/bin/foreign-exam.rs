@@ -69,23 +69,33 @@ struct Cli {
     /// Seconds recorded for the diagnosis.
     #[arg(long, default_value_t = 15)]
     record: u64,
-    /// Cases that are judged.
+    /// Cases that are measured and judged.
     #[arg(long, value_enum, default_value = "mended")]
-    half: Judged,
+    half: Halves,
     /// Figures as JSON on standard output.
     #[arg(long)]
     json: bool,
 }
 
-/// Which cases are judged.
+/// Which cases are measured and judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Judged {
+enum Halves {
     /// Those that rules may be mended on.
     Mended,
     /// Those that are only looked at.
     Unseen,
     /// Both.
     All,
+}
+
+impl Halves {
+    fn has(self, half: Half) -> bool {
+        match self {
+            Halves::All => true,
+            Halves::Mended => half == Half::Mended,
+            Halves::Unseen => half == Half::Unseen,
+        }
+    }
 }
 
 /// First line of the file of looks.
@@ -122,22 +132,18 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     let cli = &exam.cli;
     let wanted = |case: &str| cli.only.is_empty() || cli.only.iter().any(|o| case.contains(o));
-    let wanted: Vec<_> = cases(&systems).filter(|(.., name)| wanted(name)).collect();
+    let wanted: Vec<_> = cases(&systems)
+        .filter(|(.., name)| wanted(name) && cli.half.has(Half::of(name)))
+        .collect();
     if !cli.again {
         exam.measure_all(&wanted)?;
     }
     let mut verdicts = Vec::new();
     for (system, case, name) in &wanted {
-        let half = Half::of(name);
-        let judged = match cli.half {
-            Judged::All => true,
-            Judged::Mended => half == Half::Mended,
-            Judged::Unseen => half == Half::Unseen,
-        };
         let truth = CaseTruth::read(&cli.truths, name, &system.made_of(case));
-        if let Some((truth, run)) = truth.filter(|_| judged).zip(exam.run_of(name)) {
+        if let Some((truth, run)) = truth.zip(exam.run_of(name)) {
             let diagnosis = exam.walwright.printed_json(&["diagnose", &run])?;
-            verdicts.push((half, judge(system, case, &truth, &diagnosis)));
+            verdicts.push((Half::of(name), judge(system, case, &truth, &diagnosis)));
         }
     }
     let mut met = true;
@@ -369,7 +375,8 @@ fn follow(arm: &mut Arm, change: &Value) {
     let text = |name: &str| change[name].as_str().unwrap_or_default().to_owned();
     match change["how"].as_str() {
         Some("setting") => drop(arm.settings.insert(text("name"), text("value"))),
-        _ => arm.sql.push(text("sql")),
+        // DROP INDEX CONCURRENTLY runs alone.
+        _ => arm.sql.extend(text("sql").lines().map(str::to_owned)),
     }
 }
 

@@ -179,10 +179,6 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
     if action.class == DurabilityClass::X {
         return Err("it can corrupt the cluster".to_owned());
     }
-    let ddl = |sql: &str| Ddl::Undoable {
-        sql: sql.to_owned(),
-        undo: action.rollback.clone().unwrap_or_default(),
-    };
     let mut arm = ArmTable::default();
     match &action.change {
         Change::Setting { name, value } => {
@@ -193,8 +189,12 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
             arm.settings = BTreeMap::from([(name.clone(), SettingValue::Text(value.clone()))]);
         }
         Change::Sql { sql } | Change::Ddl { sql } => {
-            arm.name = sql.trim().trim_end_matches(';').to_owned();
-            arm.ddl = vec![ddl(sql)];
+            let first = sql.lines().next().unwrap_or_default();
+            arm.name = first.trim().trim_end_matches(';').to_owned();
+            if let more @ 1.. = sql.lines().count().saturating_sub(1) {
+                arm.name.push_str(&format!(" and {more} more"));
+            }
+            arm.ddl = statements(sql, action.rollback.as_deref().unwrap_or_default());
         }
         Change::ClientOption { option } => {
             arm.load = client(option).ok_or("it is an option of another client")?;
@@ -214,6 +214,15 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
         Change::Advice => return Err("only a person can do it".to_owned()),
     }
     Ok(arm)
+}
+
+/// The statements of an action, one a line where each has its own that undoes it.
+fn statements(sql: &str, undo: &str) -> Vec<Ddl> {
+    let of = |sql: &str, undo: &str| Ddl::Undoable { sql: sql.to_owned(), undo: undo.to_owned() };
+    if sql.lines().count() != undo.lines().count() {
+        return vec![of(sql, undo)];
+    }
+    sql.lines().zip(undo.lines()).map(|(sql, undo)| of(sql, undo)).collect()
 }
 
 /// An option of the load driver in the words of a finding: `--threads 4`, `pool size 8`.

@@ -1,7 +1,7 @@
 //! What bounds the load on the machine: processors that are full, other processes, the
 //! hypervisor.
 
-use walwright_figures::ProcessRole;
+use walwright_figures::{ProcessRole, WaitClass};
 use walwright_figures::cpu::OTHER_RUN;
 use walwright_record::Source;
 
@@ -25,7 +25,7 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     found
 }
 
-/// D59: the processors are full, and that is all.
+/// D59: the processors are full; a problem where one statement fills them for nothing.
 fn saturated(reading: &Reading) -> Option<Finding> {
     let cpu = reading.summary.cpu.as_ref()?;
     let busy = cpu.busy.filter(|busy| *busy >= FULL)?;
@@ -39,10 +39,11 @@ fn saturated(reading: &Reading) -> Option<Finding> {
     let burners = burners(reading);
     let burns: String =
         burners.iter().take(2).map(|burner| format!(" {}", burner.sentence())).collect();
+    let wasteful = burners.first().filter(|of| of.share >= BURNS && of.needless > 0.0);
     let mut finding = reading
         .finding(
             DiagnosisId::D59,
-            Kind::Information,
+            if wasteful.is_some() { Kind::Problem } else { Kind::Information },
             format!(
                 "The {processors:.0} processors are {:.0} % busy: the server has {:.2} of them, other \
                  processes {others:.2}. No wait that is removed gives more throughput than the \
@@ -64,8 +65,31 @@ fn saturated(reading: &Reading) -> Option<Finding> {
         let waiting = reading.counted(delay.as_secs_f64());
         finding = finding.costs(reading.impact(waiting));
     }
+    if let Some(burner) = wasteful
+        && let Some(seconds) = burner.seconds
+    {
+        let saved = seconds * burner.needless;
+        // Most of it where an index leads to its rows; little where it must look at all of them.
+        let cost = [LITTLE * saved, 0.5 * saved, saved].map(|of| reading.with_processor_wait(of));
+        let time = super::schema::bounded(cost[0], cost[1], cost[2]);
+        let relief = Relief::new(time.clone(), [WaitClass::Cpu]).and_cpu(0.5 * saved);
+        finding = finding
+            .about(burner.statement.clone())
+            .costs(reading.impact(time))
+            .gains(reading.gain(&relief))
+            .advise(Action::advice(
+                "Look at its plan (EXPLAIN (ANALYZE, BUFFERS)): an index with the columns of its \
+                 WHERE first and those of its ORDER BY next leads to its rows; a queue is taken \
+                 from such an index with LIMIT and FOR UPDATE SKIP LOCKED.",
+            ));
+    }
     Some(finding)
 }
+
+/// Share of the CPU from which one statement is what fills the processors.
+const BURNS: f64 = 0.4;
+/// Part of what such a statement takes without need that goes at least.
+const LITTLE: f64 = 0.1;
 
 /// Looks at other processes, a few seconds apart, from which those that stay are all named.
 const ENOUGH_LOOKS: usize = 4;

@@ -9,6 +9,10 @@ use crate::{Evidence, Per, Reading, Value};
 
 /// Share of the CPU from which a statement is named.
 const NAMED: f64 = 0.2;
+/// Pages that a row needs: a descent of a few indexes, and the heap.
+const PAGES_OF_A_ROW: f64 = 10.0;
+/// Times the pages that its rows need from which a statement looks for them the long way.
+const MANY_TIMES: f64 = 10.0;
 /// Part of a statement's time or blocks from which something in it is what takes its CPU.
 const MUCH: f64 = 0.3;
 
@@ -19,9 +23,11 @@ pub(super) struct Burner {
     /// Its share of the CPU of client backends, 0 to 1.
     pub(super) share: f64,
     /// CPU seconds of a transaction, where the kernel counts them.
-    seconds: Option<f64>,
+    pub(super) seconds: Option<f64>,
     /// What in it takes them, each the end of a sentence about it.
     reasons: Vec<String>,
+    /// Part of them that its rows do not need, 0 to 1.
+    pub(super) needless: f64,
     source: &'static str,
 }
 
@@ -44,6 +50,7 @@ pub(super) fn burners(reading: &Reading) -> Vec<Burner> {
             share,
             seconds: cpu.counted.map(|counted| share * counted.as_secs_f64()),
             reasons: reasons(reading, uses, statement),
+            needless: needless(statement),
             source,
         })
         .collect();
@@ -95,10 +102,32 @@ fn reasons(reading: &Reading, uses: &StatementUses, statement: &StatementUse) ->
     if statement.sum("temp_blks_written").is_some_and(|n| n > 0.0) {
         reasons.push("sorts or hashes more than work_mem holds".to_owned());
     }
+    if needless(statement) > 0.0 {
+        let [pages, rows] = pages_and_rows(statement).unwrap_or_default();
+        let (pages, rows) = (pages / statement.calls, rows / statement.calls);
+        reasons.push(format!(
+            "reads {pages:.0} pages at each call and returns or changes {rows:.1} rows"
+        ));
+    }
     if let Some((function, share)) = function(reading, uses, statement) {
         reasons.push(format!("spends {:.0} % of its time in function {function}", 100.0 * share));
     }
     reasons
+}
+
+/// Pages that a statement touched, and rows that it returned or changed.
+fn pages_and_rows(statement: &StatementUse) -> Option<[f64; 2]> {
+    let pages =
+        statement.sum("shared_blks_hit")? + statement.sum("shared_blks_read").unwrap_or(0.0);
+    Some([pages, statement.sum("rows")?])
+}
+
+/// Part of a statement's pages that its rows do not need, where it touches many more: an index
+/// that has its rows in its order leads to them.
+fn needless(statement: &StatementUse) -> f64 {
+    let Some([pages, rows]) = pages_and_rows(statement) else { return 0.0 };
+    let needed = PAGES_OF_A_ROW * rows.max(statement.calls);
+    if pages < MANY_TIMES * needed { 0.0 } else { 1.0 - needed / pages }
 }
 
 /// The table that a statement reads by sequential scans for much of its blocks.

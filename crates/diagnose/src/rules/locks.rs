@@ -11,6 +11,10 @@ use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value
 /// try is lost whole, so the share is the cost.
 const CONFLICTS: f64 = 0.02;
 
+/// Part of the CPU of a transaction that goes with its waits for locks at most, where they are
+/// all of its latency.
+const WAITS: f64 = 0.5;
+
 /// Kinds of locks that are waited for apart, with their wait events.
 const KINDS: [(&str, &[&str]); 5] = [
     ("rows", &["transactionid", "tuple", "speculative token"]),
@@ -80,7 +84,10 @@ fn waits(reading: &Reading, what: &str, events: &[&str]) -> Option<Finding> {
     };
     // Adding pages is part of inserting; no setting and no order of statements avoids it.
     let kind = if what == "extension of relations" { Kind::Symptom } else { Kind::Problem };
-    let cpu = reading.cpu_of_waiting(time.center);
+    // Samples that miss who runs, as they do on full processors, make more of it.
+    let most = reading.summary.time.as_ref().and_then(|time| time.counted_cpu);
+    let most = most.map_or(0.0, |cpu| WAITS * cpu.as_secs_f64() * impact.share.center);
+    let cpu = reading.cpu_of_waiting(time.center).min(most);
     // Who queues for a lock, and who wakes them, meet at a partition of the lock table.
     let manager = reading.in_events("LWLock", &["lockmanager"]).map_or(0.0, |of| of.center);
     let queueing = time.clone().map(|seconds| seconds + manager.min(time.center));

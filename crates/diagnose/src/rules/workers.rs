@@ -4,7 +4,7 @@
 use walwright_figures::WaitClass;
 use walwright_record::Source;
 
-use super::threshold::{FEW, worth};
+use super::threshold::{FEW, matters, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
 /// Share of parallel workers that were wanted and not to be had.
@@ -14,6 +14,8 @@ const CROWDED: f64 = 4.0;
 /// CPU of one line in the server's log, formatting and a write to a file: 3.8 µs by
 /// the kernel's count on a processor of 2.1 GHz.
 const LOG_LINE: f64 = 4e-6;
+/// Share of the latency below which a log that is written is not worth a word.
+const NOTICED: f64 = 0.005;
 /// Part of a statement's time that `auto_explain` adds where it times every node:
 /// two clock readings for each row and node.
 const TIMED_NODES: f64 = 0.1;
@@ -148,23 +150,37 @@ fn logging(reading: &Reading) -> Option<Finding> {
     }
     let uses = reading.statements.as_ref().ok()?;
     let calls = uses.toplevel().map(|s| s.calls).sum::<f64>() / uses.work.count;
-    let lines = calls * (f64::from(u8::from(all)) + f64::from(u8::from(every)));
-    let time = reading.counted(reading.with_processor_wait(lines * LOG_LINE));
-    let impact = worth(reading, Some(time.clone()))?;
+    // Where the duration is logged without a limit, each message of the extended protocol has
+    // a line: Bind and Execute, and Parse where the statement is not prepared.
+    let timed = reading.is_set("log_duration", "on");
+    let per_call = |durations: f64| {
+        f64::from(u8::from(all)) + if timed { durations } else { f64::from(u8::from(every)) }
+    };
+    let lines = calls * per_call(2.0);
+    let cost = |lines: f64| reading.with_processor_wait(lines * LOG_LINE);
+    let ends = [cost(calls * per_call(1.0)), cost(2.0 * calls * per_call(3.0))];
+    let time = super::schema::bounded(ends[0], cost(lines), ends[1]);
+    let impact = reading.impact(time.clone())?;
     let relief = Relief::new(time, [WaitClass::Cpu]).and_cpu(lines * LOG_LINE);
+    let gain = reading.gain(&relief);
+    let kind = if matters(&impact, gain.as_ref()) { Kind::Problem } else { Kind::Information };
+    if impact.share.center < NOTICED {
+        return None;
+    }
     let mut finding = reading
         .finding(
             DiagnosisId::D58,
-            Kind::Problem,
+            kind,
             format!(
-                "Every statement is written to the server's log: {lines:.1} lines a transaction."
+                "Every statement is written to the server's log: about {lines:.0} lines a \
+                 transaction."
             ),
         )
         .about("server log")
         .seen([Evidence::new("pg_stat_statements", "lines logged", Value::Count(lines))
             .per(reading.per())])
         .costs(Some(impact))
-        .gains(reading.gain(&relief))
+        .gains(gain)
         .blind_to("The cost of a line is a typical one, 4 µs of CPU, not measured here.");
     if reading.is_set("log_min_duration_statement", "0") {
         finding.actions.extend(reading.set(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use walwright_record::{Record, Row, Schedule, Source, Window};
-use walwright_stats::mean;
+use walwright_record::{Record, Row, Sample, Schedule, Source, Window};
+use walwright_stats::{mean, variance};
 
 use super::crowd::Crowd;
 use super::network::{
@@ -20,6 +20,8 @@ const MOST_CROWDING: f64 = 1.5;
 const IDLE_COST: f64 = 1.0;
 /// Part of a transaction besides its commit that holds a lock, where nobody saw its holders.
 const HELD_OF_REST: f64 = 0.4;
+/// Looks at sessions whose scatter says how many clients there are.
+const FEWEST_LOOKS: usize = 30;
 /// Looks at holders of locks that say what they do while they hold one.
 const FEWEST_HOLDERS: f64 = 20.0;
 /// Part of a processor that nobody was seen to use from which it counts as a neighbour's.
@@ -335,10 +337,47 @@ fn clients(
         return Ok((clients, false));
     }
     let ticks = record.samples(Source::Waits).iter().filter(|tick| window.contains(tick.at));
-    let is_client = |row: &&Row| row.text("backend_type") == Some("client backend");
-    let sessions: Vec<f64> = ticks
-        .map(|tick| tick.rows.iter().filter(is_client).filter_map(|r| r.number("sessions")).sum())
-        .collect();
-    let seen = mean(&sessions).filter(|n| *n > 0.0).ok_or(Uncalibrated::NoClients)?;
+    let count = |tick: &Sample, idle: bool| -> f64 {
+        let is_client = |row: &&Row| row.text("backend_type") == Some("client backend");
+        let counts = |row: &&Row| idle || row.text("state") != Some("idle");
+        let rows = tick.rows.iter().filter(is_client).filter(counts);
+        rows.filter_map(|row| row.number("sessions")).sum()
+    };
+    let (sessions, busy): (Vec<f64>, Vec<f64>) =
+        ticks.map(|tick| (count(tick, true), count(tick, false))).unzip();
+    let sessions = mean(&sessions).filter(|n| *n > 0.0).ok_or(Uncalibrated::NoClients)?;
+    let seen = behind_sessions(&busy).map_or(sessions, |clients| clients.min(sessions));
     Ok((seen, true))
+}
+
+/// Clients of a closed loop, by how many of their sessions were busy at each look: where each is
+/// busy with the same chance and on its own, the number is binomial, whose variance falls short
+/// of its mean by that chance. A pool has more sessions than its application asks for at once,
+/// and those that nobody asks for think no time. `None` where as many or as few are busy as
+/// clients that come by themselves make it.
+fn behind_sessions(busy: &[f64]) -> Option<f64> {
+    let mean = mean(busy).filter(|mean| *mean > 0.0)?;
+    let dispersion = variance(busy)? / mean;
+    (busy.len() >= FEWEST_LOOKS && dispersion < 1.0).then(|| mean / (1.0 - dispersion))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_clients_are_behind_busy_sessions_shows_in_their_scatter() {
+        // Six that are each busy nine times in ten.
+        let of = |counts: &[(usize, f64)]| -> Vec<f64> {
+            counts.iter().flat_map(|(times, n)| vec![*n; *times]).collect()
+        };
+        let six = of(&[(531, 6.0), (354, 5.0), (98, 4.0), (15, 3.0), (2, 2.0)]);
+        assert!((behind_sessions(&six).unwrap() - 6.0).abs() < 0.1);
+        assert_eq!(behind_sessions(&of(&[(100, 4.0)])), Some(4.0));
+        // Users who come when they like: nothing says how many there are.
+        let many = of(&[(368, 0.0), (368, 1.0), (184, 2.0), (61, 3.0), (15, 4.0), (4, 5.0)]);
+        assert_eq!(behind_sessions(&many).filter(|clients| *clients < 50.0), None);
+        assert_eq!(behind_sessions(&of(&[(10, 4.0)])), None);
+        assert_eq!(behind_sessions(&of(&[(100, 0.0)])), None);
+    }
 }

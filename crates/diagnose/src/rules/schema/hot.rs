@@ -6,8 +6,10 @@
 
 use walwright_figures::StatementUse;
 use walwright_record::{SchemaIndex, SchemaTable, TableKind};
+use walwright_stats::Estimate;
 
 use super::by_cost;
+use super::indexes::is_needless;
 use super::statement_text::columns_set;
 use super::view::{TableUse, View, bounded};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
@@ -94,20 +96,42 @@ fn table_finding(view: &View, table: &SchemaTable, used: TableUse) -> Option<Fin
             "the fill factor leaves room already: vacuum the table more often, so that dead versions give theirs back",
         ));
     }
+    let finding = by_cost(view.costing_cpu(finding, cost(view, table, used, indexes.len())));
+    let needless = |(index, _): &(&SchemaIndex, _)| is_needless(view, table, used, index.oid);
+    Some(match by_index && blocking.iter().all(needless) {
+        // They are dropped in any case.
+        true => Finding { kind: Kind::Symptom, gain: None, ..finding.caused_by(DiagnosisId::D28) },
+        false => finding,
+    })
+}
+
+/// Whether these indexes alone keep the updates of a table from being HOT.
+pub(super) fn is_blocked_by(view: &View, table: &SchemaTable, used: TableUse, of: &[u32]) -> bool {
+    let updates = used.updated * view.work_done();
+    if updates < UPDATES || used.hot / used.updated > RATIO {
+        return false;
+    }
+    let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
+    let blocking = blocking(view, table, &indexes);
+    !blocking.is_empty() && blocking.iter().all(|(index, _)| of.contains(&index.oid))
+}
+
+/// What entries in all of so many indexes cost a transaction, for updates that are not HOT.
+pub(super) fn cost(view: &View, table: &SchemaTable, used: TableUse, indexes: usize) -> Estimate {
     let updating = view.all_working(&view.writers(table, &["update"]))
         + view.all_working(&upserts(view, table));
-    let n = indexes.len() as f64;
+    let n = indexes as f64;
+    let cold = used.updated - used.hot;
     let low = cold * n * ENTRY;
     let share = cold / used.updated;
-    let cost = match updating > 0.0 {
+    match updating > 0.0 {
         true => bounded(
             low,
             updating * share * n / (n + REST_OF_A_ROW),
             updating * share * n / (n + 1.0),
         ),
         false => bounded(low, 3.0 * low, 10.0 * low),
-    };
-    Some(by_cost(view.costing_cpu(finding, cost)))
+    }
 }
 
 fn upserts<'a, 'r>(view: &View<'a, 'r>, table: &'r SchemaTable) -> Vec<&'a StatementUse> {

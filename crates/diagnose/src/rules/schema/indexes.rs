@@ -8,6 +8,7 @@
 //! the table bound it from above by the share that indexes have of a row's work.
 
 use walwright_record::{SchemaIndex, SchemaTable, TableKind, TargetKind};
+use walwright_stats::Estimate;
 
 use super::by_cost;
 use super::foreign_keys::supports;
@@ -21,6 +22,8 @@ const ENTRY: (f64, f64, f64) = (1e-6, 3e-6, 10e-6);
 const REST_OF_A_ROW: f64 = 4.0;
 /// Seconds of a block that is read from outside shared buffers.
 const READ: (f64, f64) = (20e-6, 200e-6);
+/// Indexes and tables that a finding names; the others are counted.
+const NAMED: usize = 6;
 /// On a server of someone's own, statistics this old have seen the weekly job.
 const LONG_ENOUGH_DAYS: f64 = 8.0;
 
@@ -36,22 +39,66 @@ enum Unneeded<'a> {
     Unused,
 }
 
+/// The indexes of one table that are not needed: what they cost is felt together.
+struct Needless<'a> {
+    table: &'a SchemaTable,
+    used: TableUse,
+    indexes: Vec<(&'a SchemaIndex, Unneeded<'a>)>,
+    cost: Estimate,
+}
+
 pub(super) fn findings(view: &View) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (table, used) in view.whole_tables() {
-        if used.index_entries() <= 0.0 || !table.indexes_complete {
-            continue;
-        }
-        let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
-        let needless: Vec<(&SchemaIndex, Unneeded)> = indexes
-            .iter()
-            .filter_map(|index| Some((*index, unneeded(view, table, index, &indexes)?)))
-            .collect();
-        if !needless.is_empty() {
-            found.push(finding(view, table, used, indexes.len(), &needless));
-        }
+    let mut tables: Vec<Needless> =
+        view.whole_tables().filter_map(|(table, used)| needless(view, table, used)).collect();
+    tables.sort_by(|a, b| b.cost.center.total_cmp(&a.cost.center));
+    // A defect speaks for itself; what nobody reads is one cause with one remedy.
+    let only_unused =
+        |of: &Needless| of.indexes.iter().all(|(_, why)| matches!(why, Unneeded::Unused));
+    let (unused, defects): (Vec<Needless>, Vec<Needless>) =
+        tables.into_iter().partition(only_unused);
+    let mut found: Vec<Finding> = defects.iter().map(|of| finding(view, &[of])).collect();
+    if !unused.is_empty() {
+        let together: Vec<&Needless> = unused.iter().collect();
+        found.push(warning(view, by_cost(finding(view, &together))));
     }
     found
+}
+
+fn needless<'a>(view: &'a View, table: &'a SchemaTable, used: TableUse) -> Option<Needless<'a>> {
+    let of = needless_of(view, table, used);
+    if of.is_empty() {
+        return None;
+    }
+    let oids: Vec<u32> = of.iter().map(|(index, _)| index.oid).collect();
+    let all = view.facts.indexes_of(table.oid).count();
+    let entries = cost(view, table, used, &oids, all);
+    // Where they alone keep updates from being HOT, the entries in all others go with them.
+    let updates = super::hot::is_blocked_by(view, table, used, &oids)
+        .then(|| super::hot::cost(view, table, used, all));
+    let cost = updates.filter(|of| of.center > entries.center).unwrap_or(entries);
+    Some(Needless { table, used, indexes: of, cost })
+}
+
+/// The indexes of a table that are not needed, with the reason.
+fn needless_of<'a>(
+    view: &'a View,
+    table: &'a SchemaTable,
+    used: TableUse,
+) -> Vec<(&'a SchemaIndex, Unneeded<'a>)> {
+    if used.index_entries() <= 0.0 || !table.indexes_complete {
+        return Vec::new();
+    }
+    let indexes: Vec<&SchemaIndex> = view.facts.indexes_of(table.oid).collect();
+    let needless = indexes.iter().filter_map(|index| {
+        let why = unneeded(view, table, index, &indexes)?;
+        Some((*index, why))
+    });
+    needless.collect()
+}
+
+/// Whether an index of a table is not needed.
+pub(super) fn is_needless(view: &View, table: &SchemaTable, used: TableUse, index: u32) -> bool {
+    needless_of(view, table, used).iter().any(|(of, _)| of.oid == index)
 }
 
 fn unneeded<'i>(
@@ -144,35 +191,44 @@ fn clause(index: &SchemaIndex, why: &Unneeded) -> String {
     }
 }
 
-/// The indexes of a table that are not needed, together: what they cost is felt together.
-fn finding(
-    view: &View,
-    table: &SchemaTable,
-    used: TableUse,
-    indexes: usize,
-    needless: &[(&SchemaIndex, Unneeded)],
-) -> Finding {
-    let clauses: Vec<String> = needless.iter().map(|(index, why)| clause(index, why)).collect();
-    let what = match needless {
-        [_] => "an index".to_owned(),
-        several => format!("{} indexes", several.len()),
+/// What indexes of one table, or of several, cost without need.
+fn finding(view: &View, tables: &[&Needless]) -> Finding {
+    let all: Vec<(&SchemaTable, &SchemaIndex, &Unneeded)> = tables
+        .iter()
+        .flat_map(|of| of.indexes.iter().map(|(index, why)| (of.table, *index, why)))
+        .collect();
+    let clauses: Vec<String> = all.iter().take(NAMED).map(|(_, i, why)| clause(i, why)).collect();
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; and {more} more alike"),
+    };
+    let what = match all.len() {
+        1 => "an index".to_owned(),
+        several => format!("{several} indexes"),
+    };
+    let names: Vec<String> = tables.iter().map(|of| of.table.qualified()).collect();
+    let (written, about) = match (names.as_slice(), all.as_slice()) {
+        ([name], [(_, index, _)]) => (name.clone(), format!("{}.{}", index.schema, index.name)),
+        ([name], _) => (name.clone(), name.clone()),
+        (names, _) => {
+            (names.join(", "), format!("{} indexes of {} tables", all.len(), names.len()))
+        }
     };
     let cause = format!(
-        "Every row written to {} maintains {what} without need: {}",
-        table.qualified(),
+        "Every row written to {written} maintains {what} without need: {}{more}",
         clauses.join("; ")
     );
-    let about = match needless {
-        [(index, _)] => format!("{}.{}", index.schema, index.name),
-        _ => table.qualified(),
-    };
-    let mut finding =
-        view.finding(DiagnosisId::D28, Kind::Problem, cause).about(about).seen([view.evidence(
-            "pg_stat_user_tables",
-            "row versions that need an entry in each (inserts and updates that are not HOT)",
-            Value::Count(used.index_entries()),
-        )]);
-    for (index, _) in needless {
+    let mut finding = view.finding(DiagnosisId::D28, Kind::Problem, cause).about(about);
+    for of in tables.iter().take(NAMED) {
+        let entries = "row versions that need an entry in each (inserts and updates that are not HOT)";
+        let what = match tables.len() {
+            1 => entries.to_owned(),
+            _ => format!("{}: {entries}", of.table.qualified()),
+        };
+        let entries = Value::Count(of.used.index_entries());
+        finding = finding.seen([view.evidence("pg_stat_user_tables", &what, entries)]);
+    }
+    for (_, index, _) in all.iter().take(NAMED) {
         let scans = view.scans(index.oid).map(|scans| {
             let what = format!("scans of {} since statistics began", index.name);
             Evidence::new("pg_stat_user_indexes.idx_scan", what, Value::Count(scans))
@@ -182,20 +238,30 @@ fn finding(
             Evidence::new("pg_relation_size", what, Value::Bytes(bytes as f64))
         });
         finding = finding.seen(scans).seen(size);
-        let drop = match table.kind {
-            TableKind::Partitioned => "DROP INDEX",
-            _ => "DROP INDEX CONCURRENTLY",
-        };
-        finding = finding.advise(Action::ddl(
-            format!("drop {}", index.name),
-            format!("{drop} {};", index.sql()),
-            format!("{};", concurrently(&index.definition, table)),
-        ));
     }
-    let oids: Vec<u32> = needless.iter().map(|(index, _)| index.oid).collect();
-    finding = view.costing_cpu(finding, cost(view, table, used, &oids, indexes));
-    let only_unused = needless.iter().all(|(_, why)| matches!(why, Unneeded::Unused));
-    if only_unused { warning(view, by_cost(finding)) } else { finding }
+    let drops: Vec<String> = all
+        .iter()
+        .map(|(table, index, _)| match table.kind {
+            TableKind::Partitioned => format!("DROP INDEX {};", index.sql()),
+            _ => format!("DROP INDEX CONCURRENTLY {};", index.sql()),
+        })
+        .collect();
+    let makes: Vec<String> = all
+        .iter()
+        .map(|(table, index, _)| format!("{};", concurrently(&index.definition, table)))
+        .collect();
+    let title = match all.as_slice() {
+        [(_, index, _)] => format!("drop {}", index.name),
+        _ => "drop them, one statement at a time".to_owned(),
+    };
+    finding = finding.advise(Action::ddl(title, drops.join("\n"), makes.join("\n")));
+    let sum = |of: fn(&Estimate) -> f64| tables.iter().map(|t| of(&t.cost)).sum::<f64>();
+    let cost = bounded(
+        sum(|cost| cost.low().unwrap_or(0.0)),
+        sum(|cost| cost.center),
+        sum(|cost| cost.high().unwrap_or(cost.center)),
+    );
+    view.costing_cpu(finding, cost)
 }
 
 /// What these of so many indexes cost a transaction.
@@ -205,7 +271,7 @@ fn cost(
     used: TableUse,
     needless: &[u32],
     indexes: usize,
-) -> walwright_stats::Estimate {
+) -> Estimate {
     let number = needless.len() as f64;
     let entries = used.index_entries() * number;
     let writing = view.all_working(&view.writers(table, &["insert", "copy", "merge"]))
@@ -234,7 +300,6 @@ fn warning(view: &View, mut finding: Finding) -> Finding {
         let since = view.facts.stats_reset;
         let days = since.map(|reset| view.facts.at.since(reset).as_secs_f64() / 86_400.0);
         if days.is_none_or(|days| days < LONG_ENOUGH_DAYS) {
-            finding.kind = Kind::Information;
             finding = finding.blind_to(match days {
                 Some(days) => format!("use before the statistics began {days:.1} days ago"),
                 None => "since when scans are counted: the statistics were never reset, or it is not known when".to_owned(),

@@ -19,14 +19,11 @@ mod toast;
 mod vacuum;
 mod view;
 
+use super::threshold::matters;
 use crate::{Finding, Kind, Reading};
 pub(super) use keys::INDEX_BLOCKS_READ;
 use view::View;
 pub(super) use view::bounded;
-
-/// Share of the latency from which a cost that depends on the load's habits, not on
-/// a plain defect, is a problem: below it a fix is lost in the noise of a run.
-const MATERIAL: f64 = 0.02;
 
 /// The findings of this family.
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
@@ -47,6 +44,7 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 
 /// A problem where the cost matters, else information.
 fn by_cost(finding: Finding) -> Finding {
-    let matters = finding.impact.as_ref().is_some_and(|i| i.share.center >= MATERIAL);
+    let matters =
+        finding.impact.as_ref().is_some_and(|impact| matters(impact, finding.gain.as_ref()));
     Finding { kind: if matters { Kind::Problem } else { Kind::Information }, ..finding }
 }
