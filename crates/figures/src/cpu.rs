@@ -126,6 +126,13 @@ pub fn cpu_use(record: &Record, window: Window, gaps: &mut Gaps) -> CpuUse {
     found
 }
 
+/// What a group has waited for a processor. Threads of clients are counted from the first look
+/// at them, which knows no more than that.
+fn run_delay(row: &Row) -> Option<f64> {
+    let used = row.number("user_seconds")? + row.number("system_seconds")?;
+    row.number("run_delay_seconds").or_else(|| (used == 0.0).then_some(0.0))
+}
+
 fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
     let seconds = processes.length().as_secs_f64();
     let per = |cpu: f64| work.and_then(|work| duration(cpu / work.count));
@@ -138,7 +145,7 @@ fn groups(processes: &Difference, work: Option<Work>) -> Vec<GroupCpu> {
                 group: row.last.text("process_group")?.to_owned(),
                 processors: cpu / seconds,
                 per_transaction: per(cpu),
-                run_delay_per_transaction: row.delta("run_delay_seconds").and_then(per),
+                run_delay_per_transaction: row.moved(run_delay).and_then(per),
                 connected: row.last.number("connected").is_some_and(|count| count > 0.0),
             })
         })

@@ -50,18 +50,14 @@ struct Needless<'a> {
 pub(super) fn findings(view: &View) -> Vec<Finding> {
     let mut tables: Vec<Needless> =
         view.whole_tables().filter_map(|(table, used)| needless(view, table, used)).collect();
-    tables.sort_by(|a, b| b.cost.center.total_cmp(&a.cost.center));
-    // A defect speaks for itself; what nobody reads is one cause with one remedy.
-    let only_unused =
-        |of: &Needless| of.indexes.iter().all(|(_, why)| matches!(why, Unneeded::Unused));
-    let (unused, defects): (Vec<Needless>, Vec<Needless>) =
-        tables.into_iter().partition(only_unused);
-    let mut found: Vec<Finding> = defects.iter().map(|of| finding(view, &[of])).collect();
-    if !unused.is_empty() {
-        let together: Vec<&Needless> = unused.iter().collect();
-        found.push(warning(view, by_cost(finding(view, &together))));
+    if tables.is_empty() {
+        return Vec::new();
     }
-    found
+    tables.sort_by(|a, b| b.cost.center.total_cmp(&a.cost.center));
+    let reasons = || tables.iter().flat_map(|of| &of.indexes);
+    let only_unused = reasons().all(|(_, why)| matches!(why, Unneeded::Unused));
+    let found = by_cost(finding(view, &tables));
+    vec![if only_unused { warning(view, found) } else { found }]
 }
 
 fn needless<'a>(view: &'a View, table: &'a SchemaTable, used: TableUse) -> Option<Needless<'a>> {
@@ -192,7 +188,7 @@ fn clause(index: &SchemaIndex, why: &Unneeded) -> String {
 }
 
 /// What indexes of one table, or of several, cost without need.
-fn finding(view: &View, tables: &[&Needless]) -> Finding {
+fn finding(view: &View, tables: &[Needless]) -> Finding {
     let all: Vec<(&SchemaTable, &SchemaIndex, &Unneeded)> = tables
         .iter()
         .flat_map(|of| of.indexes.iter().map(|(index, why)| (of.table, *index, why)))

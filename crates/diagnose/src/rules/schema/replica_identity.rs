@@ -6,6 +6,7 @@
 
 use walwright_record::{ReplicaIdentity, SchemaIndex, SchemaTable};
 
+use super::by_cost;
 use super::view::{TableUse, View, bounded};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
 
@@ -27,26 +28,52 @@ pub(super) fn findings(view: &View) -> Vec<Finding> {
     if !view.reading.is_set("wal_level", "logical") {
         return Vec::new();
     }
-    let full = view.whole_tables().filter_map(|(table, used)| whole_rows(view, table, used));
-    full.chain(unneeded(view)).collect()
+    let full: Vec<Whole> =
+        view.whole_tables().filter_map(|(table, used)| Whole::of(view, table, used)).collect();
+    let full = (!full.is_empty()).then(|| by_cost(whole_rows(view, &full)));
+    full.into_iter().chain(unneeded(view).map(by_cost)).collect()
+}
+
+/// A table whose old rows are logged whole.
+struct Whole<'a> {
+    table: &'a SchemaTable,
+    /// It, or those of its partitions that have the identity.
+    parts: Vec<&'a SchemaTable>,
+    /// Rows updated or deleted a transaction, and their bytes.
+    changed: f64,
+    bytes: f64,
+}
+
+impl<'a> Whole<'a> {
+    fn of(view: &'a View, table: &'a SchemaTable, used: TableUse) -> Option<Whole<'a>> {
+        let full = |t: &&SchemaTable| t.replica_identity == ReplicaIdentity::Full;
+        let leaves = view.leaves(table);
+        let changed = used.updated + used.deleted;
+        if table.unlogged || changed <= 0.0 || !leaves.iter().any(full) {
+            return None;
+        }
+        let parent = Some(table).filter(|t| full(t) && t.partitioning.is_some());
+        let parts = leaves.into_iter().filter(full).chain(parent).collect();
+        Some(Whole { table, parts, changed, bytes: changed * row_width(table) })
+    }
 }
 
 /// D25.
-fn whole_rows(view: &View, table: &SchemaTable, used: TableUse) -> Option<Finding> {
-    let leaves = view.leaves(table);
-    let full = |t: &&SchemaTable| t.replica_identity == ReplicaIdentity::Full;
-    let changed = used.updated + used.deleted;
-    if table.unlogged || changed <= 0.0 || !leaves.iter().any(full) {
-        return None;
-    }
-    let bytes = changed * row_width(table);
+fn whole_rows(view: &View, tables: &[Whole]) -> Finding {
+    let sum = |of: fn(&Whole) -> f64| tables.iter().map(of).sum::<f64>();
+    let (changed, bytes) = (sum(|of| of.changed), sum(|of| of.bytes));
+    let names: Vec<String> = tables.iter().map(|of| of.table.qualified()).collect();
+    let (has, about) = match names.as_slice() {
+        [name] => ("has", name.clone()),
+        names => ("have", format!("{} tables", names.len())),
+    };
     let cause = format!(
-        "{} has REPLICA IDENTITY FULL, so every updated or deleted row is logged whole beside the new one",
-        table.qualified()
+        "{} {has} REPLICA IDENTITY FULL, so every updated or deleted row is logged whole beside the new one",
+        names.join(", ")
     );
     let mut finding = view
         .finding(DiagnosisId::D25, Kind::Problem, cause)
-        .about(table.qualified())
+        .about(about)
         .seen([
             Evidence::new("pg_class.relreplident", "replica identity", Value::Text("full".to_owned())),
             view.evidence(
@@ -65,18 +92,14 @@ fn whole_rows(view: &View, table: &SchemaTable, used: TableUse) -> Option<Findin
         }))
         .not_because("full-page images are not of it: they follow checkpoints")
         .blind_to("whether a consumer needs the old values of other columns than the key (change data capture with before-images does)");
-    for leaf in leaves
-        .into_iter()
-        .filter(full)
-        .chain(Some(table).filter(|t| full(t) && t.partitioning.is_some()))
-    {
-        finding = finding.advise(identity(view, leaf));
+    for part in tables.iter().flat_map(|of| &of.parts) {
+        finding = finding.advise(identity(view, part));
     }
     let share = view.wal_bytes().map_or(0.0, |all| (bytes / all).min(1.0));
     let flushing = view.flushing() * share;
     let cost =
         bounded(bytes * BYTE.0, bytes * BYTE.1 + OF_FLUSH * flushing, bytes * BYTE.2 + flushing);
-    Some(view.costing_wal(finding, cost, 0.0))
+    view.costing_wal(finding, cost, 0.0)
 }
 
 fn row_width(table: &SchemaTable) -> f64 {
