@@ -41,7 +41,7 @@ pub(crate) fn not_observable(reading: &Reading) -> Vec<String> {
         add(
             &mut blind,
             "gains: whether clients wait for an answer before they ask again; they are taken to be \
-             a closed loop of as many as had a session"
+             a closed loop of as many as the scatter of busy sessions tells"
                 .to_owned(),
         );
     }

@@ -128,7 +128,7 @@ impl WhatIf {
         if calibration.is_observed {
             warnings.push(
                 "how the clients behave is not in the record: they are taken to be a closed loop \
-                 of as many as had a session"
+                 of as many as the scatter of busy sessions tells"
                     .to_owned(),
             );
         }
