@@ -132,9 +132,8 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     let cli = &exam.cli;
     let wanted = |case: &str| cli.only.is_empty() || cli.only.iter().any(|o| case.contains(o));
-    let wanted: Vec<_> = cases(&systems)
-        .filter(|(.., name)| wanted(name) && cli.half.has(Half::of(name)))
-        .collect();
+    let wanted: Vec<_> =
+        cases(&systems).filter(|(.., name)| wanted(name) && cli.half.has(Half::of(name))).collect();
     if !cli.again {
         exam.measure_all(&wanted)?;
     }

@@ -1,8 +1,8 @@
 //! What bounds the load on the machine: processors that are full, other processes, the
 //! hypervisor.
 
-use walwright_figures::{ProcessRole, WaitClass};
 use walwright_figures::cpu::OTHER_RUN;
+use walwright_figures::{ProcessRole, WaitClass};
 use walwright_record::Source;
 
 use super::burner::burners;

@@ -7,7 +7,7 @@ use walwright_stats::{Estimate, Interval};
 use super::commit::COMMIT;
 use super::locks::idle_blockers;
 use super::temporary_tables::{Churn, drops_tables, is_reset};
-use super::threshold::{FEW, worth};
+use super::threshold::{FEW, matters, worth};
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
 /// A gap between two messages of a transaction that no network explains: round
@@ -155,7 +155,7 @@ fn reset(reading: &Reading) -> Option<Finding> {
         true => apart.map(|seconds| seconds + longer),
         false => reading.counted(center),
     };
-    let impact = worth(reading, Some(time.clone()))?;
+    let impact = reading.impact(time.clone())?;
     let text = resets.first().map(|s| s.short()).unwrap_or_default();
     let mut from = vec![WaitClass::Cpu];
     if flushed > 0.0 {
@@ -171,6 +171,10 @@ fn reset(reading: &Reading) -> Option<Finding> {
         // A commit deletes the files of the tables that it drops.
         .and_cpu(if churn.is_some() { execution.cpu_around } else { execution.cpu })
         .and_flushes(flushed);
+    let gain = reading.gain(&relief);
+    if !matters(&impact, gain.as_ref()) {
+        return None;
+    }
     let lost = match &churn {
         Some(_) => "the temporary tables it drops are made again for the next caller",
         None => "what the session had prepared or planned is lost with it",
@@ -191,7 +195,7 @@ fn reset(reading: &Reading) -> Option<Finding> {
                 .per(reading.per()),
         ])
         .costs(Some(impact))
-        .gains(reading.gain(&relief))
+        .gains(gain)
         .advise(Action::client(
             "Return connections without a reset where the application leaves nothing behind \
              in a session.",

@@ -216,7 +216,8 @@ fn finding(view: &View, tables: &[Needless]) -> Finding {
     );
     let mut finding = view.finding(DiagnosisId::D28, Kind::Problem, cause).about(about);
     for of in tables.iter().take(NAMED) {
-        let entries = "row versions that need an entry in each (inserts and updates that are not HOT)";
+        let entries =
+            "row versions that need an entry in each (inserts and updates that are not HOT)";
         let what = match tables.len() {
             1 => entries.to_owned(),
             _ => format!("{}: {entries}", of.table.qualified()),

@@ -9,7 +9,9 @@ use std::time::Duration;
 use walwright_record::{Row, SchemaTable, Source, TableKind, Timestamp};
 
 use super::by_cost;
+
 use super::view::{View, bounded};
+use crate::rules::threshold::WORTH;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Value};
 
 /// Dead rows for each live one from which a table is mostly dead.
@@ -110,9 +112,15 @@ fn dead_rows(view: &View, table: &SchemaTable) -> Option<Finding> {
         false => bounded(0.0, 0.1 * touching * share, 0.5 * touching * share),
     };
     let finding = view.costing_cpu(finding, cost);
-    // Switched off is a defect, whatever it costs so far.
+    // Switched off is a defect, whatever it costs so far. Where autovacuum has had no turn yet
+    // nobody knows how many dead rows it would leave: then only what costs much is a problem.
+    let costs_much = finding.impact.as_ref().is_some_and(|impact| impact.share.center >= WORTH);
+    let had_a_turn = of("autovacuum_count") > 0.0 || rows.overdue || costs_much;
     Some(match disabled {
         Some(_) if behind => Finding { kind: Kind::Problem, ..finding },
+        None if !had_a_turn => finding.blind_to(
+            "what autovacuum leaves of them: the window ended before its turn came (autovacuum_naptime)",
+        ),
         _ => by_cost(finding),
     })
 }
