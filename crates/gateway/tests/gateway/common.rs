@@ -1,0 +1,69 @@
+//! A server, a gateway before it, and ways to both.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+use walwright_gateway::{Gateway, Listen, Options};
+use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster};
+use walwright_wire::{ConnectOptions, Host};
+
+/// A server with a gateway before it.
+pub struct Testbed {
+    pub gateway: Gateway,
+    pub server: RunningCluster,
+    _base: TempDir,
+}
+
+impl Testbed {
+    pub fn new(settings: &[(&str, &str)], adjust: impl FnOnce(&mut Options)) -> Testbed {
+        let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+        let places = Places::open(Some(base.path().join("cache"))).expect("places");
+        let install = Installs::open(None)
+            .and_then(|installs| installs.ensure(Major::V18, &mut |_| {}))
+            .expect("an install");
+        let mut spec = ClusterSpec::new(&places, install);
+        spec.settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let server = Cluster::create(spec).expect("made").start().expect("started");
+        let host = Host::Unix(server.socket_dir().to_owned());
+        let to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+        let mut options = Options::new(to);
+        options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+        adjust(&mut options);
+        let gateway = Gateway::start(options).expect("a gateway");
+        Testbed { gateway, server, _base: base }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.gateway
+            .places()
+            .find_map(|place| match place {
+                Listen::Tcp(address) => Some(address.port()),
+                Listen::Unix(_) => None,
+            })
+            .expect("it listens")
+    }
+
+    /// A client of the gateway.
+    pub async fn client(&self) -> Client {
+        connected("127.0.0.1", self.port()).await
+    }
+
+    /// A client of the server itself.
+    pub async fn direct(&self) -> Client {
+        connected(&self.server.socket_dir().display().to_string(), self.server.port()).await
+    }
+}
+
+async fn connected(host: &str, port: u16) -> Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host(host).port(port).user("postgres").dbname("postgres");
+    config.connect_timeout(Duration::from_secs(10));
+    let (client, connection) = config.connect(NoTls).await.expect("connected");
+    // It ends with its client.
+    tokio::spawn(async move { connection.await.ok() });
+    client
+}

@@ -1,0 +1,5 @@
+//! The gateway between real clients and real servers.
+
+mod common;
+mod load;
+mod statements;
