@@ -16,6 +16,7 @@ mod dial;
 mod gateway;
 mod messages;
 mod prepared;
+mod scram;
 mod session;
 mod statement;
 mod unit;
