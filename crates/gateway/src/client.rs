@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use crate::scram::Exchange;
 use crate::unit::{Gatherer, Statements, Unit};
 use crate::{Answers, Pin};
 
@@ -21,16 +21,29 @@ pub struct ClientId {
 }
 
 /// How far a client's login is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Phase {
     /// Nothing is known of it.
     Startup,
+    /// Its user's verifier is being looked for.
+    Claiming(Claim),
+    /// It proves who it is.
+    Proving(Claim, Box<Exchange>),
     /// It is let in as soon as its pool knows a server.
     Arriving,
     /// Logged in.
     Ready,
     /// Being closed as soon as what it may be told is sent.
     Leaving,
+}
+
+/// Who a client says it is, and what it wants.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// User.
+    pub user: String,
+    /// Startup parameters but for the user.
+    pub parameters: Vec<(String, String)>,
 }
 
 /// One client connection.
@@ -222,9 +235,6 @@ fn startup_parameters(body: &[u8]) -> Result<Vec<(String, String)>, &'static str
     }
     Ok(parameters)
 }
-
-/// Sharable startup parameters of a pool.
-pub type Parameters = Arc<Vec<(String, String)>>;
 
 #[cfg(test)]
 mod tests {

@@ -13,9 +13,9 @@ use mio::Waker;
 use thiserror::Error;
 use walwright_wire::ConnectOptions;
 
-use crate::Exposed;
 use crate::client::ClientStream;
 use crate::worker::{Order, Worker};
+use crate::{Authentication, Exposed, Users};
 
 /// Where a gateway listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Options {
     pub listen: Vec<Listen>,
     /// The server, with user, password and TLS where a client's own are not used.
     pub server: ConnectOptions,
+    /// How clients prove who they are.
+    pub authentication: Authentication,
     /// Worker threads.
     pub workers: usize,
     /// Server sessions of each kind, for a user, a database and a worker.
@@ -50,6 +52,10 @@ impl Options {
         Options {
             listen: Vec::new(),
             server,
+            authentication: Authentication::Scram(Arc::new(Users {
+                ask_server: true,
+                ..Users::default()
+            })),
             workers: (processors / 4).max(1),
             pool_size: 20,
             spread: 2 * processors,

@@ -20,10 +20,13 @@ mod scram;
 mod session;
 mod statement;
 mod unit;
+mod users;
 mod worker;
 
 pub use answers::Answers;
 pub use barrier::{Barrier, Epoch, Exposed};
 pub use client::ClientId;
 pub use gateway::{Gateway, GatewayError, Listen, Options};
+pub use scram::{ScramError, Verifier};
 pub use statement::{Hold, Need, Pin, SessionKind};
+pub use users::{Authentication, Stored, Users, parse_userlist};

@@ -67,6 +67,26 @@ pub fn authentication_ok(out: &mut Vec<u8>) {
     message(out, backend::AUTHENTICATION, |body| body.extend(0_u32.to_be_bytes()));
 }
 
+/// AuthenticationSASL with the mechanisms offered.
+pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
+    message(out, backend::AUTHENTICATION, |body| {
+        body.extend(10_u32.to_be_bytes());
+        for mechanism in mechanisms {
+            body.extend(mechanism.bytes());
+            body.push(0);
+        }
+        body.push(0);
+    });
+}
+
+/// AuthenticationSASLContinue (11) or AuthenticationSASLFinal (12).
+pub fn authentication_sasl_data(out: &mut Vec<u8>, code: u32, data: &[u8]) {
+    message(out, backend::AUTHENTICATION, |body| {
+        body.extend(code.to_be_bytes());
+        body.extend(data);
+    });
+}
+
 /// ParameterStatus.
 pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, backend::PARAMETER_STATUS, |body| {

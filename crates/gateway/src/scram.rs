@@ -151,6 +151,16 @@ impl Exchange {
         Exchange { verifier, is_known, end_point, state: State::Start }
     }
 
+    /// Whether the challenge was sent.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self.state, State::Start)
+    }
+
+    /// Key with which the server proves itself.
+    pub fn server_key(&self) -> Key {
+        self.verifier.server_key
+    }
+
     /// Answers the client's first message with the challenge; `nonce` is random printable text.
     ///
     /// # Errors
@@ -196,11 +206,8 @@ impl Exchange {
         );
         let mut header = format!("{flag},,").into_bytes();
         header.extend(binding);
-        self.state = State::Challenged {
-            nonce,
-            binding: header,
-            messages: format!("{bare},{challenge}"),
-        };
+        self.state =
+            State::Challenged { nonce, binding: header, messages: format!("{bare},{challenge}") };
         Ok(challenge.into_bytes())
     }
 
@@ -218,8 +225,7 @@ impl Exchange {
             return Err(ScramError::Malformed("a message too long"));
         }
         let text = std::str::from_utf8(message).map_err(|_| ScramError::Malformed("not UTF-8"))?;
-        let (before, proof) =
-            text.rsplit_once(",p=").ok_or(ScramError::Malformed("no proof"))?;
+        let (before, proof) = text.rsplit_once(",p=").ok_or(ScramError::Malformed("no proof"))?;
         let mut fields = before.split(',');
         let channel = fields.next().and_then(|field| field.strip_prefix("c="));
         let channel = channel.and_then(|field| STANDARD.decode(field).ok());
@@ -294,10 +300,7 @@ mod tests {
     fn a_channel_that_is_not_the_gateways_is_refused() {
         let bound = |hash: u8| (SCRAM_PLUS, ChannelBinding::tls_server_end_point(vec![hash; 32]));
         assert!(exchange(PASSWORD, true, bound(7), Some(vec![7; 32])).is_ok());
-        assert_eq!(
-            exchange(PASSWORD, true, bound(8), Some(vec![7; 32])),
-            Err(ScramError::Binding)
-        );
+        assert_eq!(exchange(PASSWORD, true, bound(8), Some(vec![7; 32])), Err(ScramError::Binding));
         // The client could have bound, and believes that the gateway cannot.
         let hidden = (SCRAM, ChannelBinding::unrequested());
         assert_eq!(exchange(PASSWORD, true, hidden, Some(vec![7; 32])), Err(ScramError::Binding));

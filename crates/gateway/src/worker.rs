@@ -12,14 +12,16 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rand::random;
 use slab::Slab;
-use walwright_wire::{Stream, backend};
+use walwright_wire::{ScramKeys, Stream, WireError, backend};
 
-use crate::client::{Client, ClientStream, Opening, Phase};
+use crate::client::{Claim, Client, ClientStream, Opening, Phase};
 use crate::dial::{BARRIER_NAME, Dialled, Identity, Opened, Purpose, dial};
 use crate::messages::{self, Refusal};
 use crate::prepared::Registry;
+use crate::scram::{Exchange, SCRAM, Verifier};
 use crate::session::{Event, Session, Slot};
 use crate::unit::{End, LONGEST, Part, Unfit, Unit, frame_into};
+use crate::users::{Authentication, Credential, Stored};
 use crate::{Barrier, ClientId, Epoch, Exposed, Hold, Options, SessionKind};
 
 const WAKE: Token = Token(0);
@@ -111,6 +113,10 @@ pub struct Worker {
     pools: Vec<Pool>,
     pool_of: HashMap<PoolKey, usize>,
     registry: Registry,
+    /// What is logged in with at the server, by user.
+    credentials: HashMap<String, Credential>,
+    /// Makes up what stands for verifiers of names that nobody has.
+    secret: [u8; 32],
     flusher: Option<Flusher>,
     /// Counts the lives of the server that this worker knew.
     life: u64,
@@ -162,6 +168,8 @@ impl Worker {
             pools: Vec::new(),
             pool_of: HashMap::new(),
             registry: Registry::default(),
+            credentials: HashMap::new(),
+            secret: random(),
             flusher: None,
             life: 0,
             opening_flusher: false,
@@ -283,7 +291,7 @@ impl Worker {
         loop {
             let Some(client) = self.clients.get_mut(place) else { return };
             let id = client.id;
-            if client.phase == Phase::Leaving {
+            if matches!(client.phase, Phase::Leaving) {
                 return;
             }
             if client.queue.len() >= MOST_QUEUED {
@@ -328,7 +336,7 @@ impl Worker {
         let mut at = 0;
         loop {
             let Some(client) = self.client(id) else { return at };
-            match client.phase {
+            match &client.phase {
                 Phase::Leaving => return input.len(),
                 Phase::Startup => match Opening::parse(&input[at..]) {
                     Ok(Some((opening, length))) => {
@@ -341,8 +349,8 @@ impl Worker {
                         return input.len();
                     }
                 },
-                Phase::Arriving => return at,
-                Phase::Ready => {
+                Phase::Arriving | Phase::Claiming(_) => return at,
+                Phase::Ready | Phase::Proving(..) => {
                     let Some(&[tag, a, b, c, d]) = input[at..].first_chunk::<5>() else {
                         return at;
                     };
@@ -356,7 +364,10 @@ impl Worker {
                     }
                     let Some(body) = input.get(at + 5..at + 1 + length) else { return at };
                     at += 1 + length;
-                    self.take_message(id, tag, body);
+                    match &client.phase {
+                        Phase::Proving(..) => self.take_proof(id, tag, body),
+                        _ => self.take_message(id, tag, body),
+                    }
                 }
             }
         }
@@ -375,18 +386,97 @@ impl Worker {
                 self.cancel(process, &key);
                 self.gone.push(id);
             }
-            Opening::Startup { minor: _, parameters } => self.arrive(id, parameters),
+            Opening::Startup { minor: _, parameters } => self.claim(id, parameters),
         }
     }
 
-    fn arrive(&mut self, id: ClientId, parameters: Vec<(String, String)>) {
-        let take = |name: &str| {
-            parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-        };
-        let Some(user) = take("user") else {
+    /// A client says who it is.
+    fn claim(&mut self, id: ClientId, parameters: Vec<(String, String)>) {
+        let user = parameters.iter().find(|(name, _)| name == "user");
+        let Some(user) = user.map(|(_, user)| user.clone()).filter(|user| !user.is_empty()) else {
             let refusal =
                 Refusal::fatal("28000", "no PostgreSQL user name specified in startup packet");
             return self.refuse(id, &refusal);
+        };
+        let claim = Claim { user, parameters };
+        let users = match &self.options.authentication {
+            Authentication::Trust => return self.arrive(id, claim),
+            Authentication::Scram(users) => users.clone(),
+        };
+        match users.known.get(&claim.user) {
+            Some(stored) => self.ask_for_proof(id, claim, stored.verifier().ok()),
+            None if users.ask_server => {
+                let purpose = Purpose::Verifier(id, claim.user.clone());
+                if let Some(client) = self.client(id) {
+                    client.phase = Phase::Claiming(claim);
+                }
+                let options = self.options.server.clone();
+                let done = self.to_dialled.clone();
+                dial(purpose, self.life, options, done, self.waker.clone());
+            }
+            None => self.ask_for_proof(id, claim, None),
+        }
+    }
+
+    /// The verifier of a claim is known, or that there is none.
+    fn ask_for_proof(&mut self, id: ClientId, claim: Claim, verifier: Option<Verifier>) {
+        let is_known = verifier.is_some();
+        let verifier = verifier.unwrap_or_else(|| Verifier::made_up(&self.secret, &claim.user));
+        let Some(client) = self.client(id) else { return };
+        messages::authentication_sasl(client.answers.buffer(), &[SCRAM]);
+        client.answers.hold(Epoch::AT_ONCE);
+        client.phase = Phase::Proving(claim, Box::new(Exchange::new(verifier, is_known, None)));
+        self.will_tell(id);
+    }
+
+    /// A message of a client that proves who it is.
+    fn take_proof(&mut self, id: ClientId, tag: u8, body: &[u8]) {
+        let Some(client) = self.client(id) else { return };
+        let Phase::Proving(claim, exchange) = &mut client.phase else { return };
+        if tag != b'p' {
+            let what = "expected a SASL response";
+            return self.refuse(id, &Refusal::fatal("08P01", what));
+        }
+        let proven = match initial_response(body) {
+            Some((mechanism, message)) if !exchange.is_under_way() => {
+                let nonce: String = random::<[u8; 18]>().map(|byte| format!("{byte:02x}")).concat();
+                exchange.challenge(mechanism, message, &nonce).map(|challenge| {
+                    messages::authentication_sasl_data(client.answers.buffer(), 11, &challenge);
+                    None
+                })
+            }
+            _ => exchange.finish(body).map(|proven| {
+                messages::authentication_sasl_data(client.answers.buffer(), 12, &proven.answer);
+                Some((claim.clone(), proven.client_key, exchange.server_key()))
+            }),
+        };
+        client.answers.hold(Epoch::AT_ONCE);
+        match proven {
+            Ok(None) => self.will_tell(id),
+            Ok(Some((claim, client, server))) => {
+                let stored = match &self.options.authentication {
+                    Authentication::Scram(users) => users.known.get(&claim.user),
+                    Authentication::Trust => None,
+                };
+                let credential = match stored {
+                    Some(Stored::Password(password)) => Credential::Password(password.clone()),
+                    _ => Credential::Keys(ScramKeys { client, server }),
+                };
+                self.credentials.insert(claim.user.clone(), credential);
+                self.arrive(id, claim);
+            }
+            Err(error) => {
+                tracing::warn!("a client is not let in as \"{}\": {error}", claim.user);
+                let what = format!("password authentication failed for user \"{}\"", claim.user);
+                self.refuse(id, &Refusal::fatal("28P01", &what));
+            }
+        }
+    }
+
+    fn arrive(&mut self, id: ClientId, claim: Claim) {
+        let Claim { user, parameters } = claim;
+        let take = |name: &str| {
+            parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
         if parameters.iter().any(|(name, value)| name == "replication" && value != "false") {
             let refusal = Refusal::fatal("0A000", "the gateway passes on no replication")
@@ -547,7 +637,7 @@ impl Worker {
             }
         }
         if client.answers.is_empty() {
-            if client.phase == Phase::Leaving {
+            if matches!(client.phase, Phase::Leaving) {
                 return self.gone.push(id);
             }
             if client.in_flight == 0 {
@@ -610,7 +700,7 @@ impl Worker {
                 return;
             };
             let Some(unit) = client.queue.front() else { return };
-            if client.waits || client.phase != Phase::Ready {
+            if client.waits || !matches!(client.phase, Phase::Ready) {
                 return;
             }
             let open = client
@@ -753,6 +843,11 @@ impl Worker {
         let mut options = self.options.server.clone();
         options.user.clone_from(&of.key.user);
         options.dbname.clone_from(&of.key.database);
+        match self.credentials.get(&of.key.user) {
+            Some(Credential::Password(password)) => options.password = Some(password.clone()),
+            Some(Credential::Keys(keys)) => options.scram_keys = Some(keys.clone()),
+            None => {}
+        }
         options.parameters.extend(of.key.parameters.iter().cloned());
         of.side(kind).opening += 1;
         let purpose = Purpose::Session(pool, kind);
@@ -778,6 +873,7 @@ impl Worker {
                     Err(error) => self.fail_waiting(&error.to_string()),
                 }
             }
+            Purpose::Verifier(id, user) => self.take_verifier(id, &user, dialled.result),
             Purpose::Session(pool, kind) => {
                 let side = self.pools[pool].side(kind);
                 side.opening = side.opening.saturating_sub(1);
@@ -785,6 +881,28 @@ impl Worker {
                     Ok(opened) => self.add_session(pool, kind, dialled.life, opened),
                     Err(error) => self.fail_pool(pool, &error.to_string()),
                 }
+            }
+        }
+    }
+
+    /// A verifier was looked for.
+    fn take_verifier(&mut self, id: ClientId, user: &str, found: Result<Opened, WireError>) {
+        let Some(client) = self.client(id) else { return };
+        let Phase::Claiming(claim) = &client.phase else { return };
+        let claim = claim.clone();
+        match found {
+            Ok(opened) => {
+                let verifier = opened.verifier.and_then(|text| Verifier::parse(&text).ok());
+                self.ask_for_proof(id, claim, verifier);
+                if let Some(client) = self.client(id) {
+                    let carry = std::mem::take(&mut client.carry);
+                    self.hear_client(id, &carry);
+                }
+            }
+            Err(error) => {
+                tracing::error!("the password of \"{user}\" could not be looked up: {error}");
+                let refusal = Refusal::fatal("08001", "the server could not be asked who you are");
+                self.refuse(id, &refusal);
             }
         }
     }
@@ -1091,6 +1209,14 @@ impl Worker {
         self.lost.extend(self.sessions.iter().map(|(place, _)| place));
         self.close_lost();
     }
+}
+
+/// Mechanism and message of a SASLInitialResponse.
+fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
+    let end = body.iter().position(|&byte| byte == 0)?;
+    let mechanism = std::str::from_utf8(&body[..end]).ok()?;
+    let (length, message) = body[end + 1..].split_first_chunk::<4>()?;
+    (u32::from_be_bytes(*length) as usize == message.len()).then_some((mechanism, message))
 }
 
 /// Whether a barrier's answer has arrived; what is read is removed.

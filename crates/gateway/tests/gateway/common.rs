@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
-use walwright_gateway::{Gateway, Listen, Options};
-use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster};
-use walwright_wire::{ConnectOptions, Host};
+use walwright_gateway::{Authentication, Gateway, Listen, Options};
+use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, TcpAccess};
+use walwright_wire::{ConnectOptions, Host, Secret};
+
+/// The superuser's password of servers on TCP.
+pub const PASSWORD: &str = "it's a: s%cret\\";
 
 /// A server with a gateway before it.
 pub struct Testbed {
@@ -16,7 +19,36 @@ pub struct Testbed {
 }
 
 impl Testbed {
+    /// The gateway reaches the server by its unix socket, and trusts its clients.
     pub fn new(settings: &[(&str, &str)], adjust: impl FnOnce(&mut Options)) -> Testbed {
+        Testbed::start(settings, None, |server| {
+            let host = Host::Unix(server.socket_dir().to_owned());
+            let to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+            let mut options = Options::new(to);
+            options.authentication = Authentication::Trust;
+            adjust(&mut options);
+            options
+        })
+    }
+
+    /// The gateway reaches the server by TCP, where it asks for passwords.
+    pub fn over_tcp(adjust: impl FnOnce(&mut Options)) -> Testbed {
+        let access = TcpAccess { port: None, password: Secret::new(PASSWORD) };
+        Testbed::start(&[], Some(access), |server| {
+            let host = Host::Tcp("127.0.0.1".to_owned());
+            let mut to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+            to.password = Some(Secret::new(PASSWORD));
+            let mut options = Options::new(to);
+            adjust(&mut options);
+            options
+        })
+    }
+
+    fn start(
+        settings: &[(&str, &str)],
+        tcp: Option<TcpAccess>,
+        options: impl FnOnce(&RunningCluster) -> Options,
+    ) -> Testbed {
         let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
         let places = Places::open(Some(base.path().join("cache"))).expect("places");
         let install = Installs::open(None)
@@ -27,12 +59,10 @@ impl Testbed {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
+        spec.tcp = tcp;
         let server = Cluster::create(spec).expect("made").start().expect("started");
-        let host = Host::Unix(server.socket_dir().to_owned());
-        let to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
-        let mut options = Options::new(to);
+        let mut options = options(&server);
         options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
-        adjust(&mut options);
         let gateway = Gateway::start(options).expect("a gateway");
         Testbed { gateway, server, _base: base }
     }
