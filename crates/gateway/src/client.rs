@@ -8,6 +8,7 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use crate::scram::Exchange;
+use crate::settings::Settings;
 use crate::unit::{Gatherer, Statements, Unit};
 use crate::{Answers, Pin};
 
@@ -18,6 +19,11 @@ pub struct ClientId {
     pub place: usize,
     /// Tells it from others that had the place.
     pub serial: u32,
+}
+
+impl ClientId {
+    /// No client: the gateway itself.
+    pub const NOBODY: ClientId = ClientId { place: usize::MAX, serial: 0 };
 }
 
 /// How far a client's login is.
@@ -63,6 +69,8 @@ pub struct Client {
     pub carry: Vec<u8>,
     /// Its prepared statements.
     pub statements: Statements,
+    /// Its settings, where they differ from those of its pool.
+    pub settings: Settings,
     /// Messages before their Sync.
     pub gatherer: Gatherer,
     /// Units that wait to be sent.
@@ -94,6 +102,7 @@ impl Client {
             secret,
             carry: Vec::new(),
             statements: Statements::default(),
+            settings: Settings::default(),
             gatherer: Gatherer::default(),
             queue: VecDeque::new(),
             in_flight: 0,

@@ -18,6 +18,7 @@ mod messages;
 mod prepared;
 mod scram;
 mod session;
+mod settings;
 mod statement;
 mod unit;
 mod users;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Need;
+use crate::settings::Change;
 
 /// A statement as a client prepared it: its text with the types of its parameters.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Prepared {
     pub body: Vec<u8>,
     /// What it needs of a session.
     pub need: Need,
+    /// What it does to the settings of its session.
+    pub change: Option<Change>,
 }
 
 impl Prepared {
@@ -44,8 +47,12 @@ impl Registry {
         }
         self.next += 1;
         let text = body.split(|&byte| byte == 0).next().unwrap_or_default();
-        let statement =
-            Arc::new(Prepared { id: self.next, body: body.to_vec(), need: Need::of(text) });
+        let statement = Arc::new(Prepared {
+            id: self.next,
+            body: body.to_vec(),
+            need: Need::of(text),
+            change: std::str::from_utf8(text).ok().and_then(Change::of),
+        });
         self.by_body.insert(body.to_vec(), statement.clone());
         statement
     }

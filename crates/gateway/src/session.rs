@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thiserror::Error;
-use walwright_wire::backend::{self, ParameterStatus};
+use walwright_wire::backend;
 use walwright_wire::{CancelKey, Stream};
 
 use crate::prepared::{OnSession, Prepared};
+use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
 use crate::{ClientId, SessionKind};
 
@@ -48,7 +49,10 @@ pub struct Slot {
     simple: bool,
     /// Its Sync, or its Query, was sent.
     synced: bool,
-    failed: bool,
+    /// Whether an error came.
+    pub failed: bool,
+    /// What it does to the settings of its session, if all goes well.
+    pub change: Option<Change>,
     /// Statements that the client has not after all: an error came before them.
     pub unprepared: Vec<(Name, Arc<Prepared>)>,
 }
@@ -64,10 +68,20 @@ pub enum Event {
     Open(ClientId),
     /// A unit was answered, with the state of the transaction.
     Ended(Slot, u8),
-    /// A setting that the server reports.
-    Parameter(ParameterStatus),
+    /// The server has forgotten the prepared statements of the session, and with DISCARD ALL
+    /// everything else.
+    Forgotten(ClientId, Forgotten),
     /// The server says why it ends the session, as a range of the input.
     Fatal(Range<usize>),
+}
+
+/// What a server session has forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Its prepared statements.
+    Statements,
+    /// All.
+    Everything,
 }
 
 /// The server said what does not belong to what was sent. Nothing more on this session can be
@@ -101,6 +115,8 @@ pub struct Session {
     pub exposed: bool,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
+    /// Settings of clients that it has.
+    pub settings: Settings,
     statements: OnSession,
     carry: Vec<u8>,
     /// Bytes of a long message that are still to come, and whose they are.
@@ -122,20 +138,35 @@ impl Session {
             reserved: false,
             exposed: false,
             copying_in: false,
+            settings: Settings::default(),
             statements: OnSession::default(),
             carry: Vec::new(),
             passing: 0,
         }
     }
 
-    /// Whether nothing is going on.
-    pub fn is_idle(&self) -> bool {
-        self.ledger.is_empty() && self.owner.is_none()
-    }
-
     /// Whether the unit that was sent last goes on.
     pub fn is_open(&self) -> bool {
         self.ledger.back().is_some_and(|slot| !slot.synced)
+    }
+
+    /// Gives it the settings of a client, by statements of the gateway's own.
+    pub fn take_settings(&mut self, settings: &Settings) {
+        let sql = self.settings.towards(settings);
+        if !sql.is_empty() {
+            frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
+            self.ledger.push_back(Slot {
+                client: ClientId::NOBODY,
+                since: Instant::now(),
+                expects: VecDeque::new(),
+                simple: true,
+                synced: true,
+                failed: false,
+                change: None,
+                unprepared: Vec::new(),
+            });
+        }
+        self.settings = settings.clone();
     }
 
     /// Puts a unit into the bytes to send, and into the ledger.
@@ -149,9 +180,11 @@ impl Session {
                 simple: unit.end == End::Query,
                 synced: false,
                 failed: false,
+                change: None,
                 unprepared: Vec::new(),
             },
         };
+        slot.change = unit.change;
         for part in unit.parts {
             self.send_part(&mut slot, part);
         }
@@ -210,11 +243,6 @@ impl Session {
         let server_name = statement.name();
         frame_into(&mut self.out, b'P', &[server_name.as_bytes(), b"\0", &statement.body]);
         slot.expects.push_back(Expect::Parse(statement.clone(), name));
-    }
-
-    /// The session was reset: it has no prepared statements.
-    pub fn forget_statements(&mut self) {
-        self.statements.clear();
     }
 
     /// What arrived now, with what was left of a message before it.
@@ -286,8 +314,6 @@ impl Session {
         let body = &input[range.start + 5..range.end];
         match tag {
             backend::PARAMETER_STATUS => {
-                let status = ParameterStatus::parse(body).map_err(|_| Mismatch(tag))?;
-                events.push(Event::Parameter(status));
                 if let Some(slot) = self.ledger.front() {
                     answer(events, slot.client, range);
                 }
@@ -315,6 +341,12 @@ impl Session {
         };
         let client = slot.client;
         synthesise(slot, events);
+        if tag == backend::COMMAND_COMPLETE
+            && let Some(forgotten) = Forgotten::by_tag(body)
+        {
+            self.statements.clear();
+            events.push(Event::Forgotten(client, forgotten));
+        }
         match tag {
             backend::READY_FOR_QUERY => {
                 let &[status] = body else { return Err(Mismatch(tag)) };
@@ -384,6 +416,17 @@ impl Session {
         }
         answer(events, client, range);
         Ok(())
+    }
+}
+
+impl Forgotten {
+    /// What the command with this tag makes a session forget.
+    fn by_tag(tag: &[u8]) -> Option<Forgotten> {
+        match tag {
+            b"DISCARD ALL\0" => Some(Forgotten::Everything),
+            b"DEALLOCATE ALL\0" => Some(Forgotten::Statements),
+            _ => None,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! told too early. A SELECT that writes through a function runs on a session that flushes by
 //! itself, and anything not known runs alone on a session that its client keeps.
 
+use crate::settings::Change;
+
 /// What a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
@@ -122,6 +124,8 @@ impl Need {
                 _ if is("COMMIT") || is("END") || is("ROLLBACK") || is("ABORT") => {
                     (Synchronous, Transaction)
                 }
+                // What follows its client needs a session for its own end only.
+                _ if (is("SET") || is("RESET")) && tracks(statement) => (Synchronous, Transaction),
                 _ if is("SET") && !words.begin_with(&["LOCAL", "TRANSACTION", "CONSTRAINTS"]) => {
                     (Synchronous, Pinned(Pin::Setting))
                 }
@@ -169,13 +173,21 @@ impl Need {
                 None => break,
             }
         }
-        let need = need.unwrap_or(Need { session: Synchronous, hold: Shared });
+        let mut need = need.unwrap_or(Need { session: Synchronous, hold: Shared });
+        if matches!(need.hold, Pinned(_)) {
+            // It stays for what the client writes later.
+            need.session = Relaxed;
+        }
         if statements > 1 {
             // Any of them may open a transaction or a COPY.
             return Need { session: need.session, hold: need.hold.max(Transaction) };
         }
         need
     }
+}
+
+fn tracks(statement: &[u8]) -> bool {
+    std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
 }
 
 fn makes_temporary_table(statement: &[u8]) -> bool {
@@ -301,17 +313,18 @@ mod tests {
             ("CREATE TABLE t (a int)", (Synchronous, Transaction)),
             ("VACUUM t", (Synchronous, Transaction)),
             ("SET LOCAL work_mem = 1", (Synchronous, Transaction)),
-            ("SET work_mem = 1", (Synchronous, Pinned(Pin::Setting))),
-            ("select SET_CONFIG('a', 'b', false)", (Synchronous, Pinned(Pin::Setting))),
-            ("SELECT pg_try_advisory_lock(1)", (Synchronous, Pinned(Pin::AdvisoryLock))),
+            ("SET work_mem = 1", (Synchronous, Transaction)),
+            ("SET ROLE x", (Relaxed, Pinned(Pin::Setting))),
+            ("select SET_CONFIG('a', 'b', false)", (Relaxed, Pinned(Pin::Setting))),
+            ("SELECT pg_try_advisory_lock(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
             ("SELECT pg_advisory_xact_lock(1)", (Synchronous, Shared)),
-            ("LISTEN a", (Synchronous, Pinned(Pin::Listen))),
+            ("LISTEN a", (Relaxed, Pinned(Pin::Listen))),
             ("NOTIFY a", (Synchronous, Transaction)),
-            ("PREPARE a AS SELECT 1", (Synchronous, Pinned(Pin::Prepare))),
+            ("PREPARE a AS SELECT 1", (Relaxed, Pinned(Pin::Prepare))),
             ("PREPARE TRANSACTION 'a'", (Synchronous, Transaction)),
-            ("CREATE TEMP TABLE a (b int)", (Synchronous, Pinned(Pin::Temporary))),
-            ("SELECT 1 AS a INTO TEMP b", (Synchronous, Pinned(Pin::Temporary))),
-            ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", (Synchronous, Pinned(Pin::Cursor))),
+            ("CREATE TEMP TABLE a (b int)", (Relaxed, Pinned(Pin::Temporary))),
+            ("SELECT 1 AS a INTO TEMP b", (Relaxed, Pinned(Pin::Temporary))),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", (Relaxed, Pinned(Pin::Cursor))),
             ("INSERT INTO t VALUES (currval('s'))", (Relaxed, Pinned(Pin::Sequence))),
             ("DISCARD ALL", (Synchronous, Transaction)),
         ] {

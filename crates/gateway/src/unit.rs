@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::prepared::{Prepared, Registry};
+use crate::settings::Change;
 use crate::{Hold, Need, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -35,10 +35,10 @@ pub struct Unit {
     pub parts: Vec<Part>,
     /// What it needs of a session.
     pub need: Need,
+    /// What it does to the settings of its session, if it does nothing else.
+    pub change: Option<Change>,
     /// How it ended.
     pub end: End,
-    /// When it was complete.
-    pub since: Instant,
 }
 
 /// How a unit ended.
@@ -108,16 +108,12 @@ pub enum Unfit {
 pub struct Gatherer {
     parts: Vec<Part>,
     need: Option<Need>,
+    change: Option<Change>,
     /// An error before Sync: what follows is skipped, as a server does.
     failed: bool,
 }
 
 impl Gatherer {
-    /// Whether something waits for its Sync.
-    pub fn is_open(&self) -> bool {
-        !self.parts.is_empty() || self.failed
-    }
-
     /// Skips until the next Sync, as a server does after an error.
     pub fn skip(&mut self) {
         self.parts.clear();
@@ -147,6 +143,7 @@ impl Gatherer {
             b'Q' => {
                 let (sql, _) = text(body)?;
                 self.needs(Need::of(sql));
+                self.change = std::str::from_utf8(sql).ok().and_then(Change::of);
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));
             }
@@ -168,6 +165,7 @@ impl Gatherer {
                 let (portal, rest) = text(body)?;
                 let (name, rest) = text(rest)?;
                 let statement = self.statement(statements, name)?;
+                self.change.clone_from(&statement.change);
                 self.parts.push(Part::Bind {
                     statement,
                     portal: portal.to_vec(),
@@ -222,8 +220,8 @@ impl Gatherer {
         Unit {
             parts: std::mem::take(&mut self.parts),
             need: self.need.take().unwrap_or(nothing),
+            change: self.change.take(),
             end,
-            since: Instant::now(),
         }
     }
 }

@@ -19,10 +19,11 @@ use crate::dial::{BARRIER_NAME, Dialled, Identity, Opened, Purpose, dial};
 use crate::messages::{self, Refusal};
 use crate::prepared::Registry;
 use crate::scram::{Exchange, SCRAM, Verifier};
-use crate::session::{Event, Session, Slot};
+use crate::session::{Event, Forgotten, Session, Slot};
+use crate::settings::Settings;
 use crate::unit::{End, LONGEST, Part, Unfit, Unit, frame_into};
 use crate::users::{Authentication, Credential, Stored};
-use crate::{Barrier, ClientId, Epoch, Exposed, Hold, Options, SessionKind};
+use crate::{Barrier, ClientId, Epoch, Exposed, Hold, Options, Pin, SessionKind};
 
 const WAKE: Token = Token(0);
 const BARRIER: Token = Token(1);
@@ -721,7 +722,10 @@ impl Worker {
             let Some(pool) = client.pool else { return };
             let place = match client.owned {
                 Some(place) => Some(place),
-                None => self.choose(pool, need.session, need.hold),
+                None => {
+                    let settings = client.settings.clone();
+                    self.choose(pool, need.session, need.hold, &settings)
+                }
             };
             let Some(client) = self.client(id) else { return };
             let Some(place) = place else {
@@ -732,6 +736,10 @@ impl Worker {
             let Some(unit) = client.queue.pop_front() else { return };
             if let Hold::Pinned(pin) = need.hold {
                 client.pinned = Some(pin);
+            }
+            if unit.change.is_some() && client.owned.is_some() && client.pinned.is_none() {
+                // Within a transaction, whose end decides whether it stays.
+                client.pinned = Some(Pin::Setting);
             }
             if need.hold != Hold::Shared {
                 client.owned = Some(place);
@@ -745,6 +753,12 @@ impl Worker {
 
     fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit) {
         let Some(session) = self.sessions.get_mut(place) else { return };
+        if session.owner.is_none()
+            && let Some(client) = self.clients.get(id.place)
+            && session.settings != client.settings
+        {
+            session.take_settings(&client.settings);
+        }
         if unit.need.hold != Hold::Shared {
             session.owner = Some(id);
         }
@@ -761,7 +775,13 @@ impl Worker {
     }
 
     /// The session for a statement; `None` where it has to wait for one.
-    fn choose(&mut self, pool: usize, kind: SessionKind, hold: Hold) -> Option<usize> {
+    fn choose(
+        &mut self,
+        pool: usize,
+        kind: SessionKind,
+        hold: Hold,
+        settings: &Settings,
+    ) -> Option<usize> {
         let (spread, depth, most) =
             (self.options.spread, self.options.depth, self.options.pool_size);
         let side = match kind {
@@ -782,6 +802,10 @@ impl Worker {
                 continue;
             }
             let length = session.ledger.len();
+            // Settings change only where nothing runs.
+            if length > 0 && session.settings != *settings {
+                continue;
+            }
             if best.is_none_or(|(_, shortest)| length < shortest) {
                 best = Some((place, length));
             }
@@ -820,7 +844,8 @@ impl Worker {
                 continue;
             };
             let hold = client.queue.front().map_or(Hold::Shared, |unit| unit.need.hold);
-            if self.choose(pool, kind, hold).is_none() {
+            let settings = client.settings.clone();
+            if self.choose(pool, kind, hold, &settings).is_none() {
                 return;
             }
             self.pools[pool].side(kind).waiting.pop_front();
@@ -1044,7 +1069,20 @@ impl Worker {
                 }
             }
             Event::Ended(slot, status) => self.end_unit(place, slot, status),
-            Event::Parameter(_) => {}
+            Event::Forgotten(id, forgotten) => {
+                if let Some(client) = self.client(id) {
+                    client.statements.clear();
+                    if forgotten == Forgotten::Everything {
+                        client.pinned = None;
+                        client.settings = Settings::default();
+                    }
+                }
+                if forgotten == Forgotten::Everything
+                    && let Some(session) = self.sessions.get_mut(place)
+                {
+                    session.settings = Settings::default();
+                }
+            }
             Event::Fatal(range) => {
                 let said = backend::ErrorFields::parse(&bytes[range.start + 5..range.end]);
                 if let Ok(said) = said {
@@ -1081,6 +1119,13 @@ impl Worker {
     fn end_unit(&mut self, place: usize, slot: Slot, status: u8) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let id = slot.client;
+        if id == ClientId::NOBODY {
+            if slot.failed {
+                tracing::error!("a server session did not take the settings of a client");
+                self.lost.push(place);
+            }
+            return;
+        }
         let ended = status == b'I';
         let waits = self.pools[session.pool].waits_for_flush;
         let until = match (&mut self.flusher, session.kind) {
@@ -1102,6 +1147,12 @@ impl Worker {
         };
         for (name, statement) in &slot.unprepared {
             client.statements.forget(name, statement);
+        }
+        if let Some(change) = slot.change.as_ref().filter(|_| ended && !slot.failed)
+            && client.pinned.is_none()
+        {
+            client.settings.apply(change);
+            session.settings.apply(change);
         }
         client.in_flight = client.in_flight.saturating_sub(1);
         if ended && client.owned == Some(place) && client.pinned.is_none() {

@@ -70,3 +70,51 @@ async fn copy_goes_both_ways_and_an_error_in_it_ends_it() {
     let rows = client.query(long, &[]).await.unwrap();
     assert!(rows.iter().all(|row| row.get::<_, &str>(0).len() == 100_000) && rows.len() == 30);
 }
+
+#[tokio::test]
+async fn settings_follow_their_client_and_nobody_else() {
+    let testbed = Testbed::new(&[], |options| {
+        options.pool_size = 2;
+        options.spread = 1;
+    });
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    let plain = second.query_one("SHOW work_mem", &[]).await.unwrap().get::<_, String>(0);
+    first.batch_execute("SET work_mem = '3MB'").await.unwrap();
+    first.batch_execute("SET TIME ZONE 'Asia/Tokyo'").await.unwrap();
+    assert!(first.batch_execute("SET nothing_like_it = 1").await.is_err());
+    let shown = async |client: &tokio_postgres::Client, name: &str| {
+        let sql = format!("SHOW {name}");
+        client.query_one(&sql, &[]).await.unwrap().get::<_, String>(0)
+    };
+    for _ in 0..5 {
+        assert_eq!(shown(&first, "work_mem").await, "3MB");
+        assert_eq!(shown(&second, "work_mem").await, plain);
+        assert_eq!(shown(&first, "timezone").await, "Asia/Tokyo");
+    }
+    first.batch_execute("RESET work_mem").await.unwrap();
+    assert_eq!(shown(&first, "work_mem").await, plain);
+    assert_eq!(shown(&first, "timezone").await, "Asia/Tokyo");
+    first.batch_execute("DISCARD ALL").await.unwrap();
+    assert_ne!(shown(&first, "timezone").await, "Asia/Tokyo");
+}
+
+#[tokio::test]
+async fn what_a_session_remembers_stays_with_its_client() {
+    let testbed = Testbed::new(&[], |options| options.pool_size = 3);
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    first.batch_execute("CREATE TEMP TABLE mine (a int)").await.unwrap();
+    first.batch_execute("PREPARE own AS SELECT 7").await.unwrap();
+    for _ in 0..5 {
+        first.execute("INSERT INTO mine VALUES (1)", &[]).await.unwrap();
+        assert!(second.execute("INSERT INTO mine VALUES (1)", &[]).await.is_err());
+    }
+    let seven: i32 = first.query_one("EXECUTE own", &[]).await.unwrap().get(0);
+    assert_eq!(seven, 7);
+    // The statement that the client prepared by the protocol goes with the others.
+    let prepared = first.prepare("SELECT 8").await.unwrap();
+    first.batch_execute("DISCARD ALL").await.unwrap();
+    assert!(first.execute("INSERT INTO mine VALUES (1)", &[]).await.is_err());
+    assert!(first.query_one(&prepared, &[]).await.is_err());
+    let again: i32 = first.query_one("SELECT 9", &[]).await.unwrap().get(0);
+    assert_eq!(again, 9);
+}
