@@ -76,15 +76,16 @@ impl Barrier {
         self.exposed.add();
     }
 
-    /// Its ReadyForQuery arrived: what its answer waits for.
-    pub fn relaxed_ends(&mut self) -> Epoch {
+    /// Its ReadyForQuery arrived: what its answer waits for, if its client wants to wait. Until
+    /// a barrier covers it, it can be taken back, and readers who see it wait.
+    pub fn relaxed_ends(&mut self, waits: bool) -> Epoch {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let epoch = self.next();
+        let epoch = Epoch(self.sent.0 + 1);
         match self.uncovered.back_mut() {
             Some((of, count)) if *of == epoch => *count += 1,
             _ => self.uncovered.push_back((epoch, 1)),
         }
-        epoch
+        if waits { self.next() } else { Epoch::AT_ONCE }
     }
 
     /// An answer arrived that may tell of what others committed: what it waits for.
@@ -211,7 +212,7 @@ mod tests {
                     barrier.relaxed_begins();
                     None
                 }
-                Event::End => Some(barrier.relaxed_ends()),
+                Event::End => Some(barrier.relaxed_ends(true)),
                 Event::Told => Some(barrier.told()),
                 Event::Send => {
                     assert!(barrier.send());
@@ -357,9 +358,9 @@ mod tests {
         let mut barrier = Barrier::new(Exposed::default());
         barrier.relaxed_begins();
         barrier.relaxed_begins();
-        let first = barrier.relaxed_ends();
+        let first = barrier.relaxed_ends(true);
         assert!(barrier.send());
-        let second = barrier.relaxed_ends();
+        let second = barrier.relaxed_ends(true);
         assert_eq!(barrier.returns(), first);
         assert!(second > barrier.returned());
         assert!(barrier.send());
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!(here.told(), Epoch::AT_ONCE);
         there.relaxed_begins();
         assert_ne!(here.told(), Epoch::AT_ONCE);
-        there.relaxed_ends();
+        there.relaxed_ends(true);
         assert!(there.send());
         assert_ne!(here.told(), Epoch::AT_ONCE);
         there.returns();

@@ -76,7 +76,6 @@ fn tracked(name: &str) -> Option<String> {
 }
 
 impl Settings {
-
     /// A change that the server has taken.
     pub fn apply(&mut self, change: &Change) {
         match change {

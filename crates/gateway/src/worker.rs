@@ -212,7 +212,7 @@ impl Worker {
                             self.will_tell(id);
                         }
                         if event.is_readable() {
-                            self.read_client(place, &mut buffer);
+                            self.read_client(place, event.is_read_closed(), &mut buffer);
                         }
                     }
                     Token(token) => {
@@ -221,7 +221,8 @@ impl Worker {
                             self.to_send.push(place);
                         }
                         if event.is_readable() {
-                            self.read_session(place, &mut buffer, &mut heard);
+                            let closed = event.is_read_closed();
+                            self.read_session(place, closed, &mut buffer, &mut heard);
                         }
                     }
                 }
@@ -247,7 +248,7 @@ impl Worker {
             }
             for id in std::mem::take(&mut self.put_off) {
                 if self.client(id).is_some() {
-                    self.read_client(id.place, buffer);
+                    self.read_client(id.place, true, buffer);
                 }
             }
             if self.to_send.is_empty() && self.to_tell.is_empty() && self.lost.is_empty() {
@@ -288,7 +289,9 @@ impl Worker {
         self.clients.get_mut(id.place).filter(|client| client.id == id)
     }
 
-    fn read_client(&mut self, place: usize, buffer: &mut [u8]) {
+    /// Reads what a client has sent: all there is, but for the last look that finds nothing,
+    /// which is needed only where the other side is known to have closed.
+    fn read_client(&mut self, place: usize, closed: bool, buffer: &mut [u8]) {
         loop {
             let Some(client) = self.clients.get_mut(place) else { return };
             let id = client.id;
@@ -301,9 +304,8 @@ impl Worker {
             match client.stream.read(buffer) {
                 Ok(0) => return self.gone.push(id),
                 Ok(count) => {
-                    let whole = count == buffer.len();
                     self.hear_client(id, &buffer[..count]);
-                    if !whole {
+                    if count < buffer.len() && !closed {
                         return;
                     }
                 }
@@ -1020,7 +1022,14 @@ impl Worker {
         session.out_sent = 0;
     }
 
-    fn read_session(&mut self, place: usize, buffer: &mut [u8], events: &mut Vec<Event>) {
+    /// The same for what a server has sent.
+    fn read_session(
+        &mut self,
+        place: usize,
+        closed: bool,
+        buffer: &mut [u8],
+        events: &mut Vec<Event>,
+    ) {
         loop {
             let Some(session) = self.sessions.get_mut(place) else { return };
             let count = match session.stream.read(buffer) {
@@ -1041,7 +1050,7 @@ impl Worker {
                 return self.lost.push(place);
             }
             self.serve_waiting(pool, kind);
-            if count < buffer.len() {
+            if count < buffer.len() && !closed {
                 return;
             }
         }
@@ -1095,9 +1104,11 @@ impl Worker {
     /// A part of a long answer: what it tells was committed before it arrived, so a barrier sent
     /// from now on covers it.
     fn hold_part(&mut self, place: usize, id: ClientId) {
-        let in_transaction = self.sessions.get(place).is_some_and(|session| session.exposed);
+        let Some(session) = self.sessions.get(place) else { return };
+        let in_transaction = session.exposed;
+        let waits = self.pools[session.pool].waits_for_flush;
         let until = match &mut self.flusher {
-            Some(flusher) if !in_transaction => flusher.barrier.told(),
+            Some(flusher) if !in_transaction && waits => flusher.barrier.told(),
             _ => Epoch::AT_ONCE,
         };
         self.hold(id, until);
@@ -1131,10 +1142,9 @@ impl Worker {
         let until = match (&mut self.flusher, session.kind) {
             (Some(flusher), SessionKind::Relaxed) if ended => {
                 session.exposed = false;
-                let until = flusher.barrier.relaxed_ends();
-                if waits { until } else { Epoch::AT_ONCE }
+                flusher.barrier.relaxed_ends(waits)
             }
-            (Some(flusher), SessionKind::Synchronous) if ended => flusher.barrier.told(),
+            (Some(flusher), SessionKind::Synchronous) if ended && waits => flusher.barrier.told(),
             _ => Epoch::AT_ONCE,
         };
         if session.reserved && session.ledger.is_empty() {
@@ -1182,7 +1192,7 @@ impl Worker {
             {
                 let open = if session.exposed { 1 } else { session.ledger.len() };
                 for _ in 0..open {
-                    flusher.barrier.relaxed_ends();
+                    flusher.barrier.relaxed_ends(false);
                 }
             }
             let owner = session.owner.into_iter();

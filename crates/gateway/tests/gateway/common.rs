@@ -1,5 +1,6 @@
 //! A server, a gateway before it, and ways to both.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -50,15 +51,7 @@ impl Testbed {
         options: impl FnOnce(&RunningCluster) -> Options,
     ) -> Testbed {
         let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
-        let places = Places::open(Some(base.path().join("cache"))).expect("places");
-        let install = Installs::open(None)
-            .and_then(|installs| installs.ensure(Major::V18, &mut |_| {}))
-            .expect("an install");
-        let mut spec = ClusterSpec::new(&places, install);
-        spec.settings = settings
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let mut spec = spec(base.path(), settings);
         spec.tcp = tcp;
         let server = Cluster::create(spec).expect("made").start().expect("started");
         let mut options = options(&server);
@@ -68,13 +61,7 @@ impl Testbed {
     }
 
     pub fn port(&self) -> u16 {
-        self.gateway
-            .places()
-            .find_map(|place| match place {
-                Listen::Tcp(address) => Some(address.port()),
-                Listen::Unix(_) => None,
-            })
-            .expect("it listens")
+        port_of(&self.gateway)
     }
 
     /// A client of the gateway.
@@ -88,7 +75,28 @@ impl Testbed {
     }
 }
 
-async fn connected(host: &str, port: u16) -> Client {
+/// A server of this version with settings, below a directory.
+pub fn spec(base: &Path, settings: &[(&str, &str)]) -> ClusterSpec {
+    let places = Places::open(Some(base.join("cache"))).expect("places");
+    let install = Installs::open(None)
+        .and_then(|installs| installs.ensure(Major::V18, &mut |_| {}))
+        .expect("an install");
+    let mut spec = ClusterSpec::new(&places, install);
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    spec.settings = settings.iter().map(own).collect();
+    spec
+}
+
+/// The port of a gateway that listens on one.
+pub fn port_of(gateway: &Gateway) -> u16 {
+    let port = |place: &Listen| match place {
+        Listen::Tcp(address) => Some(address.port()),
+        Listen::Unix(_) => None,
+    };
+    gateway.places().find_map(port).expect("it listens")
+}
+
+pub async fn connected(host: &str, port: u16) -> Client {
     let mut config = tokio_postgres::Config::new();
     config.host(host).port(port).user("postgres").dbname("postgres");
     config.connect_timeout(Duration::from_secs(10));

@@ -3,4 +3,5 @@
 mod common;
 mod load;
 mod people;
+mod power_cuts;
 mod statements;
