@@ -3,6 +3,7 @@
 mod ab;
 mod config;
 mod experiment;
+mod gateway;
 mod journal;
 mod load;
 mod observe;
@@ -28,6 +29,7 @@ pub use config::{
     RollbackArgs,
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
+pub use gateway::{AuthChoice, GatewayArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
@@ -141,6 +143,8 @@ pub enum Command {
     ///
     /// Later runs on the same file system are told how near they came to it.
     Storage(StorageArgs),
+    /// Stand between applications and a server: durable commits without the wait.
+    Gateway(GatewayArgs),
     /// The journal: experiments and decisions with their results, in order.
     Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.

@@ -1,12 +1,16 @@
 //! Logging in: the answers to what the server asks for.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding as Binding, ScramSha256};
 use postgres_protocol::message::frontend;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::backend::Authentication;
 use crate::require_auth::AuthMethod;
+use crate::scram_keys::KeyExchange;
 use crate::{ChannelBinding, ConnectOptions, Secret, WireError};
 
 const SCRAM: &str = "SCRAM-SHA-256";
@@ -30,6 +34,8 @@ enum Step {
     #[default]
     Start,
     Scram(ScramSha256),
+    /// SCRAM by keys.
+    Keys(KeyExchange),
     /// The proof or password is sent, or the server's proof seen.
     Done,
 }
@@ -58,7 +64,7 @@ impl<'a> Login<'a> {
         self.check_binding(request)?;
         match (request, &mut self.step) {
             // It would let us in without proving that it knows the password.
-            (Authentication::Ok, Step::Scram(_)) => {
+            (Authentication::Ok, Step::Scram(_) | Step::Keys(_)) => {
                 return Err(WireError::Scram(
                     "the server let us in without proving that it knows the password".into(),
                 ));
@@ -84,6 +90,14 @@ impl<'a> Login<'a> {
             }
             (Authentication::SaslFinal(verdict), Step::Scram(scram)) => {
                 scram.finish(verdict).map_err(|e| WireError::Scram(e.to_string()))?;
+                self.step = Step::Done;
+            }
+            (Authentication::SaslContinue(challenge), Step::Keys(keys)) => {
+                keys.update(challenge).map_err(WireError::Scram)?;
+                frontend::sasl_response(keys.message(), out)?;
+            }
+            (Authentication::SaslFinal(verdict), Step::Keys(keys)) => {
+                keys.finish(verdict).map_err(WireError::Scram)?;
                 self.step = Step::Done;
             }
             (Authentication::Other(_), _) => {
@@ -164,6 +178,13 @@ impl<'a> Login<'a> {
 
     fn start_scram(&mut self, mechanisms: &[String], out: &mut BytesMut) -> Result<(), WireError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
+        if let Some(keys) = self.options.scram_keys.as_ref().filter(|_| offers(SCRAM)) {
+            let nonce = STANDARD.encode(nonce()?);
+            let exchange = KeyExchange::new(keys.clone(), nonce);
+            frontend::sasl_initial_response(SCRAM, exchange.message(), out)?;
+            self.step = Step::Keys(exchange);
+            return Ok(());
+        }
         let wanted = self.options.tls.channel_binding;
         let required = wanted == ChannelBinding::Require;
         let (mechanism, binding) = match &self.channel {
@@ -218,6 +239,15 @@ impl<'a> Login<'a> {
             Some(password) => Ok(password),
         }
     }
+}
+
+/// Random bytes of an exchange.
+fn nonce() -> Result<[u8; 18], WireError> {
+    let mut nonce = [0; 18];
+    SystemRandom::new()
+        .fill(&mut nonce)
+        .map_err(|_| WireError::Scram("the system gives no random bytes".into()))?;
+    Ok(nonce)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod options;
 mod read;
 mod require_auth;
 mod scanner;
+mod scram_keys;
 mod secret;
 mod stream;
 mod tag_set;
@@ -43,6 +44,7 @@ pub use options::{
 pub use read::Malformed;
 pub use require_auth::{RequireAuth, RequireAuthError};
 pub use scanner::{Frame, FrameError, Scanner};
+pub use scram_keys::ScramKeys;
 pub use secret::Secret;
 pub use stream::Stream;
 pub use tag_set::TagSet;

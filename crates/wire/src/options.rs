@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{RequireAuth, Secret};
+use crate::{RequireAuth, ScramKeys, Secret};
 
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,8 @@ pub struct ConnectOptions {
     pub dbname: String,
     /// Password, if one is known.
     pub password: Option<Secret>,
+    /// Keys that take the password's place where the server asks for SCRAM.
+    pub scram_keys: Option<ScramKeys>,
     /// Ways of authentication the server may ask for.
     pub require_auth: RequireAuth,
     /// TLS.
@@ -169,6 +171,7 @@ impl ConnectOptions {
             user: user.into(),
             dbname: dbname.into(),
             password: None,
+            scram_keys: None,
             require_auth: RequireAuth::default(),
             tls: TlsOptions::default(),
             application_name: "walwright".into(),

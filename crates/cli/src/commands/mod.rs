@@ -10,6 +10,7 @@ pub mod config;
 pub mod diagnose;
 pub mod experiment;
 pub mod export;
+pub mod gateway;
 pub mod journal;
 pub mod named;
 pub mod pg;

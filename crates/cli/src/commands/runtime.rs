@@ -123,6 +123,16 @@ pub fn until_measured<T>(parting: Parting, work: impl FnOnce(&Stop) -> T) -> any
     Ok(done)
 }
 
+/// Waits for a signal that asks the process to end.
+pub fn until_stopped() -> anyhow::Result<()> {
+    let failed = "cannot listen to signals";
+    let runtime = Builder::new_current_thread().enable_all().build().context(failed)?;
+    runtime.block_on(async {
+        Signals::listen().context(failed)?.next().await;
+        Ok(())
+    })
+}
+
 /// Listens to signals for as long as the process lives, on a thread of its own: work that
 /// blocks all of a runtime's threads must not outlive the wish that it end.
 fn heed_signals(stop: Stop, phase: watch::Receiver<Parting>) -> anyhow::Result<()> {

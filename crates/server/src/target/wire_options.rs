@@ -15,6 +15,7 @@ impl ConnectParams {
             port: self.port,
             user: self.user.clone(),
             dbname: self.dbname.clone(),
+            scram_keys: None,
             password: self.password.clone(),
             require_auth: self.require_auth.clone(),
             tls: TlsOptions {

@@ -1,0 +1,49 @@
+//! `walwright gateway`: what can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use walwright_wire::Secret;
+
+/// `walwright gateway`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright gateway --server postgres://postgres@127.0.0.1 --listen 127.0.0.1:6432
+  psql -h 127.0.0.1 -p 6432 …                        the same user and password as directly
+
+Statements run on a few server sessions that commit without waiting for a flush; an answer leaves
+when a flush that began after it has returned. An acknowledgement means durable, as it does
+directly. A client that connects directly may see a commit up to one flush before it is durable.
+
+Clients prove who they are with the passwords that the server has: the user of --server must be
+able to read pg_authid, or --userlist names them. There is no TLS yet: keep it on this machine.")]
+pub struct GatewayArgs {
+    /// Connection string of the server.
+    #[arg(long, value_name = "DSN")]
+    pub server: Secret,
+    /// Addresses and ports, or paths of unix sockets.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432", value_delimiter = ',')]
+    pub listen: Vec<String>,
+    /// How clients prove who they are.
+    #[arg(long, value_enum, default_value = "scram")]
+    pub auth: AuthChoice,
+    /// File of users and passwords or SCRAM verifiers, as PgBouncer's userlist.txt.
+    #[arg(long, value_name = "FILE")]
+    pub userlist: Option<PathBuf>,
+    /// Server sessions of each kind (relaxed and not), for a user and database, at most.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub pool_size: u16,
+    /// Threads that serve clients. The default is a quarter of the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+}
+
+/// How clients prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthChoice {
+    /// By their passwords, with SCRAM-SHA-256.
+    Scram,
+    /// Not at all: for tests, on a loopback address or a unix socket.
+    Trust,
+}

@@ -1,0 +1,68 @@
+//! `walwright gateway`: durable commits without the wait.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use walwright_gateway::{Authentication, Gateway, Listen, Options, Users, parse_userlist};
+use walwright_server::ConnectParams;
+
+use crate::args::{AuthChoice, GatewayArgs};
+use crate::commands::runtime::until_stopped;
+use crate::output::say;
+
+/// Serves until it is stopped.
+pub fn execute(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
+    let params = ConnectParams::resolve(Some(args.server.expose()))?;
+    let mut options = Options::new(params.wire_options());
+    options.listen = args.listen.iter().map(|text| place(text)).collect::<Result<_, _>>()?;
+    options.authentication = authentication(args, &options.listen)?;
+    options.pool_size = usize::from(args.pool_size);
+    if let Some(threads) = args.threads {
+        options.workers = usize::from(threads);
+    }
+    let gateway = Gateway::start(options)?;
+    for place in gateway.places() {
+        say(&match place {
+            Listen::Tcp(address) => format!("listening on {address}"),
+            Listen::Unix(path) => format!("listening on {}", path.display()),
+        });
+    }
+    say(&format!("before the server at {}; Ctrl-C ends it", params.address()));
+    until_stopped()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn place(text: &str) -> anyhow::Result<Listen> {
+    if text.starts_with('/') {
+        return Ok(Listen::Unix(text.into()));
+    }
+    let address: SocketAddr = text.parse().with_context(|| {
+        format!("--listen {text}: write an address with its port, such as 127.0.0.1:6432, or the path of a unix socket")
+    })?;
+    Ok(Listen::Tcp(address))
+}
+
+fn authentication(args: &GatewayArgs, listen: &[Listen]) -> anyhow::Result<Authentication> {
+    if args.auth == AuthChoice::Trust {
+        let open = listen.iter().find_map(|place| match place {
+            Listen::Tcp(address) if !address.ip().is_loopback() => Some(address),
+            Listen::Tcp(_) | Listen::Unix(_) => None,
+        });
+        if let Some(address) = open {
+            bail!(
+                "--auth trust lets anybody in who reaches {address}: it goes with loopback addresses and unix sockets alone"
+            );
+        }
+        return Ok(Authentication::Trust);
+    }
+    let mut users = Users { ask_server: args.userlist.is_none(), ..Users::default() };
+    if let Some(path) = &args.userlist {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        users.known = parse_userlist(&text)
+            .map_err(|(line, what)| anyhow::anyhow!("{}, line {line}: {what}", path.display()))?;
+    }
+    Ok(Authentication::Scram(Arc::new(users)))
+}

@@ -1,0 +1,156 @@
+//! What a client is to be told, and since when it may be.
+
+use std::collections::VecDeque;
+
+use crate::Epoch;
+
+/// Memory kept between two answers.
+const KEEP: usize = 16 * 1024;
+
+/// Bytes on their way to a client, in order, each with the barrier that it waits for.
+#[derive(Debug, Default)]
+pub struct Answers {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were taken by the client's socket.
+    taken: usize,
+    /// Ends of stretches, as places in `bytes`, and what each waits for.
+    held: VecDeque<(usize, Epoch)>,
+    /// Up to where bytes may leave.
+    free: usize,
+}
+
+impl Answers {
+    /// Adds bytes of an answer that goes on: they wait until it is [held](Answers::hold).
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The buffer that answers are added to.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was added until now waits for a barrier.
+    pub fn hold(&mut self, until: Epoch) {
+        let end = self.bytes.len();
+        if until == Epoch::AT_ONCE && self.held.is_empty() {
+            self.free = end;
+            return;
+        }
+        match self.held.back_mut() {
+            // Never earlier than what comes before it.
+            Some((place, of)) if *of >= until => *place = end,
+            _ => self.held.push_back((end, until)),
+        }
+    }
+
+    /// A barrier returned.
+    pub fn release(&mut self, returned: Epoch) {
+        while let Some((end, _)) = self.held.pop_front_if(|(_, of)| *of <= returned) {
+            self.free = end;
+        }
+    }
+
+    /// Bytes that may leave now.
+    pub fn ready(&self) -> &[u8] {
+        &self.bytes[self.taken..self.free]
+    }
+
+    /// So many of the bytes that may leave did.
+    pub fn advance(&mut self, count: usize) {
+        self.taken += count.min(self.free - self.taken);
+        if self.taken == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(KEEP);
+            (self.taken, self.free) = (0, 0);
+        } else if self.taken > KEEP && self.taken > self.bytes.len() / 2 {
+            self.bytes.drain(..self.taken);
+            self.free -= self.taken;
+            for (end, _) in &mut self.held {
+                *end -= self.taken;
+            }
+            self.taken = 0;
+        }
+    }
+
+    /// Bytes that are kept here.
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
+    /// Whether nothing is kept here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives back memory that an idle client does not need.
+    pub fn shrink(&mut self) {
+        if self.is_empty() {
+            self.bytes = Vec::new();
+            self.held = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::barrier::tests_support::epoch;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push(Vec<u8>, u64),
+        Release(u64),
+        Take(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (prop::collection::vec(any::<u8>(), 0..9000), 0..6_u64)
+                .prop_map(|(bytes, until)| Step::Push(bytes, until)),
+            (0..8_u64).prop_map(Step::Release),
+            (0..20_000_usize).prop_map(Step::Take),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_leave_in_order_once_and_never_before_their_barrier(
+            steps in prop::collection::vec(step(), 0..60),
+        ) {
+            let mut answers = Answers::default();
+            // Every byte with what it and those before it wait for.
+            let mut all: Vec<(u8, u64)> = Vec::new();
+            let (mut left, mut returned) = (0, 0);
+            for step in steps {
+                match step {
+                    Step::Push(bytes, until) => {
+                        answers.push(&bytes);
+                        answers.hold(epoch(until));
+                        all.extend(bytes.iter().map(|byte| (*byte, until)));
+                    }
+                    Step::Release(to) => {
+                        returned = returned.max(to);
+                        answers.release(epoch(returned));
+                    }
+                    Step::Take(count) => {
+                        let ready = answers.ready();
+                        let count = count.min(ready.len());
+                        for (at, byte) in ready[..count].iter().enumerate() {
+                            let (expected, until) = all[left + at];
+                            prop_assert_eq!(*byte, expected);
+                            prop_assert!(until <= returned);
+                        }
+                        left += count;
+                        answers.advance(count);
+                    }
+                }
+                prop_assert_eq!(answers.len(), all.len() - left);
+            }
+            answers.release(epoch(u64::MAX));
+            prop_assert_eq!(answers.ready().len(), all.len() - left);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! When an answer may leave: the durability barrier as a state machine.
+//!
+//! Server sessions commit without waiting for a flush; a barrier session flushes the WAL, again
+//! and again while anybody waits. WAL is flushed in order, so a barrier that was *sent* after an
+//! answer arrived covers all that the answer depends on. Nothing here does input or output:
+//! events go in, and what may be released comes out.
+//!
+//! One `Barrier` belongs to one barrier session, that is to one life of one server. When that
+//! session is lost the barrier is dropped with it: what it had not released is unknown for ever.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The barrier that must have returned before an answer may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// Nothing to wait for.
+    pub const AT_ONCE: Epoch = Epoch(0);
+}
+
+/// Transactions on relaxed sessions of one server that a crash could still take back: in flight,
+/// or ended and not yet covered. All workers of a gateway share it, since a reader at one of
+/// them can see what was committed through another.
+#[derive(Debug, Clone, Default)]
+pub struct Exposed(Arc<AtomicUsize>);
+
+impl Exposed {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn remove(&self, count: usize) {
+        self.0.fetch_sub(count, Ordering::SeqCst);
+    }
+
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Which answers have to wait for which barrier.
+#[derive(Debug)]
+pub struct Barrier {
+    exposed: Exposed,
+    /// Relaxed transactions that were sent and have not ended.
+    in_flight: usize,
+    /// How many ended relaxed transactions wait for each barrier, in order.
+    uncovered: VecDeque<(Epoch, usize)>,
+    /// The newest barrier that was sent, and the newest that returned.
+    sent: Epoch,
+    returned: Epoch,
+    /// The newest barrier that somebody waits for.
+    wanted: Epoch,
+}
+
+impl Barrier {
+    /// The barrier of a session that has just connected.
+    pub fn new(exposed: Exposed) -> Barrier {
+        Barrier {
+            exposed,
+            in_flight: 0,
+            uncovered: VecDeque::new(),
+            sent: Epoch(0),
+            returned: Epoch(0),
+            wanted: Epoch(0),
+        }
+    }
+
+    /// A transaction is about to be sent to a relaxed session.
+    pub fn relaxed_begins(&mut self) {
+        self.in_flight += 1;
+        self.exposed.add();
+    }
+
+    /// Its ReadyForQuery arrived: what its answer waits for, if its client wants to wait. Until
+    /// a barrier covers it, it can be taken back, and readers who see it wait.
+    pub fn relaxed_ends(&mut self, waits: bool) -> Epoch {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let epoch = Epoch(self.sent.0 + 1);
+        match self.uncovered.back_mut() {
+            Some((of, count)) if *of == epoch => *count += 1,
+            _ => self.uncovered.push_back((epoch, 1)),
+        }
+        if waits { self.next() } else { Epoch::AT_ONCE }
+    }
+
+    /// An answer arrived that may tell of what others committed: what it waits for.
+    pub fn told(&mut self) -> Epoch {
+        if self.exposed.any() { self.next() } else { Epoch::AT_ONCE }
+    }
+
+    /// The first barrier that will be sent after now.
+    fn next(&mut self) -> Epoch {
+        self.wanted = Epoch(self.sent.0 + 1);
+        self.wanted
+    }
+
+    /// Whether to send a barrier now. If so, it counts as sent.
+    pub fn send(&mut self) -> bool {
+        let send = self.sent == self.returned && self.wanted > self.sent;
+        if send {
+            self.sent = Epoch(self.sent.0 + 1);
+        }
+        send
+    }
+
+    /// The barrier that was sent returned: answers up to its epoch may leave.
+    pub fn returns(&mut self) -> Epoch {
+        self.returned = self.sent;
+        while let Some((_, count)) = self.uncovered.pop_front_if(|(of, _)| *of <= self.returned) {
+            self.exposed.remove(count);
+        }
+        self.returned
+    }
+
+    /// Up to where answers may leave.
+    pub fn returned(&self) -> Epoch {
+        self.returned
+    }
+
+    /// Whether a barrier is on its way.
+    pub fn is_out(&self) -> bool {
+        self.sent > self.returned
+    }
+}
+
+impl Drop for Barrier {
+    fn drop(&mut self) {
+        let uncovered: usize = self.uncovered.iter().map(|(_, count)| count).sum();
+        self.exposed.remove(uncovered + self.in_flight);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::Epoch;
+
+    /// An epoch by its number.
+    pub(crate) fn epoch(number: u64) -> Epoch {
+        Epoch(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server as far as durability goes: commits go into the WAL in order, a flush makes
+    /// durable what is in it when it begins.
+    #[derive(Clone, Default)]
+    struct World {
+        wal: usize,
+        durable: usize,
+        writers: Vec<Writer>,
+        readers: Vec<Reader>,
+        flush: Flush,
+        steps: Vec<&'static str>,
+    }
+
+    #[derive(Clone, Copy, Default, PartialEq)]
+    enum Writer {
+        #[default]
+        Idle,
+        Sent,
+        /// Committed up to this place of the WAL; its answer is on the way.
+        Committed(usize),
+        /// Its answer waits.
+        Held(usize, Epoch),
+        Released,
+    }
+
+    #[derive(Clone, Copy, Default, PartialEq)]
+    enum Reader {
+        #[default]
+        Idle,
+        Sent,
+        /// It saw everything up to this place of the WAL.
+        Saw(usize),
+        Held(usize, Epoch),
+        Released,
+    }
+
+    #[derive(Clone, Copy, Default, PartialEq)]
+    enum Flush {
+        #[default]
+        None,
+        Sent,
+        /// The server flushed; its answer is on the way.
+        Done,
+    }
+
+    /// What the machine decided, to be replayed: a `Barrier` cannot be cloned, since it counts.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Event {
+        Begin,
+        End,
+        Told,
+        Send,
+        Return,
+    }
+
+    fn replay(events: &[Event]) -> (Barrier, Option<Epoch>) {
+        let mut barrier = Barrier::new(Exposed::default());
+        let mut last = None;
+        for event in events {
+            last = match event {
+                Event::Begin => {
+                    barrier.relaxed_begins();
+                    None
+                }
+                Event::End => Some(barrier.relaxed_ends(true)),
+                Event::Told => Some(barrier.told()),
+                Event::Send => {
+                    assert!(barrier.send());
+                    None
+                }
+                Event::Return => Some(barrier.returns()),
+            };
+        }
+        (barrier, last)
+    }
+
+    /// Walks every order of events and checks each release.
+    fn explore(world: &World, events: &[Event], checked: &mut usize) {
+        let step = |name: &'static str, event: Option<Event>, world: World| {
+            let mut world = world;
+            world.steps.push(name);
+            let mut events = events.to_vec();
+            events.extend(event);
+            (world, events)
+        };
+        let mut next = Vec::new();
+        for at in 0..world.writers.len() {
+            match world.writers[at] {
+                Writer::Idle => {
+                    let (mut after, events) = step("send", Some(Event::Begin), world.clone());
+                    after.writers[at] = Writer::Sent;
+                    next.push((after, events));
+                }
+                Writer::Sent => {
+                    let (mut after, events) = step("commit", None, world.clone());
+                    after.wal += 1;
+                    after.writers[at] = Writer::Committed(after.wal);
+                    next.push((after, events));
+                }
+                Writer::Committed(place) => {
+                    let (mut after, events) = step("answer", Some(Event::End), world.clone());
+                    let epoch = replay(&events).1.unwrap();
+                    after.writers[at] = Writer::Held(place, epoch);
+                    next.push((after, events));
+                }
+                Writer::Held(..) | Writer::Released => {}
+            }
+        }
+        for at in 0..world.readers.len() {
+            match world.readers[at] {
+                Reader::Idle => {
+                    let (mut after, events) = step("ask", None, world.clone());
+                    after.readers[at] = Reader::Sent;
+                    next.push((after, events));
+                }
+                Reader::Sent => {
+                    let (mut after, events) = step("see", None, world.clone());
+                    after.readers[at] = Reader::Saw(after.wal);
+                    next.push((after, events));
+                }
+                Reader::Saw(place) => {
+                    let (mut after, events) = step("tell", Some(Event::Told), world.clone());
+                    let epoch = replay(&events).1.unwrap();
+                    after.readers[at] = Reader::Held(place, epoch);
+                    next.push((after, events));
+                }
+                Reader::Held(..) | Reader::Released => {}
+            }
+        }
+        match world.flush {
+            Flush::None => {
+                if replay(events).0.send() {
+                    let (mut after, events) = step("barrier", Some(Event::Send), world.clone());
+                    after.flush = Flush::Sent;
+                    next.push((after, events));
+                }
+            }
+            Flush::Sent => {
+                let (mut after, events) = step("flush", None, world.clone());
+                after.durable = after.wal;
+                after.flush = Flush::Done;
+                next.push((after, events));
+            }
+            Flush::Done => {
+                let (mut after, events) = step("return", Some(Event::Return), world.clone());
+                after.flush = Flush::None;
+                next.push((after, events));
+            }
+        }
+        if next.is_empty() {
+            let free = |epoch| epoch <= replay(events).0.returned();
+            assert!(
+                world.writers.iter().all(|w| matches!(w, Writer::Released))
+                    && world.readers.iter().all(|r| matches!(r, Reader::Released)),
+                "somebody waits for ever: {:?}, {}",
+                world.steps,
+                free(Epoch(1)),
+            );
+        }
+        for (mut world, events) in next {
+            let returned = replay(&events).0.returned();
+            let durable = world.durable;
+            let mut check = |place: usize, epoch: Epoch, steps: &[&str]| {
+                let free = epoch <= returned;
+                if free {
+                    *checked += 1;
+                    assert!(place <= durable, "told too early: {steps:?}");
+                }
+                free
+            };
+            for at in 0..world.writers.len() {
+                if let Writer::Held(place, epoch) = world.writers[at]
+                    && check(place, epoch, &world.steps)
+                {
+                    world.writers[at] = Writer::Released;
+                }
+            }
+            for at in 0..world.readers.len() {
+                if let Reader::Held(place, epoch) = world.readers[at]
+                    && check(place, epoch, &world.steps)
+                {
+                    world.readers[at] = Reader::Released;
+                }
+            }
+            explore(&world, &events, checked);
+        }
+    }
+
+    fn world(writers: usize, readers: usize) -> World {
+        World {
+            writers: vec![Writer::Idle; writers],
+            readers: vec![Reader::Idle; readers],
+            ..World::default()
+        }
+    }
+
+    #[test]
+    fn in_no_order_of_events_is_an_answer_told_before_it_is_durable_or_never() {
+        for (writers, readers) in [(1, 1), (2, 0), (2, 1), (1, 2), (3, 0)] {
+            let mut checked = 0;
+            explore(&world(writers, readers), &[], &mut checked);
+            assert!(checked > writers + readers);
+        }
+    }
+
+    #[test]
+    fn a_barrier_that_was_sent_before_an_answer_arrived_does_not_release_it() {
+        let mut barrier = Barrier::new(Exposed::default());
+        barrier.relaxed_begins();
+        barrier.relaxed_begins();
+        let first = barrier.relaxed_ends(true);
+        assert!(barrier.send());
+        let second = barrier.relaxed_ends(true);
+        assert_eq!(barrier.returns(), first);
+        assert!(second > barrier.returned());
+        assert!(barrier.send());
+        assert_eq!(barrier.returns(), second);
+        assert!(!barrier.send(), "nobody waits");
+    }
+
+    #[test]
+    fn readers_wait_only_while_something_is_exposed_anywhere() {
+        let exposed = Exposed::default();
+        let mut here = Barrier::new(exposed.clone());
+        let mut there = Barrier::new(exposed);
+        assert_eq!(here.told(), Epoch::AT_ONCE);
+        there.relaxed_begins();
+        assert_ne!(here.told(), Epoch::AT_ONCE);
+        there.relaxed_ends(true);
+        assert!(there.send());
+        assert_ne!(here.told(), Epoch::AT_ONCE);
+        there.returns();
+        assert_eq!(here.told(), Epoch::AT_ONCE);
+        there.relaxed_begins();
+        drop(there);
+        assert_eq!(here.told(), Epoch::AT_ONCE);
+    }
+}

@@ -1,0 +1,275 @@
+//! One client connection.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+
+use crate::scram::Exchange;
+use crate::settings::Settings;
+use crate::unit::{Gatherer, Statements, Unit};
+use crate::{Answers, Pin};
+
+/// A client, unique for the life of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId {
+    /// Its place among the clients.
+    pub place: usize,
+    /// Tells it from others that had the place.
+    pub serial: u32,
+}
+
+impl ClientId {
+    /// No client: the gateway itself.
+    pub const NOBODY: ClientId = ClientId { place: usize::MAX, serial: 0 };
+}
+
+/// How far a client's login is.
+#[derive(Debug)]
+pub enum Phase {
+    /// Nothing is known of it.
+    Startup,
+    /// Its user's verifier is being looked for.
+    Claiming(Claim),
+    /// It proves who it is.
+    Proving(Claim, Box<Exchange>),
+    /// It is let in as soon as its pool knows a server.
+    Arriving,
+    /// Logged in.
+    Ready,
+    /// Being closed as soon as what it may be told is sent.
+    Leaving,
+}
+
+/// Who a client says it is, and what it wants.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// User.
+    pub user: String,
+    /// Startup parameters but for the user.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// One client connection.
+#[derive(Debug)]
+pub struct Client {
+    /// Who it is.
+    pub id: ClientId,
+    /// Its socket.
+    pub stream: ClientStream,
+    /// How far its login is.
+    pub phase: Phase,
+    /// Its pool, once that is known.
+    pub pool: Option<usize>,
+    /// Secret with which it cancels.
+    pub secret: Vec<u8>,
+    /// Bytes of a message that has not arrived whole.
+    pub carry: Vec<u8>,
+    /// Its prepared statements.
+    pub statements: Statements,
+    /// Its settings, where they differ from those of its pool.
+    pub settings: Settings,
+    /// Messages before their Sync.
+    pub gatherer: Gatherer,
+    /// Units that wait to be sent.
+    pub queue: VecDeque<Unit>,
+    /// Units that were sent and are not answered.
+    pub in_flight: usize,
+    /// The session that it keeps.
+    pub owned: Option<usize>,
+    /// Why it keeps it beyond its transaction.
+    pub pinned: Option<Pin>,
+    /// Whether it waits for a session.
+    pub waits: bool,
+    /// What it is to be told.
+    pub answers: Answers,
+    /// Whether it is among those whose answers are to be sent.
+    pub dirty: bool,
+    /// Whether its answers wait until its socket takes more.
+    pub blocked: bool,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub fn new(id: ClientId, stream: ClientStream, secret: Vec<u8>) -> Client {
+        Client {
+            id,
+            stream,
+            phase: Phase::Startup,
+            pool: None,
+            secret,
+            carry: Vec::new(),
+            statements: Statements::default(),
+            settings: Settings::default(),
+            gatherer: Gatherer::default(),
+            queue: VecDeque::new(),
+            in_flight: 0,
+            owned: None,
+            pinned: None,
+            waits: false,
+            answers: Answers::default(),
+            dirty: false,
+            blocked: false,
+        }
+    }
+}
+
+/// Where a gateway listens, and what a client speaks over.
+#[derive(Debug)]
+pub enum ClientStream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A unix socket.
+    Unix(UnixStream),
+}
+
+impl ClientStream {
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            ClientStream::Tcp(stream) => stream,
+            ClientStream::Unix(stream) => stream,
+        }
+    }
+}
+
+impl Source for ClientStream {
+    fn register(&mut self, registry: &Registry, token: Token, of: Interest) -> io::Result<()> {
+        self.source().register(registry, token, of)
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, of: Interest) -> io::Result<()> {
+        self.source().reregister(registry, token, of)
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+}
+
+impl Read for ClientStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            ClientStream::Tcp(stream) => stream.read(into),
+            ClientStream::Unix(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for ClientStream {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            ClientStream::Tcp(stream) => stream.write(from),
+            ClientStream::Unix(stream) => stream.write(from),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a client asks for before it is let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// TLS or GSSAPI encryption: answered with one byte.
+    Encryption,
+    /// Another client's statement is to be cancelled.
+    Cancel {
+        /// What the gateway told that client.
+        process: u32,
+        /// Its secret.
+        key: Vec<u8>,
+    },
+    /// Protocol 3 with parameters.
+    Startup {
+        /// Minor version.
+        minor: u16,
+        /// Names and values.
+        parameters: Vec<(String, String)>,
+    },
+}
+
+/// Longest packet before a client is known, as PostgreSQL has it.
+const LONGEST_OPENING: usize = 10_000;
+const SSL_REQUEST: u32 = 80_877_103;
+const GSSENC_REQUEST: u32 = 80_877_104;
+const CANCEL_REQUEST: u32 = 80_877_102;
+
+impl Opening {
+    /// Reads the first packet of a connection; `None` while it is not whole. With it comes how
+    /// many bytes it took.
+    ///
+    /// # Errors
+    /// With what is wrong.
+    pub fn parse(input: &[u8]) -> Result<Option<(Opening, usize)>, &'static str> {
+        let Some((length, rest)) = input.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if !(8..=LONGEST_OPENING).contains(&length) {
+            return Err("invalid length of startup packet");
+        }
+        let Some(packet) = rest.get(..length - 4) else { return Ok(None) };
+        let Some((code, body)) = packet.split_first_chunk::<4>() else { return Ok(None) };
+        let opening = match u32::from_be_bytes(*code) {
+            SSL_REQUEST | GSSENC_REQUEST => Opening::Encryption,
+            CANCEL_REQUEST => {
+                let Some((process, key)) = body.split_first_chunk::<4>() else {
+                    return Err("a cancel request without a key");
+                };
+                Opening::Cancel { process: u32::from_be_bytes(*process), key: key.to_vec() }
+            }
+            version if version >> 16 == 3 => Opening::Startup {
+                minor: (version & 0xffff) as u16,
+                parameters: startup_parameters(body)?,
+            },
+            _ => return Err("unsupported frontend protocol; the gateway speaks version 3"),
+        };
+        Ok(Some((opening, length)))
+    }
+}
+
+fn startup_parameters(body: &[u8]) -> Result<Vec<(String, String)>, &'static str> {
+    let Some(pairs) = body.strip_suffix(b"\0") else {
+        return Err("invalid startup packet layout: expected terminator as last byte");
+    };
+    let text = |bytes: &[u8]| {
+        String::from_utf8(bytes.to_vec()).map_err(|_| "a startup parameter is not UTF-8")
+    };
+    let mut parameters = Vec::new();
+    let mut strings = pairs.strip_suffix(b"\0").unwrap_or(pairs).split(|&byte| byte == 0);
+    while let Some(name) = strings.next().filter(|name| !name.is_empty()) {
+        let value = strings.next().ok_or("a startup parameter has no value")?;
+        parameters.push((text(name)?, text(value)?));
+    }
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_startup_packet_is_read_as_a_server_reads_it() {
+        let packet = b"\0\0\0\x23\0\x03\0\x02user\0me\0database\0d\0empty\0\0\0";
+        let (opening, length) = Opening::parse(packet).unwrap().unwrap();
+        assert_eq!(length, packet.len());
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let parameters = vec![pair("user", "me"), pair("database", "d"), pair("empty", "")];
+        assert_eq!(opening, Opening::Startup { minor: 2, parameters });
+        assert_eq!(Opening::parse(&packet[..20]), Ok(None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_first_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Opening::parse(&bytes);
+            let mut packet = ((bytes.len() + 8) as u32).to_be_bytes().to_vec();
+            packet.extend([0, 3, 0, 0]);
+            packet.extend(&bytes);
+            let _ = Opening::parse(&packet);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A gateway between applications and PostgreSQL that separates committing from becoming
+//! durable.
+//!
+//! Server sessions commit without waiting for a flush and are free for the next client at once;
+//! one barrier session flushes the WAL while anybody waits; every answer is withheld until a
+//! flush that began after it has returned ([`Barrier`]). Each statement stays a transaction of
+//! its own with its own result, and an acknowledgement always means durable.
+//!
+//! [`Gateway`] is the whole. A worker is a thread with an event loop, with clients, server
+//! sessions and a barrier session of its own; nothing but counters is shared between workers.
+
+mod answers;
+mod barrier;
+mod client;
+mod dial;
+mod gateway;
+mod messages;
+mod prepared;
+mod scram;
+mod session;
+mod settings;
+mod statement;
+mod unit;
+mod users;
+mod worker;
+
+pub use answers::Answers;
+pub use barrier::{Barrier, Epoch, Exposed};
+pub use client::ClientId;
+pub use gateway::{Gateway, GatewayError, Listen, Options};
+pub use scram::{ScramError, Verifier};
+pub use statement::{Hold, Need, Pin, SessionKind};
+pub use users::{Authentication, Stored, Users, parse_userlist};

@@ -1,0 +1,125 @@
+//! Prepared statements of clients, and what server sessions call them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::Need;
+use crate::settings::Change;
+
+/// A statement as a client prepared it: its text with the types of its parameters.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its number, unique among the distinct statements of a worker.
+    pub id: u64,
+    /// Text and parameter types as in the Parse message, after the name.
+    pub body: Vec<u8>,
+    /// What it needs of a session.
+    pub need: Need,
+    /// What it does to the settings of its session.
+    pub change: Option<Change>,
+}
+
+impl Prepared {
+    /// What sessions call it.
+    pub fn name(&self) -> String {
+        format!("ww_{}", self.id)
+    }
+}
+
+/// All distinct statements that some client has prepared.
+#[derive(Debug, Default)]
+pub struct Registry {
+    by_body: HashMap<Vec<u8>, Arc<Prepared>>,
+    next: u64,
+    /// When to look for statements that nobody has any more.
+    sweep_at: usize,
+}
+
+impl Registry {
+    /// The statement with the body of a Parse message after its name.
+    pub fn prepared(&mut self, body: &[u8]) -> Arc<Prepared> {
+        if let Some(known) = self.by_body.get(body) {
+            return known.clone();
+        }
+        if self.by_body.len() >= self.sweep_at {
+            self.by_body.retain(|_, statement| Arc::strong_count(statement) > 1);
+            self.sweep_at = (2 * self.by_body.len()).max(1024);
+        }
+        self.next += 1;
+        let text = body.split(|&byte| byte == 0).next().unwrap_or_default();
+        let statement = Arc::new(Prepared {
+            id: self.next,
+            body: body.to_vec(),
+            need: Need::of(text),
+            change: std::str::from_utf8(text).ok().and_then(Change::of),
+        });
+        self.by_body.insert(body.to_vec(), statement.clone());
+        statement
+    }
+}
+
+/// The statements that a server session has, the longest unused first to go.
+#[derive(Debug, Default)]
+pub struct OnSession {
+    /// When each was used last.
+    used: HashMap<u64, u64>,
+    clock: u64,
+}
+
+impl OnSession {
+    /// Notes that a statement is used; whether the session has it already.
+    pub fn touch(&mut self, id: u64) -> bool {
+        self.clock += 1;
+        self.used.insert(id, self.clock).is_some()
+    }
+
+    /// Forgets a statement: the server does not have it after all.
+    pub fn forget(&mut self, id: u64) {
+        self.used.remove(&id);
+    }
+
+    /// Forgets all: the session was reset.
+    pub fn clear(&mut self) {
+        self.used.clear();
+    }
+
+    /// The statement to give up where there are more than `most`.
+    pub fn excess(&mut self, most: usize) -> Option<u64> {
+        if self.used.len() <= most {
+            return None;
+        }
+        let (&id, _) = self.used.iter().min_by_key(|(_, used)| **used)?;
+        self.used.remove(&id);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_is_one_statement_until_nobody_has_it() {
+        let mut registry = Registry::default();
+        let first = registry.prepared(b"SELECT $1\0\0\0");
+        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0")));
+        assert_ne!(first.id, registry.prepared(b"SELECT $1\0\0\x01\0\0\0\x17").id);
+        for number in 0..5000 {
+            registry.prepared(format!("SELECT {number}\0\0\0").as_bytes());
+        }
+        assert!(registry.by_body.len() < 3000);
+        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0")));
+    }
+
+    #[test]
+    fn the_longest_unused_statement_goes_first() {
+        let mut session = OnSession::default();
+        assert!(!session.touch(1));
+        assert!(!session.touch(2));
+        assert!(session.touch(1));
+        assert_eq!(session.excess(2), None);
+        assert!(!session.touch(3));
+        assert_eq!(session.excess(2), Some(2));
+        assert!(!session.touch(2));
+    }
+}

@@ -1,0 +1,452 @@
+//! One server session: what was sent on it, and whose each answer is.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use thiserror::Error;
+use walwright_wire::backend;
+use walwright_wire::{CancelKey, Stream};
+
+use crate::prepared::{OnSession, Prepared};
+use crate::settings::{Change, Settings};
+use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
+use crate::{ClientId, SessionKind};
+
+/// Most prepared statements that a session keeps.
+const MOST_STATEMENTS: usize = 200;
+/// A message at least this long is passed on before it has arrived whole.
+const LONG: usize = 16 * 1024;
+
+/// What a part of a unit is answered with.
+#[derive(Debug, Clone)]
+enum Expect {
+    /// ParseComplete: told to the client under the name it gave, or kept from it.
+    Parse(Arc<Prepared>, Option<Name>),
+    /// BindComplete.
+    Bind,
+    /// RowDescription or NoData, for a statement after ParameterDescription.
+    Describe,
+    /// CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute,
+    /// CloseComplete: told, or kept from the client.
+    Close { told: bool },
+    /// Nothing: the gateway answers with a message of this type.
+    Synthesise(u8),
+}
+
+/// One unit that was sent and has not been answered.
+#[derive(Debug)]
+pub struct Slot {
+    /// Whose it is.
+    pub client: ClientId,
+    /// When it was sent.
+    pub since: Instant,
+    expects: VecDeque<Expect>,
+    /// A simple Query or a function call: all that comes is its answer.
+    simple: bool,
+    /// Its Sync, or its Query, was sent.
+    synced: bool,
+    /// Whether an error came.
+    pub failed: bool,
+    /// What it does to the settings of its session, if all goes well.
+    pub change: Option<Change>,
+    /// Statements that the client has not after all: an error came before them.
+    pub unprepared: Vec<(Name, Arc<Prepared>)>,
+}
+
+/// What arrived.
+#[derive(Debug)]
+pub enum Event {
+    /// Bytes of an answer, as a range of the input.
+    Answer(ClientId, Range<usize>),
+    /// A message without a body that belongs into an answer.
+    Synthesise(ClientId, u8),
+    /// What a client was sent may leave now: it goes on only after that.
+    Open(ClientId),
+    /// A unit was answered, with the state of the transaction.
+    Ended(Slot, u8),
+    /// The server has forgotten the prepared statements of the session, and with DISCARD ALL
+    /// everything else.
+    Forgotten(ClientId, Forgotten),
+    /// The server says why it ends the session, as a range of the input.
+    Fatal(Range<usize>),
+}
+
+/// What a server session has forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Its prepared statements.
+    Statements,
+    /// All.
+    Everything,
+}
+
+/// The server said what does not belong to what was sent. Nothing more on this session can be
+/// told to anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the server sent message '{}' where it has no place", char::from(*.0))]
+pub struct Mismatch(pub u8);
+
+/// One server session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its connection.
+    pub stream: Stream,
+    /// Its pool.
+    pub pool: usize,
+    /// Its kind.
+    pub kind: SessionKind,
+    /// What cancels on it.
+    pub key: Option<CancelKey>,
+    /// Bytes to send, and how many of them were.
+    pub out: Vec<u8>,
+    /// How many bytes of `out` were sent.
+    pub out_sent: usize,
+    /// What was sent and not answered, in order.
+    pub ledger: VecDeque<Slot>,
+    /// The client that keeps it.
+    pub owner: Option<ClientId>,
+    /// Whether nothing more is sent on it until it is idle, since somebody needs it alone.
+    pub reserved: bool,
+    /// Whether a transaction that counts as exposed is open on it.
+    pub exposed: bool,
+    /// Whether the server reads what a client copies in.
+    pub copying_in: bool,
+    /// Settings of clients that it has.
+    pub settings: Settings,
+    statements: OnSession,
+    carry: Vec<u8>,
+    /// Bytes of a long message that are still to come, and whose they are.
+    passing: usize,
+}
+
+impl Session {
+    /// A session that has just logged in.
+    pub fn new(stream: Stream, pool: usize, kind: SessionKind, key: Option<CancelKey>) -> Session {
+        Session {
+            stream,
+            pool,
+            kind,
+            key,
+            out: Vec::new(),
+            out_sent: 0,
+            ledger: VecDeque::new(),
+            owner: None,
+            reserved: false,
+            exposed: false,
+            copying_in: false,
+            settings: Settings::default(),
+            statements: OnSession::default(),
+            carry: Vec::new(),
+            passing: 0,
+        }
+    }
+
+    /// Whether the unit that was sent last goes on.
+    pub fn is_open(&self) -> bool {
+        self.ledger.back().is_some_and(|slot| !slot.synced)
+    }
+
+    /// Gives it the settings of a client, by statements of the gateway's own.
+    pub fn take_settings(&mut self, settings: &Settings) {
+        let sql = self.settings.towards(settings);
+        if !sql.is_empty() {
+            frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
+            self.ledger.push_back(Slot {
+                client: ClientId::NOBODY,
+                since: Instant::now(),
+                expects: VecDeque::new(),
+                simple: true,
+                synced: true,
+                failed: false,
+                change: None,
+                unprepared: Vec::new(),
+            });
+        }
+        self.settings = settings.clone();
+    }
+
+    /// Puts a unit into the bytes to send, and into the ledger.
+    pub fn send(&mut self, client: ClientId, unit: Unit) {
+        let mut slot = match self.ledger.pop_back_if(|slot| !slot.synced) {
+            Some(open) => open,
+            None => Slot {
+                client,
+                since: Instant::now(),
+                expects: VecDeque::new(),
+                simple: unit.end == End::Query,
+                synced: false,
+                failed: false,
+                change: None,
+                unprepared: Vec::new(),
+            },
+        };
+        slot.change = unit.change;
+        for part in unit.parts {
+            self.send_part(&mut slot, part);
+        }
+        slot.synced = unit.end != End::Flush;
+        self.ledger.push_back(slot);
+    }
+
+    fn send_part(&mut self, slot: &mut Slot, part: Part) {
+        match part {
+            Part::Plain(tag, message) => {
+                self.out.extend_from_slice(&message);
+                slot.expects.extend(match tag {
+                    b'D' => Some(Expect::Describe),
+                    b'E' => Some(Expect::Execute),
+                    b'C' => Some(Expect::Close { told: true }),
+                    _ => None,
+                });
+            }
+            Part::Parse(statement, name) => {
+                if self.statements.touch(statement.id) {
+                    slot.expects.push_back(Expect::Synthesise(backend::PARSE_COMPLETE));
+                } else {
+                    self.parse(slot, &statement, Some(name));
+                }
+            }
+            Part::Bind { statement, portal, rest } => {
+                self.ensure(slot, &statement);
+                let name = statement.name();
+                frame_into(&mut self.out, b'B', &[&portal, b"\0", name.as_bytes(), b"\0", &rest]);
+                slot.expects.push_back(Expect::Bind);
+            }
+            Part::DescribeStatement(statement) => {
+                self.ensure(slot, &statement);
+                frame_into(&mut self.out, b'D', &[b"S", statement.name().as_bytes(), b"\0"]);
+                slot.expects.push_back(Expect::Describe);
+            }
+            Part::CloseStatement => {
+                slot.expects.push_back(Expect::Synthesise(backend::CLOSE_COMPLETE));
+            }
+        }
+    }
+
+    /// Prepares a statement if the session has it not.
+    fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>) {
+        if !self.statements.touch(statement.id) {
+            self.parse(slot, statement, None);
+        }
+    }
+
+    fn parse(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, name: Option<Name>) {
+        if let Some(old) = self.statements.excess(MOST_STATEMENTS) {
+            let name = format!("Sww_{old}\0");
+            frame_into(&mut self.out, b'C', &[name.as_bytes()]);
+            slot.expects.push_back(Expect::Close { told: false });
+        }
+        let server_name = statement.name();
+        frame_into(&mut self.out, b'P', &[server_name.as_bytes(), b"\0", &statement.body]);
+        slot.expects.push_back(Expect::Parse(statement.clone(), name));
+    }
+
+    /// What arrived now, with what was left of a message before it.
+    pub fn whole<'i>(&mut self, input: &'i [u8]) -> Cow<'i, [u8]> {
+        if self.carry.is_empty() {
+            return Cow::Borrowed(input);
+        }
+        let mut whole = std::mem::take(&mut self.carry);
+        whole.extend_from_slice(input);
+        Cow::Owned(whole)
+    }
+
+    /// Reads messages of what is [whole](Session::whole); `events` tells of ranges of it.
+    ///
+    /// # Errors
+    /// When they do not belong to what was sent.
+    pub fn receive(&mut self, input: &[u8], events: &mut Vec<Event>) -> Result<(), Mismatch> {
+        let used = self.relay(input, events)?;
+        self.carry.extend_from_slice(&input[used..]);
+        Ok(())
+    }
+
+    /// Reads messages; how many bytes of the input are done with.
+    fn relay(&mut self, input: &[u8], events: &mut Vec<Event>) -> Result<usize, Mismatch> {
+        let mut at = 0;
+        if self.passing > 0 {
+            let take = self.passing.min(input.len());
+            if let Some(slot) = self.ledger.front() {
+                answer(events, slot.client, 0..take);
+            }
+            self.passing -= take;
+            at = take;
+        }
+        while let Some(&[tag, a, b, c, d]) = input[at..].first_chunk::<5>() {
+            let length = u32::from_be_bytes([a, b, c, d]) as usize;
+            if !(4..=LONGEST).contains(&length) || !backend::TAGS.contains(tag) {
+                return Err(Mismatch(tag));
+            }
+            let whole = 1 + length;
+            let here = input.len() - at;
+            if here < whole {
+                let passes = whole >= LONG && matches!(tag, backend::DATA_ROW | b'd' | b'V');
+                if passes && let Some(slot) = self.ledger.front() {
+                    answer(events, slot.client, at..input.len());
+                    self.passing = whole - here;
+                    at = input.len();
+                }
+                break;
+            }
+            self.take(tag, at..at + whole, input, events)?;
+            at += whole;
+        }
+        if let Some(front) = self.ledger.front()
+            && (!front.synced || self.copying_in)
+        {
+            events.push(Event::Open(front.client));
+        }
+        Ok(at)
+    }
+
+    /// Takes one whole message.
+    fn take(
+        &mut self,
+        tag: u8,
+        range: Range<usize>,
+        input: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Mismatch> {
+        let body = &input[range.start + 5..range.end];
+        match tag {
+            backend::PARAMETER_STATUS => {
+                if let Some(slot) = self.ledger.front() {
+                    answer(events, slot.client, range);
+                }
+                return Ok(());
+            }
+            backend::NOTICE_RESPONSE | backend::NOTIFICATION_RESPONSE => {
+                let to = self.ledger.front().map(|slot| slot.client).or(self.owner);
+                if let Some(client) = to {
+                    answer(events, client, range);
+                    if self.ledger.is_empty() {
+                        events.push(Event::Open(client));
+                    }
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(slot) = self.ledger.front_mut() else {
+            // A server that ends a session says why before it closes.
+            if tag == backend::ERROR_RESPONSE {
+                events.push(Event::Fatal(range));
+                return Ok(());
+            }
+            return Err(Mismatch(tag));
+        };
+        let client = slot.client;
+        synthesise(slot, events);
+        if tag == backend::COMMAND_COMPLETE
+            && let Some(forgotten) = Forgotten::by_tag(body)
+        {
+            self.statements.clear();
+            events.push(Event::Forgotten(client, forgotten));
+        }
+        match tag {
+            backend::READY_FOR_QUERY => {
+                let &[status] = body else { return Err(Mismatch(tag)) };
+                if !slot.synced || !slot.failed && !slot.expects.is_empty() {
+                    return Err(Mismatch(tag));
+                }
+                answer(events, client, range);
+                self.copying_in = false;
+                let Some(slot) = self.ledger.pop_front() else { return Err(Mismatch(tag)) };
+                // What was sent behind it ran inside a transaction that is not its own.
+                let stranger = self.ledger.front().is_some_and(|next| next.client != client);
+                events.push(Event::Ended(slot, status));
+                if status != b'I' && stranger {
+                    return Err(Mismatch(tag));
+                }
+                return Ok(());
+            }
+            backend::ERROR_RESPONSE => {
+                slot.failed = true;
+                self.copying_in = false;
+                for expect in slot.expects.drain(..) {
+                    if let Expect::Parse(statement, name) = expect {
+                        self.statements.forget(statement.id);
+                        slot.unprepared.extend(name.map(|name| (name, statement)));
+                    }
+                }
+            }
+            backend::COPY_IN_RESPONSE => {
+                self.copying_in = true;
+                // The server reads past a Sync while it copies: its answer comes with the next.
+                if !slot.simple {
+                    slot.synced = false;
+                }
+            }
+            backend::COPY_BOTH_RESPONSE => return Err(Mismatch(tag)),
+            _ if slot.simple => {
+                if tag == backend::COMMAND_COMPLETE {
+                    self.copying_in = false;
+                }
+            }
+            _ if slot.failed => return Err(Mismatch(tag)),
+            backend::PARSE_COMPLETE => match slot.expects.pop_front() {
+                Some(Expect::Parse(_, Some(_))) => {}
+                Some(Expect::Parse(_, None)) => return Ok(()),
+                _ => return Err(Mismatch(tag)),
+            },
+            backend::BIND_COMPLETE => match slot.expects.pop_front() {
+                Some(Expect::Bind) => {}
+                _ => return Err(Mismatch(tag)),
+            },
+            backend::CLOSE_COMPLETE => match slot.expects.pop_front() {
+                Some(Expect::Close { told: true }) => {}
+                Some(Expect::Close { told: false }) => return Ok(()),
+                _ => return Err(Mismatch(tag)),
+            },
+            backend::ROW_DESCRIPTION | backend::NO_DATA => match slot.expects.pop_front() {
+                Some(Expect::Describe) => {}
+                _ => return Err(Mismatch(tag)),
+            },
+            backend::COMMAND_COMPLETE
+            | backend::EMPTY_QUERY_RESPONSE
+            | backend::PORTAL_SUSPENDED => match slot.expects.pop_front() {
+                Some(Expect::Execute) => self.copying_in = false,
+                _ => return Err(Mismatch(tag)),
+            },
+            _ => {}
+        }
+        answer(events, client, range);
+        Ok(())
+    }
+}
+
+impl Forgotten {
+    /// What the command with this tag makes a session forget.
+    fn by_tag(tag: &[u8]) -> Option<Forgotten> {
+        match tag {
+            b"DISCARD ALL\0" => Some(Forgotten::Everything),
+            b"DEALLOCATE ALL\0" => Some(Forgotten::Statements),
+            _ => None,
+        }
+    }
+}
+
+/// Puts the gateway's own messages where they belong.
+fn synthesise(slot: &mut Slot, events: &mut Vec<Event>) {
+    while let Some(Expect::Synthesise(tag)) =
+        slot.expects.pop_front_if(|expect| matches!(expect, Expect::Synthesise(_)))
+    {
+        events.push(Event::Synthesise(slot.client, tag));
+    }
+}
+
+/// Adds bytes to an answer, in one piece with those before where they follow them.
+fn answer(events: &mut Vec<Event>, client: ClientId, range: Range<usize>) {
+    if let Some(Event::Answer(of, before)) = events.last_mut()
+        && *of == client
+        && before.end == range.start
+    {
+        before.end = range.end;
+        return;
+    }
+    events.push(Event::Answer(client, range));
+}

@@ -1,0 +1,141 @@
+//! Settings of a client's session that follow it from server session to server session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Settings that differ from those of the pool: by name, the statement that sets each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings(Arc<BTreeMap<String, String>>);
+
+/// What a statement does to the settings of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// `SET name = value`: the name in lower case, and the statement.
+    Set(String, String),
+    /// `RESET name`.
+    Reset(String),
+    /// `RESET ALL`.
+    ResetAll,
+}
+
+impl Change {
+    /// What one statement does that changes a setting for the session and nothing else; `None`
+    /// for any other, and for what does more than that (roles, SET LOCAL).
+    pub fn of(sql: &str) -> Option<Change> {
+        let sql = sql.trim().trim_end_matches(';').trim_end();
+        if sql.contains([';', '\0']) || sql.contains("--") || sql.contains("/*") {
+            return None;
+        }
+        let mut words = sql.split_whitespace();
+        let first = words.next()?;
+        if first.eq_ignore_ascii_case("RESET") {
+            let name = words.next()?;
+            return match words.next() {
+                None if name.eq_ignore_ascii_case("ALL") => Some(Change::ResetAll),
+                None => tracked(name).map(Change::Reset),
+                Some(_) => None,
+            };
+        }
+        if !first.eq_ignore_ascii_case("SET") {
+            return None;
+        }
+        let mut rest = sql[first.len()..].trim_start();
+        if let Some(after) = strip_word(rest, "SESSION") {
+            rest = after;
+        }
+        let name = match strip_word(rest, "TIME").and_then(|rest| strip_word(rest, "ZONE")) {
+            Some(_) => "timezone".to_owned(),
+            None => {
+                let end = rest.find(|c: char| c.is_whitespace() || c == '=')?;
+                let (name, after) = rest.split_at(end);
+                let after = after.trim_start();
+                if !after.starts_with('=') && strip_word(after, "TO").is_none() {
+                    return None;
+                }
+                tracked(name)?
+            }
+        };
+        Some(Change::Set(name, sql.to_owned()))
+    }
+}
+
+/// A word at the beginning of a text, and what follows it.
+fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(word.len())?;
+    let ends = rest.starts_with(|c: char| c.is_whitespace());
+    (head.eq_ignore_ascii_case(word) && ends).then(|| rest.trim_start())
+}
+
+/// The name of a setting that is a plain property of the session.
+fn tracked(name: &str) -> Option<String> {
+    let name = name.trim_matches('"').to_ascii_lowercase();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let untracked = ["role", "session_authorization", "local", "transaction", "constraints"];
+    let is_plain = !name.is_empty() && name.chars().all(plain);
+    (is_plain && !untracked.contains(&name.as_str())).then_some(name)
+}
+
+impl Settings {
+    /// A change that the server has taken.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Set(name, sql) => {
+                Arc::make_mut(&mut self.0).insert(name.clone(), sql.clone());
+            }
+            Change::Reset(name) => {
+                Arc::make_mut(&mut self.0).remove(name);
+            }
+            Change::ResetAll => *self = Settings::default(),
+        }
+    }
+
+    /// The statements that make these settings of a session into others.
+    pub fn towards(&self, others: &Settings) -> String {
+        let gone = self.0.keys().filter(|name| !others.0.contains_key(*name));
+        let new = others.0.iter().filter(|(name, sql)| self.0.get(*name) != Some(sql));
+        let gone = gone.map(|name| format!("RESET {name};"));
+        gone.chain(new.map(|(_, sql)| format!("{sql};"))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sets_one_thing_is_tracked() {
+        let set = |name: &str, sql: &str| Some(Change::Set(name.to_owned(), sql.to_owned()));
+        for (sql, expected) in [
+            ("SET work_mem = '1MB'", set("work_mem", "SET work_mem = '1MB'")),
+            (" set search_path TO a, b ; ", set("search_path", "set search_path TO a, b")),
+            ("SET SESSION a.b='x'", set("a.b", "SET SESSION a.b='x'")),
+            ("SET TIME ZONE 'UTC'", set("timezone", "SET TIME ZONE 'UTC'")),
+            ("RESET Work_Mem", Some(Change::Reset("work_mem".to_owned()))),
+            ("RESET ALL", Some(Change::ResetAll)),
+            ("SET LOCAL work_mem = 1", None),
+            ("SET ROLE x", None),
+            ("SET role = x", None),
+            ("SET SESSION AUTHORIZATION x", None),
+            ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", None),
+            ("SET a = 1; SELECT 1", None),
+            ("SET a /* b */ = 1", None),
+            ("SET", None),
+            ("SELECT 1", None),
+        ] {
+            assert_eq!(Change::of(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_way_from_one_to_another_and_back_is_nothing() {
+        let mut mine = Settings::default();
+        mine.apply(&Change::of("SET a = 1").unwrap());
+        mine.apply(&Change::of("SET b = 2").unwrap());
+        let mut theirs = Settings::default();
+        theirs.apply(&Change::of("SET b = 3").unwrap());
+        assert_eq!(mine.towards(&theirs), "RESET a;SET b = 3;");
+        assert_eq!(mine.towards(&mine), "");
+        mine.apply(&Change::ResetAll);
+        assert_eq!(mine, Settings::default());
+    }
+}

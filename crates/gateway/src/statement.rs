@@ -1,0 +1,341 @@
+//! What a statement needs of a server session, by its leading keyword and a few names.
+//!
+//! No grammar: a wrong guess may cost a flush or a session of its own, never an answer that is
+//! told too early. A SELECT that writes through a function runs on a session that flushes by
+//! itself, and anything not known runs alone on a session that its client keeps.
+
+use crate::settings::Change;
+
+/// What a statement needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// Which kind of session it may run on.
+    pub session: SessionKind,
+    /// How long it needs it.
+    pub hold: Hold,
+}
+
+/// Kinds of server sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionKind {
+    /// Commits without waiting for a flush.
+    Relaxed,
+    /// Commits as its role has it.
+    Synchronous,
+}
+
+/// How long a client needs a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// Not at all: others may be sent behind it before it has answered.
+    Shared,
+    /// Until its transaction has ended.
+    Transaction,
+    /// Until the client leaves, for a reason that can be counted.
+    Pinned(Pin),
+}
+
+/// Why a client keeps its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pin {
+    /// A setting of the session was changed.
+    Setting,
+    /// A temporary table.
+    Temporary,
+    /// LISTEN.
+    Listen,
+    /// An advisory lock of the session.
+    AdvisoryLock,
+    /// A cursor that outlives its transaction.
+    Cursor,
+    /// PREPARE in SQL.
+    Prepare,
+    /// `lastval` or `currval`: what a sequence gave this session.
+    Sequence,
+    /// LOAD, or a change of the session's user.
+    Session,
+}
+
+impl Pin {
+    /// Every reason.
+    pub const ALL: [Pin; 8] = [
+        Pin::Setting,
+        Pin::Temporary,
+        Pin::Listen,
+        Pin::AdvisoryLock,
+        Pin::Cursor,
+        Pin::Prepare,
+        Pin::Sequence,
+        Pin::Session,
+    ];
+
+    /// Its name in metrics and in SHOW.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pin::Setting => "setting",
+            Pin::Temporary => "temporary",
+            Pin::Listen => "listen",
+            Pin::AdvisoryLock => "advisory_lock",
+            Pin::Cursor => "cursor",
+            Pin::Prepare => "prepare",
+            Pin::Sequence => "sequence",
+            Pin::Session => "session",
+        }
+    }
+}
+
+/// Functions whose effect or whose input is state of the session.
+const SESSION_FUNCTIONS: [(&[u8], Pin); 6] = [
+    (b"set_config", Pin::Setting),
+    (b"pg_advisory_lock", Pin::AdvisoryLock),
+    (b"pg_try_advisory_lock", Pin::AdvisoryLock),
+    (b"pg_advisory_unlock", Pin::AdvisoryLock),
+    (b"lastval", Pin::Sequence),
+    (b"currval", Pin::Sequence),
+];
+
+impl Need {
+    /// What both need together.
+    #[must_use]
+    pub fn and(self, other: Need) -> Need {
+        Need { session: self.session.min(other.session), hold: self.hold.max(other.hold) }
+    }
+
+    /// What one statement, or several in one text, need.
+    pub fn of(sql: &[u8]) -> Need {
+        use Hold::{Pinned, Shared, Transaction};
+        use SessionKind::{Relaxed, Synchronous};
+        let mut need: Option<Need> = None;
+        let mut rest = sql;
+        let mut statements = 0;
+        loop {
+            let (keyword, after) = keyword(rest);
+            let (statement, following) = split(rest);
+            let words = Words(after);
+            let is = |word: &str| keyword.eq_ignore_ascii_case(word.as_bytes());
+            let (session, hold) = match keyword.len() {
+                0 => (Synchronous, Shared),
+                _ if is("INSERT") || is("UPDATE") || is("DELETE") || is("MERGE") => {
+                    (Relaxed, Shared)
+                }
+                _ if is("WITH") => (Relaxed, Shared),
+                _ if is("SELECT") || is("VALUES") || is("TABLE") => (Synchronous, Shared),
+                _ if is("BEGIN") || is("START") || is("COPY") => (Relaxed, Transaction),
+                _ if is("COMMIT") || is("END") || is("ROLLBACK") || is("ABORT") => {
+                    (Synchronous, Transaction)
+                }
+                // What follows its client needs a session for its own end only.
+                _ if (is("SET") || is("RESET")) && tracks(statement) => (Synchronous, Transaction),
+                _ if is("SET") && !words.begin_with(&["LOCAL", "TRANSACTION", "CONSTRAINTS"]) => {
+                    (Synchronous, Pinned(Pin::Setting))
+                }
+                _ if is("RESET") => (Synchronous, Pinned(Pin::Setting)),
+                _ if is("LISTEN") || is("UNLISTEN") => (Synchronous, Pinned(Pin::Listen)),
+                _ if is("PREPARE") && !words.begin_with(&["TRANSACTION"]) => {
+                    (Synchronous, Pinned(Pin::Prepare))
+                }
+                _ if is("EXECUTE") || is("DEALLOCATE") => (Synchronous, Pinned(Pin::Prepare)),
+                _ if is("LOAD") => (Synchronous, Pinned(Pin::Session)),
+                _ if is("CREATE")
+                    && words.begin_with(&["TEMP", "TEMPORARY", "LOCAL", "GLOBAL"]) =>
+                {
+                    (Synchronous, Pinned(Pin::Temporary))
+                }
+                _ => (Synchronous, Transaction),
+            };
+            let mut hold = hold;
+            if is("DECLARE") && contains_word(statement, b"HOLD") {
+                hold = Pinned(Pin::Cursor);
+            }
+            if (is("SELECT") || is("CREATE")) && makes_temporary_table(statement) {
+                hold = Pinned(Pin::Temporary);
+            }
+            for (name, pin) in SESSION_FUNCTIONS {
+                if contains_word(statement, name) {
+                    hold = hold.max(Pinned(pin));
+                }
+            }
+            let this = Need { session, hold };
+            need = Some(match need {
+                // An empty statement behind a semicolon asks for nothing.
+                Some(before) if keyword.is_empty() => before,
+                Some(before) => {
+                    statements += 1;
+                    before.and(this)
+                }
+                None => {
+                    statements += usize::from(!keyword.is_empty());
+                    this
+                }
+            });
+            match following {
+                Some(following) => rest = following,
+                None => break,
+            }
+        }
+        let mut need = need.unwrap_or(Need { session: Synchronous, hold: Shared });
+        if matches!(need.hold, Pinned(_)) {
+            // It stays for what the client writes later.
+            need.session = Relaxed;
+        }
+        if statements > 1 {
+            // Any of them may open a transaction or a COPY.
+            return Need { session: need.session, hold: need.hold.max(Transaction) };
+        }
+        need
+    }
+}
+
+fn tracks(statement: &[u8]) -> bool {
+    std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
+}
+
+fn makes_temporary_table(statement: &[u8]) -> bool {
+    contains_word(statement, b"INTO")
+        && (contains_word(statement, b"TEMP") || contains_word(statement, b"TEMPORARY"))
+}
+
+/// The first word of a text, after blanks, comments and parentheses, and what follows it.
+fn keyword(sql: &[u8]) -> (&[u8], &[u8]) {
+    let mut rest = sql;
+    loop {
+        rest = match rest {
+            [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'\x0b' | b'(', after @ ..] => after,
+            [b'-', b'-', after @ ..] => {
+                let end = after.iter().position(|&byte| byte == b'\n').unwrap_or(after.len());
+                &after[end..]
+            }
+            [b'/', b'*', after @ ..] => after_comment(after),
+            _ => break,
+        };
+    }
+    let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
+    rest.split_at(end)
+}
+
+/// What follows a comment that has begun; they nest.
+fn after_comment(mut rest: &[u8]) -> &[u8] {
+    let mut depth = 1;
+    while depth > 0 {
+        rest = match rest {
+            [b'/', b'*', after @ ..] => {
+                depth += 1;
+                after
+            }
+            [b'*', b'/', after @ ..] => {
+                depth -= 1;
+                after
+            }
+            [_, after @ ..] => after,
+            [] => return rest,
+        };
+    }
+    rest
+}
+
+/// The first statement of a text, and what follows its semicolon. Quotes are skipped roughly:
+/// a semicolon that is taken for the end of a statement and is none costs a session, no more.
+fn split(sql: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut at = 0;
+    while let Some(&byte) = sql.get(at) {
+        match byte {
+            b'\'' | b'"' => {
+                let rest = &sql[at + 1..];
+                match rest.iter().position(|&other| other == byte) {
+                    Some(end) => at += end + 1,
+                    None => return (sql, None),
+                }
+            }
+            b';' => return (&sql[..at], Some(&sql[at + 1..])),
+            _ => {}
+        }
+        at += 1;
+    }
+    (sql, None)
+}
+
+/// The words after the keyword.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn begin_with(&self, any: &[&str]) -> bool {
+        let (word, _) = keyword(self.0);
+        any.iter().any(|of| word.eq_ignore_ascii_case(of.as_bytes()))
+    }
+}
+
+/// Whether a text has a word, whatever its case, not within a longer one.
+fn contains_word(text: &[u8], word: &[u8]) -> bool {
+    let (low, high) = (word[0].to_ascii_lowercase(), word[0].to_ascii_uppercase());
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let mut at = 0;
+    while let Some(found) =
+        text[at..].iter().position(|&byte| byte == low || byte == high).map(|place| at + place)
+    {
+        let end = found + word.len();
+        if text.get(found..end).is_some_and(|part| part.eq_ignore_ascii_case(word))
+            && (found == 0 || !is_part(&text[found - 1]))
+            && !text.get(end).is_some_and(is_part)
+        {
+            return true;
+        }
+        at = found + 1;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(sql: &str) -> (SessionKind, Hold) {
+        let need = Need::of(sql.as_bytes());
+        (need.session, need.hold)
+    }
+
+    #[test]
+    fn what_runs_alone_on_any_session_is_told_by_its_keyword() {
+        use Hold::{Pinned, Shared, Transaction};
+        use SessionKind::{Relaxed, Synchronous};
+        for (sql, expected) in [
+            ("insert into t values (1)", (Relaxed, Shared)),
+            ("  /* a /* b */ */ -- c\n UPDATE t SET a = 1;", (Relaxed, Shared)),
+            ("WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a", (Relaxed, Shared)),
+            ("(SELECT 1)", (Synchronous, Shared)),
+            ("SELECT ';'", (Synchronous, Shared)),
+            ("", (Synchronous, Shared)),
+            (" ; ", (Synchronous, Shared)),
+            ("BEGIN", (Relaxed, Transaction)),
+            ("start transaction isolation level serializable", (Relaxed, Transaction)),
+            ("COPY t FROM STDIN", (Relaxed, Transaction)),
+            ("insert into t values (1); BEGIN", (Relaxed, Transaction)),
+            ("SELECT 1; SELECT 2", (Synchronous, Transaction)),
+            ("CREATE TABLE t (a int)", (Synchronous, Transaction)),
+            ("VACUUM t", (Synchronous, Transaction)),
+            ("SET LOCAL work_mem = 1", (Synchronous, Transaction)),
+            ("SET work_mem = 1", (Synchronous, Transaction)),
+            ("SET ROLE x", (Relaxed, Pinned(Pin::Setting))),
+            ("select SET_CONFIG('a', 'b', false)", (Relaxed, Pinned(Pin::Setting))),
+            ("SELECT pg_try_advisory_lock(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
+            ("SELECT pg_advisory_xact_lock(1)", (Synchronous, Shared)),
+            ("LISTEN a", (Relaxed, Pinned(Pin::Listen))),
+            ("NOTIFY a", (Synchronous, Transaction)),
+            ("PREPARE a AS SELECT 1", (Relaxed, Pinned(Pin::Prepare))),
+            ("PREPARE TRANSACTION 'a'", (Synchronous, Transaction)),
+            ("CREATE TEMP TABLE a (b int)", (Relaxed, Pinned(Pin::Temporary))),
+            ("SELECT 1 AS a INTO TEMP b", (Relaxed, Pinned(Pin::Temporary))),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", (Relaxed, Pinned(Pin::Cursor))),
+            ("INSERT INTO t VALUES (currval('s'))", (Relaxed, Pinned(Pin::Sequence))),
+            ("DISCARD ALL", (Synchronous, Transaction)),
+        ] {
+            assert_eq!(need(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_classified() {
+        for sql in [&b"\xff\xfe"[..], b"/*", b"--", b"'", b"\"", b";;;", b"/*/", b"(((("] {
+            let _ = Need::of(sql);
+        }
+    }
+}

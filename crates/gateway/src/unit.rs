@@ -1,0 +1,325 @@
+//! What a client sends in one go: up to a Sync, or one simple Query.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::prepared::{Prepared, Registry};
+use crate::settings::Change;
+use crate::{Hold, Need, SessionKind};
+
+/// Longest message of a client that is kept whole.
+pub const LONGEST: usize = 0x3fff_ffff;
+
+/// One message of a unit, and what becomes of it on a session.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A whole message that goes as it is; its type.
+    Plain(u8, Vec<u8>),
+    /// Parse of a statement.
+    Parse(Arc<Prepared>, Name),
+    /// Bind of a statement: the portal's name, and what comes after the statement's name.
+    Bind { statement: Arc<Prepared>, portal: Name, rest: Vec<u8> },
+    /// Describe of a statement.
+    DescribeStatement(Arc<Prepared>),
+    /// Close of a statement, which only the gateway knows.
+    CloseStatement,
+}
+
+/// A name as a client gave it, without its NUL.
+pub type Name = Vec<u8>;
+
+/// What a client sent in one go.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// Its messages.
+    pub parts: Vec<Part>,
+    /// What it needs of a session.
+    pub need: Need,
+    /// What it does to the settings of its session, if it does nothing else.
+    pub change: Option<Change>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a unit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A simple Query or a function call: answered up to ReadyForQuery.
+    Query,
+    /// Sync.
+    Sync,
+    /// Flush: more belongs to it.
+    Flush,
+}
+
+/// Statements of one client, by the names that it gave.
+#[derive(Debug, Default)]
+pub struct Statements {
+    named: HashMap<Name, Arc<Prepared>>,
+    unnamed: Option<Arc<Prepared>>,
+}
+
+impl Statements {
+    /// The statement with a name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Prepared>> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+    }
+
+    fn insert(&mut self, name: &[u8], statement: Arc<Prepared>) {
+        if name.is_empty() {
+            self.unnamed = Some(statement);
+        } else {
+            self.named.insert(name.to_vec(), statement);
+        }
+    }
+
+    /// Forgets a name, if it still means this statement.
+    pub fn forget(&mut self, name: &[u8], statement: &Arc<Prepared>) {
+        if self.get(name).is_some_and(|known| Arc::ptr_eq(known, statement)) {
+            self.remove(name);
+        }
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        if name.is_empty() {
+            self.unnamed = None;
+        } else {
+            self.named.remove(name);
+        }
+    }
+
+    /// Forgets all, as DISCARD ALL and DEALLOCATE ALL do.
+    pub fn clear(&mut self) {
+        *self = Statements::default();
+    }
+}
+
+/// Why a client's message cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its inside is damaged: the connection is of no use.
+    Malformed(&'static str),
+    /// It names a statement that the client has not prepared.
+    NoStatement(String),
+}
+
+/// Gathers a client's messages into units.
+#[derive(Debug, Default)]
+pub struct Gatherer {
+    parts: Vec<Part>,
+    need: Option<Need>,
+    change: Option<Change>,
+    /// An error before Sync: what follows is skipped, as a server does.
+    failed: bool,
+}
+
+impl Gatherer {
+    /// Skips until the next Sync, as a server does after an error.
+    pub fn skip(&mut self) {
+        self.parts.clear();
+        self.need = None;
+        self.failed = true;
+    }
+
+    fn needs(&mut self, need: Need) {
+        self.need = Some(self.need.map_or(need, |before| before.and(need)));
+    }
+
+    /// Takes a message of the client; the unit that it completes.
+    ///
+    /// # Errors
+    /// When the message is damaged or names what is not there.
+    pub fn take(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        statements: &mut Statements,
+        registry: &mut Registry,
+    ) -> Result<Option<Unit>, Unfit> {
+        if self.failed && tag != b'S' {
+            return Ok(None);
+        }
+        match tag {
+            b'Q' => {
+                let (sql, _) = text(body)?;
+                self.needs(Need::of(sql));
+                self.change = std::str::from_utf8(sql).ok().and_then(Change::of);
+                self.plain(tag, body);
+                return Ok(Some(self.finish(End::Query)));
+            }
+            b'F' => {
+                let need = Need { session: SessionKind::Synchronous, hold: Hold::Transaction };
+                self.needs(need);
+                self.plain(tag, body);
+                return Ok(Some(self.finish(End::Query)));
+            }
+            b'P' => {
+                let (name, rest) = text(body)?;
+                text(rest)?;
+                let statement = registry.prepared(rest);
+                self.needs(statement.need);
+                statements.insert(name, statement.clone());
+                self.parts.push(Part::Parse(statement, name.to_vec()));
+            }
+            b'B' => {
+                let (portal, rest) = text(body)?;
+                let (name, rest) = text(rest)?;
+                let statement = self.statement(statements, name)?;
+                self.change.clone_from(&statement.change);
+                self.parts.push(Part::Bind {
+                    statement,
+                    portal: portal.to_vec(),
+                    rest: rest.to_vec(),
+                });
+            }
+            b'D' | b'C' => {
+                let (&kind, rest) = body.split_first().ok_or(Unfit::Malformed("it is empty"))?;
+                let (name, _) = text(rest)?;
+                match (tag, kind) {
+                    (b'D', b'S') => {
+                        let statement = self.statement(statements, name)?;
+                        self.parts.push(Part::DescribeStatement(statement));
+                    }
+                    (b'C', b'S') => {
+                        statements.remove(name);
+                        self.parts.push(Part::CloseStatement);
+                    }
+                    _ => self.plain(tag, body),
+                }
+            }
+            b'S' => {
+                self.failed = false;
+                self.plain(tag, body);
+                return Ok(Some(self.finish(End::Sync)));
+            }
+            b'H' => {
+                self.plain(tag, body);
+                let exclusive = Need { session: SessionKind::Relaxed, hold: Hold::Transaction };
+                self.needs(exclusive);
+                return Ok(Some(self.finish(End::Flush)));
+            }
+            _ => self.plain(tag, body),
+        }
+        Ok(None)
+    }
+
+    fn statement(&mut self, statements: &Statements, name: &[u8]) -> Result<Arc<Prepared>, Unfit> {
+        let known = statements.get(name).cloned();
+        let statement =
+            known.ok_or_else(|| Unfit::NoStatement(String::from_utf8_lossy(name).into_owned()))?;
+        self.needs(statement.need);
+        Ok(statement)
+    }
+
+    fn plain(&mut self, tag: u8, body: &[u8]) {
+        self.parts.push(Part::Plain(tag, framed(tag, body)));
+    }
+
+    fn finish(&mut self, end: End) -> Unit {
+        let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
+        Unit {
+            parts: std::mem::take(&mut self.parts),
+            need: self.need.take().unwrap_or(nothing),
+            change: self.change.take(),
+            end,
+        }
+    }
+}
+
+/// A message with its header.
+pub fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(5 + body.len());
+    frame_into(&mut message, tag, &[body]);
+    message
+}
+
+/// Writes a message whose body comes in pieces.
+pub fn frame_into(out: &mut Vec<u8>, tag: u8, pieces: &[&[u8]]) {
+    let length: usize = 4 + pieces.iter().map(|piece| piece.len()).sum::<usize>();
+    out.push(tag);
+    // A body is at most `LONGEST` bytes.
+    out.extend((length as u32).to_be_bytes());
+    for piece in pieces {
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Text up to a NUL, and what follows it.
+fn text(body: &[u8]) -> Result<(&[u8], &[u8]), Unfit> {
+    let end =
+        body.iter().position(|&byte| byte == 0).ok_or(Unfit::Malformed("a string has no end"))?;
+    Ok((&body[..end], &body[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(name: &str, sql: &str) -> (u8, Vec<u8>) {
+        (b'P', format!("{name}\0{sql}\0\0\0").into_bytes())
+    }
+
+    fn take(messages: &[(u8, Vec<u8>)]) -> Vec<Unit> {
+        let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
+        let mut registry = Registry::default();
+        let take = |(tag, body): &(u8, Vec<u8>)| {
+            gatherer.take(*tag, body, &mut statements, &mut registry).unwrap()
+        };
+        messages.iter().filter_map(take).collect()
+    }
+
+    #[test]
+    fn a_unit_needs_what_its_statements_need_together() {
+        let sync = (b'S', Vec::new());
+        let bind = |name: &str| (b'B', format!("\0{name}\0\0\0\0\0\0\0").into_bytes());
+        let units = take(&[
+            parse("a", "SELECT 1"),
+            sync.clone(),
+            parse("b", "INSERT INTO t VALUES (1)"),
+            bind("a"),
+            bind("b"),
+            sync.clone(),
+            bind("a"),
+            sync,
+        ]);
+        let needs: Vec<_> = units.iter().map(|unit| (unit.need.session, unit.need.hold)).collect();
+        assert_eq!(
+            needs,
+            [
+                (SessionKind::Synchronous, Hold::Shared),
+                (SessionKind::Relaxed, Hold::Shared),
+                (SessionKind::Synchronous, Hold::Shared),
+            ]
+        );
+        assert!(matches!(&units[2].parts[..], [Part::Bind { .. }, Part::Plain(b'S', _)]));
+    }
+
+    #[test]
+    fn a_bind_of_nothing_is_refused_by_name() {
+        let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
+        let mut registry = Registry::default();
+        let refused = gatherer.take(b'B', b"\0gone\0\0\0\0\0", &mut statements, &mut registry);
+        assert_eq!(refused.unwrap_err(), Unfit::NoStatement("gone".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_of_a_client_panic(
+            messages in prop::collection::vec(
+                (
+                    prop::sample::select(b"BCDEFHPQSXcdfp".to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..40),
+                ),
+                0..20,
+            ),
+        ) {
+            let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
+            let mut registry = Registry::default();
+            for (tag, body) in messages {
+                let _ = gatherer.take(tag, &body, &mut statements, &mut registry);
+            }
+        }
+    }
+}

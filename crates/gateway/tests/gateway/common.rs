@@ -1,0 +1,107 @@
+//! A server, a gateway before it, and ways to both.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+use walwright_gateway::{Authentication, Gateway, Listen, Options};
+use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, TcpAccess};
+use walwright_wire::{ConnectOptions, Host, Secret};
+
+/// The superuser's password of servers on TCP.
+pub const PASSWORD: &str = "it's a: s%cret\\";
+
+/// A server with a gateway before it.
+pub struct Testbed {
+    pub gateway: Gateway,
+    pub server: RunningCluster,
+    _base: TempDir,
+}
+
+impl Testbed {
+    /// The gateway reaches the server by its unix socket, and trusts its clients.
+    pub fn new(settings: &[(&str, &str)], adjust: impl FnOnce(&mut Options)) -> Testbed {
+        Testbed::start(settings, None, |server| {
+            let host = Host::Unix(server.socket_dir().to_owned());
+            let to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+            let mut options = Options::new(to);
+            options.authentication = Authentication::Trust;
+            adjust(&mut options);
+            options
+        })
+    }
+
+    /// The gateway reaches the server by TCP, where it asks for passwords.
+    pub fn over_tcp(adjust: impl FnOnce(&mut Options)) -> Testbed {
+        let access = TcpAccess { port: None, password: Secret::new(PASSWORD) };
+        Testbed::start(&[], Some(access), |server| {
+            let host = Host::Tcp("127.0.0.1".to_owned());
+            let mut to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+            to.password = Some(Secret::new(PASSWORD));
+            let mut options = Options::new(to);
+            adjust(&mut options);
+            options
+        })
+    }
+
+    fn start(
+        settings: &[(&str, &str)],
+        tcp: Option<TcpAccess>,
+        options: impl FnOnce(&RunningCluster) -> Options,
+    ) -> Testbed {
+        let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+        let mut spec = spec(base.path(), settings);
+        spec.tcp = tcp;
+        let server = Cluster::create(spec).expect("made").start().expect("started");
+        let mut options = options(&server);
+        options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+        let gateway = Gateway::start(options).expect("a gateway");
+        Testbed { gateway, server, _base: base }
+    }
+
+    pub fn port(&self) -> u16 {
+        port_of(&self.gateway)
+    }
+
+    /// A client of the gateway.
+    pub async fn client(&self) -> Client {
+        connected("127.0.0.1", self.port()).await
+    }
+
+    /// A client of the server itself.
+    pub async fn direct(&self) -> Client {
+        connected(&self.server.socket_dir().display().to_string(), self.server.port()).await
+    }
+}
+
+/// A server of this version with settings, below a directory.
+pub fn spec(base: &Path, settings: &[(&str, &str)]) -> ClusterSpec {
+    let places = Places::open(Some(base.join("cache"))).expect("places");
+    let install = Installs::open(None)
+        .and_then(|installs| installs.ensure(Major::V18, &mut |_| {}))
+        .expect("an install");
+    let mut spec = ClusterSpec::new(&places, install);
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    spec.settings = settings.iter().map(own).collect();
+    spec
+}
+
+/// The port of a gateway that listens on one.
+pub fn port_of(gateway: &Gateway) -> u16 {
+    let port = |place: &Listen| match place {
+        Listen::Tcp(address) => Some(address.port()),
+        Listen::Unix(_) => None,
+    };
+    gateway.places().find_map(port).expect("it listens")
+}
+
+pub async fn connected(host: &str, port: u16) -> Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host(host).port(port).user("postgres").dbname("postgres");
+    config.connect_timeout(Duration::from_secs(10));
+    let (client, connection) = config.connect(NoTls).await.expect("connected");
+    // It ends with its client.
+    tokio::spawn(async move { connection.await.ok() });
+    client
+}

@@ -1,0 +1,7 @@
+//! The gateway between real clients and real servers.
+
+mod common;
+mod load;
+mod people;
+mod power_cuts;
+mod statements;

@@ -1,0 +1,61 @@
+//! Who is let in, and as whom the server sees them.
+
+use std::sync::Arc;
+
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+use walwright_gateway::{Authentication, Stored, Users};
+use walwright_wire::Secret;
+
+use crate::common::{PASSWORD, Testbed};
+
+async fn as_user(testbed: &Testbed, user: &str, password: &str) -> Result<String, SqlState> {
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(testbed.port()).user(user).password(password).dbname("postgres");
+    let refused = |error: tokio_postgres::Error| error.code().expect("a code").clone();
+    let (client, connection) = config.connect(NoTls).await.map_err(refused)?;
+    tokio::spawn(async move { connection.await.ok() });
+    let row = client.query_one("SELECT current_user::text", &[]).await.map_err(refused)?;
+    Ok(row.get(0))
+}
+
+#[tokio::test]
+async fn a_client_proves_itself_once_and_is_itself_on_the_server() {
+    let testbed = Testbed::over_tcp(|options| {
+        options.authentication =
+            Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
+    });
+    let direct = testbed.direct().await;
+    direct
+        .batch_execute(
+            "CREATE ROLE app LOGIN PASSWORD 'open sesame'; CREATE ROLE late LOGIN PASSWORD 'x' \
+             VALID UNTIL '2001-01-01'; CREATE ROLE nobody PASSWORD 'x'",
+        )
+        .await
+        .unwrap();
+    assert_eq!(as_user(&testbed, "app", "open sesame").await.unwrap(), "app");
+    assert_eq!(as_user(&testbed, "postgres", PASSWORD).await.unwrap(), "postgres");
+    for (user, password) in
+        [("app", "wrong"), ("late", "x"), ("nobody", "x"), ("missing", "x"), ("a'; --", "x")]
+    {
+        let refused = as_user(&testbed, user, password).await.unwrap_err();
+        assert_eq!(refused, SqlState::INVALID_PASSWORD, "{user}");
+    }
+    direct.batch_execute("ALTER ROLE app PASSWORD 'another'").await.unwrap();
+    assert!(as_user(&testbed, "app", "open sesame").await.is_err());
+    assert_eq!(as_user(&testbed, "app", "another").await.unwrap(), "app");
+}
+
+#[tokio::test]
+async fn users_of_a_file_need_no_question_to_the_server() {
+    let testbed = Testbed::over_tcp(|options| {
+        let known = [("app".to_owned(), Stored::Password(Secret::new("open sesame")))].into();
+        let users = Users { known, ask_server: false };
+        options.authentication = Authentication::Scram(Arc::new(users));
+    });
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE ROLE app LOGIN PASSWORD 'open sesame'").await.unwrap();
+    assert_eq!(as_user(&testbed, "app", "open sesame").await.unwrap(), "app");
+    assert!(as_user(&testbed, "app", "wrong").await.is_err());
+    assert!(as_user(&testbed, "postgres", PASSWORD).await.is_err(), "it is not in the file");
+}

@@ -1,0 +1,113 @@
+//! What a power cut may take: nothing that a client was told is committed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use tokio_postgres::Client;
+use walwright_gateway::{Authentication, Gateway, Listen, Options};
+use walwright_server::{Cluster, PowerCut};
+use walwright_wire::{ConnectOptions, Host};
+
+use crate::common::{connected, port_of, spec};
+
+const WRITERS: i64 = 12;
+/// Acknowledged rows of each writer before the cut.
+const ENOUGH: i64 = 60;
+
+/// What a writer knows.
+#[derive(Default)]
+struct Told {
+    /// The last row that was acknowledged.
+    acknowledged: AtomicI64,
+    /// The largest number that any writer was shown by a read of the one row that all update.
+    seen: AtomicI64,
+}
+
+/// Writes rows, adds to a row that all share, and reads it, until the connection breaks.
+async fn write(client: Client, writer: i64, told: Arc<Told>, stop: Arc<AtomicBool>) {
+    for number in 1.. {
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        let insert = "INSERT INTO ledger VALUES ($1, $2)";
+        if client.execute(insert, &[&writer, &number]).await.is_err() {
+            return;
+        }
+        told.acknowledged.store(number, Ordering::Release);
+        let update = "UPDATE total SET n = n + 1 RETURNING n";
+        let read = "SELECT n FROM total";
+        for sql in [update, read] {
+            let Ok(row) = client.query_one(sql, &[]).await else { return };
+            told.seen.fetch_max(row.get(0), Ordering::AcqRel);
+        }
+    }
+}
+
+/// Rows that were acknowledged and are gone, and by how much a read was ahead of what is left.
+async fn cut(level: &str, cut: PowerCut) -> (i64, i64) {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    // What is not flushed for a client's sake is not flushed for a while.
+    let cluster = Cluster::create(spec(base.path(), &[("wal_writer_delay", "10s")])).expect("made");
+    let server = cluster.start_watched().expect("started");
+    let socket = server.socket_dir().to_owned();
+    let direct = connected(&socket.display().to_string(), server.port()).await;
+    direct
+        .batch_execute(&format!(
+            "CREATE TABLE ledger (writer bigint, number bigint, PRIMARY KEY (writer, number)); \
+             CREATE TABLE total (n bigint); INSERT INTO total VALUES (0); \
+             ALTER ROLE postgres SET synchronous_commit = {level}; CHECKPOINT"
+        ))
+        .await
+        .unwrap();
+    let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
+    let mut options = Options::new(to);
+    options.authentication = Authentication::Trust;
+    options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+    let gateway = Gateway::start(options).expect("a gateway");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let told = Arc::new(Told::default());
+        let client = connected("127.0.0.1", port_of(&gateway)).await;
+        let task = tokio::spawn(write(client, writer, told.clone(), stop.clone()));
+        writers.push((told, task));
+    }
+    let reached = |(told, _): &(Arc<Told>, _)| told.acknowledged.load(Ordering::Acquire) >= ENOUGH;
+    while !writers.iter().all(reached) {
+        assert!(!writers.iter().any(|(_, task)| task.is_finished()), "a writer gave up");
+        tokio::task::yield_now().await;
+    }
+    tokio::task::block_in_place(|| server.cut_power(cut)).expect("cut");
+    stop.store(true, Ordering::Release);
+    let mut told = Vec::new();
+    for (of, task) in writers {
+        task.await.expect("a writer");
+        told.push(of);
+    }
+    drop(gateway);
+    let server = tokio::task::block_in_place(|| cluster.start()).expect("recovers");
+    let direct = connected(&server.socket_dir().display().to_string(), server.port()).await;
+    let (mut lost, mut seen) = (0, 0);
+    for (writer, of) in (0_i64..).zip(&told) {
+        let acknowledged = of.acknowledged.load(Ordering::Acquire);
+        seen = seen.max(of.seen.load(Ordering::Acquire));
+        let sql = "SELECT count(*) FROM ledger WHERE writer = $1 AND number <= $2";
+        let row = direct.query_one(sql, &[&writer, &acknowledged]).await.unwrap();
+        lost += acknowledged - row.get::<_, i64>(0);
+    }
+    let left: i64 = direct.query_one("SELECT n FROM total", &[]).await.unwrap().get(0);
+    (lost, (seen - left).max(0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_takes_nothing_that_was_told() {
+    for how in [PowerCut::All, PowerCut::Random { seed: 7 }] {
+        assert_eq!(cut("on", how).await, (0, 0), "{how:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_finds_what_is_lost_where_clients_ask_not_to_wait() {
+    let (lost, ahead) = cut("off", PowerCut::All).await;
+    assert!(lost > 0 && ahead >= 0, "{lost} {ahead}");
+}

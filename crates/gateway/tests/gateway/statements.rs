@@ -1,0 +1,120 @@
+//! Every statement has its own result, its own error and its own transaction.
+
+use tokio_postgres::error::SqlState;
+
+use crate::common::Testbed;
+
+#[tokio::test]
+async fn statements_transactions_and_errors_are_as_they_are_directly() {
+    let testbed = Testbed::new(&[], |_| {});
+    let client = testbed.client().await;
+    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b text)").await.unwrap();
+    assert_eq!(client.execute("INSERT INTO t VALUES (1, $1)", &[&"one"]).await.unwrap(), 1);
+    let again = client.execute("INSERT INTO t VALUES (1, $1)", &[&"two"]).await.unwrap_err();
+    assert_eq!(again.code(), Some(&SqlState::UNIQUE_VIOLATION));
+    let row = client.query_one("SELECT b FROM t WHERE a = $1", &[&1]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "one");
+
+    let mut other = testbed.client().await;
+    let transaction = other.transaction().await.unwrap();
+    transaction.execute("INSERT INTO t VALUES (2, 'two')", &[]).await.unwrap();
+    let seen = |rows: Vec<tokio_postgres::Row>| rows.len();
+    assert_eq!(seen(client.query("SELECT * FROM t", &[]).await.unwrap()), 1);
+    transaction.commit().await.unwrap();
+    assert_eq!(seen(client.query("SELECT * FROM t", &[]).await.unwrap()), 2);
+    let transaction = other.transaction().await.unwrap();
+    transaction.execute("INSERT INTO t VALUES (3, 'three')", &[]).await.unwrap();
+    assert!(transaction.execute("INSERT INTO t VALUES (3, 'three')", &[]).await.is_err());
+    transaction.rollback().await.unwrap();
+    assert_eq!(seen(client.query("SELECT * FROM t", &[]).await.unwrap()), 2);
+
+    let direct = testbed.direct().await;
+    assert_eq!(seen(direct.query("SELECT * FROM t", &[]).await.unwrap()), 2);
+}
+
+#[tokio::test]
+async fn prepared_statements_follow_their_client_from_session_to_session() {
+    let testbed = Testbed::new(&[], |options| options.pool_size = 3);
+    let client = testbed.client().await;
+    client.batch_execute("CREATE TABLE t (a int)").await.unwrap();
+    let insert = client.prepare("INSERT INTO t VALUES ($1)").await.unwrap();
+    let count = client.prepare("SELECT count(*) FROM t").await.unwrap();
+    let bad = client.prepare("SELECT nothing FROM nowhere").await.unwrap_err();
+    assert_eq!(bad.code(), Some(&SqlState::UNDEFINED_TABLE));
+    let several = (0..40).map(|number| {
+        let (client, insert) = (&client, &insert);
+        async move { client.execute(insert, &[&number]).await.unwrap() }
+    });
+    let inserted: u64 = futures_util::future::join_all(several).await.into_iter().sum();
+    assert_eq!(inserted, 40);
+    let counted: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
+    assert_eq!(counted, 40);
+}
+
+#[tokio::test]
+async fn copy_goes_both_ways_and_an_error_in_it_ends_it() {
+    use futures_util::{SinkExt, TryStreamExt};
+    let testbed = Testbed::new(&[], |_| {});
+    let client = testbed.client().await;
+    client.batch_execute("CREATE TABLE t (a int)").await.unwrap();
+    for (text, expected) in [("1\n2\n3\n", Some(3)), ("4\nfive\n", None)] {
+        let sink = client.copy_in("COPY t FROM STDIN").await.unwrap();
+        let mut sink = std::pin::pin!(sink);
+        sink.send(bytes::Bytes::from(text)).await.unwrap();
+        assert_eq!(sink.finish().await.ok(), expected);
+    }
+    let lines = client.copy_out("COPY t TO STDOUT").await.unwrap();
+    let lines: Vec<bytes::Bytes> = lines.try_collect().await.unwrap();
+    assert_eq!(lines.concat(), b"1\n2\n3\n");
+    let long = "SELECT repeat('x', 100000) FROM generate_series(1, 30)";
+    let rows = client.query(long, &[]).await.unwrap();
+    assert!(rows.iter().all(|row| row.get::<_, &str>(0).len() == 100_000) && rows.len() == 30);
+}
+
+#[tokio::test]
+async fn settings_follow_their_client_and_nobody_else() {
+    let testbed = Testbed::new(&[], |options| {
+        options.pool_size = 2;
+        options.spread = 1;
+    });
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    let plain = second.query_one("SHOW work_mem", &[]).await.unwrap().get::<_, String>(0);
+    first.batch_execute("SET work_mem = '3MB'").await.unwrap();
+    first.batch_execute("SET TIME ZONE 'Asia/Tokyo'").await.unwrap();
+    assert!(first.batch_execute("SET nothing_like_it = 1").await.is_err());
+    let shown = async |client: &tokio_postgres::Client, name: &str| {
+        let sql = format!("SHOW {name}");
+        client.query_one(&sql, &[]).await.unwrap().get::<_, String>(0)
+    };
+    for _ in 0..5 {
+        assert_eq!(shown(&first, "work_mem").await, "3MB");
+        assert_eq!(shown(&second, "work_mem").await, plain);
+        assert_eq!(shown(&first, "timezone").await, "Asia/Tokyo");
+    }
+    first.batch_execute("RESET work_mem").await.unwrap();
+    assert_eq!(shown(&first, "work_mem").await, plain);
+    assert_eq!(shown(&first, "timezone").await, "Asia/Tokyo");
+    first.batch_execute("DISCARD ALL").await.unwrap();
+    assert_ne!(shown(&first, "timezone").await, "Asia/Tokyo");
+}
+
+#[tokio::test]
+async fn what_a_session_remembers_stays_with_its_client() {
+    let testbed = Testbed::new(&[], |options| options.pool_size = 3);
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    first.batch_execute("CREATE TEMP TABLE mine (a int)").await.unwrap();
+    first.batch_execute("PREPARE own AS SELECT 7").await.unwrap();
+    for _ in 0..5 {
+        first.execute("INSERT INTO mine VALUES (1)", &[]).await.unwrap();
+        assert!(second.execute("INSERT INTO mine VALUES (1)", &[]).await.is_err());
+    }
+    let seven: i32 = first.query_one("EXECUTE own", &[]).await.unwrap().get(0);
+    assert_eq!(seven, 7);
+    // The statement that the client prepared by the protocol goes with the others.
+    let prepared = first.prepare("SELECT 8").await.unwrap();
+    first.batch_execute("DISCARD ALL").await.unwrap();
+    assert!(first.execute("INSERT INTO mine VALUES (1)", &[]).await.is_err());
+    assert!(first.query_one(&prepared, &[]).await.is_err());
+    let again: i32 = first.query_one("SELECT 9", &[]).await.unwrap().get(0);
+    assert_eq!(again, 9);
+}
