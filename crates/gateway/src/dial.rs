@@ -93,7 +93,8 @@ fn open(purpose: &Purpose, mut options: ConnectOptions) -> Result<Opened, WireEr
         Purpose::Barrier => {
             set("default_transaction_read_only", "off");
             set("statement_timeout", "0");
-            set("synchronous_commit", "on");
+            // The strictest that any client can ask for; without standbys it is a local flush.
+            set("synchronous_commit", "remote_apply");
         }
     }
     let mut connection = Connector::new(options)?.connect()?;
@@ -109,7 +110,10 @@ fn open(purpose: &Purpose, mut options: ConnectOptions) -> Result<Opened, WireEr
         let version = connection.query("SHOW server_version_num")?;
         let version = version.into_iter().flatten().flatten().next();
         let version: u32 = version.and_then(|text| text.parse().ok()).unwrap_or_default();
-        connection.query(&format!("PREPARE {BARRIER_NAME} AS {}", barrier_statement(version)))?;
+        let standbys = connection.query("SHOW synchronous_standby_names")?;
+        let standbys = standbys.into_iter().flatten().flatten().any(|names| !names.is_empty());
+        let flush = barrier_statement(version, standbys);
+        connection.query(&format!("PREPARE {BARRIER_NAME} AS {flush}"))?;
     }
     let parameters =
         connection.parameters().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -118,10 +122,10 @@ fn open(purpose: &Purpose, mut options: ConnectOptions) -> Result<Opened, WireEr
     Ok(Opened { stream, parameters, key, identity: Identity(identity), level, verifier })
 }
 
-/// What flushes the WAL. From 17 a message that belongs to no transaction can be flushed;
-/// before, a transaction that wrote one commits.
-fn barrier_statement(version: u32) -> &'static str {
-    if version >= 170_000 {
+/// What flushes the WAL. From 17 a message that belongs to no transaction can be flushed; before,
+/// and where standbys have to confirm, a transaction that wrote one commits.
+fn barrier_statement(version: u32, standbys: bool) -> &'static str {
+    if version >= 170_000 && !standbys {
         "SELECT pg_logical_emit_message(false, 'walwright', '', true)"
     } else {
         "SELECT pg_logical_emit_message(true, 'walwright', '')"

@@ -382,11 +382,8 @@ impl Session {
                 }
             }
             backend::COPY_BOTH_RESPONSE => return Err(Mismatch(tag)),
-            _ if slot.simple => {
-                if tag == backend::COMMAND_COMPLETE {
-                    self.copying_in = false;
-                }
-            }
+            backend::COMMAND_COMPLETE if slot.simple => self.copying_in = false,
+            _ if slot.simple => {}
             _ if slot.failed => return Err(Mismatch(tag)),
             backend::PARSE_COMPLETE => match slot.expects.pop_front() {
                 Some(Expect::Parse(_, Some(_))) => {}

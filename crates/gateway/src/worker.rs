@@ -202,7 +202,7 @@ impl Worker {
                 match event.token() {
                     WAKE => self.take_orders(),
                     BARRIER => self.read_barrier(&mut buffer),
-                    Token(token) if (token - FIRST) % 2 == 0 => {
+                    Token(token) if (token - FIRST).is_multiple_of(2) => {
                         let place = (token - FIRST) / 2;
                         if event.is_writable()
                             && let Some(client) = self.clients.get_mut(place)
