@@ -91,7 +91,8 @@ impl Calibration {
         let busy =
             background.neighbours + rate * (parts.backend + parts.driver + background.behind);
         let all_busy = (busy / processors).min(1.0).powf(processors.min(MOST_PROCESSORS));
-        let effort = 1.0 + IDLE_COST * (1.0 - (busy / processors).min(1.0));
+        let own = ((busy - background.neighbours) / processors).clamp(0.0, 1.0);
+        let effort = 1.0 + IDLE_COST * (1.0 - own);
         let occupied = parts.backend + parts.backend_delay + parts.driver + parts.driver_delay;
         let length = parts.sum() - parts.lock;
         let stretch = Bunched { rate, there: occupied, commit: parts.commit, length }

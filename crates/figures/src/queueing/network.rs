@@ -103,8 +103,8 @@ pub struct Processing {
     pub driver: Worker,
     /// CPU that nobody waits for: the server's other processes, a foreign client's.
     pub behind: f64,
-    /// Part by which work takes more CPU where all processors are idle otherwise: they must
-    /// wake, and their caches are cold.
+    /// Part by which work takes more CPU where it leaves all processors to others or idle: they
+    /// must wake, and their caches are cold.
     pub idle_cost: f64,
     /// Part of all processors' time that was used when `delay` was seen, 0 to 1.
     pub busy_then: f64,
@@ -441,9 +441,11 @@ impl Processing {
         (self.busy(rate, effort) / self.busy_then).min(1.0).powf(self.processors)
     }
 
-    /// Times the CPU that work takes where the processors are full.
+    /// Times the CPU that work takes where it fills the processors itself. A neighbour that
+    /// keeps them busy keeps their caches no warmer.
     fn effort(&self, rate: f64, before: f64) -> f64 {
-        1.0 + self.idle_cost * (1.0 - self.busy(rate, before))
+        let own = (rate * self.demand() * before / self.processors).min(1.0);
+        1.0 + self.idle_cost * (1.0 - own)
     }
 }
 
