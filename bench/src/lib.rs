@@ -32,7 +32,7 @@ pub use kills::{Cycle, Kills, Kind as Kill};
 pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
-pub use process::{Busy, Usage, run_measured, run_measured_to};
+pub use process::{Busy, Serving, Usage, run_measured, run_measured_to};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use testbed::Testbed;
 pub use walwright::{Recording, Walwright};

@@ -33,17 +33,19 @@ pub struct Pgbench {
     pub script: Option<std::path::PathBuf>,
     /// Transactions a client, instead of a time.
     pub transactions: Option<u32>,
+    /// Directory and port of a socket before the server, instead of the server's own.
+    pub through: Option<(std::path::PathBuf, u16)>,
 }
 
 impl Pgbench {
     /// The built-in TPC-B-like script.
     pub fn tpcb(clients: u32) -> Pgbench {
-        Pgbench { clients, script: None, transactions: None }
+        Pgbench { clients, script: None, transactions: None, through: None }
     }
 
     /// The pipelined script, from a file.
     pub fn pipelined(clients: u32, script: &Path) -> Pgbench {
-        Pgbench { clients, script: Some(script.to_owned()), transactions: None }
+        Pgbench { script: Some(script.to_owned()), ..Pgbench::tpcb(clients) }
     }
 
     /// Runs it on one thread with prepared statements for `length`.
@@ -59,6 +61,9 @@ impl Pgbench {
         };
         if let Some(script) = &self.script {
             command.arg("-f").arg(script).arg(format!("-Dscale={}", testbed.scale()));
+        }
+        if let Some((directory, port)) = &self.through {
+            command.env("PGHOST", directory).env("PGPORT", port.to_string());
         }
         let (printed, usage) = run_measured(&mut command)?;
         let throughput = figure(&printed, "tps = ")?;

@@ -1,10 +1,15 @@
 //! Running a command and accounting for it.
 
 use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+
+/// How long a program may take until it listens.
+const LISTENS: Duration = Duration::from_secs(10);
 
 /// What a finished process used, all its threads together.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +43,56 @@ impl Drop for Busy {
         // It may have been ended from outside.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A program that serves until it is dropped, on a socket named as a server's would be.
+pub struct Serving {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+/// Port in the name of the socket of what stands before a server.
+const PORT: u16 = 6432;
+
+impl Serving {
+    /// Starts what `command` makes of the directory, and waits until it listens there.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn start(command: impl FnOnce(&Path, u16) -> Command) -> anyhow::Result<Serving> {
+        let directory = tempfile::tempdir()?;
+        let mut command = command(directory.path(), PORT);
+        let shown = format!("{command:?}");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {shown}"))?;
+        let mut serving = Serving { child, directory };
+        let begun = Instant::now();
+        let socket = serving.directory.path().join(format!(".s.PGSQL.{PORT}"));
+        while UnixStream::connect(&socket).is_err() {
+            if serving.child.try_wait()?.is_some() || begun.elapsed() > LISTENS {
+                bail!("{shown} does not listen on {}", socket.display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(serving)
+    }
+
+    /// Directory and port of its socket.
+    pub fn place(&self) -> (PathBuf, u16) {
+        (self.directory.path().to_owned(), PORT)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have been ended from outside.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

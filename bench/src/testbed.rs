@@ -25,11 +25,24 @@ impl Testbed {
     /// # Errors
     /// When a step fails.
     pub fn start(scale: u32, settings: &[(&str, &str)]) -> anyhow::Result<Testbed> {
+        Testbed::with_flushes(scale, settings, None)
+    }
+
+    /// The same with WAL flushes that take so long at least.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub fn with_flushes(
+        scale: u32,
+        settings: &[(&str, &str)],
+        flush: Option<Duration>,
+    ) -> anyhow::Result<Testbed> {
         let places = Places::open(None)?;
         sweep(&places)?;
         let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
         let mut spec = ClusterSpec::new(&places, install.clone());
         spec.settings = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        spec.flush_latency = flush;
         let server = Cluster::create(spec)?.start()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let testbed = Testbed { server, install, scale, runtime };

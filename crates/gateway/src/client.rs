@@ -1,7 +1,7 @@
 //! One client connection.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -9,6 +9,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::scram::Exchange;
 use crate::settings::Settings;
+use crate::tls::{Tls, TlsStream};
 use crate::unit::{Gatherer, Statements, Unit};
 use crate::{Answers, Pin};
 
@@ -123,28 +124,64 @@ pub enum ClientStream {
     Tcp(TcpStream),
     /// A unix socket.
     Unix(UnixStream),
+    /// TCP with TLS on it.
+    Tls(Box<TlsStream>),
+    /// Nothing any more.
+    Closed,
 }
 
 impl ClientStream {
-    fn source(&mut self) -> &mut dyn Source {
-        match self {
+    fn source(&mut self) -> io::Result<&mut dyn Source> {
+        Ok(match self {
             ClientStream::Tcp(stream) => stream,
             ClientStream::Unix(stream) => stream,
+            ClientStream::Tls(stream) => &mut stream.socket,
+            ClientStream::Closed => return Err(ErrorKind::NotConnected.into()),
+        })
+    }
+
+    /// Puts TLS on a TCP socket; `early` is what was read of the client's first record.
+    ///
+    /// # Errors
+    /// When it is no TLS, or no TCP.
+    pub fn encrypt(&mut self, tls: &Tls, early: &[u8]) -> io::Result<()> {
+        match std::mem::replace(self, ClientStream::Closed) {
+            ClientStream::Tcp(socket) => {
+                *self = ClientStream::Tls(Box::new(TlsStream::accept(socket, tls, early)?));
+                Ok(())
+            }
+            other => {
+                *self = other;
+                Err(ErrorKind::Unsupported.into())
+            }
         }
+    }
+
+    /// TLS, where it is on.
+    pub fn tls(&self) -> Option<&TlsStream> {
+        match self {
+            ClientStream::Tls(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// Whether it is TCP without TLS.
+    pub fn is_open(&self) -> bool {
+        matches!(self, ClientStream::Tcp(_))
     }
 }
 
 impl Source for ClientStream {
     fn register(&mut self, registry: &Registry, token: Token, of: Interest) -> io::Result<()> {
-        self.source().register(registry, token, of)
+        self.source()?.register(registry, token, of)
     }
 
     fn reregister(&mut self, registry: &Registry, token: Token, of: Interest) -> io::Result<()> {
-        self.source().reregister(registry, token, of)
+        self.source()?.reregister(registry, token, of)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.source().deregister(registry)
+        self.source()?.deregister(registry)
     }
 }
 
@@ -153,6 +190,8 @@ impl Read for ClientStream {
         match self {
             ClientStream::Tcp(stream) => stream.read(into),
             ClientStream::Unix(stream) => stream.read(into),
+            ClientStream::Tls(stream) => stream.read(into),
+            ClientStream::Closed => Ok(0),
         }
     }
 }
@@ -162,19 +201,26 @@ impl Write for ClientStream {
         match self {
             ClientStream::Tcp(stream) => stream.write(from),
             ClientStream::Unix(stream) => stream.write(from),
+            ClientStream::Tls(stream) => stream.write(from),
+            ClientStream::Closed => Err(ErrorKind::NotConnected.into()),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            ClientStream::Tls(stream) => stream.flush(),
+            _ => Ok(()),
+        }
     }
 }
 
 /// What a client asks for before it is let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opening {
-    /// TLS or GSSAPI encryption: answered with one byte.
-    Encryption,
+    /// TLS.
+    Tls,
+    /// GSSAPI encryption, which is not there.
+    Gssapi,
     /// Another client's statement is to be cancelled.
     Cancel {
         /// What the gateway told that client.
@@ -212,7 +258,8 @@ impl Opening {
         let Some(packet) = rest.get(..length - 4) else { return Ok(None) };
         let Some((code, body)) = packet.split_first_chunk::<4>() else { return Ok(None) };
         let opening = match u32::from_be_bytes(*code) {
-            SSL_REQUEST | GSSENC_REQUEST => Opening::Encryption,
+            SSL_REQUEST => Opening::Tls,
+            GSSENC_REQUEST => Opening::Gssapi,
             CANCEL_REQUEST => {
                 let Some((process, key)) = body.split_first_chunk::<4>() else {
                     return Err("a cancel request without a key");

@@ -15,7 +15,7 @@ use walwright_wire::ConnectOptions;
 
 use crate::client::ClientStream;
 use crate::worker::{Order, Worker};
-use crate::{Authentication, Exposed, Users};
+use crate::{Authentication, Exposed, Tls, Users};
 
 /// Where a gateway listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Options {
     pub server: ConnectOptions,
     /// How clients prove who they are.
     pub authentication: Authentication,
+    /// TLS for clients on TCP.
+    pub tls: Option<Tls>,
     /// Worker threads.
     pub workers: usize,
     /// Server sessions of each kind, for a user, a database and a worker.
@@ -56,6 +58,7 @@ impl Options {
                 ask_server: true,
                 ..Users::default()
             })),
+            tls: None,
             workers: (processors / 4).max(1),
             pool_size: 20,
             spread: 2 * processors,

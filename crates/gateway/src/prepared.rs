@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::Need;
 use crate::settings::Change;
 
+/// How the names begin that the gateway gives to statements on sessions.
+pub const OWN_PREFIX: &str = "ww_";
+
 /// A statement as a client prepared it: its text with the types of its parameters.
 #[derive(Debug)]
 pub struct Prepared {
@@ -22,7 +25,7 @@ pub struct Prepared {
 impl Prepared {
     /// What sessions call it.
     pub fn name(&self) -> String {
-        format!("ww_{}", self.id)
+        format!("{OWN_PREFIX}{}", self.id)
     }
 }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 use walwright_wire::backend;
 use walwright_wire::{CancelKey, Stream};
 
-use crate::prepared::{OnSession, Prepared};
+use crate::prepared::{OWN_PREFIX, OnSession, Prepared};
 use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
 use crate::{ClientId, SessionKind};
@@ -186,7 +186,15 @@ impl Session {
         };
         slot.change = unit.change;
         for part in unit.parts {
-            self.send_part(&mut slot, part);
+            match part {
+                // After an error the server skips all up to the Sync.
+                Part::Parse(statement, name) if slot.failed => {
+                    slot.unprepared.push((name, statement));
+                }
+                Part::Plain(b'S', _) => self.send_part(&mut slot, part),
+                _ if slot.failed => {}
+                part => self.send_part(&mut slot, part),
+            }
         }
         slot.synced = unit.end != End::Flush;
         self.ledger.push_back(slot);
@@ -197,6 +205,7 @@ impl Session {
             Part::Plain(tag, message) => {
                 self.out.extend_from_slice(&message);
                 slot.expects.extend(match tag {
+                    b'B' => Some(Expect::Bind),
                     b'D' => Some(Expect::Describe),
                     b'E' => Some(Expect::Execute),
                     b'C' => Some(Expect::Close { told: true }),
@@ -236,7 +245,7 @@ impl Session {
 
     fn parse(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, name: Option<Name>) {
         if let Some(old) = self.statements.excess(MOST_STATEMENTS) {
-            let name = format!("Sww_{old}\0");
+            let name = format!("S{OWN_PREFIX}{old}\0");
             frame_into(&mut self.out, b'C', &[name.as_bytes()]);
             slot.expects.push_back(Expect::Close { told: false });
         }

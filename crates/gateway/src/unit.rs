@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::prepared::{Prepared, Registry};
+use crate::prepared::{OWN_PREFIX, Prepared, Registry};
 use crate::settings::Change;
 use crate::{Hold, Need, SessionKind};
 
@@ -94,14 +94,9 @@ impl Statements {
     }
 }
 
-/// Why a client's message cannot be taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unfit {
-    /// Its inside is damaged: the connection is of no use.
-    Malformed(&'static str),
-    /// It names a statement that the client has not prepared.
-    NoStatement(String),
-}
+/// A client's message whose inside is damaged: the connection is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
 
 /// Gathers a client's messages into units.
 #[derive(Debug, Default)]
@@ -109,18 +104,9 @@ pub struct Gatherer {
     parts: Vec<Part>,
     need: Option<Need>,
     change: Option<Change>,
-    /// An error before Sync: what follows is skipped, as a server does.
-    failed: bool,
 }
 
 impl Gatherer {
-    /// Skips until the next Sync, as a server does after an error.
-    pub fn skip(&mut self) {
-        self.parts.clear();
-        self.need = None;
-        self.failed = true;
-    }
-
     fn needs(&mut self, need: Need) {
         self.need = Some(self.need.map_or(need, |before| before.and(need)));
     }
@@ -128,17 +114,14 @@ impl Gatherer {
     /// Takes a message of the client; the unit that it completes.
     ///
     /// # Errors
-    /// When the message is damaged or names what is not there.
+    /// When the message is damaged.
     pub fn take(
         &mut self,
         tag: u8,
         body: &[u8],
         statements: &mut Statements,
         registry: &mut Registry,
-    ) -> Result<Option<Unit>, Unfit> {
-        if self.failed && tag != b'S' {
-            return Ok(None);
-        }
+    ) -> Result<Option<Unit>, Malformed> {
         match tag {
             b'Q' => {
                 let (sql, _) = text(body)?;
@@ -164,22 +147,30 @@ impl Gatherer {
             b'B' => {
                 let (portal, rest) = text(body)?;
                 let (name, rest) = text(rest)?;
-                let statement = self.statement(statements, name)?;
-                self.change.clone_from(&statement.change);
-                self.parts.push(Part::Bind {
-                    statement,
-                    portal: portal.to_vec(),
-                    rest: rest.to_vec(),
-                });
+                match self.statement(statements, name) {
+                    Some(statement) => {
+                        self.change.clone_from(&statement.change);
+                        self.parts.push(Part::Bind {
+                            statement,
+                            portal: portal.to_vec(),
+                            rest: rest.to_vec(),
+                        });
+                    }
+                    // What SQL prepared, or nothing: the server knows.
+                    None => {
+                        let name = foreign(name);
+                        self.plain(tag, &[portal, b"\0", &name, b"\0", rest].concat());
+                    }
+                }
             }
             b'D' | b'C' => {
-                let (&kind, rest) = body.split_first().ok_or(Unfit::Malformed("it is empty"))?;
+                let (&kind, rest) = body.split_first().ok_or(Malformed("it is empty"))?;
                 let (name, _) = text(rest)?;
                 match (tag, kind) {
-                    (b'D', b'S') => {
-                        let statement = self.statement(statements, name)?;
-                        self.parts.push(Part::DescribeStatement(statement));
-                    }
+                    (b'D', b'S') => match self.statement(statements, name) {
+                        Some(statement) => self.parts.push(Part::DescribeStatement(statement)),
+                        None => self.plain(tag, &[b"S", &foreign(name)[..], b"\0"].concat()),
+                    },
                     (b'C', b'S') => {
                         statements.remove(name);
                         self.parts.push(Part::CloseStatement);
@@ -188,7 +179,6 @@ impl Gatherer {
                 }
             }
             b'S' => {
-                self.failed = false;
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Sync)));
             }
@@ -203,12 +193,10 @@ impl Gatherer {
         Ok(None)
     }
 
-    fn statement(&mut self, statements: &Statements, name: &[u8]) -> Result<Arc<Prepared>, Unfit> {
-        let known = statements.get(name).cloned();
-        let statement =
-            known.ok_or_else(|| Unfit::NoStatement(String::from_utf8_lossy(name).into_owned()))?;
-        self.needs(statement.need);
-        Ok(statement)
+    fn statement(&mut self, statements: &Statements, name: &[u8]) -> Option<Arc<Prepared>> {
+        let known = statements.get(name)?.clone();
+        self.needs(known.need);
+        Some(known)
     }
 
     fn plain(&mut self, tag: u8, body: &[u8]) {
@@ -224,6 +212,12 @@ impl Gatherer {
             end,
         }
     }
+}
+
+/// A statement's name that is not one of the gateway's own on a session.
+fn foreign(name: &[u8]) -> Vec<u8> {
+    let own = if name.starts_with(OWN_PREFIX.as_bytes()) { &b"_"[..] } else { b"" };
+    [own, name].concat()
 }
 
 /// A message with its header.
@@ -245,9 +239,9 @@ pub fn frame_into(out: &mut Vec<u8>, tag: u8, pieces: &[&[u8]]) {
 }
 
 /// Text up to a NUL, and what follows it.
-fn text(body: &[u8]) -> Result<(&[u8], &[u8]), Unfit> {
+fn text(body: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let end =
-        body.iter().position(|&byte| byte == 0).ok_or(Unfit::Malformed("a string has no end"))?;
+        body.iter().position(|&byte| byte == 0).ok_or(Malformed("a string has no end"))?;
     Ok((&body[..end], &body[end + 1..]))
 }
 
@@ -297,11 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_of_nothing_is_refused_by_name() {
-        let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
-        let mut registry = Registry::default();
-        let refused = gatherer.take(b'B', b"\0gone\0\0\0\0\0", &mut statements, &mut registry);
-        assert_eq!(refused.unwrap_err(), Unfit::NoStatement("gone".into()));
+    fn a_name_that_the_gateway_does_not_know_is_left_to_the_server() {
+        let bind = |name: &str| (b'B', format!("\0{name}\0\0\0\0\0\0\0").into_bytes());
+        let units = take(&[bind("sql"), bind("ww_1"), (b'S', Vec::new())]);
+        let [Part::Plain(b'B', sql), Part::Plain(b'B', own), _] = &units[0].parts[..] else {
+            panic!("{:?}", units[0].parts)
+        };
+        assert_eq!(&sql[5..10], b"\0sql\0");
+        assert_eq!(&own[5..12], b"\0_ww_1\0");
     }
 
     proptest! {

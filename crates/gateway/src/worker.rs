@@ -18,10 +18,11 @@ use crate::client::{Claim, Client, ClientStream, Opening, Phase};
 use crate::dial::{BARRIER_NAME, Dialled, Identity, Opened, Purpose, dial};
 use crate::messages::{self, Refusal};
 use crate::prepared::Registry;
-use crate::scram::{Exchange, SCRAM, Verifier};
+use crate::scram::{Exchange, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
 use crate::settings::Settings;
-use crate::unit::{End, LONGEST, Part, Unfit, Unit, frame_into};
+use crate::tls::{Tls, TlsStream};
+use crate::unit::{End, LONGEST, Malformed, Part, Unit, frame_into};
 use crate::users::{Authentication, Credential, Stored};
 use crate::{Barrier, ClientId, Epoch, Exposed, Hold, Options, Pin, SessionKind};
 
@@ -32,6 +33,12 @@ const FIRST: usize = 2;
 const BUFFER: usize = 64 * 1024;
 /// Bytes of one answer that are kept before their barrier is asked for.
 const LONG_ANSWER: usize = 64 * 1024;
+/// First byte of a client that begins with TLS at once.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Longest message of a client that has not proved who it is.
+const MOST_OF_A_PROOF: usize = 4096;
+/// Verifiers that are looked for at a time: each takes a connection to the server.
+const MOST_LOOKUPS: usize = 4;
 /// Units of one client that are kept before no more of it is read.
 const MOST_QUEUED: usize = 64;
 /// A statement that runs longer than this has none sent behind it.
@@ -116,6 +123,9 @@ pub struct Worker {
     registry: Registry,
     /// What is logged in with at the server, by user.
     credentials: HashMap<String, Credential>,
+    /// Clients whose users' verifiers are still to be looked for, and how many are.
+    lookups: VecDeque<(ClientId, String)>,
+    looking: usize,
     /// Makes up what stands for verifiers of names that nobody has.
     secret: [u8; 32],
     flusher: Option<Flusher>,
@@ -170,6 +180,8 @@ impl Worker {
             pool_of: HashMap::new(),
             registry: Registry::default(),
             credentials: HashMap::new(),
+            lookups: VecDeque::new(),
+            looking: 0,
             secret: random(),
             flusher: None,
             life: 0,
@@ -305,11 +317,19 @@ impl Worker {
                 Ok(0) => return self.gone.push(id),
                 Ok(count) => {
                     self.hear_client(id, &buffer[..count]);
-                    if count < buffer.len() && !closed {
+                    // TLS may hold more than the socket shows.
+                    let encrypted =
+                        self.client(id).is_some_and(|client| client.stream.tls().is_some());
+                    if count < buffer.len() && !closed && !encrypted {
                         return;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if client.stream.tls().is_some_and(TlsStream::wants_write) {
+                        self.will_tell(id);
+                    }
+                    return;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return self.gone.push(id),
             }
@@ -341,7 +361,17 @@ impl Worker {
             let Some(client) = self.client(id) else { return at };
             match &client.phase {
                 Phase::Leaving => return input.len(),
+                Phase::Startup if input[at..].first() == Some(&TLS_HANDSHAKE) => {
+                    self.encrypt(id, &input[at..], true);
+                    return input.len();
+                }
                 Phase::Startup => match Opening::parse(&input[at..]) {
+                    Ok(Some((Opening::Tls, length))) if at + length < input.len() => {
+                        // Somebody in between may have put it there.
+                        let what = "received unencrypted data after SSL request";
+                        self.refuse(id, &Refusal::fatal("08P01", what));
+                        return input.len();
+                    }
                     Ok(Some((opening, length))) => {
                         at += length;
                         self.open(id, opening);
@@ -359,7 +389,11 @@ impl Worker {
                     };
                     let length = u32::from_be_bytes([a, b, c, d]) as usize;
                     let known = walwright_wire::frontend::TAGS.contains(tag);
-                    if !known || !(4..=LONGEST).contains(&length) {
+                    let most = match client.phase {
+                        Phase::Proving(..) => MOST_OF_A_PROOF,
+                        _ => LONGEST,
+                    };
+                    if !known || !(4..=most).contains(&length) {
                         let what =
                             format!("invalid frontend message type {tag} or length {length}");
                         self.refuse(id, &Refusal::fatal("08P01", &what));
@@ -378,7 +412,14 @@ impl Worker {
 
     fn open(&mut self, id: ClientId, opening: Opening) {
         match opening {
-            Opening::Encryption => {
+            Opening::Tls if self.can_encrypt(id) => {
+                if let Some(client) = self.client(id)
+                    && client.stream.write(b"S").is_ok_and(|count| count == 1)
+                {
+                    self.encrypt(id, &[], false);
+                }
+            }
+            Opening::Tls | Opening::Gssapi => {
                 if let Some(client) = self.client(id) {
                     client.answers.push(b"N");
                     client.answers.hold(Epoch::AT_ONCE);
@@ -393,6 +434,25 @@ impl Worker {
         }
     }
 
+    fn can_encrypt(&self, id: ClientId) -> bool {
+        let client = self.clients.get(id.place).filter(|client| client.id == id);
+        self.options.tls.is_some() && client.is_some_and(|client| client.stream.is_open())
+    }
+
+    /// Puts TLS on a client's socket. Who begins with it at once must name the protocol.
+    fn encrypt(&mut self, id: ClientId, early: &[u8], direct: bool) {
+        let Some(tls) = self.options.tls.clone() else { return self.gone.push(id) };
+        let Some(client) = self.client(id) else { return };
+        let begun = client.stream.encrypt(&tls, early);
+        let alpn = client.stream.tls().is_some_and(|stream| stream.has_alpn());
+        if begun.is_err() || direct && !alpn {
+            return self.gone.push(id);
+        }
+        self.will_tell(id);
+        // What came with the first record is announced by nothing.
+        self.put_off.push(id);
+    }
+
     /// A client says who it is.
     fn claim(&mut self, id: ClientId, parameters: Vec<(String, String)>) {
         let user = parameters.iter().find(|(name, _)| name == "user");
@@ -402,6 +462,12 @@ impl Worker {
             return self.refuse(id, &refusal);
         };
         let claim = Claim { user, parameters };
+        let must = self.options.tls.as_ref().is_some_and(Tls::is_required);
+        if must && self.client(id).is_some_and(|client| client.stream.is_open()) {
+            let refusal = Refusal::fatal("28000", "the gateway lets nobody in without TLS")
+                .hint("connect with sslmode=require or verify-full");
+            return self.refuse(id, &refusal);
+        }
         let users = match &self.options.authentication {
             Authentication::Trust => return self.arrive(id, claim),
             Authentication::Scram(users) => users.clone(),
@@ -409,15 +475,28 @@ impl Worker {
         match users.known.get(&claim.user) {
             Some(stored) => self.ask_for_proof(id, claim, stored.verifier().ok()),
             None if users.ask_server => {
-                let purpose = Purpose::Verifier(id, claim.user.clone());
+                self.lookups.push_back((id, claim.user.clone()));
                 if let Some(client) = self.client(id) {
                     client.phase = Phase::Claiming(claim);
                 }
-                let options = self.options.server.clone();
-                let done = self.to_dialled.clone();
-                dial(purpose, self.life, options, done, self.waker.clone());
+                self.look_up();
             }
             None => self.ask_for_proof(id, claim, None),
+        }
+    }
+
+    /// Looks for verifiers that are waited for, few at a time.
+    fn look_up(&mut self) {
+        while self.looking < MOST_LOOKUPS
+            && let Some((id, user)) = self.lookups.pop_front()
+        {
+            if self.client(id).is_none() {
+                continue;
+            }
+            self.looking += 1;
+            let options = self.options.server.clone();
+            let done = self.to_dialled.clone();
+            dial(Purpose::Verifier(id, user), self.life, options, done, self.waker.clone());
         }
     }
 
@@ -425,10 +504,15 @@ impl Worker {
     fn ask_for_proof(&mut self, id: ClientId, claim: Claim, verifier: Option<Verifier>) {
         let is_known = verifier.is_some();
         let verifier = verifier.unwrap_or_else(|| Verifier::made_up(&self.secret, &claim.user));
+        let end_point = self.options.tls.as_ref().and_then(|tls| tls.end_point().cloned());
         let Some(client) = self.client(id) else { return };
-        messages::authentication_sasl(client.answers.buffer(), &[SCRAM]);
+        let end_point = end_point.filter(|_| client.stream.tls().is_some());
+        let mechanisms: &[&str] =
+            if end_point.is_some() { &[SCRAM_PLUS, SCRAM] } else { &[SCRAM] };
+        messages::authentication_sasl(client.answers.buffer(), mechanisms);
         client.answers.hold(Epoch::AT_ONCE);
-        client.phase = Phase::Proving(claim, Box::new(Exchange::new(verifier, is_known, None)));
+        let exchange = Exchange::new(verifier, is_known, end_point);
+        client.phase = Phase::Proving(claim, Box::new(exchange));
         self.will_tell(id);
     }
 
@@ -573,17 +657,9 @@ impl Worker {
                 client.queue.push_back(unit);
                 self.dispatch(id);
             }
-            Err(Unfit::Malformed(what)) => {
+            Err(Malformed(what)) => {
                 let what = format!("invalid message format: {what}");
                 self.refuse(id, &Refusal::fatal("08P01", &what));
-            }
-            Err(Unfit::NoStatement(name)) => {
-                // What came before it in its unit is not sent: an error undoes it anyway.
-                client.gatherer.skip();
-                let what = format!("prepared statement \"{name}\" does not exist");
-                messages::error(client.answers.buffer(), &Refusal::error("26000", &what));
-                client.answers.hold(Epoch::AT_ONCE);
-                self.will_tell(id);
             }
         }
     }
@@ -639,7 +715,12 @@ impl Worker {
                 Err(_) => return self.gone.push(id),
             }
         }
-        if client.answers.is_empty() {
+        match client.stream.flush() {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => client.blocked = true,
+            Err(_) => return self.gone.push(id),
+        }
+        if client.answers.is_empty() && !client.blocked {
             if matches!(client.phase, Phase::Leaving) {
                 return self.gone.push(id);
             }
@@ -900,7 +981,11 @@ impl Worker {
                     Err(error) => self.fail_waiting(&error.to_string()),
                 }
             }
-            Purpose::Verifier(id, user) => self.take_verifier(id, &user, dialled.result),
+            Purpose::Verifier(id, user) => {
+                self.looking = self.looking.saturating_sub(1);
+                self.take_verifier(id, &user, dialled.result);
+                self.look_up();
+            }
             Purpose::Session(pool, kind) => {
                 let side = self.pools[pool].side(kind);
                 side.opening = side.opening.saturating_sub(1);

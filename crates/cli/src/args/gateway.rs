@@ -17,7 +17,7 @@ when a flush that began after it has returned. An acknowledgement means durable,
 directly. A client that connects directly may see a commit up to one flush before it is durable.
 
 Clients prove who they are with the passwords that the server has: the user of --server must be
-able to read pg_authid, or --userlist names them. There is no TLS yet: keep it on this machine.")]
+able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.")]
 pub struct GatewayArgs {
     /// Connection string of the server.
     #[arg(long, value_name = "DSN")]
@@ -31,6 +31,15 @@ pub struct GatewayArgs {
     /// File of users and passwords or SCRAM verifiers, as PgBouncer's userlist.txt.
     #[arg(long, value_name = "FILE")]
     pub userlist: Option<PathBuf>,
+    /// PEM file with the certificate for TLS, and those that lead to its authority.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the certificate's key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Let nobody in on TCP without TLS.
+    #[arg(long, requires = "tls_cert")]
+    pub tls_required: bool,
     /// Server sessions of each kind (relaxed and not), for a user and database, at most.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     pub pool_size: u16,

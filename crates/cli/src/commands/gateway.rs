@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use walwright_gateway::{Authentication, Gateway, Listen, Options, Users, parse_userlist};
+use walwright_gateway::{Authentication, Gateway, Listen, Options, Tls, Users, parse_userlist};
 use walwright_server::ConnectParams;
 
 use crate::args::{AuthChoice, GatewayArgs};
@@ -18,6 +18,9 @@ pub fn execute(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let mut options = Options::new(params.wire_options());
     options.listen = args.listen.iter().map(|text| place(text)).collect::<Result<_, _>>()?;
     options.authentication = authentication(args, &options.listen)?;
+    if let Some((certificate, key)) = args.tls_cert.as_ref().zip(args.tls_key.as_ref()) {
+        options.tls = Some(Tls::from_files(certificate, key, args.tls_required)?);
+    }
     options.pool_size = usize::from(args.pool_size);
     if let Some(threads) = args.threads {
         options.workers = usize::from(threads);

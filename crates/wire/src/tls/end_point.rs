@@ -6,7 +6,7 @@ use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 
 /// The hash, or `None` where the signature does not name its hash plainly
 /// (RSA-PSS, Ed25519); PostgreSQL cannot bind those either.
-pub(super) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = hash_of_signature(signature_algorithm(certificate)?)?;
     Some(digest(algorithm, certificate).as_ref().to_vec())
 }

@@ -1,0 +1,68 @@
+//! TLS towards clients.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use walwright_gateway::{Authentication, Tls, Users};
+use walwright_wire::{
+    ChannelBinding, ConnectOptions, Connector, Host, RootCert, Secret, SslMode, SslNegotiation,
+    WireError,
+};
+
+use crate::common::{PASSWORD, Testbed};
+
+/// A certificate for `localhost` that is its own authority, with its key: their files.
+fn identity(directory: &std::path::Path) -> (PathBuf, PathBuf) {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("params");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let secret = KeyPair::generate().expect("key");
+    let own = params.self_signed(&secret).expect("signed");
+    let (certificate, key) = (directory.join("own.crt"), directory.join("own.key"));
+    std::fs::write(&certificate, own.pem()).expect("written");
+    std::fs::write(&key, secret.serialize_pem()).expect("written");
+    (certificate, key)
+}
+
+#[test]
+fn clients_are_encrypted_as_libpq_wants_it() {
+    let directory = tempfile::tempdir().expect("temp dir");
+    let (certificate, key) = identity(directory.path());
+    let tls = Tls::from_files(&certificate, &key, true).expect("fits");
+    let testbed = Testbed::over_tcp(|options| {
+        options.authentication =
+            Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
+        options.tls = Some(tls);
+    });
+    let options = |mode: SslMode| {
+        let host = Host::Tcp("localhost".to_owned());
+        let mut options = ConnectOptions::new(host, testbed.port(), "postgres", "postgres");
+        options.hostaddr = Some([127, 0, 0, 1].into());
+        options.password = Some(Secret::new(PASSWORD));
+        options.tls.mode = mode;
+        options
+    };
+    let one = |options: ConnectOptions| -> Result<String, WireError> {
+        let mut connection = Connector::new(options)?.connect()?;
+        assert!(connection.stream().is_tls());
+        let long = "SELECT repeat('x', 300000)";
+        let rows = connection.query(long)?;
+        assert_eq!(rows[0][0].as_ref().map(String::len), Some(300_000));
+        Ok(connection.query("SELECT current_user")?[0][0].clone().unwrap_or_default())
+    };
+    for binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
+        let mut bound = options(SslMode::Require);
+        bound.tls.channel_binding = binding;
+        assert_eq!(one(bound).unwrap(), "postgres");
+    }
+    let mut verified = options(SslMode::VerifyFull);
+    verified.tls.roots = RootCert::File(certificate);
+    assert_eq!(one(verified.clone()).unwrap(), "postgres");
+    verified.tls.negotiation = SslNegotiation::Direct;
+    assert_eq!(one(verified.clone()).unwrap(), "postgres");
+    verified.password = Some(Secret::new("wrong"));
+    let refused = one(verified).unwrap_err();
+    assert_eq!(refused.server_error().map(|fields| fields.code.as_str()), Some("28P01"));
+    let refused = Connector::new(options(SslMode::Disable)).unwrap().connect().unwrap_err();
+    assert_eq!(refused.server_error().map(|fields| fields.code.as_str()), Some("28000"));
+}
