@@ -139,8 +139,7 @@ fn measure(
     let mut blocks = Blocks::new();
     let direct = blocks.add("direct", || run(None));
     let ours = blocks.add("gateway", || run(Some(gateway.place())));
-    let theirs =
-        pgbouncer.map(|serving| blocks.add("pgbouncer", || run(Some(serving.place()))));
+    let theirs = pgbouncer.map(|serving| blocks.add("pgbouncer", || run(Some(serving.place()))));
     blocks.run(cli.options.blocks)?;
     let rate = |m: &walwright_bench::Measured| m.throughput;
     let shown = [Some(direct), Some(ours), theirs];

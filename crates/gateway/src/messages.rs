@@ -5,7 +5,7 @@ use walwright_wire::backend;
 /// An error that the gateway reports in its own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal<'a> {
-    /// `ERROR` leaves the connection usable, `FATAL` ends it.
+    /// `FATAL` ends the connection.
     pub severity: &'static str,
     /// SQLSTATE.
     pub code: &'static str,
@@ -19,11 +19,6 @@ impl<'a> Refusal<'a> {
     /// One that ends the connection.
     pub fn fatal(code: &'static str, message: &'a str) -> Self {
         Refusal { severity: "FATAL", code, message, hint: None }
-    }
-
-    /// One that leaves the connection usable.
-    pub fn error(code: &'static str, message: &'a str) -> Self {
-        Refusal { severity: "ERROR", code, message, hint: None }
     }
 
     /// Adds what to do about it.

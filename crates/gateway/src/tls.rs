@@ -52,8 +52,8 @@ impl Tls {
             return Err(wrong(certificate, "it has no certificate".to_owned()));
         };
         let end_point = server_end_point(own);
-        let secret = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| wrong(key, error.to_string()))?;
+        let secret =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?

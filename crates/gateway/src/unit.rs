@@ -240,8 +240,7 @@ pub fn frame_into(out: &mut Vec<u8>, tag: u8, pieces: &[&[u8]]) {
 
 /// Text up to a NUL, and what follows it.
 fn text(body: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
-    let end =
-        body.iter().position(|&byte| byte == 0).ok_or(Malformed("a string has no end"))?;
+    let end = body.iter().position(|&byte| byte == 0).ok_or(Malformed("a string has no end"))?;
     Ok((&body[..end], &body[end + 1..]))
 }
 

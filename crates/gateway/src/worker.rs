@@ -507,8 +507,7 @@ impl Worker {
         let end_point = self.options.tls.as_ref().and_then(|tls| tls.end_point().cloned());
         let Some(client) = self.client(id) else { return };
         let end_point = end_point.filter(|_| client.stream.tls().is_some());
-        let mechanisms: &[&str] =
-            if end_point.is_some() { &[SCRAM_PLUS, SCRAM] } else { &[SCRAM] };
+        let mechanisms: &[&str] = if end_point.is_some() { &[SCRAM_PLUS, SCRAM] } else { &[SCRAM] };
         messages::authentication_sasl(client.answers.buffer(), mechanisms);
         client.answers.hold(Epoch::AT_ONCE);
         let exchange = Exchange::new(verifier, is_known, end_point);
