@@ -48,6 +48,19 @@ pub(crate) fn relate(findings: &mut [Finding]) {
         };
         findings.iter_mut().filter(again).for_each(|f| follows(f, DiagnosisId::D10));
     }
+    // A statement that reads far more than it returns does so for a cause, where that is known.
+    let scans = [
+        DiagnosisId::D15,
+        DiagnosisId::D16,
+        DiagnosisId::D22,
+        DiagnosisId::D29,
+        DiagnosisId::D30,
+        DiagnosisId::D40,
+    ];
+    if let Some(cause) = scans.into_iter().find(|id| has(findings, *id)) {
+        let burns = |f: &&mut Finding| f.id == DiagnosisId::D59 && f.kind == Kind::Problem;
+        findings.iter_mut().filter(burns).for_each(|f| follows(f, cause));
+    }
     // Pages that are read because keys are random are not read for want of buffers alone.
     let counted = |finding: &Finding, what: &str| {
         let seen = finding.evidence.iter().find(|e| e.what == what)?;
