@@ -57,6 +57,21 @@ pub struct Slot {
     pub unprepared: Vec<(Name, Arc<Prepared>)>,
 }
 
+impl Slot {
+    fn new(client: ClientId, simple: bool) -> Slot {
+        Slot {
+            client,
+            since: Instant::now(),
+            expects: VecDeque::new(),
+            simple,
+            synced: false,
+            failed: false,
+            change: None,
+            unprepared: Vec::new(),
+        }
+    }
+}
+
 /// What arrived.
 #[derive(Debug)]
 pub enum Event {
@@ -155,35 +170,15 @@ impl Session {
         let sql = self.settings.towards(settings);
         if !sql.is_empty() {
             frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
-            self.ledger.push_back(Slot {
-                client: ClientId::NOBODY,
-                since: Instant::now(),
-                expects: VecDeque::new(),
-                simple: true,
-                synced: true,
-                failed: false,
-                change: None,
-                unprepared: Vec::new(),
-            });
+            self.ledger.push_back(Slot { synced: true, ..Slot::new(ClientId::NOBODY, true) });
         }
         self.settings = settings.clone();
     }
 
     /// Puts a unit into the bytes to send, and into the ledger.
     pub fn send(&mut self, client: ClientId, unit: Unit) {
-        let mut slot = match self.ledger.pop_back_if(|slot| !slot.synced) {
-            Some(open) => open,
-            None => Slot {
-                client,
-                since: Instant::now(),
-                expects: VecDeque::new(),
-                simple: unit.end == End::Query,
-                synced: false,
-                failed: false,
-                change: None,
-                unprepared: Vec::new(),
-            },
-        };
+        let open = self.ledger.pop_back_if(|slot| !slot.synced);
+        let mut slot = open.unwrap_or_else(|| Slot::new(client, unit.end == End::Query));
         slot.change = unit.change;
         for part in unit.parts {
             match part {

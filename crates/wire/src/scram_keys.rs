@@ -23,8 +23,7 @@ impl std::fmt::Debug for ScramKeys {
     }
 }
 
-/// An exchange by keys. It binds to no channel: a proof for another channel could not be made
-/// from what a client proved on its own.
+/// An exchange by keys. It binds to no channel, which `channel_binding=require` then refuses.
 pub(crate) struct KeyExchange {
     keys: ScramKeys,
     /// The first message without its header, and later all that was said.
