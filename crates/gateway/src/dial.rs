@@ -89,7 +89,9 @@ fn open(purpose: &Purpose, mut options: ConnectOptions) -> Result<Opened, WireEr
     };
     match purpose {
         Purpose::Session(_, SessionKind::Relaxed) => set("synchronous_commit", "off"),
-        Purpose::Session(_, SessionKind::Synchronous) | Purpose::Verifier(..) => {}
+        Purpose::Session(_, SessionKind::Synchronous) => {}
+        // Otherwise a backslash in a name would end the text that holds it.
+        Purpose::Verifier(..) => set("standard_conforming_strings", "on"),
         Purpose::Barrier => {
             set("default_transaction_read_only", "off");
             set("statement_timeout", "0");

@@ -59,3 +59,21 @@ async fn users_of_a_file_need_no_question_to_the_server() {
     assert!(as_user(&testbed, "app", "wrong").await.is_err());
     assert!(as_user(&testbed, "postgres", PASSWORD).await.is_err(), "it is not in the file");
 }
+
+#[tokio::test]
+async fn a_name_is_never_more_than_a_name() {
+    let testbed = Testbed::over_tcp(|options| {
+        options.authentication =
+            Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
+    });
+    let direct = testbed.direct().await;
+    direct
+        .batch_execute(
+            "ALTER ROLE postgres SET standard_conforming_strings = off; CREATE TABLE t ()",
+        )
+        .await
+        .unwrap();
+    let refused = as_user(&testbed, "\\'; DROP TABLE t; --", "x").await.unwrap_err();
+    assert_eq!(refused, SqlState::INVALID_PASSWORD);
+    direct.batch_execute("SELECT FROM t").await.unwrap();
+}
