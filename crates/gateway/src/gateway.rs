@@ -1,9 +1,8 @@
 //! The whole: listeners, workers, and their end.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -11,61 +10,10 @@ use std::thread::JoinHandle;
 
 use mio::Waker;
 use thiserror::Error;
-use walwright_wire::ConnectOptions;
 
 use crate::client::ClientStream;
 use crate::worker::{Order, Worker};
-use crate::{Authentication, Exposed, Tls, Users};
-
-/// Where a gateway listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// An address for TCP.
-    Tcp(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-/// What a gateway is to do.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it listens.
-    pub listen: Vec<Listen>,
-    /// The server, with user, password and TLS where a client's own are not used.
-    pub server: ConnectOptions,
-    /// How clients prove who they are.
-    pub authentication: Authentication,
-    /// TLS for clients on TCP.
-    pub tls: Option<Tls>,
-    /// Worker threads.
-    pub workers: usize,
-    /// Server sessions of each kind, for a user, a database and a worker.
-    pub pool_size: usize,
-    /// Sessions that are used before any is given a second statement.
-    pub spread: usize,
-    /// Statements that are sent on a session before the first has answered.
-    pub depth: usize,
-}
-
-impl Options {
-    /// The defaults for a server.
-    pub fn new(server: ConnectOptions) -> Options {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Options {
-            listen: Vec::new(),
-            server,
-            authentication: Authentication::Scram(Arc::new(Users {
-                ask_server: true,
-                ..Users::default()
-            })),
-            tls: None,
-            workers: (processors / 4).max(1),
-            pool_size: 20,
-            spread: 2 * processors,
-            depth: 16,
-        }
-    }
-}
+use crate::{Exposed, Listen, Options};
 
 /// Why a gateway cannot start.
 #[derive(Debug, Error)]

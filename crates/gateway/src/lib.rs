@@ -15,6 +15,7 @@ mod client;
 mod dial;
 mod gateway;
 mod messages;
+mod options;
 mod prepared;
 mod scram;
 mod session;
@@ -28,7 +29,11 @@ mod worker;
 pub use answers::Answers;
 pub use barrier::{Barrier, Epoch, Exposed};
 pub use client::ClientId;
-pub use gateway::{Gateway, GatewayError, Listen, Options};
+pub use gateway::{Gateway, GatewayError};
+pub use options::{
+    Database, Limits, Listen, Options, PoolMode, Pooling, PoolingChoice, Reads, Server,
+    SessionAttributes, User,
+};
 pub use scram::{ScramError, Verifier};
 pub use statement::{Hold, Need, Pin, SessionKind};
 pub use tls::{Tls, TlsError};

@@ -494,7 +494,7 @@ impl Worker {
                 continue;
             }
             self.looking += 1;
-            let options = self.options.server.clone();
+            let options = self.options.databases[0].server.addresses[0].clone();
             let done = self.to_dialled.clone();
             dial(Purpose::Verifier(id, user), self.life, options, done, self.waker.clone());
         }
@@ -763,7 +763,7 @@ impl Worker {
             return;
         };
         if let Some(key) = session.key.clone() {
-            let options = self.options.server.clone();
+            let options = self.options.databases[0].server.addresses[0].clone();
             std::thread::spawn(move || {
                 if let Ok(connector) = walwright_wire::Connector::new(options) {
                     // Nobody waits for what becomes of it.
@@ -865,7 +865,7 @@ impl Worker {
         settings: &Settings,
     ) -> Option<usize> {
         let (spread, depth, most) =
-            (self.options.spread, self.options.depth, self.options.pool_size);
+            (self.options.spread, self.options.depth, self.options.pooling.size);
         let side = match kind {
             SessionKind::Relaxed => &self.pools[pool].relaxed,
             SessionKind::Synchronous => &self.pools[pool].synchronous,
@@ -947,7 +947,7 @@ impl Worker {
             return;
         }
         let of = &mut self.pools[pool];
-        let mut options = self.options.server.clone();
+        let mut options = self.options.databases[0].server.addresses[0].clone();
         options.user.clone_from(&of.key.user);
         options.dbname.clone_from(&of.key.database);
         match self.credentials.get(&of.key.user) {
@@ -965,7 +965,7 @@ impl Worker {
         if std::mem::replace(&mut self.opening_flusher, true) {
             return;
         }
-        let mut options = self.options.server.clone();
+        let mut options = self.options.databases[0].server.addresses[0].clone();
         options.application_name = "walwright barrier".to_owned();
         let done = self.to_dialled.clone();
         dial(Purpose::Barrier, self.life, options, done, self.waker.clone());

@@ -21,7 +21,7 @@ pub fn execute(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     if let Some((certificate, key)) = args.tls_cert.as_ref().zip(args.tls_key.as_ref()) {
         options.tls = Some(Tls::from_files(certificate, key, args.tls_required)?);
     }
-    options.pool_size = usize::from(args.pool_size);
+    options.pooling.size = usize::from(args.pool_size);
     if let Some(threads) = args.threads {
         options.workers = usize::from(threads);
     }

@@ -7,7 +7,7 @@ async fn each_of_many_clients_is_told_its_own_answers() {
     for workers in [1, 2] {
         let testbed = Testbed::new(&[], |options| {
             options.workers = workers;
-            options.pool_size = 6;
+            options.pooling.size = 6;
         });
         let client = testbed.client().await;
         client

@@ -34,7 +34,7 @@ async fn statements_transactions_and_errors_are_as_they_are_directly() {
 
 #[tokio::test]
 async fn prepared_statements_follow_their_client_from_session_to_session() {
-    let testbed = Testbed::new(&[], |options| options.pool_size = 3);
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 3);
     let client = testbed.client().await;
     client.batch_execute("CREATE TABLE t (a int)").await.unwrap();
     let insert = client.prepare("INSERT INTO t VALUES ($1)").await.unwrap();
@@ -74,7 +74,7 @@ async fn copy_goes_both_ways_and_an_error_in_it_ends_it() {
 #[tokio::test]
 async fn settings_follow_their_client_and_nobody_else() {
     let testbed = Testbed::new(&[], |options| {
-        options.pool_size = 2;
+        options.pooling.size = 2;
         options.spread = 1;
     });
     let (first, second) = (testbed.client().await, testbed.client().await);
@@ -100,7 +100,7 @@ async fn settings_follow_their_client_and_nobody_else() {
 
 #[tokio::test]
 async fn what_a_session_remembers_stays_with_its_client() {
-    let testbed = Testbed::new(&[], |options| options.pool_size = 3);
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 3);
     let (first, second) = (testbed.client().await, testbed.client().await);
     first.batch_execute("CREATE TEMP TABLE mine (a int)").await.unwrap();
     first.batch_execute("PREPARE own AS SELECT 7").await.unwrap();
