@@ -188,6 +188,9 @@ fn pgbouncer(program: &Path, testbed: &Testbed) -> anyhow::Result<Serving> {
         // What could not be written it will say itself.
         let _ = std::fs::write(&ini, text);
         let _ = std::fs::write(&users, "\"postgres\" \"\"\n");
+        // It does not run as root, so it becomes somebody who may write there.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        let _ = std::fs::set_permissions(directory, open);
         let mut command = Command::new(program);
         command.arg(ini);
         command

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Epoch;
+use crate::Until;
 
 /// Memory kept between two answers.
 const KEEP: usize = 16 * 1024;
@@ -14,7 +14,7 @@ pub struct Answers {
     /// Bytes at the front that were taken by the client's socket.
     taken: usize,
     /// Ends of stretches, as places in `bytes`, and what each waits for.
-    held: VecDeque<(usize, Epoch)>,
+    held: VecDeque<(usize, Until)>,
     /// Up to where bytes may leave.
     free: usize,
 }
@@ -31,22 +31,28 @@ impl Answers {
     }
 
     /// What was added until now waits for a barrier.
-    pub fn hold(&mut self, until: Epoch) {
+    pub fn hold(&mut self, until: Until) {
         let end = self.bytes.len();
-        if until == Epoch::AT_ONCE && self.held.is_empty() {
+        if until == Until::AT_ONCE && self.held.is_empty() {
             self.free = end;
             return;
         }
         match self.held.back_mut() {
             // Never earlier than what comes before it.
-            Some((place, of)) if *of >= until => *place = end,
+            Some((place, of)) if of.covers(until) => *place = end,
             _ => self.held.push_back((end, until)),
         }
     }
 
-    /// A barrier returned.
-    pub fn release(&mut self, returned: Epoch) {
-        while let Some((end, _)) = self.held.pop_front_if(|(_, of)| *of <= returned) {
+    /// Forgets what was added and not held: its statement is sent once more.
+    pub fn drop_unheld(&mut self) {
+        let end = self.held.back().map_or(self.free, |(end, _)| *end);
+        self.bytes.truncate(end);
+    }
+
+    /// Barriers returned.
+    pub fn release(&mut self, returned: impl Fn(Until) -> bool) {
+        while let Some((end, _)) = self.held.pop_front_if(|(_, of)| returned(*of)) {
             self.free = end;
         }
     }
@@ -99,6 +105,10 @@ mod tests {
     use super::*;
     use crate::barrier::tests_support::epoch;
 
+    fn until(number: u64) -> Until {
+        Until { barrier: 0, epoch: epoch(number) }
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Push(Vec<u8>, u64),
@@ -128,12 +138,12 @@ mod tests {
                 match step {
                     Step::Push(bytes, until) => {
                         answers.push(&bytes);
-                        answers.hold(epoch(until));
+                        answers.hold(super::tests::until(until));
                         all.extend(bytes.iter().map(|byte| (*byte, until)));
                     }
                     Step::Release(to) => {
                         returned = returned.max(to);
-                        answers.release(epoch(returned));
+                        answers.release(|of| of.epoch <= epoch(returned));
                     }
                     Step::Take(count) => {
                         let ready = answers.ready();
@@ -149,7 +159,7 @@ mod tests {
                 }
                 prop_assert_eq!(answers.len(), all.len() - left);
             }
-            answers.release(epoch(u64::MAX));
+            answers.release(|_| true);
             prop_assert_eq!(answers.ready().len(), all.len() - left);
         }
     }

@@ -28,17 +28,19 @@ impl Epoch {
 pub struct Exposed(Arc<AtomicUsize>);
 
 impl Exposed {
-    fn add(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    /// So many more.
+    pub fn add(&self, count: usize) {
+        self.0.fetch_add(count, Ordering::SeqCst);
     }
 
-    fn remove(&self, count: usize) {
+    /// So many are covered.
+    pub fn remove(&self, count: usize) {
         self.0.fetch_sub(count, Ordering::SeqCst);
     }
 
-    /// Whether there is any.
-    pub fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst) > 0
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -70,10 +72,25 @@ impl Barrier {
         }
     }
 
+    /// Takes over what an earlier barrier [left](Barrier::leave) uncovered.
+    pub fn inherit(&mut self, left: usize) {
+        if left > 0 {
+            self.uncovered.push_back((Epoch(self.sent.0 + 1), left));
+            self.wait();
+        }
+    }
+
+    /// The barrier's session is lost, perhaps without the server. How many transactions nothing
+    /// covers: they stay exposed, since others may see them.
+    pub fn leave(&mut self) -> usize {
+        let uncovered = self.uncovered.drain(..).map(|(_, count)| count).sum::<usize>();
+        uncovered + std::mem::take(&mut self.in_flight)
+    }
+
     /// A transaction is about to be sent to a relaxed session.
     pub fn relaxed_begins(&mut self) {
         self.in_flight += 1;
-        self.exposed.add();
+        self.exposed.add(1);
     }
 
     /// Its ReadyForQuery arrived: what its answer waits for, if its client wants to wait. Until
@@ -85,16 +102,17 @@ impl Barrier {
             Some((of, count)) if *of == epoch => *count += 1,
             _ => self.uncovered.push_back((epoch, 1)),
         }
-        if waits { self.next() } else { Epoch::AT_ONCE }
+        if waits { self.wait() } else { Epoch::AT_ONCE }
     }
 
-    /// An answer arrived that may tell of what others committed: what it waits for.
-    pub fn told(&mut self) -> Epoch {
-        if self.exposed.any() { self.next() } else { Epoch::AT_ONCE }
+    /// It ended and wrote nothing: nothing of it can be taken back.
+    pub fn relaxed_ends_unwritten(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.exposed.remove(1);
     }
 
-    /// The first barrier that will be sent after now.
-    fn next(&mut self) -> Epoch {
+    /// Something waits for the first barrier that will be sent after now.
+    pub fn wait(&mut self) -> Epoch {
         self.wanted = Epoch(self.sent.0 + 1);
         self.wanted
     }
@@ -148,6 +166,7 @@ pub(crate) mod tests_support {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::levels::{Barriers, Exposures, Level};
 
     /// A server as far as durability goes: commits go into the WAL in order, a flush makes
     /// durable what is in it when it begins.
@@ -203,17 +222,22 @@ mod tests {
         Return,
     }
 
-    fn replay(events: &[Event]) -> (Barrier, Option<Epoch>) {
-        let mut barrier = Barrier::new(Exposed::default());
+    fn replay(events: &[Event]) -> (Barriers, Option<Epoch>) {
+        let mut barriers = Barriers::new(Exposures::default(), 1);
         let mut last = None;
         for event in events {
+            if *event == Event::Told {
+                last = Some(barriers.told(Level::Local, None).epoch);
+                continue;
+            }
+            let barrier = first(&mut barriers);
             last = match event {
                 Event::Begin => {
                     barrier.relaxed_begins();
                     None
                 }
                 Event::End => Some(barrier.relaxed_ends(true)),
-                Event::Told => Some(barrier.told()),
+                Event::Told => None,
                 Event::Send => {
                     assert!(barrier.send());
                     None
@@ -221,7 +245,15 @@ mod tests {
                 Event::Return => Some(barrier.returns()),
             };
         }
-        (barrier, last)
+        (barriers, last)
+    }
+
+    fn first(barriers: &mut Barriers) -> &mut Barrier {
+        barriers.get_mut(0).expect("a life has one")
+    }
+
+    fn returned(events: &[Event]) -> Epoch {
+        first(&mut replay(events).0).returned()
     }
 
     /// Walks every order of events and checks each release.
@@ -279,7 +311,7 @@ mod tests {
         }
         match world.flush {
             Flush::None => {
-                if replay(events).0.send() {
+                if first(&mut replay(events).0).send() {
                     let (mut after, events) = step("barrier", Some(Event::Send), world.clone());
                     after.flush = Flush::Sent;
                     next.push((after, events));
@@ -298,7 +330,7 @@ mod tests {
             }
         }
         if next.is_empty() {
-            let free = |epoch| epoch <= replay(events).0.returned();
+            let free = |epoch| epoch <= returned(events);
             assert!(
                 world.writers.iter().all(|w| matches!(w, Writer::Released))
                     && world.readers.iter().all(|r| matches!(r, Reader::Released)),
@@ -308,7 +340,7 @@ mod tests {
             );
         }
         for (mut world, events) in next {
-            let returned = replay(&events).0.returned();
+            let returned = returned(&events);
             let durable = world.durable;
             let mut check = |place: usize, epoch: Epoch, steps: &[&str]| {
                 let free = epoch <= returned;
@@ -370,19 +402,37 @@ mod tests {
 
     #[test]
     fn readers_wait_only_while_something_is_exposed_anywhere() {
-        let exposed = Exposed::default();
-        let mut here = Barrier::new(exposed.clone());
-        let mut there = Barrier::new(exposed);
-        assert_eq!(here.told(), Epoch::AT_ONCE);
-        there.relaxed_begins();
-        assert_ne!(here.told(), Epoch::AT_ONCE);
-        there.relaxed_ends(true);
-        assert!(there.send());
-        assert_ne!(here.told(), Epoch::AT_ONCE);
-        there.returns();
-        assert_eq!(here.told(), Epoch::AT_ONCE);
-        there.relaxed_begins();
+        let exposures = Exposures::default();
+        let mut here = Barriers::new(exposures.clone(), 1);
+        let mut there = Barriers::new(exposures.clone(), 1);
+        let mut waits = || here.told(Level::Local, None).epoch != Epoch::AT_ONCE;
+        assert!(!waits());
+        there.relaxed_begins(None);
+        assert!(waits());
+        there.relaxed_ends(0, true);
+        assert!(first(&mut there).send());
+        assert!(waits());
+        first(&mut there).returns();
+        assert!(!waits());
+        there.relaxed_begins(None);
         drop(there);
-        assert_eq!(here.told(), Epoch::AT_ONCE);
+        assert!(!waits());
+    }
+
+    #[test]
+    fn what_a_lost_life_left_uncovered_stays_exposed_until_the_next_has_flushed() {
+        let exposed = Exposed::default();
+        let mut lost = Barrier::new(exposed.clone());
+        lost.relaxed_begins();
+        lost.relaxed_begins();
+        lost.relaxed_ends(true);
+        let left = lost.leave();
+        drop(lost);
+        assert_eq!(exposed.count(), 2);
+        let mut next = Barrier::new(exposed.clone());
+        next.inherit(left);
+        assert!(next.send(), "nobody has to ask for it");
+        next.returns();
+        assert_eq!(exposed.count(), 0);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+use std::time::Instant;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use crate::census::Counted;
 use crate::scram::Exchange;
 use crate::settings::Settings;
 use crate::tls::{Tls, TlsStream};
@@ -65,7 +67,27 @@ pub struct Client {
     /// Its pool, once that is known.
     pub pool: Option<usize>,
     /// Secret with which it cancels.
-    pub secret: Vec<u8>,
+    pub secret: [u8; 32],
+    /// Minor version of the protocol that it speaks.
+    pub minor: u16,
+    /// The name that it gave for itself.
+    pub application_name: Option<Box<str>>,
+    /// Whether it is one too many.
+    pub excess: bool,
+    /// What it was counted as.
+    pub counted: Vec<Counted>,
+    /// When it connected.
+    pub since: Instant,
+    /// When its last statement was answered, or it was told to leave.
+    pub idle_since: Instant,
+    /// When its statement was sent.
+    pub sent_at: Instant,
+    /// Since when it waits for a session.
+    pub waits_since: Option<Instant>,
+    /// When it is to be looked at whether its time is over.
+    pub timer: Option<Instant>,
+    /// Whether a part of the answer that goes on was given free already.
+    pub part_told: bool,
     /// Bytes of a message that has not arrived whole.
     pub carry: Vec<u8>,
     /// Its prepared statements.
@@ -94,13 +116,24 @@ pub struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(id: ClientId, stream: ClientStream, secret: Vec<u8>) -> Client {
+    pub fn new(id: ClientId, stream: ClientStream, secret: [u8; 32]) -> Client {
+        let now = Instant::now();
         Client {
             id,
             stream,
             phase: Phase::Startup,
             pool: None,
             secret,
+            minor: 0,
+            application_name: None,
+            excess: false,
+            counted: Vec::new(),
+            since: now,
+            idle_since: now,
+            sent_at: now,
+            waits_since: None,
+            timer: None,
+            part_told: false,
             carry: Vec::new(),
             statements: Statements::default(),
             settings: Settings::default(),

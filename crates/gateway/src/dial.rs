@@ -4,19 +4,47 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use mio::Waker;
-use walwright_wire::{CancelKey, ConnectOptions, Connector, Stream, WireError};
+use walwright_wire::{CancelKey, ConnectOptions, Connection, Connector, Stream, WireError, cancel};
 
+use crate::levels::{Barriers, Level};
+use crate::options::{Server, SessionAttributes};
 use crate::{ClientId, SessionKind};
 
 /// What a connection is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Purpose {
-    /// Statements of clients.
-    Session(usize, SessionKind),
+    /// Statements of clients: the pool, the kind, and who logs in how.
+    Session(usize, SessionKind, Box<Login>),
     /// Flushes.
-    Barrier,
+    Barriers,
     /// The verifier of a client's user.
     Verifier(ClientId, String),
+    /// Cancelling what a session runs at an address.
+    Cancel(SessionId, Box<(ConnectOptions, CancelKey)>),
+}
+
+/// A session, unique for the life of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionId {
+    /// Its place among the sessions.
+    pub place: usize,
+    /// Tells it from others that had the place.
+    pub serial: u32,
+}
+
+/// Who logs in where, in place of what the server's addresses say.
+#[derive(Debug, Clone, Default)]
+pub struct Login {
+    /// User.
+    pub user: String,
+    /// Database.
+    pub dbname: String,
+    /// Password, where it is known.
+    pub password: Option<walwright_wire::Secret>,
+    /// Keys that take its place.
+    pub keys: Option<walwright_wire::ScramKeys>,
+    /// Startup parameters.
+    pub parameters: Vec<(String, String)>,
 }
 
 /// Which life of which server answers: two connections with the same are to one server.
@@ -32,28 +60,46 @@ pub struct Opened {
     pub parameters: Vec<(String, String)>,
     /// What cancels on it.
     pub key: Option<CancelKey>,
+    /// The process that serves it.
+    pub process: u32,
+    /// Where it leads to, without user or password.
+    pub address: ConnectOptions,
     /// Which server it is.
     pub identity: Identity,
-    /// `synchronous_commit` as it is for this user and database.
-    pub level: String,
-    /// The verifier that was looked for, if there is one.
-    pub verifier: Option<String>,
+    /// `synchronous_commit` as it is for this user and database; `None` is `off`.
+    pub level: Option<Level>,
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub enum Reply {
+    /// A session.
+    Session(Box<Opened>),
+    /// The sessions of all barriers of a life: one, one for each level, or none where the server
+    /// is a standby, which flushes nothing for its clients.
+    Barriers(Identity, Vec<Opened>),
+    /// A verifier, if there is one.
+    Verifier(Option<String>),
+    /// The server has taken the request.
+    Cancelled,
 }
 
 /// What became of an attempt.
 #[derive(Debug)]
 pub struct Dialled {
+    /// The server.
+    pub upstream: usize,
     /// What the connection was for.
     pub purpose: Purpose,
     /// The life of the server that it was opened for.
     pub life: u64,
-    /// The connection, or why there is none.
-    pub result: Result<Opened, WireError>,
+    /// What was asked for, or why it cannot be had.
+    pub result: Result<Reply, WireError>,
 }
 
-/// What tells one server, and one life of it, from another.
+/// What tells one server, and one life of it, from another; last, whether it is a standby.
 const IDENTITY: &str = "SELECT s.system_identifier, c.timeline_id, pg_postmaster_start_time(), \
-                        inet_server_addr(), inet_server_port() \
+                        inet_server_addr(), inet_server_port(), pg_is_in_recovery() \
                         FROM pg_control_system() s, pg_control_checkpoint() c";
 
 /// The verifier of a user who may log in now. Every name in it is qualified: nobody's
@@ -65,17 +111,28 @@ const VERIFIER: &str = "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolca
 /// Name under which the barrier statement is prepared.
 pub const BARRIER_NAME: &str = "ww_barrier";
 
-/// Opens a connection; the result goes to `done`.
+impl Identity {
+    fn of(connection: &mut Connection) -> Result<Identity, WireError> {
+        Ok(Identity(connection.query(IDENTITY)?.into_iter().next().unwrap_or_default()))
+    }
+
+    /// Whether the server is a standby.
+    pub fn is_standby(&self) -> bool {
+        self.0.last().is_some_and(|recovers| recovers.as_deref() == Some("t"))
+    }
+}
+
+/// Does in a thread of its own what a worker must not wait for; the result goes to `done`.
 pub fn dial(
+    (upstream, life): (usize, u64),
+    server: Arc<Server>,
     purpose: Purpose,
-    life: u64,
-    options: ConnectOptions,
     done: Sender<Dialled>,
     waker: Arc<Waker>,
 ) {
     std::thread::spawn(move || {
-        let result = open(&purpose, options);
-        let dialled = Dialled { purpose, life, result };
+        let result = perform(&server, &purpose);
+        let dialled = Dialled { upstream, purpose, life, result };
         // A worker that has ended wants no connection.
         if done.send(dialled).is_ok() {
             let _ = waker.wake();
@@ -83,53 +140,178 @@ pub fn dial(
     });
 }
 
-fn open(purpose: &Purpose, mut options: ConnectOptions) -> Result<Opened, WireError> {
-    let mut set = |name: &str, value: &str| {
-        options.parameters.push((name.to_owned(), value.to_owned()));
-    };
+fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
     match purpose {
-        Purpose::Session(_, SessionKind::Relaxed) => set("synchronous_commit", "off"),
-        Purpose::Session(_, SessionKind::Synchronous) => {}
-        // Otherwise a backslash in a name would end the text that holds it.
-        Purpose::Verifier(..) => set("standard_conforming_strings", "on"),
-        Purpose::Barrier => {
-            set("default_transaction_read_only", "off");
-            set("statement_timeout", "0");
-            // The strictest that any client can ask for; without standbys it is a local flush.
-            set("synchronous_commit", "remote_apply");
+        Purpose::Session(_, kind, login) => {
+            let adjust = |options: &mut ConnectOptions| {
+                options.user.clone_from(&login.user);
+                options.dbname.clone_from(&login.dbname);
+                if login.password.is_some() || login.keys.is_some() {
+                    options.password.clone_from(&login.password);
+                }
+                options.scram_keys.clone_from(&login.keys);
+                options.parameters.extend(login.parameters.iter().cloned());
+                if *kind == SessionKind::Relaxed {
+                    set(options, "synchronous_commit", "off");
+                }
+            };
+            Ok(Reply::Session(Box::new(Opened::of(reach(server, adjust)?)?)))
+        }
+        Purpose::Barriers => barriers(server),
+        Purpose::Verifier(_, user) => {
+            // Otherwise a backslash in a name would end the text that holds it.
+            let adjust = |options: &mut ConnectOptions| {
+                set(options, "standard_conforming_strings", "on");
+            };
+            let mut reached = reach(server, adjust)?;
+            let found =
+                reached.connection.query(&format!("{VERIFIER} '{}'", user.replace('\'', "''")))?;
+            Ok(Reply::Verifier(found.into_iter().flatten().flatten().next()))
+        }
+        Purpose::Cancel(_, request) => {
+            let (address, key) = &**request;
+            cancel(&Connector::new(address.clone())?, key)?;
+            Ok(Reply::Cancelled)
         }
     }
-    let mut connection = Connector::new(options)?.connect()?;
-    let identity = connection.query(IDENTITY)?.into_iter().next().unwrap_or_default();
-    let level = connection.query("SHOW synchronous_commit")?;
-    let level = level.into_iter().flatten().flatten().next().unwrap_or_default();
-    let mut verifier = None;
-    if let Purpose::Verifier(_, user) = purpose {
-        let found = connection.query(&format!("{VERIFIER} '{}'", user.replace('\'', "''")))?;
-        verifier = found.into_iter().flatten().flatten().next();
-    }
-    if *purpose == Purpose::Barrier {
-        let version = connection.query("SHOW server_version_num")?;
-        let version = version.into_iter().flatten().flatten().next();
-        let version: u32 = version.and_then(|text| text.parse().ok()).unwrap_or_default();
-        let standbys = connection.query("SHOW synchronous_standby_names")?;
-        let standbys = standbys.into_iter().flatten().flatten().any(|names| !names.is_empty());
-        let flush = barrier_statement(version, standbys);
-        connection.query(&format!("PREPARE {BARRIER_NAME} AS {flush}"))?;
-    }
-    let parameters =
-        connection.parameters().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let key = connection.cancel_key();
-    let (stream, _) = connection.into_nonblocking()?;
-    Ok(Opened { stream, parameters, key, identity: Identity(identity), level, verifier })
 }
 
-/// What flushes the WAL. From 17 a message that belongs to no transaction can be flushed; before,
-/// and where standbys have to confirm, a transaction that wrote one commits.
-fn barrier_statement(version: u32, standbys: bool) -> &'static str {
-    if version >= 170_000 && !standbys {
-        "SELECT pg_logical_emit_message(false, 'walwright', '', true)"
-    } else {
-        "SELECT pg_logical_emit_message(true, 'walwright', '')"
+fn set(options: &mut ConnectOptions, name: &str, value: &str) {
+    options.parameters.push((name.to_owned(), value.to_owned()));
+}
+
+/// A connection with the address that it was made to.
+struct Reached {
+    connection: Connection,
+    identity: Identity,
+    address: ConnectOptions,
+}
+
+/// A connection to the first address where a server with the attributes wanted answers.
+fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Reached, WireError> {
+    let mut second = None;
+    let mut failed = WireError::Options("a server without an address".to_owned());
+    for address in &server.addresses {
+        let mut options = address.clone();
+        adjust(&mut options);
+        let connected = Connector::new(options).and_then(|connector| {
+            let mut connection = connector.connect()?;
+            let identity = Identity::of(&mut connection)?;
+            Ok(Reached { connection, identity, address: address.clone() })
+        });
+        match connected {
+            Ok(mut reached) => {
+                if reached.has(server.attributes)? {
+                    return Ok(reached);
+                }
+                failed = WireError::Refused(format!(
+                    "no server is as target_session_attrs wants it: that at {} is a {}",
+                    place(address),
+                    if reached.identity.is_standby() { "standby" } else { "primary" },
+                ));
+                if server.attributes == SessionAttributes::PreferStandby && second.is_none() {
+                    second = Some(reached);
+                }
+            }
+            Err(error) => failed = error,
+        }
     }
+    second.ok_or(failed)
+}
+
+impl Reached {
+    fn has(&mut self, attributes: SessionAttributes) -> Result<bool, WireError> {
+        let standby = self.identity.is_standby();
+        let mut read_only = || -> Result<bool, WireError> {
+            let value = self.connection.query("SHOW transaction_read_only")?;
+            Ok(standby || value.into_iter().flatten().flatten().any(|value| value == "on"))
+        };
+        Ok(match attributes {
+            SessionAttributes::Any => true,
+            SessionAttributes::ReadWrite => !read_only()?,
+            SessionAttributes::ReadOnly => read_only()?,
+            SessionAttributes::Primary => !standby,
+            SessionAttributes::Standby | SessionAttributes::PreferStandby => standby,
+        })
+    }
+}
+
+/// Where an address leads, for messages.
+pub fn place(address: &ConnectOptions) -> String {
+    match &address.host {
+        walwright_wire::Host::Unix(directory) => {
+            format!("{}/.s.PGSQL.{}", directory.display(), address.port)
+        }
+        walwright_wire::Host::Tcp(host) => format!("{host}:{}", address.port),
+    }
+}
+
+impl Opened {
+    fn of(reached: Reached) -> Result<Opened, WireError> {
+        let Reached { mut connection, identity, address } = reached;
+        let level = connection.query("SHOW synchronous_commit")?;
+        let level = level.into_iter().flatten().flatten().next().unwrap_or_default();
+        let parameters = connection.parameters();
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let parameters = parameters.collect();
+        let key = connection.cancel_key();
+        let process = connection.backend_process().unwrap_or_default();
+        let (stream, _) = connection.into_nonblocking()?;
+        let level = Level::of(&level);
+        Ok(Opened { stream, parameters, key, process, address, identity, level })
+    }
+}
+
+/// The barrier sessions of a server.
+fn barriers(server: &Server) -> Result<Reply, WireError> {
+    let open = |level: Level| {
+        reach(server, |options| {
+            options.application_name = "walwright barrier".to_owned();
+            set(options, "default_transaction_read_only", "off");
+            set(options, "statement_timeout", "0");
+            set(options, "synchronous_commit", level.name());
+        })
+    };
+    let mut first = open(Level::Local)?;
+    let identity = first.identity.clone();
+    if identity.is_standby() {
+        return Ok(Reply::Barriers(identity, Vec::new()));
+    }
+    let mut ask = |sql: &str| -> Result<String, WireError> {
+        let found = first.connection.query(sql)?;
+        Ok(found.into_iter().flatten().flatten().next().unwrap_or_default())
+    };
+    let version: u32 = ask("SHOW server_version_num")?.parse().unwrap_or_default();
+    let standbys = !ask("SHOW synchronous_standby_names")?.is_empty();
+    let mut all = vec![first];
+    for level in Level::ALL.into_iter().take(Barriers::count(standbys)).skip(1) {
+        all.push(open(level)?);
+    }
+    let mut opened = Vec::new();
+    for mut reached in all {
+        if reached.identity != identity {
+            return Err(WireError::Refused(DIFFERENT.to_owned()));
+        }
+        let flush = barrier_statement(version, standbys);
+        reached.connection.query(&format!("PREPARE {BARRIER_NAME} AS {flush}"))?;
+        opened.push(Opened::of(reached)?);
+    }
+    Ok(Reply::Barriers(identity, opened))
+}
+
+/// Why connections that belong together are refused.
+pub const DIFFERENT: &str = "two connections to the server did not reach one and the same server";
+
+/// What flushes the WAL, and tells whether synchronous standbys are named by now where there
+/// were none. From 17 a message that belongs to no transaction can be flushed; before, and where
+/// standbys have to confirm, a transaction that wrote one commits.
+fn barrier_statement(version: u32, standbys: bool) -> String {
+    let message = if version >= 170_000 && !standbys {
+        "pg_logical_emit_message(false, 'walwright', '', true)"
+    } else {
+        "pg_logical_emit_message(true, 'walwright', '')"
+    };
+    let news =
+        if standbys { "false" } else { "current_setting('synchronous_standby_names') <> ''" };
+    format!("SELECT {news}, {message}")
 }

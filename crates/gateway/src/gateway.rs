@@ -1,19 +1,18 @@
 //! The whole: listeners, workers, and their end.
 
 use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use mio::Waker;
 use thiserror::Error;
 
-use crate::client::ClientStream;
-use crate::worker::{Order, Worker};
-use crate::{Exposed, Listen, Options};
+use crate::acceptor::Acceptor;
+use crate::census::Census;
+use crate::options::Server;
+use crate::worker::{Order, Shared, Worker};
+use crate::{Exposures, Listen, Options, Socket};
 
 /// Why a gateway cannot start.
 #[derive(Debug, Error)]
@@ -22,7 +21,7 @@ pub enum GatewayError {
     #[error("cannot listen on {place}: {source}")]
     Listen {
         /// Address or path.
-        place: String,
+        place: Listen,
         /// What the system said.
         source: io::Error,
     },
@@ -31,23 +30,27 @@ pub enum GatewayError {
     Worker(#[from] io::Error),
 }
 
-/// A gateway that runs until it is dropped.
+/// A gateway that runs until it is dropped, or has [drained](Gateway::drain).
 #[derive(Debug)]
 pub struct Gateway {
+    acceptor: Option<Acceptor>,
+    places: Vec<Listen>,
+    /// Whether its unix sockets go when it ends: not where another has taken them over.
+    removes_sockets: bool,
     workers: Vec<Handle>,
-    acceptors: Vec<Acceptor>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// How a worker is told something.
 #[derive(Debug, Clone)]
-struct Handle {
-    orders: Sender<Order>,
-    waker: Arc<Waker>,
+pub struct Handle {
+    pub(crate) orders: Sender<Order>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 impl Handle {
-    fn tell(&self, order: Order) {
+    /// Tells it.
+    pub fn tell(&self, order: Order) {
         // A worker that has ended is told nothing.
         if self.orders.send(order).is_ok() {
             let _ = self.waker.wake();
@@ -55,111 +58,88 @@ impl Handle {
     }
 }
 
-/// A thread that takes new connections.
-#[derive(Debug)]
-struct Acceptor {
-    place: Listen,
-    ends: Arc<AtomicBool>,
-}
-
 impl Gateway {
-    /// Listens and starts the workers.
+    /// Listens where the options say and starts the workers.
     ///
     /// # Errors
     /// When an address is taken, or the system refuses.
     pub fn start(options: Options) -> Result<Gateway, GatewayError> {
-        let exposed = Exposed::default();
-        let mut gateway =
-            Gateway { workers: Vec::new(), acceptors: Vec::new(), threads: Vec::new() };
+        let bind = |place: &Listen| {
+            let failed = |source| GatewayError::Listen { place: place.clone(), source };
+            place.bind().map_err(failed)
+        };
+        let sockets = options.listen.iter().map(bind).collect::<Result<_, _>>()?;
+        Gateway::start_on(sockets, options)
+    }
+
+    /// The same on sockets that listen already.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start_on(sockets: Vec<Socket>, options: Options) -> Result<Gateway, GatewayError> {
+        let places = sockets.iter().map(Socket::place).collect::<Result<_, _>>()?;
+        let options = Arc::new(options);
+        let shared = Shared {
+            census: Arc::new(Census::default()),
+            upstreams: upstreams(&options),
+            workers: Arc::new(OnceLock::new()),
+        };
+        let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..options.workers.max(1) {
-            let (mut worker, orders, waker) =
-                Worker::new(number, options.clone(), exposed.clone())?;
-            gateway.workers.push(Handle { orders, waker });
+            let (mut worker, handle) = Worker::new(number, options.clone(), shared.clone())?;
+            workers.push(handle);
             let name = format!("gateway-{number}");
-            let thread = std::thread::Builder::new().name(name).spawn(move || {
+            threads.push(std::thread::Builder::new().name(name).spawn(move || {
                 if let Err(error) = worker.run() {
                     tracing::error!("a worker ended: {error}");
                 }
-            })?;
-            gateway.threads.push(thread);
+            })?);
         }
-        for place in &options.listen {
-            gateway.listen(place)?;
-        }
-        Ok(gateway)
+        // Nobody else fills it.
+        let _ = shared.workers.set(workers.clone());
+        let acceptor = Some(Acceptor::start(sockets, workers.clone())?);
+        Ok(Gateway { acceptor, places, removes_sockets: true, workers, threads })
     }
 
     /// Where it listens, with the port that the system chose.
     pub fn places(&self) -> impl Iterator<Item = &Listen> {
-        self.acceptors.iter().map(|acceptor| &acceptor.place)
+        self.places.iter()
     }
 
-    fn listen(&mut self, place: &Listen) -> Result<(), GatewayError> {
-        let refused = |source| {
-            let place = match place {
-                Listen::Tcp(address) => address.to_string(),
-                Listen::Unix(path) => path.display().to_string(),
-            };
-            GatewayError::Listen { place, source }
-        };
-        let ends = Arc::new(AtomicBool::new(false));
-        let mut workers = self.workers.clone().into_iter().cycle();
-        let ended = ends.clone();
-        let place = match place {
-            Listen::Tcp(address) => {
-                let listener = TcpListener::bind(address).map_err(refused)?;
-                let address = listener.local_addr().map_err(refused)?;
-                let thread = std::thread::spawn(move || {
-                    while let Ok((stream, _)) = listener.accept() {
-                        if ended.load(Ordering::SeqCst) {
-                            break;
-                        }
-                        let ready =
-                            stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
-                        if let (Ok(()), Some(worker)) = (ready, workers.next()) {
-                            let stream = mio::net::TcpStream::from_std(stream);
-                            worker.tell(Order::Client(ClientStream::Tcp(stream)));
-                        }
-                    }
-                });
-                self.threads.push(thread);
-                Listen::Tcp(address)
-            }
-            Listen::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(refused)?;
-                let thread = std::thread::spawn(move || {
-                    while let Ok((stream, _)) = listener.accept() {
-                        if ended.load(Ordering::SeqCst) {
-                            break;
-                        }
-                        let ready = stream.set_nonblocking(true);
-                        if let (Ok(()), Some(worker)) = (ready, workers.next()) {
-                            let stream = mio::net::UnixStream::from_std(stream);
-                            worker.tell(Order::Client(ClientStream::Unix(stream)));
-                        }
-                    }
-                });
-                self.threads.push(thread);
-                Listen::Unix(path.clone())
-            }
-        };
-        self.acceptors.push(Acceptor { place, ends });
-        Ok(())
+    /// Takes no connections any more and lets each client go as soon as it has nothing under
+    /// way. `keeps_sockets` where another process goes on with the same sockets.
+    pub fn drain(&mut self, keeps_sockets: bool) {
+        self.removes_sockets &= !keeps_sockets;
+        self.acceptor = None;
+        for worker in &self.workers {
+            worker.tell(Order::Drain);
+        }
     }
+
+    /// Whether all clients are gone after it was told to drain.
+    pub fn has_drained(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+}
+
+/// Each server once, however many databases it has.
+fn upstreams(options: &Options) -> Vec<(Arc<Server>, Exposures)> {
+    let mut found: Vec<(Arc<Server>, Exposures)> = Vec::new();
+    for database in &options.databases {
+        if !found.iter().any(|(server, _)| server.is_same(&database.server)) {
+            found.push((database.server.clone(), Exposures::default()));
+        }
+    }
+    found
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        for acceptor in &self.acceptors {
-            acceptor.ends.store(true, Ordering::SeqCst);
-            // A connection ends the wait for one.
-            match &acceptor.place {
-                Listen::Tcp(address) => drop(std::net::TcpStream::connect(address)),
-                Listen::Unix(path) => {
-                    drop(std::os::unix::net::UnixStream::connect(path));
-                    // Whoever removed it already did the same.
-                    let _ = std::fs::remove_file(path);
-                }
+        self.acceptor = None;
+        for place in self.places.iter().filter(|_| self.removes_sockets) {
+            if let Listen::Unix(path) = place {
+                // Whoever removed it already did the same.
+                let _ = std::fs::remove_file(path);
             }
         }
         for worker in &self.workers {

@@ -9,11 +9,14 @@
 //! [`Gateway`] is the whole. A worker is a thread with an event loop, with clients, server
 //! sessions and a barrier session of its own; nothing but counters is shared between workers.
 
+mod acceptor;
 mod answers;
 mod barrier;
+mod census;
 mod client;
 mod dial;
 mod gateway;
+mod levels;
 mod messages;
 mod options;
 mod prepared;
@@ -26,13 +29,15 @@ mod unit;
 mod users;
 mod worker;
 
+pub use acceptor::{Listen, Socket};
 pub use answers::Answers;
 pub use barrier::{Barrier, Epoch, Exposed};
 pub use client::ClientId;
 pub use gateway::{Gateway, GatewayError};
+pub use levels::{Barriers, Exposures, Level, Until};
 pub use options::{
-    Database, Limits, Listen, Options, PoolMode, Pooling, PoolingChoice, Reads, Server,
-    SessionAttributes, User,
+    Database, Limits, Options, PoolMode, Pooling, PoolingChoice, Reads, Server, SessionAttributes,
+    User,
 };
 pub use scram::{ScramError, Verifier};
 pub use statement::{Hold, Need, Pin, SessionKind};

@@ -8,7 +8,7 @@ pub struct Refusal<'a> {
     /// `FATAL` ends the connection.
     pub severity: &'static str,
     /// SQLSTATE.
-    pub code: &'static str,
+    pub code: &'a str,
     /// What happened.
     pub message: &'a str,
     /// What to do about it.
@@ -17,7 +17,7 @@ pub struct Refusal<'a> {
 
 impl<'a> Refusal<'a> {
     /// One that ends the connection.
-    pub fn fatal(code: &'static str, message: &'a str) -> Self {
+    pub fn fatal(code: &'a str, message: &'a str) -> Self {
         Refusal { severity: "FATAL", code, message, hint: None }
     }
 
@@ -87,6 +87,18 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, backend::PARAMETER_STATUS, |body| {
         for text in [name, value] {
             body.extend(text.bytes());
+            body.push(0);
+        }
+    });
+}
+
+/// NegotiateProtocolVersion: the newest minor version spoken, and options not known.
+pub fn negotiate_protocol(out: &mut Vec<u8>, minor: u16, unknown: &[&str]) {
+    message(out, b'v', |body| {
+        body.extend((3_u32 << 16 | u32::from(minor)).to_be_bytes());
+        body.extend(u32::try_from(unknown.len()).unwrap_or_default().to_be_bytes());
+        for name in unknown {
+            body.extend(name.bytes());
             body.push(0);
         }
     });

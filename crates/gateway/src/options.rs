@@ -1,23 +1,12 @@
 //! What a gateway is to do.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use walwright_wire::ConnectOptions;
 
-use crate::{Authentication, Tls, Users};
-
-/// Where a gateway listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// An address for TCP.
-    Tcp(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
+use crate::{Authentication, Listen, Tls, Users};
 
 /// What a gateway is to do.
 #[derive(Debug, Clone)]
@@ -129,6 +118,15 @@ impl Server {
     /// A server at one address.
     pub fn new(address: ConnectOptions) -> Server {
         Server { addresses: vec![address], attributes: SessionAttributes::Any }
+    }
+
+    /// Whether another is the same one, so that both have one barrier.
+    pub fn is_same(&self, other: &Server) -> bool {
+        let places = |server: &Server| {
+            let places = server.addresses.iter();
+            places.map(|of| (of.host.clone(), of.hostaddr, of.port)).collect::<Vec<_>>()
+        };
+        self.attributes == other.attributes && places(self) == places(other)
     }
 }
 

@@ -23,6 +23,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        self.body.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
     /// What sessions call it.
     pub fn name(&self) -> String {
         format!("{OWN_PREFIX}{}", self.id)

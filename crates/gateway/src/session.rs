@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use thiserror::Error;
 use walwright_wire::backend;
-use walwright_wire::{CancelKey, Stream};
+use walwright_wire::{CancelKey, ConnectOptions, Stream};
 
+use crate::dial::{Opened, SessionId};
 use crate::prepared::{OWN_PREFIX, OnSession, Prepared};
 use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
-use crate::{ClientId, SessionKind};
+use crate::{ClientId, Hold, SessionKind};
 
 /// Most prepared statements that a session keeps.
 const MOST_STATEMENTS: usize = 200;
@@ -51,6 +52,19 @@ pub struct Slot {
     synced: bool,
     /// Whether an error came.
     pub failed: bool,
+    /// The barrier that covers its transaction, if that is relaxed and its own.
+    pub covers: Option<usize>,
+    /// What it was, where it may be sent once more: a cancel that was meant for another may
+    /// hit it.
+    pub again: Option<Box<Unit>>,
+    /// Whether it was hit by such a cancel, so that its answer is not told.
+    pub struck: bool,
+    /// Whether all it did was taken back.
+    pub rolled_back: bool,
+    /// The gateway's own question whether the transaction has written.
+    asks: bool,
+    /// Commands that have completed.
+    completed: usize,
     /// What it does to the settings of its session, if all goes well.
     pub change: Option<Change>,
     /// Statements that the client has not after all: an error came before them.
@@ -66,6 +80,12 @@ impl Slot {
             simple,
             synced: false,
             failed: false,
+            covers: None,
+            again: None,
+            struck: false,
+            rolled_back: false,
+            asks: false,
+            completed: 0,
             change: None,
             unprepared: Vec::new(),
         }
@@ -112,10 +132,34 @@ pub struct Session {
     pub stream: Stream,
     /// Its pool.
     pub pool: usize,
+    /// Which session it is.
+    pub id: SessionId,
     /// Its kind.
     pub kind: SessionKind,
-    /// What cancels on it.
-    pub key: Option<CancelKey>,
+    /// The server's process.
+    pub process: u32,
+    /// Where it leads to and what cancels on it.
+    pub cancels: Option<Box<(ConnectOptions, CancelKey)>>,
+    /// When it was opened, and when something was sent on it last.
+    pub since: Instant,
+    /// When something was sent on it last.
+    pub used: Instant,
+    /// When it is to be looked at whether it has served long enough.
+    pub timer: Option<Instant>,
+    /// Whether it is closed as soon as nobody needs it.
+    pub retires: bool,
+    /// The client whose statement is being cancelled: nothing more is sent until that is over.
+    pub cancelling: Option<ClientId>,
+    /// Whether the server has taken the request.
+    pub cancel_sent: bool,
+    /// State of its transaction as ReadyForQuery told last: `I`, `T` or `E`.
+    pub status: u8,
+    /// When its transaction began.
+    pub began: Option<Instant>,
+    /// Whether its transaction has sent a statement that writes, as far as keywords tell.
+    pub writes: bool,
+    /// Whether the server said that its transaction has written nothing.
+    pub unwritten: bool,
     /// Bytes to send, and how many of them were.
     pub out: Vec<u8>,
     /// How many bytes of `out` were sent.
@@ -126,8 +170,8 @@ pub struct Session {
     pub owner: Option<ClientId>,
     /// Whether nothing more is sent on it until it is idle, since somebody needs it alone.
     pub reserved: bool,
-    /// Whether a transaction that counts as exposed is open on it.
-    pub exposed: bool,
+    /// The barrier that covers a transaction that is open on it.
+    pub exposed: Option<usize>,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
     /// Settings of clients that it has.
@@ -140,24 +184,43 @@ pub struct Session {
 
 impl Session {
     /// A session that has just logged in.
-    pub fn new(stream: Stream, pool: usize, kind: SessionKind, key: Option<CancelKey>) -> Session {
+    pub fn new(id: SessionId, pool: usize, kind: SessionKind, opened: Opened) -> Session {
+        let now = Instant::now();
+        let address = opened.address;
         Session {
-            stream,
+            stream: opened.stream,
             pool,
+            id,
             kind,
-            key,
+            process: opened.process,
+            cancels: opened.key.map(|key| Box::new((address, key))),
+            since: now,
+            used: now,
+            timer: None,
+            retires: false,
+            cancelling: None,
+            cancel_sent: false,
+            status: b'I',
+            began: None,
+            writes: false,
+            unwritten: false,
             out: Vec::new(),
             out_sent: 0,
             ledger: VecDeque::new(),
             owner: None,
             reserved: false,
-            exposed: false,
+            exposed: None,
             copying_in: false,
             settings: Settings::default(),
             statements: OnSession::default(),
             carry: Vec::new(),
             passing: 0,
         }
+    }
+
+    /// Whether nobody needs it now.
+    pub fn is_idle(&self) -> bool {
+        self.ledger.is_empty() && self.owner.is_none()
     }
 
     /// Whether the unit that was sent last goes on.
@@ -167,18 +230,42 @@ impl Session {
 
     /// Gives it the settings of a client, by statements of the gateway's own.
     pub fn take_settings(&mut self, settings: &Settings) {
-        let sql = self.settings.towards(settings);
+        let settings = settings.given_to(self.kind);
+        let sql = self.settings.towards(&settings);
         if !sql.is_empty() {
-            frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
-            self.ledger.push_back(Slot { synced: true, ..Slot::new(ClientId::NOBODY, true) });
+            self.send_own(&sql, false);
         }
-        self.settings = settings.clone();
+        self.settings = settings;
+    }
+
+    /// Asks whether the transaction that is open has written anything: it has where it was
+    /// given a transaction id.
+    pub fn ask_whether_written(&mut self) {
+        self.send_own("SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NULL", true);
+    }
+
+    /// Makes the session as it was when it logged in.
+    pub fn reset(&mut self) {
+        self.send_own("DISCARD ALL", false);
+        self.settings = Settings::default();
+        self.statements.clear();
+    }
+
+    fn send_own(&mut self, sql: &str, asks: bool) {
+        frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
+        let slot = Slot { synced: true, asks, ..Slot::new(ClientId::NOBODY, true) };
+        self.ledger.push_back(slot);
     }
 
     /// Puts a unit into the bytes to send, and into the ledger.
-    pub fn send(&mut self, client: ClientId, unit: Unit) {
+    pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<usize>) {
+        let shared = unit.need.hold == Hold::Shared && self.owner.is_none();
+        // Only what is sent behind another can be hit by what is meant for that.
+        let again = (shared && !self.ledger.is_empty()).then(|| Box::new(unit.clone()));
         let open = self.ledger.pop_back_if(|slot| !slot.synced);
         let mut slot = open.unwrap_or_else(|| Slot::new(client, unit.end == End::Query));
+        slot.covers = slot.covers.or(covers);
+        slot.again = again;
         slot.change = unit.change;
         for part in unit.parts {
             match part {
@@ -346,18 +433,27 @@ impl Session {
         let client = slot.client;
         synthesise(slot, events);
         if tag == backend::COMMAND_COMPLETE
+            && client != ClientId::NOBODY
             && let Some(forgotten) = Forgotten::by_tag(body)
         {
             self.statements.clear();
             events.push(Event::Forgotten(client, forgotten));
         }
+        if tag == backend::COMMAND_COMPLETE {
+            // Only where that is all: what comes before it may have committed.
+            slot.completed += 1;
+            slot.rolled_back = slot.completed == 1 && body == b"ROLLBACK\0";
+        }
         match tag {
             backend::READY_FOR_QUERY => {
                 let &[status] = body else { return Err(Mismatch(tag)) };
+                self.status = status;
                 if !slot.synced || !slot.failed && !slot.expects.is_empty() {
                     return Err(Mismatch(tag));
                 }
-                answer(events, client, range);
+                if !slot.struck {
+                    answer(events, client, range);
+                }
                 self.copying_in = false;
                 let Some(slot) = self.ledger.pop_front() else { return Err(Mismatch(tag)) };
                 // What was sent behind it ran inside a transaction that is not its own.
@@ -371,6 +467,19 @@ impl Session {
             backend::ERROR_RESPONSE => {
                 slot.failed = true;
                 self.copying_in = false;
+                if self.cancelling.is_some_and(|target| target != client)
+                    && slot.again.is_some()
+                    && is_canceled(body)
+                {
+                    // The error proves that nothing of it stays, so it can be sent once more.
+                    slot.struck = true;
+                    for expect in slot.expects.drain(..) {
+                        if let Expect::Parse(statement, _) = expect {
+                            self.statements.forget(statement.id);
+                        }
+                    }
+                    return Ok(());
+                }
                 for expect in slot.expects.drain(..) {
                     if let Expect::Parse(statement, name) = expect {
                         self.statements.forget(statement.id);
@@ -386,6 +495,11 @@ impl Session {
                 }
             }
             backend::COPY_BOTH_RESPONSE => return Err(Mismatch(tag)),
+            backend::DATA_ROW if slot.asks => {
+                // One column of one byte.
+                self.unwritten = body == b"\0\x01\0\0\0\x01t";
+                return Ok(());
+            }
             backend::COMMAND_COMPLETE if slot.simple => self.copying_in = false,
             _ if slot.simple => {}
             _ if slot.failed => return Err(Mismatch(tag)),
@@ -429,6 +543,11 @@ impl Forgotten {
             _ => None,
         }
     }
+}
+
+/// Whether an ErrorResponse says that a statement was cancelled.
+fn is_canceled(body: &[u8]) -> bool {
+    backend::ErrorFields::parse(body).is_ok_and(|fields| fields.code == "57014")
 }
 
 /// Puts the gateway's own messages where they belong.

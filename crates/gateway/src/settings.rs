@@ -3,9 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::{Level, SessionKind};
+
 /// Settings that differ from those of the pool: by name, the statement that sets each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings(Arc<BTreeMap<String, String>>);
+pub struct Settings {
+    of: Arc<BTreeMap<String, String>>,
+    /// The statement that sets `synchronous_commit`, which relaxed sessions are not given.
+    commit: Option<Arc<str>>,
+}
+
+/// The setting that tells how durable a commit is to be.
+const COMMIT: &str = "synchronous_commit";
 
 /// What a statement does to the settings of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,22 +88,51 @@ impl Settings {
     /// A change that the server has taken.
     pub fn apply(&mut self, change: &Change) {
         match change {
+            Change::Set(name, sql) if name == COMMIT => self.commit = Some(sql.as_str().into()),
             Change::Set(name, sql) => {
-                Arc::make_mut(&mut self.0).insert(name.clone(), sql.clone());
+                Arc::make_mut(&mut self.of).insert(name.clone(), sql.clone());
             }
+            Change::Reset(name) if name == COMMIT => self.commit = None,
             Change::Reset(name) => {
-                Arc::make_mut(&mut self.0).remove(name);
+                Arc::make_mut(&mut self.of).remove(name);
             }
             Change::ResetAll => *self = Settings::default(),
         }
     }
 
+    /// Those that a session of a kind is given: a relaxed one never waits for a flush.
+    #[must_use]
+    pub fn given_to(&self, kind: SessionKind) -> Settings {
+        let commit = self.commit.clone().filter(|_| kind == SessionKind::Synchronous);
+        Settings { of: self.of.clone(), commit }
+    }
+
+    /// Whether a session of a kind that has these is as it should be for others.
+    pub fn serve(&self, others: &Settings, kind: SessionKind) -> bool {
+        (Arc::ptr_eq(&self.of, &others.of) || self.of == others.of)
+            && (kind == SessionKind::Relaxed || self.commit == others.commit)
+    }
+
+    /// How durable a commit is to be, where that was set; `default` is the pool's.
+    pub fn level(&self, default: Option<Level>) -> Option<Level> {
+        let Some(sql) = &self.commit else { return default };
+        let value = sql.rsplit(['=', ' ', '\t', '\n']).next().unwrap_or_default();
+        if value.eq_ignore_ascii_case("default") { default } else { Level::of(value) }
+    }
+
     /// The statements that make these settings of a session into others.
     pub fn towards(&self, others: &Settings) -> String {
-        let gone = self.0.keys().filter(|name| !others.0.contains_key(*name));
-        let new = others.0.iter().filter(|(name, sql)| self.0.get(*name) != Some(sql));
+        let gone = self.of.keys().filter(|name| !others.of.contains_key(*name));
+        let new = others.of.iter().filter(|(name, sql)| self.of.get(*name) != Some(sql));
         let gone = gone.map(|name| format!("RESET {name};"));
-        gone.chain(new.map(|(_, sql)| format!("{sql};"))).collect()
+        let mut all: String = gone.chain(new.map(|(_, sql)| format!("{sql};"))).collect();
+        if self.commit != others.commit {
+            match &others.commit {
+                Some(sql) => all.push_str(&format!("{sql};")),
+                None => all.push_str("RESET synchronous_commit;"),
+            }
+        }
+        all
     }
 }
 
@@ -137,5 +175,27 @@ mod tests {
         assert_eq!(mine.towards(&mine), "");
         mine.apply(&Change::ResetAll);
         assert_eq!(mine, Settings::default());
+    }
+
+    #[test]
+    fn how_durable_a_commit_is_to_be_stays_with_the_client() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.level(Some(Level::On)), Some(Level::On));
+        for (sql, level) in [
+            ("SET synchronous_commit = off", None),
+            ("set Synchronous_Commit TO 'local'", Some(Level::Local)),
+            ("SET synchronous_commit=remote_apply", Some(Level::RemoteApply)),
+            ("SET synchronous_commit TO DEFAULT", Some(Level::On)),
+            ("SET synchronous_commit = 'of' ", Some(Level::RemoteApply)),
+        ] {
+            settings.apply(&Change::of(sql).unwrap());
+            assert_eq!(settings.level(Some(Level::On)), level, "{sql}");
+            let plain = Settings::default();
+            assert!(plain.serve(&settings, SessionKind::Relaxed));
+            assert!(!plain.serve(&settings, SessionKind::Synchronous));
+            assert_eq!(plain.towards(&settings.given_to(SessionKind::Relaxed)), "");
+        }
+        let set = settings.given_to(SessionKind::Synchronous);
+        assert_eq!(set.towards(&Settings::default()), "RESET synchronous_commit;");
     }
 }

@@ -54,11 +54,13 @@ pub enum Pin {
     Sequence,
     /// LOAD, or a change of the session's user.
     Session,
+    /// Its pool gives sessions back when their clients leave.
+    Pooling,
 }
 
 impl Pin {
     /// Every reason.
-    pub const ALL: [Pin; 8] = [
+    pub const ALL: [Pin; 9] = [
         Pin::Setting,
         Pin::Temporary,
         Pin::Listen,
@@ -67,6 +69,7 @@ impl Pin {
         Pin::Prepare,
         Pin::Sequence,
         Pin::Session,
+        Pin::Pooling,
     ];
 
     /// Its name in metrics and in SHOW.
@@ -80,6 +83,7 @@ impl Pin {
             Pin::Prepare => "prepare",
             Pin::Sequence => "sequence",
             Pin::Session => "session",
+            Pin::Pooling => "pooling",
         }
     }
 }
@@ -184,6 +188,38 @@ impl Need {
         }
         need
     }
+}
+
+/// Whether a text is of statements that write nothing but through functions.
+pub fn only_reads(sql: &[u8]) -> bool {
+    const WORDS: [&[u8]; 18] = [
+        b"",
+        b"SELECT",
+        b"VALUES",
+        b"TABLE",
+        b"SHOW",
+        b"SET",
+        b"RESET",
+        b"BEGIN",
+        b"START",
+        b"COMMIT",
+        b"END",
+        b"ROLLBACK",
+        b"ABORT",
+        b"SAVEPOINT",
+        b"RELEASE",
+        b"DECLARE",
+        b"FETCH",
+        b"CLOSE",
+    ];
+    let mut rest = Some(sql);
+    while let Some(sql) = rest {
+        if !WORDS.iter().any(|word| keyword(sql).0.eq_ignore_ascii_case(word)) {
+            return false;
+        }
+        rest = split(sql).1;
+    }
+    true
 }
 
 fn tracks(statement: &[u8]) -> bool {

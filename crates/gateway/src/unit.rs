@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry};
 use crate::settings::Change;
+use crate::statement::only_reads;
 use crate::{Hold, Need, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -39,6 +40,31 @@ pub struct Unit {
     pub change: Option<Change>,
     /// How it ended.
     pub end: End,
+}
+
+impl Unit {
+    /// Whether it is one COMMIT and nothing else.
+    pub fn is_commit(&self) -> bool {
+        self.statements().all(|sql| {
+            let sql = sql.trim_ascii().strip_suffix(b";").unwrap_or(sql).trim_ascii();
+            [&b"COMMIT"[..], b"END"].iter().any(|of| sql.eq_ignore_ascii_case(of))
+        }) && self.statements().count() == 1
+    }
+
+    /// Whether one of its statements writes, as far as its keyword tells.
+    pub fn writes(&self) -> bool {
+        self.statements().any(|sql| !only_reads(sql))
+    }
+
+    /// The texts that it runs.
+    fn statements(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Plain(b'Q', message) => message.get(5..message.len() - 1),
+            Part::Bind { statement, .. } => Some(statement.text()),
+            Part::Plain(b'B' | b'F', _) => Some(b"?"),
+            _ => None,
+        })
+    }
 }
 
 /// How a unit ended.

@@ -1,10 +1,11 @@
 //! The event loop: clients on one side, server sessions on the other, the barrier between.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mio::event::Source;
@@ -14,21 +15,27 @@ use rand::random;
 use slab::Slab;
 use walwright_wire::{ScramKeys, Stream, WireError, backend};
 
+use crate::census::{Census, Counted};
 use crate::client::{Claim, Client, ClientStream, Opening, Phase};
-use crate::dial::{BARRIER_NAME, Dialled, Identity, Opened, Purpose, dial};
+use crate::dial::{
+    BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, dial,
+};
+use crate::gateway::Handle;
+use crate::levels::Barriers;
 use crate::messages::{self, Refusal};
+use crate::options::{Database, PoolMode, Pooling, Reads, Server};
 use crate::prepared::Registry;
 use crate::scram::{Exchange, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
 use crate::settings::Settings;
+use crate::statement::Need;
 use crate::tls::{Tls, TlsStream};
 use crate::unit::{End, LONGEST, Malformed, Part, Unit, frame_into};
 use crate::users::{Authentication, Credential, Stored};
-use crate::{Barrier, ClientId, Epoch, Exposed, Hold, Options, Pin, SessionKind};
+use crate::{ClientId, Epoch, Exposures, Hold, Level, Options, Pin, SessionKind, Until};
 
 const WAKE: Token = Token(0);
-const BARRIER: Token = Token(1);
-const FIRST: usize = 2;
+const FIRST: usize = 1;
 /// Bytes read from a socket at once.
 const BUFFER: usize = 64 * 1024;
 /// Bytes of one answer that are kept before their barrier is asked for.
@@ -43,12 +50,26 @@ const MOST_LOOKUPS: usize = 4;
 const MOST_QUEUED: usize = 64;
 /// A statement that runs longer than this has none sent behind it.
 const SLOW: Duration = Duration::from_millis(5);
+/// Connections beyond twice the limit of clients, so that who is too many can be told.
+const MOST_BEYOND: usize = 100;
+/// Newest minor version of protocol 3 that is spoken.
+const NEWEST_MINOR: u16 = 2;
+/// Longer than anything lasts.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Longest that a client which is told to leave may take to read why.
+const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
+/// Connections that did not reach the server of the barrier before their clients are told.
+const MOST_STRAYS: u32 = 3;
 
 /// What a worker is told from outside.
 #[derive(Debug)]
 pub enum Order {
     /// A client has connected.
     Client(ClientStream),
+    /// What a client runs, by the number that it was told, is to be cancelled.
+    Cancel(u32, Vec<u8>),
+    /// Clients are let go as soon as they have nothing under way; then it is to end.
+    Drain,
     /// It is to end.
     End,
 }
@@ -56,6 +77,7 @@ pub enum Order {
 /// Whose sessions may be used by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolKey {
+    /// Name of the database as the client gave it.
     database: String,
     user: String,
     parameters: Vec<(String, String)>,
@@ -65,14 +87,19 @@ struct PoolKey {
 #[derive(Debug)]
 struct Pool {
     key: PoolKey,
+    database: Database,
+    upstream: usize,
+    pooling: Pooling,
     /// Settings as the server reports them at login, once they are known.
     welcome: Option<Vec<(String, String)>>,
-    /// Whether commits wait for a flush where a client does not say otherwise.
-    waits_for_flush: bool,
+    /// How durable a commit is where a client does not say otherwise.
+    level: Option<Level>,
     relaxed: Side,
     synchronous: Side,
     /// Clients that are let in as soon as `welcome` is known.
     arriving: Vec<ClientId>,
+    /// Why the last attempt to open a session failed, and when the next is made.
+    failed: Option<(String, Instant)>,
 }
 
 /// The sessions of one kind.
@@ -94,21 +121,64 @@ impl Pool {
     }
 }
 
-/// The session that flushes, and what waits for it.
+/// A server: one life of it at a time.
+struct Upstream {
+    server: Arc<Server>,
+    exposures: Exposures,
+    life: Option<Life>,
+    /// Counts its lives, as far as this worker knew them.
+    lives: u64,
+    /// Whether its barrier sessions are being opened.
+    opening: bool,
+    /// When to try again after it could not be reached.
+    retry: Option<Instant>,
+    /// What earlier lives left uncovered.
+    left: [usize; Level::ALL.len()],
+    /// Connections one after the other that reached another server than the barrier's.
+    strays: u32,
+}
+
+/// One life of a server: its barrier sessions and what waits for them. A standby has none, and
+/// no relaxed sessions either.
+struct Life {
+    identity: Identity,
+    barriers: Barriers,
+    flushers: Vec<Flusher>,
+}
+
+/// A session that flushes, and what waits for it.
 struct Flusher {
     stream: Stream,
-    identity: Identity,
-    barrier: Barrier,
     /// Clients with answers that wait, in the order of their barriers.
     withheld: VecDeque<(Epoch, ClientId)>,
     /// Bytes of an answer that is not whole.
     carry: Vec<u8>,
 }
 
+/// Something that is to be looked at when its time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Client { place: usize, serial: u32 },
+    Session(usize),
+    Pool(usize),
+    Upstream(usize),
+}
+
+/// What all workers of a gateway share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Clients and server sessions, counted where they are limited.
+    pub census: Arc<Census>,
+    /// The servers, with what can still be taken back there.
+    pub upstreams: Vec<(Arc<Server>, Exposures)>,
+    /// The workers themselves, once they are there.
+    pub workers: Arc<OnceLock<Vec<Handle>>>,
+}
+
 /// One event loop with all that belongs to it.
 pub struct Worker {
-    options: Options,
-    exposed: Exposed,
+    options: Arc<Options>,
+    shared: Shared,
     poll: Poll,
     waker: Arc<Waker>,
     orders: Receiver<Order>,
@@ -128,10 +198,12 @@ pub struct Worker {
     looking: usize,
     /// Makes up what stands for verifiers of names that nobody has.
     secret: [u8; 32],
-    flusher: Option<Flusher>,
-    /// Counts the lives of the server that this worker knew.
-    life: u64,
-    opening_flusher: bool,
+    upstreams: Vec<Upstream>,
+    timers: BinaryHeap<Reverse<(Instant, Timer)>>,
+    /// When this turn began.
+    now: Instant,
+    /// Barrier sessions on which a barrier may have to be sent.
+    to_flush: Vec<usize>,
     /// Sessions with bytes to send.
     to_send: Vec<usize>,
     /// Clients with answers to send.
@@ -141,32 +213,63 @@ pub struct Worker {
     /// Clients that are gone, to be removed when no event of this turn can mean them.
     gone: Vec<ClientId>,
     lost: Vec<usize>,
+    /// Whether transactions or idle clients are limited in time at all.
+    limits_transactions: bool,
+    limits_idle: bool,
+    /// What makes a barrier session flush.
+    barrier_message: Vec<u8>,
+    drains: bool,
     ends: bool,
 }
 
-/// Even tokens are clients, odd ones sessions.
+/// Clients, sessions and barrier sessions take turns in the numbers of tokens.
 fn client_token(place: usize) -> Token {
-    Token(FIRST + 2 * place)
+    Token(FIRST + 3 * place)
 }
 
 fn session_token(place: usize) -> Token {
-    Token(FIRST + 2 * place + 1)
+    Token(FIRST + 3 * place + 1)
+}
+
+fn barrier_token(upstream: usize, barrier: usize) -> Token {
+    Token(FIRST + 3 * (upstream * Level::ALL.len() + barrier) + 2)
 }
 
 impl Worker {
     /// A worker, and how it is told something.
     pub fn new(
         number: usize,
-        options: Options,
-        exposed: Exposed,
-    ) -> io::Result<(Worker, Sender<Order>, Arc<Waker>)> {
+        options: Arc<Options>,
+        shared: Shared,
+    ) -> io::Result<(Worker, Handle)> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let (to_orders, orders) = channel();
         let (to_dialled, dialled) = channel();
+        let upstreams = shared.upstreams.iter().map(|(server, exposures)| Upstream {
+            server: server.clone(),
+            exposures: exposures.clone(),
+            life: None,
+            lives: 0,
+            opening: false,
+            retry: None,
+            left: [0; Level::ALL.len()],
+            strays: 0,
+        });
+        let upstreams = upstreams.collect();
+        let limits = &options.limits;
+        let limits_transactions =
+            limits.query_timeout.is_some() || limits.transaction_timeout.is_some();
+        let limits_idle =
+            limits.idle_transaction_timeout.is_some() || limits.client_idle_timeout.is_some();
+        let mut barrier_message = Vec::new();
+        let out = &mut barrier_message;
+        frame_into(out, b'B', &[b"\0", BARRIER_NAME.as_bytes(), b"\0\0\0\0\0\0\0"]);
+        frame_into(out, b'E', &[b"\0\0\0\0\0"]);
+        frame_into(out, b'S', &[]);
         let worker = Worker {
             options,
-            exposed,
+            shared,
             poll,
             waker: waker.clone(),
             orders,
@@ -183,17 +286,22 @@ impl Worker {
             lookups: VecDeque::new(),
             looking: 0,
             secret: random(),
-            flusher: None,
-            life: 0,
-            opening_flusher: false,
+            upstreams,
+            timers: BinaryHeap::new(),
+            now: Instant::now(),
+            to_flush: Vec::new(),
             to_send: Vec::new(),
             to_tell: Vec::new(),
             put_off: Vec::new(),
             gone: Vec::new(),
             lost: Vec::new(),
+            limits_transactions,
+            limits_idle,
+            barrier_message,
+            drains: false,
             ends: false,
         };
-        Ok((worker, to_orders, waker))
+        Ok((worker, Handle { orders: to_orders, waker }))
     }
 
     /// Serves clients until it is told to end.
@@ -205,17 +313,24 @@ impl Worker {
         let mut buffer = vec![0; BUFFER];
         let mut heard = Vec::new();
         while !self.ends {
-            if let Err(error) = self.poll.poll(&mut events, None)
+            let wait = self.timers.peek().map(|Reverse((at, _))| {
+                // A timer that is due a little later than the clock has it is not missed twice.
+                at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
+            });
+            if let Err(error) = self.poll.poll(&mut events, wait)
                 && error.kind() != ErrorKind::Interrupted
             {
                 return Err(error);
             }
+            self.now = Instant::now();
             for event in &events {
                 match event.token() {
                     WAKE => self.take_orders(),
-                    BARRIER => self.read_barrier(&mut buffer),
-                    Token(token) if (token - FIRST).is_multiple_of(2) => {
-                        let place = (token - FIRST) / 2;
+                    Token(token) if (token - FIRST) % 3 == 2 => {
+                        self.read_barrier((token - FIRST) / 3, &mut buffer);
+                    }
+                    Token(token) if (token - FIRST).is_multiple_of(3) => {
+                        let place = (token - FIRST) / 3;
                         if event.is_writable()
                             && let Some(client) = self.clients.get_mut(place)
                         {
@@ -228,7 +343,7 @@ impl Worker {
                         }
                     }
                     Token(token) => {
-                        let place = (token - FIRST) / 2;
+                        let place = (token - FIRST) / 3;
                         if event.is_writable() {
                             self.to_send.push(place);
                         }
@@ -239,7 +354,11 @@ impl Worker {
                     }
                 }
             }
+            self.ring_timers();
             self.finish_turn(&mut buffer);
+            if self.drains && self.clients.is_empty() {
+                self.ends = true;
+            }
         }
         Ok(())
     }
@@ -251,7 +370,9 @@ impl Worker {
             for place in std::mem::take(&mut self.to_send) {
                 self.send_session(place);
             }
-            self.send_barrier();
+            for place in std::mem::take(&mut self.to_flush) {
+                self.send_barrier(place);
+            }
             for id in std::mem::take(&mut self.to_tell) {
                 self.tell(id);
             }
@@ -263,7 +384,12 @@ impl Worker {
                     self.read_client(id.place, true, buffer);
                 }
             }
-            if self.to_send.is_empty() && self.to_tell.is_empty() && self.lost.is_empty() {
+            if self.to_send.is_empty()
+                && self.to_tell.is_empty()
+                && self.to_flush.is_empty()
+                && self.lost.is_empty()
+                && self.gone.is_empty()
+            {
                 return;
             }
         }
@@ -273,6 +399,8 @@ impl Worker {
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Client(stream) => self.add_client(stream),
+                Order::Cancel(process, key) => self.cancel(process, &key),
+                Order::Drain => self.drain(),
                 Order::End => self.ends = true,
             }
         }
@@ -284,6 +412,9 @@ impl Worker {
     // Clients.
 
     fn add_client(&mut self, mut stream: ClientStream) {
+        if self.drains {
+            return;
+        }
         self.serial = self.serial.wrapping_add(1);
         let entry = self.clients.vacant_entry();
         let id = ClientId { place: entry.key(), serial: self.serial };
@@ -293,8 +424,15 @@ impl Worker {
             tracing::warn!("a client cannot be served: {error}");
             return;
         }
-        let secret = random::<[u8; 32]>().to_vec();
-        entry.insert(Client::new(id, stream, secret));
+        let client = entry.insert(Client::new(id, stream, random()));
+        // Too many are told so when they have said who they are, but not without an end.
+        let most = self.options.limits.max_clients;
+        let count = self.shared.census.add_client();
+        client.excess = count > most;
+        if count > most.saturating_mul(2).saturating_add(MOST_BEYOND) {
+            self.gone.push(id);
+        }
+        self.arm(id);
     }
 
     fn client(&mut self, id: ClientId) -> Option<&mut Client> {
@@ -422,15 +560,27 @@ impl Worker {
             Opening::Tls | Opening::Gssapi => {
                 if let Some(client) = self.client(id) {
                     client.answers.push(b"N");
-                    client.answers.hold(Epoch::AT_ONCE);
+                    client.answers.hold(Until::AT_ONCE);
                     self.will_tell(id);
                 }
             }
             Opening::Cancel { process, key } => {
-                self.cancel(process, &key);
+                self.pass_cancel(process, key);
                 self.gone.push(id);
             }
-            Opening::Startup { minor: _, parameters } => self.claim(id, parameters),
+            Opening::Startup { minor, parameters } => {
+                if let Some(client) = self.client(id) {
+                    client.minor = minor.min(NEWEST_MINOR);
+                    let unknown = parameters.iter().map(|(name, _)| name.as_str());
+                    let unknown: Vec<&str> =
+                        unknown.filter(|name| name.starts_with("_pq_.")).collect();
+                    if minor > NEWEST_MINOR || !unknown.is_empty() {
+                        let out = client.answers.buffer();
+                        messages::negotiate_protocol(out, NEWEST_MINOR, &unknown);
+                    }
+                }
+                self.claim(id, parameters);
+            }
         }
     }
 
@@ -462,6 +612,11 @@ impl Worker {
             return self.refuse(id, &refusal);
         };
         let claim = Claim { user, parameters };
+        if self.client(id).is_some_and(|client| client.excess) {
+            let what = "sorry, too many clients already";
+            let refusal = Refusal::fatal("53300", what).hint("raise max_client_conn");
+            return self.refuse(id, &refusal);
+        }
         let must = self.options.tls.as_ref().is_some_and(Tls::is_required);
         if must && self.client(id).is_some_and(|client| client.stream.is_open()) {
             let refusal = Refusal::fatal("28000", "the gateway lets nobody in without TLS")
@@ -494,10 +649,15 @@ impl Worker {
                 continue;
             }
             self.looking += 1;
-            let options = self.options.databases[0].server.addresses[0].clone();
-            let done = self.to_dialled.clone();
-            dial(Purpose::Verifier(id, user), self.life, options, done, self.waker.clone());
+            // Users are those of the first server.
+            self.dial(0, Purpose::Verifier(id, user));
         }
+    }
+
+    fn dial(&self, upstream: usize, purpose: Purpose) {
+        let of = &self.upstreams[upstream];
+        let (done, waker) = (self.to_dialled.clone(), self.waker.clone());
+        dial((upstream, of.lives), of.server.clone(), purpose, done, waker);
     }
 
     /// The verifier of a claim is known, or that there is none.
@@ -509,7 +669,7 @@ impl Worker {
         let end_point = end_point.filter(|_| client.stream.tls().is_some());
         let mechanisms: &[&str] = if end_point.is_some() { &[SCRAM_PLUS, SCRAM] } else { &[SCRAM] };
         messages::authentication_sasl(client.answers.buffer(), mechanisms);
-        client.answers.hold(Epoch::AT_ONCE);
+        client.answers.hold(Until::AT_ONCE);
         let exchange = Exchange::new(verifier, is_known, end_point);
         client.phase = Phase::Proving(claim, Box::new(exchange));
         self.will_tell(id);
@@ -536,7 +696,7 @@ impl Worker {
                 Some((claim.clone(), proven.client_key, exchange.server_key()))
             }),
         };
-        client.answers.hold(Epoch::AT_ONCE);
+        client.answers.hold(Until::AT_ONCE);
         match proven {
             Ok(None) => self.will_tell(id),
             Ok(Some((claim, client, server))) => {
@@ -569,29 +729,55 @@ impl Worker {
                 .hint("connect to the server itself");
             return self.refuse(id, &refusal);
         }
-        let database = take("database").unwrap_or_else(|| user.clone());
+        let name = take("database").unwrap_or_else(|| user.clone());
+        let Some(database) = self.options.database(&name) else {
+            let what = format!("database \"{name}\" does not exist");
+            return self.refuse(id, &Refusal::fatal("3D000", &what));
+        };
         let own = |name: &str| {
             matches!(name, "user" | "database" | "application_name" | "replication")
                 || name.starts_with("_pq_.")
         };
+        let said = self.options.users.get(&user);
+        let counted = [
+            (Counted::DatabaseClients(name.clone()), database.max_clients),
+            (Counted::UserClients(user.clone()), said.and_then(|user| user.max_clients)),
+        ];
+        if !self.shared.census.take(&counted) {
+            let what = format!("too many clients of database \"{name}\" or user \"{user}\"");
+            return self.refuse(id, &Refusal::fatal("53300", &what));
+        }
+        let application_name = take("application_name");
         let mut kept: Vec<_> = parameters.into_iter().filter(|(name, _)| !own(name)).collect();
         kept.sort();
-        let key = PoolKey { database, user, parameters: kept };
+        let key = PoolKey { database: name, user, parameters: kept };
         let place = match self.pool_of.get(&key) {
             Some(&place) => place,
             None => {
+                let upstream = self.shared.upstreams.iter();
+                let upstream = upstream.map(|(server, _)| server);
+                let of = |server: &Arc<Server>| server.is_same(&database.server);
+                let Some(upstream) = upstream.into_iter().position(of) else { return };
                 self.pools.push(Pool {
+                    pooling: self.options.pooling_of(database, &key.user),
+                    database: database.clone(),
+                    upstream,
                     key: key.clone(),
                     welcome: None,
-                    waits_for_flush: true,
+                    level: Some(Level::RemoteApply),
                     relaxed: Side::default(),
                     synchronous: Side::default(),
                     arriving: Vec::new(),
+                    failed: None,
                 });
                 self.pool_of.insert(key, self.pools.len() - 1);
                 self.pools.len() - 1
             }
         };
+        if let Some(client) = self.client(id) {
+            client.counted = counted.into_iter().map(|(what, _)| what).collect();
+            client.application_name = application_name.map(String::into_boxed_str);
+        }
         let Some(client) = self.client(id) else { return };
         client.pool = Some(place);
         client.phase = Phase::Arriving;
@@ -600,7 +786,10 @@ impl Worker {
             self.welcome(id);
         } else {
             pool.arriving.push(id);
-            if pool.synchronous.opening == 0 && pool.synchronous.sessions.is_empty() {
+            if pool.synchronous.opening == 0
+                && pool.synchronous.sessions.is_empty()
+                && pool.failed.is_none()
+            {
                 self.open_session(place, SessionKind::Synchronous);
             }
         }
@@ -616,14 +805,20 @@ impl Worker {
         let out = client.answers.buffer();
         messages::authentication_ok(out);
         for (name, value) in pool.welcome.iter().flatten() {
-            messages::parameter_status(out, name, value);
+            let own = client.application_name.as_deref().filter(|_| name == "application_name");
+            messages::parameter_status(out, name, own.unwrap_or(value));
         }
         let process = number << 24 | id.place as u32 & 0x00ff_ffff;
-        messages::backend_key_data(out, process, &client.secret[..4]);
+        // Protocol 3.2 brought keys longer than four bytes.
+        let length = if client.minor >= 2 { client.secret.len() } else { 4 };
+        messages::backend_key_data(out, process, &client.secret[..length]);
         messages::ready_for_query(out, b'I');
-        client.answers.hold(Epoch::AT_ONCE);
+        client.answers.hold(Until::AT_ONCE);
         client.phase = Phase::Ready;
+        client.idle_since = self.now;
         self.will_tell(id);
+        self.arm(id);
+        self.let_go_if_drained(id);
         if let Some(client) = self.client(id) {
             let carry = std::mem::take(&mut client.carry);
             self.hear_client(id, &carry);
@@ -665,11 +860,14 @@ impl Worker {
 
     /// Tells a client why it is not served, and closes.
     fn refuse(&mut self, id: ClientId, refusal: &Refusal<'_>) {
+        let now = self.now;
         if let Some(client) = self.client(id) {
             messages::error(client.answers.buffer(), refusal);
-            client.answers.hold(Epoch::AT_ONCE);
+            client.answers.hold(Until::AT_ONCE);
             client.phase = Phase::Leaving;
+            client.idle_since = now;
             self.will_tell(id);
+            self.arm(id);
         }
     }
 
@@ -698,14 +896,17 @@ impl Worker {
 
     /// Sends what a client may be told.
     fn tell(&mut self, id: ClientId) {
-        let returned = self.flusher.as_ref().map(|flusher| flusher.barrier.returned());
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
         client.dirty = false;
-        if let Some(returned) = returned {
-            client.answers.release(returned);
-        }
+        let life = client.pool.and_then(|pool| {
+            let upstream = self.pools[pool].upstream;
+            self.upstreams[upstream].life.as_ref()
+        });
+        client.answers.release(|until| {
+            until == Until::AT_ONCE || life.is_some_and(|life| life.barriers.has_returned(until))
+        });
         while !client.blocked && !client.answers.ready().is_empty() {
             match client.stream.write(client.answers.ready()) {
                 Ok(count) => client.answers.advance(count),
@@ -735,41 +936,95 @@ impl Worker {
             return;
         }
         let mut client = self.clients.remove(id.place);
+        self.shared.census.remove_client();
+        self.shared.census.give_back(&client.counted);
         // The socket is closed next in any case.
         let _ = client.stream.deregister(self.poll.registry());
         if let Some(place) = client.owned
             && let Some(session) = self.sessions.get_mut(place)
         {
-            // Its transaction is open, or it has left state behind: the server ends both.
             session.owner = None;
-            self.lost.push(place);
-            self.close_lost();
+            if session.ledger.is_empty() && session.status == b'I' && !session.retires {
+                // What it left behind is state of the session alone.
+                session.reset();
+                self.to_send.push(place);
+            } else {
+                // Its transaction is open: the server ends it.
+                self.lost.push(place);
+                self.close_lost();
+            }
+        }
+    }
+
+    /// A cancel request goes to the worker whose client it is for.
+    fn pass_cancel(&mut self, process: u32, key: Vec<u8>) {
+        let number = process >> 24;
+        if number == self.number {
+            return self.cancel(process, &key);
+        }
+        let workers = self.shared.workers.get();
+        if let Some(worker) = workers.and_then(|workers| workers.get(number as usize)) {
+            worker.tell(Order::Cancel(process, key));
         }
     }
 
     fn cancel(&mut self, process: u32, key: &[u8]) {
         let place = (process & 0x00ff_ffff) as usize;
         let Some(client) = self.clients.get(place) else { return };
-        if !client.secret.starts_with(key) || key.is_empty() {
+        let length = if client.minor >= 2 { client.secret.len() } else { 4 };
+        if client.secret[..length] == *key {
+            self.cancel_statement(client.id);
+        }
+    }
+
+    /// Cancels what a client runs, or takes back what it waits to run.
+    fn cancel_statement(&mut self, id: ClientId) {
+        let Some(client) = self.client(id) else { return };
+        if client.in_flight == 0 {
+            // Only the first of its statements counts as running, and only as a whole.
+            let whole = client.queue.front().is_some_and(|unit| unit.end != End::Flush);
+            if client.waits && whole && client.queue.pop_front().is_some() {
+                let what = "canceling statement due to user request";
+                let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
+                messages::error(client.answers.buffer(), &refusal);
+                messages::ready_for_query(client.answers.buffer(), b'I');
+                client.answers.hold(Until::AT_ONCE);
+                if client.queue.is_empty() {
+                    self.stop_waiting(id);
+                }
+                self.will_tell(id);
+            }
             return;
         }
-        let id = client.id;
-        let running = self
-            .sessions
-            .iter()
-            .find(|(_, session)| session.ledger.front().is_some_and(|slot| slot.client == id));
-        // What runs is cancelled only where nothing behind it can be hit.
-        let Some((_, session)) = running.filter(|(_, session)| session.ledger.len() == 1) else {
+        let runs =
+            |session: &&mut Session| session.ledger.front().is_some_and(|slot| slot.client == id);
+        let mut sessions = self.sessions.iter_mut().map(|(_, session)| session);
+        let Some(session) = sessions.find(runs).filter(|session| session.cancelling.is_none())
+        else {
             return;
         };
-        if let Some(key) = session.key.clone() {
-            let options = self.options.databases[0].server.addresses[0].clone();
-            std::thread::spawn(move || {
-                if let Ok(connector) = walwright_wire::Connector::new(options) {
-                    // Nobody waits for what becomes of it.
-                    let _ = walwright_wire::cancel(&connector, &key);
+        // What is behind it may be hit in its place, and is sent once more then.
+        let harmless = |slot: &Slot| slot.client == id || slot.again.is_some();
+        if !session.ledger.iter().all(harmless) {
+            return;
+        }
+        if let Some(request) = session.cancels.clone() {
+            session.cancelling = Some(id);
+            let (to, upstream) = (session.id, self.pools[session.pool].upstream);
+            self.dial(upstream, Purpose::Cancel(to, request));
+        }
+    }
+
+    fn stop_waiting(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id) {
+            client.waits = false;
+            client.waits_since = None;
+            let pool = client.pool;
+            if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+                for side in [&mut pool.relaxed, &mut pool.synchronous] {
+                    side.waiting.retain(|waiting| *waiting != id);
                 }
-            });
+            }
         }
     }
 
@@ -777,6 +1032,7 @@ impl Worker {
 
     /// Sends what a client has waiting, as far as it can be sent now.
     fn dispatch(&mut self, id: ClientId) {
+        let now = self.now;
         loop {
             let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id)
             else {
@@ -800,19 +1056,28 @@ impl Worker {
                 }
                 continue;
             }
-            let need = unit.need;
+            let mut need = unit.need;
             let Some(pool) = client.pool else { return };
+            let of = &self.pools[pool];
+            if of.pooling.mode == PoolMode::Session && client.owned.is_none() {
+                need = Need { session: SessionKind::Relaxed, hold: Hold::Pinned(Pin::Pooling) };
+            }
+            if self.upstreams[of.upstream].life.as_ref().is_some_and(Life::is_standby) {
+                need.session = SessionKind::Synchronous;
+            }
             let place = match client.owned {
                 Some(place) => Some(place),
                 None => {
                     let settings = client.settings.clone();
-                    self.choose(pool, need.session, need.hold, &settings)
+                    self.choose(pool, need, &settings)
                 }
             };
             let Some(client) = self.client(id) else { return };
             let Some(place) = place else {
                 client.waits = true;
+                client.waits_since = Some(now);
                 self.pools[pool].side(need.session).waiting.push_back(id);
+                self.arm(id);
                 return;
             };
             let Some(unit) = client.queue.pop_front() else { return };
@@ -828,75 +1093,100 @@ impl Worker {
             }
             if !open {
                 client.in_flight += 1;
+                client.sent_at = now;
             }
-            self.send_unit(place, id, unit);
+            self.send_unit(place, id, unit, need);
+            if self.limits_transactions {
+                self.arm(id);
+            }
         }
     }
 
-    fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit) {
+    fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit, need: Need) {
         let Some(session) = self.sessions.get_mut(place) else { return };
-        if session.owner.is_none()
-            && let Some(client) = self.clients.get(id.place)
-            && session.settings != client.settings
-        {
+        let Some(client) = self.clients.get(id.place) else { return };
+        if session.owner.is_none() && !session.settings.serve(&client.settings, session.kind) {
             session.take_settings(&client.settings);
         }
-        if unit.need.hold != Hold::Shared {
+        if need.hold != Hold::Shared {
             session.owner = Some(id);
         }
+        session.used = self.now;
+        let pool = &self.pools[session.pool];
         let relaxed = session.kind == SessionKind::Relaxed;
-        let begins = relaxed && !session.exposed && !session.is_open();
-        if relaxed && (session.owner.is_none() || begins) {
-            session.exposed |= session.owner.is_some();
-            if let Some(flusher) = &mut self.flusher {
-                flusher.barrier.relaxed_begins();
+        let begins = relaxed && session.exposed.is_none() && !session.is_open();
+        let mut covers = None;
+        if begins && let Some(life) = &mut self.upstreams[pool.upstream].life {
+            let place = life.barriers.relaxed_begins(client.settings.level(pool.level));
+            if session.owner.is_some() {
+                session.exposed = Some(place);
+            } else {
+                covers = Some(place);
             }
         }
-        session.send(id, unit);
+        if session.status == b'I' && session.ledger.is_empty() {
+            (session.writes, session.began) = (false, Some(self.now));
+        }
+        if session.exposed.is_some()
+            && session.status == b'T'
+            && session.ledger.is_empty()
+            && !session.writes
+            && unit.is_commit()
+        {
+            session.ask_whether_written();
+        }
+        session.writes |= unit.writes();
+        session.send(id, unit, covers);
         self.to_send.push(place);
     }
 
     /// The session for a statement; `None` where it has to wait for one.
-    fn choose(
-        &mut self,
-        pool: usize,
-        kind: SessionKind,
-        hold: Hold,
-        settings: &Settings,
-    ) -> Option<usize> {
-        let (spread, depth, most) =
-            (self.options.spread, self.options.depth, self.options.pooling.size);
+    fn choose(&mut self, pool: usize, need: Need, settings: &Settings) -> Option<usize> {
+        let (spread, depth) = (self.options.spread, self.options.depth);
+        let most = self.pools[pool].pooling.size;
+        let kind = need.session;
         let side = match kind {
             SessionKind::Relaxed => &self.pools[pool].relaxed,
             SessionKind::Synchronous => &self.pools[pool].synchronous,
         };
         let room = side.sessions.len() + side.opening < most;
-        let now = Instant::now();
-        let mut best: Option<(usize, usize)> = None;
+        let now = self.now;
+        // By how many are before it, and whether it has the settings.
+        let mut best: Option<(usize, (usize, bool))> = None;
         let mut slow = 0;
         for &place in &side.sessions {
             let Some(session) = self.sessions.get(place) else { continue };
-            if session.owner.is_some() || session.reserved {
+            if session.owner.is_some()
+                || session.reserved
+                || session.retires
+                || session.cancelling.is_some()
+            {
                 continue;
             }
-            if session.ledger.front().is_some_and(|slot| now - slot.since > SLOW) {
+            if session
+                .ledger
+                .front()
+                .is_some_and(|slot| now.saturating_duration_since(slot.since) > SLOW)
+            {
                 slow += 1;
                 continue;
             }
             let length = session.ledger.len();
+            let differs = !session.settings.serve(settings, kind);
             // Settings change only where nothing runs.
-            if length > 0 && session.settings != *settings {
+            if length > 0 && differs {
                 continue;
             }
-            if best.is_none_or(|(_, shortest)| length < shortest) {
-                best = Some((place, length));
+            if best.is_none_or(|(_, shortest)| (length, differs) < shortest) {
+                best = Some((place, (length, differs)));
             }
         }
-        let shared = hold == Hold::Shared;
-        let usable = best.filter(|(_, length)| if shared { *length < depth } else { *length == 0 });
+        let shared = need.hold == Hold::Shared;
+        let usable =
+            best.filter(|(_, (length, _))| if shared { *length < depth } else { *length == 0 });
         // Few sessions are worth more than many: they carry several statements at once.
         let wanting = match best {
-            Some((_, length)) if shared => {
+            Some((_, (length, _))) if shared => {
                 length > 0 && side.sessions.len() + side.opening < spread + slow
             }
             Some(_) => usable.is_none(),
@@ -925,14 +1215,18 @@ impl Worker {
                 self.pools[pool].side(kind).waiting.pop_front();
                 continue;
             };
-            let hold = client.queue.front().map_or(Hold::Shared, |unit| unit.need.hold);
+            let mut hold = client.queue.front().map_or(Hold::Shared, |unit| unit.need.hold);
             let settings = client.settings.clone();
-            if self.choose(pool, kind, hold, &settings).is_none() {
+            if self.pools[pool].pooling.mode == PoolMode::Session {
+                hold = Hold::Pinned(Pin::Pooling);
+            }
+            if self.choose(pool, Need { session: kind, hold }, &settings).is_none() {
                 return;
             }
             self.pools[pool].side(kind).waiting.pop_front();
             if let Some(client) = self.client(id) {
                 client.waits = false;
+                client.waits_since = None;
             }
             self.dispatch(id);
         }
@@ -941,69 +1235,162 @@ impl Worker {
     // Sessions.
 
     fn open_session(&mut self, pool: usize, kind: SessionKind) {
-        if kind == SessionKind::Relaxed && self.flusher.is_none() {
-            // The barrier is there before anything is to be covered by it.
-            self.open_flusher();
+        let of = &self.pools[pool];
+        let upstream = of.upstream;
+        if of.failed.is_some() {
+            // Nothing is asked for until the time that was given it is over.
             return;
+        }
+        if self.upstreams[upstream].life.is_none() {
+            // The barrier is there before anything is to be covered by it.
+            return self.open_life(upstream);
+        }
+        if !self.shared.census.take(&self.counted_sessions(pool)) {
+            return self.make_room(pool);
         }
         let of = &mut self.pools[pool];
-        let mut options = self.options.databases[0].server.addresses[0].clone();
-        options.user.clone_from(&of.key.user);
-        options.dbname.clone_from(&of.key.database);
-        match self.credentials.get(&of.key.user) {
-            Some(Credential::Password(password)) => options.password = Some(password.clone()),
-            Some(Credential::Keys(keys)) => options.scram_keys = Some(keys.clone()),
-            None => {}
+        let address = &self.upstreams[upstream].server.addresses;
+        let forced = address.first().filter(|_| of.database.forced_user);
+        let user = forced.map_or(&of.key.user, |address| &address.user).clone();
+        let mut login = Login {
+            dbname: of.database.dbname.clone().unwrap_or_else(|| of.key.database.clone()),
+            parameters: of.key.parameters.clone(),
+            user,
+            ..Login::default()
+        };
+        if forced.is_none() {
+            match self.credentials.get(&of.key.user) {
+                Some(Credential::Password(password)) => login.password = Some(password.clone()),
+                Some(Credential::Keys(keys)) => login.keys = Some(keys.clone()),
+                None => {}
+            }
         }
-        options.parameters.extend(of.key.parameters.iter().cloned());
         of.side(kind).opening += 1;
-        let purpose = Purpose::Session(pool, kind);
-        dial(purpose, self.life, options, self.to_dialled.clone(), self.waker.clone());
+        self.dial(upstream, Purpose::Session(pool, kind, Box::new(login)));
     }
 
-    fn open_flusher(&mut self) {
-        if std::mem::replace(&mut self.opening_flusher, true) {
-            return;
+    /// What a session of a pool counts as, with the limits.
+    fn counted_sessions(&self, pool: usize) -> [(Counted, Option<usize>); 2] {
+        let (of, limits) = (&self.pools[pool], &self.options.limits);
+        let said = self.options.users.get(&of.key.user);
+        let user = said.and_then(|user| user.max_connections).or(limits.max_user_connections);
+        let database = of.database.max_connections.or(limits.max_database_connections);
+        [
+            (Counted::DatabaseSessions(of.key.database.clone()), database),
+            (Counted::UserSessions(of.key.user.clone()), user),
+        ]
+    }
+
+    fn uncount_session(&self, pool: usize) {
+        let counted = self.counted_sessions(pool);
+        self.shared.census.give_back(counted.iter().map(|(what, _)| what));
+    }
+
+    /// A limit of sessions is reached: one that nobody needs makes room, whoever had it.
+    fn make_room(&mut self, pool: usize) {
+        let key = self.pools[pool].key.clone();
+        let shares = |session: &Session| {
+            let of = &self.pools[session.pool].key;
+            of.database == key.database || of.user == key.user
+        };
+        let mut idle = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.is_idle() && !session.retires && shares(session));
+        let Some((place, _)) = idle.find(|(_, session)| {
+            let of = &self.pools[session.pool];
+            session.pool != pool
+                && of.relaxed.waiting.is_empty()
+                && of.synchronous.waiting.is_empty()
+        }) else {
+            // Sessions of others come free; whoever waits is served when one of its own does,
+            // or asks again.
+            return self.try_again(pool, "the limit of server sessions is reached");
+        };
+        self.lost.push(place);
+        self.try_again(pool, "the limit of server sessions is reached");
+    }
+
+    /// A pool asks for a session again after a while.
+    fn try_again(&mut self, pool: usize, why: &str) {
+        let at = self.now + self.options.limits.server_login_retry;
+        self.pools[pool].failed = Some((why.to_owned(), at));
+        self.timers.push(Reverse((at, Timer::Pool(pool))));
+    }
+
+    fn open_life(&mut self, upstream: usize) {
+        let of = &mut self.upstreams[upstream];
+        if of.retry.is_none() && !std::mem::replace(&mut of.opening, true) {
+            self.dial(upstream, Purpose::Barriers);
         }
-        let mut options = self.options.databases[0].server.addresses[0].clone();
-        options.application_name = "walwright barrier".to_owned();
-        let done = self.to_dialled.clone();
-        dial(Purpose::Barrier, self.life, options, done, self.waker.clone());
     }
 
     fn take_dialled(&mut self, dialled: Dialled) {
-        match dialled.purpose {
-            Purpose::Barrier => {
-                self.opening_flusher = false;
-                match dialled.result {
-                    Ok(opened) => self.begin_life(opened),
-                    Err(error) => self.fail_waiting(&error.to_string()),
-                }
+        let Dialled { upstream, purpose, life, result } = dialled;
+        match (purpose, result) {
+            (Purpose::Barriers, Ok(Reply::Barriers(identity, opened))) => {
+                self.upstreams[upstream].opening = false;
+                self.begin_life(upstream, identity, opened);
             }
-            Purpose::Verifier(id, user) => {
+            (Purpose::Barriers, Err(error)) => {
+                self.upstreams[upstream].opening = false;
+                self.fail_upstream(upstream, &error);
+            }
+            (Purpose::Verifier(id, user), result) => {
                 self.looking = self.looking.saturating_sub(1);
-                self.take_verifier(id, &user, dialled.result);
+                self.take_verifier(id, &user, result);
                 self.look_up();
             }
-            Purpose::Session(pool, kind) => {
+            (Purpose::Session(pool, kind, _), result) => {
                 let side = self.pools[pool].side(kind);
                 side.opening = side.opening.saturating_sub(1);
-                match dialled.result {
-                    Ok(opened) => self.add_session(pool, kind, dialled.life, opened),
-                    Err(error) => self.fail_pool(pool, &error.to_string()),
+                match result {
+                    Ok(Reply::Session(opened)) => self.add_session(pool, kind, life, *opened),
+                    Ok(_) => self.uncount_session(pool),
+                    Err(error) => {
+                        self.uncount_session(pool);
+                        self.fail_pool(pool, &error);
+                    }
                 }
             }
+            (Purpose::Cancel(id, _), result) => {
+                if let Err(error) = result {
+                    tracing::warn!("a statement could not be cancelled: {error}");
+                }
+                if let Some(session) = self.sessions.get_mut(id.place)
+                    && session.id == id
+                {
+                    // What was sent before the request may still be hit by it.
+                    session.cancel_sent = true;
+                    self.end_cancel(id.place);
+                }
+            }
+            (Purpose::Barriers, Ok(_)) => self.upstreams[upstream].opening = false,
+        }
+    }
+
+    /// A cancel is over when it was sent and all that it could hit has answered.
+    fn end_cancel(&mut self, place: usize) {
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        if session.cancel_sent && session.ledger.is_empty() {
+            (session.cancelling, session.cancel_sent) = (None, false);
+            let (pool, kind) = (session.pool, session.kind);
+            self.serve_waiting(pool, kind);
         }
     }
 
     /// A verifier was looked for.
-    fn take_verifier(&mut self, id: ClientId, user: &str, found: Result<Opened, WireError>) {
+    fn take_verifier(&mut self, id: ClientId, user: &str, found: Result<Reply, WireError>) {
         let Some(client) = self.client(id) else { return };
         let Phase::Claiming(claim) = &client.phase else { return };
         let claim = claim.clone();
         match found {
-            Ok(opened) => {
-                let verifier = opened.verifier.and_then(|text| Verifier::parse(&text).ok());
+            Ok(reply) => {
+                let text = match reply {
+                    Reply::Verifier(text) => text,
+                    _ => None,
+                };
+                let verifier = text.and_then(|text| Verifier::parse(&text).ok());
                 self.ask_for_proof(id, claim, verifier);
                 if let Some(client) = self.client(id) {
                     let carry = std::mem::take(&mut client.carry);
@@ -1018,59 +1405,109 @@ impl Worker {
         }
     }
 
-    /// A barrier session is there: relaxed sessions may be opened beside it.
-    fn begin_life(&mut self, opened: Opened) {
-        let fd = opened.stream.as_raw_fd();
-        let readable = Interest::READABLE;
-        if let Err(error) = SourceFd(&fd).register(self.poll.registry(), BARRIER, readable) {
-            return self.fail_waiting(&error.to_string());
+    /// Barrier sessions are there: relaxed sessions may be opened beside them.
+    fn begin_life(&mut self, upstream: usize, identity: Identity, opened: Vec<Opened>) {
+        let mut flushers = Vec::new();
+        for (place, opened) in opened.into_iter().enumerate() {
+            let fd = opened.stream.as_raw_fd();
+            let token = barrier_token(upstream, place);
+            if let Err(error) =
+                SourceFd(&fd).register(self.poll.registry(), token, Interest::READABLE)
+            {
+                return self.fail_upstream(upstream, &error.into());
+            }
+            let (withheld, carry) = (VecDeque::new(), Vec::new());
+            flushers.push(Flusher { stream: opened.stream, withheld, carry });
         }
-        self.flusher = Some(Flusher {
-            stream: opened.stream,
-            identity: opened.identity,
-            barrier: Barrier::new(self.exposed.clone()),
-            withheld: VecDeque::new(),
-            carry: Vec::new(),
-        });
+        let of = &mut self.upstreams[upstream];
+        let mut barriers = Barriers::new(of.exposures.clone(), flushers.len());
+        if !flushers.is_empty() {
+            barriers.inherit(std::mem::take(&mut of.left));
+        }
+        let first = upstream * Level::ALL.len();
+        self.to_flush.extend(first..first + flushers.len());
+        of.life = Some(Life { identity, barriers, flushers });
+        self.serve_pools(upstream);
+    }
+
+    /// Lets go on whoever waits for sessions of a server.
+    fn serve_pools(&mut self, upstream: usize) {
         for pool in 0..self.pools.len() {
+            let of = &self.pools[pool];
+            if of.upstream != upstream {
+                continue;
+            }
+            if !of.arriving.is_empty()
+                && of.synchronous.opening == 0
+                && of.synchronous.sessions.is_empty()
+            {
+                self.open_session(pool, SessionKind::Synchronous);
+            }
             self.serve_waiting(pool, SessionKind::Relaxed);
+            self.serve_waiting(pool, SessionKind::Synchronous);
         }
     }
 
     fn add_session(&mut self, pool: usize, kind: SessionKind, life: u64, opened: Opened) {
-        if life != self.life || self.flusher.is_none() && kind == SessionKind::Relaxed {
-            // The server went away meanwhile.
-            return self.open_session(pool, kind);
+        let upstream = self.pools[pool].upstream;
+        let of = &self.upstreams[upstream];
+        let known = of.life.as_ref().filter(|_| of.lives == life);
+        let is_one = known.is_some_and(|known| known.identity == opened.identity);
+        let unwanted = kind == SessionKind::Relaxed && known.is_some_and(Life::is_standby);
+        if known.is_none() || unwanted {
+            // The server went away meanwhile, or became a standby.
+            self.uncount_session(pool);
+            return self.serve_pools(upstream);
         }
-        if self.flusher.as_ref().is_some_and(|flusher| flusher.identity != opened.identity) {
-            let why = "two connections to the server did not reach one and the same server";
-            return self.fail_pool(pool, why);
+        if !is_one {
+            // It was restarted, or another one has taken its place; or a balancer is in between.
+            self.uncount_session(pool);
+            let of = &mut self.upstreams[upstream];
+            of.strays += 1;
+            if of.strays >= MOST_STRAYS {
+                return self.fail_pool(pool, &WireError::Refused(DIFFERENT.to_owned()));
+            }
+            self.end_life(upstream);
+            return self.open_life(upstream);
         }
+        self.upstreams[upstream].strays = 0;
+        self.serial = self.serial.wrapping_add(1);
         let entry = self.sessions.vacant_entry();
         let (place, fd) = (entry.key(), opened.stream.as_raw_fd());
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = session_token(place);
         if let Err(error) = SourceFd(&fd).register(self.poll.registry(), token, interest) {
-            return self.fail_pool(pool, &error.to_string());
+            self.uncount_session(pool);
+            return self.fail_pool(pool, &error.into());
         }
-        entry.insert(Session::new(opened.stream, pool, kind, opened.key));
+        let (level, parameters) = (opened.level, opened.parameters.clone());
+        let id = SessionId { place, serial: self.serial };
+        entry.insert(Session::new(id, pool, kind, opened));
         let of = &mut self.pools[pool];
+        let process = self.sessions[place].process;
+        tracing::debug!("a session for {} in {}: process {process}", of.key.user, of.key.database);
+        of.failed = None;
         of.side(kind).sessions.push(place);
         if kind == SessionKind::Synchronous {
-            of.waits_for_flush = opened.level != "off";
+            of.level = level;
             if of.welcome.is_none() {
-                of.welcome = Some(opened.parameters);
+                of.welcome = Some(parameters);
             }
             for id in std::mem::take(&mut of.arriving) {
                 self.welcome(id);
             }
         }
+        self.arm_session(place);
         self.serve_waiting(pool, kind);
     }
 
-    /// No session can be had: those who wait for one are told.
-    fn fail_pool(&mut self, pool: usize, why: &str) {
-        tracing::warn!("a server session could not be opened: {why}");
+    /// No session can be had: those who wait for one are told, or go on waiting where it may be
+    /// a matter of time.
+    fn fail_pool(&mut self, pool: usize, error: &WireError) {
+        tracing::warn!("a server session could not be opened: {error}");
+        if may_pass(error) {
+            return self.try_again(pool, &error.to_string());
+        }
         let of = &mut self.pools[pool];
         let mut waiting = std::mem::take(&mut of.arriving);
         for kind in [SessionKind::Relaxed, SessionKind::Synchronous] {
@@ -1080,14 +1517,40 @@ impl Worker {
             }
         }
         for id in waiting {
-            let what = format!("no server session could be opened: {why}");
-            self.refuse(id, &Refusal::fatal("08001", &what));
+            self.refuse_by(id, error);
         }
     }
 
-    fn fail_waiting(&mut self, why: &str) {
+    fn refuse_by(&mut self, id: ClientId, error: &WireError) {
+        match error.server_error() {
+            Some(said) => {
+                let hint = said.hint.as_deref();
+                self.refuse(id, &Refusal { hint, ..Refusal::fatal(&said.code, &said.message) });
+            }
+            None => {
+                let what = format!("no server session could be opened: {error}");
+                self.refuse(id, &Refusal::fatal("08001", &what));
+            }
+        }
+    }
+
+    /// A server cannot be reached.
+    fn fail_upstream(&mut self, upstream: usize, error: &WireError) {
+        if may_pass(error) {
+            tracing::warn!("the server cannot be reached: {error}");
+            let at = self.now + self.options.limits.server_login_retry;
+            self.upstreams[upstream].retry = Some(at);
+            self.timers.push(Reverse((at, Timer::Upstream(upstream))));
+            let why = error.to_string();
+            for pool in self.pools.iter_mut().filter(|pool| pool.upstream == upstream) {
+                pool.failed = Some((why.clone(), at));
+            }
+            return;
+        }
         for pool in 0..self.pools.len() {
-            self.fail_pool(pool, why);
+            if self.pools[pool].upstream == upstream {
+                self.fail_pool(pool, error);
+            }
         }
     }
 
@@ -1155,12 +1618,7 @@ impl Worker {
                     messages::bare(client.answers.buffer(), tag);
                 }
             }
-            Event::Open(id) => {
-                if let Some(client) = self.client(id) {
-                    client.answers.hold(Epoch::AT_ONCE);
-                    self.will_tell(id);
-                }
-            }
+            Event::Open(id) => self.hold_within(place, id),
             Event::Ended(slot, status) => self.end_unit(place, slot, status),
             Event::Forgotten(id, forgotten) => {
                 if let Some(client) = self.client(id) {
@@ -1188,25 +1646,61 @@ impl Worker {
     /// A part of a long answer: what it tells was committed before it arrived, so a barrier sent
     /// from now on covers it.
     fn hold_part(&mut self, place: usize, id: ClientId) {
-        let Some(session) = self.sessions.get(place) else { return };
-        let in_transaction = session.exposed;
-        let waits = self.pools[session.pool].waits_for_flush;
-        let until = match &mut self.flusher {
-            Some(flusher) if !in_transaction && waits => flusher.barrier.told(),
-            _ => Epoch::AT_ONCE,
-        };
+        if let Some(client) = self.client(id) {
+            client.part_told = true;
+        }
+        if self.sessions.get(place).is_some_and(|session| session.exposed.is_some()) {
+            return self.hold_within(place, id);
+        }
+        let until = self.told(place, id);
         self.hold(id, until);
     }
 
+    /// What a client is told within a transaction: nothing read there is confirmed before its
+    /// COMMIT, so it waits only where every read is to.
+    fn hold_within(&mut self, place: usize, id: ClientId) {
+        let strict = self
+            .sessions
+            .get(place)
+            .is_some_and(|session| self.pools[session.pool].pooling.reads == Reads::Strict);
+        let until = if strict { self.told(place, id) } else { Until::AT_ONCE };
+        self.hold(id, until);
+    }
+
+    /// What an answer waits for that may tell of what others committed.
+    fn told(&mut self, place: usize, id: ClientId) -> Until {
+        let Some(session) = self.sessions.get(place) else { return Until::AT_ONCE };
+        let pool = &self.pools[session.pool];
+        if pool.pooling.reads == Reads::Off {
+            return Until::AT_ONCE;
+        }
+        let client = self.clients.get(id.place).filter(|client| client.id == id);
+        let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
+        match (&mut self.upstreams[pool.upstream].life, level) {
+            (Some(life), Some(level)) => life.barriers.told(level, session.exposed),
+            _ => Until::AT_ONCE,
+        }
+    }
+
     /// What a client was sent until now waits for a barrier.
-    fn hold(&mut self, id: ClientId, until: Epoch) {
-        let Some(client) = self.client(id) else { return };
+    fn hold(&mut self, id: ClientId, until: Until) {
+        let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
+            return;
+        };
         client.answers.hold(until);
-        match &mut self.flusher {
-            Some(flusher) if until > flusher.barrier.returned() => {
-                flusher.withheld.push_back((until, id));
+        let upstream = client.pool.map(|pool| self.pools[pool].upstream);
+        if let Some(upstream) = upstream
+            && let Some(life) = &mut self.upstreams[upstream].life
+            && until != Until::AT_ONCE
+            && !life.barriers.has_returned(until)
+        {
+            life.flushers[until.barrier].withheld.push_back((until.epoch, id));
+            let place = upstream * Level::ALL.len() + until.barrier;
+            if !self.to_flush.contains(&place) {
+                self.to_flush.push(place);
             }
-            _ => self.will_tell(id),
+        } else {
+            self.will_tell(id);
         }
     }
 
@@ -1214,31 +1708,58 @@ impl Worker {
     fn end_unit(&mut self, place: usize, slot: Slot, status: u8) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let id = slot.client;
+        if session.reserved && session.ledger.is_empty() {
+            session.reserved = false;
+        }
+        if session.cancelling.is_some() && session.ledger.is_empty() {
+            self.end_cancel(place);
+        }
+        let Some(session) = self.sessions.get_mut(place) else { return };
         if id == ClientId::NOBODY {
             if slot.failed {
-                tracing::error!("a server session did not take the settings of a client");
+                tracing::error!("a server session did not take a statement of the gateway");
                 self.lost.push(place);
             }
             return;
         }
         let ended = status == b'I';
-        let waits = self.pools[session.pool].waits_for_flush;
-        let until = match (&mut self.flusher, session.kind) {
-            (Some(flusher), SessionKind::Relaxed) if ended => {
-                session.exposed = false;
-                flusher.barrier.relaxed_ends(waits)
+        let pool = &self.pools[session.pool];
+        let client = self.clients.get(id.place).filter(|client| client.id == id);
+        let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
+        let exposed = if ended { session.exposed.take() } else { None };
+        let life = &mut self.upstreams[pool.upstream].life;
+        let mut until = None;
+        if let (Some(covers), Some(life)) = (exposed.or(slot.covers), life) {
+            if slot.struck || slot.rolled_back || session.unwritten {
+                life.barriers.relaxed_ends_unwritten(covers);
+            } else {
+                until = Some(life.barriers.relaxed_ends(covers, level.is_some()));
             }
-            (Some(flusher), SessionKind::Synchronous) if ended && waits => flusher.barrier.told(),
-            _ => Epoch::AT_ONCE,
-        };
-        if session.reserved && session.ledger.is_empty() {
-            session.reserved = false;
         }
+        session.unwritten = false;
+        if slot.struck {
+            return self.send_again(place, slot);
+        }
+        let until = match until {
+            Some(until) => until,
+            None if ended => self.told(place, id),
+            None => {
+                self.hold_within(place, id);
+                Until::AT_ONCE
+            }
+        };
         self.hold(id, until);
         let Some(session) = self.sessions.get_mut(place) else { return };
+        if session.retires && session.is_idle() {
+            self.lost.push(place);
+        }
+        let statement_pooling =
+            !ended && self.pools[session.pool].pooling.mode == PoolMode::Statement;
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
+        client.part_told = false;
+        client.idle_since = self.now;
         for (name, statement) in &slot.unprepared {
             client.statements.forget(name, statement);
         }
@@ -1252,11 +1773,50 @@ impl Worker {
         if ended && client.owned == Some(place) && client.pinned.is_none() {
             client.owned = None;
             session.owner = None;
+            if session.retires {
+                self.lost.push(place);
+            }
         } else if !ended && client.owned.is_none() {
             // A transaction that nobody saw begin.
             client.owned = Some(place);
             session.owner = Some(id);
-            session.exposed = session.kind == SessionKind::Relaxed;
+            if session.kind == SessionKind::Relaxed {
+                let pool = &self.pools[session.pool];
+                if let Some(life) = &mut self.upstreams[pool.upstream].life {
+                    session.exposed = Some(life.barriers.relaxed_begins(level));
+                }
+            }
+        }
+        if statement_pooling {
+            self.lost.push(place);
+            let what = "transaction blocks not allowed in statement pooling mode";
+            return self.refuse(id, &Refusal::fatal("08P01", what));
+        }
+        if self.limits_idle {
+            self.arm(id);
+        }
+        self.dispatch(id);
+        self.let_go_if_drained(id);
+    }
+
+    /// A statement was hit by a cancel that was meant for another: the server took it back.
+    fn send_again(&mut self, place: usize, slot: Slot) {
+        let id = slot.client;
+        let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
+            return;
+        };
+        client.in_flight = client.in_flight.saturating_sub(1);
+        if client.part_told {
+            let what = "canceling statement due to user request";
+            let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
+            client.part_told = false;
+            messages::error(client.answers.buffer(), &refusal);
+            messages::ready_for_query(client.answers.buffer(), b'I');
+            let until = self.told(place, id);
+            self.hold(id, until);
+        } else if let Some(unit) = slot.again {
+            client.answers.drop_unheld();
+            client.queue.push_front(*unit);
         }
         self.dispatch(id);
     }
@@ -1269,16 +1829,15 @@ impl Worker {
             // The socket is closed next in any case.
             let _ = SourceFd(&fd).deregister(self.poll.registry());
             session.stream.terminate();
-            let side = self.pools[session.pool].side(session.kind);
-            side.sessions.retain(|&of| of != place);
-            if let Some(flusher) = &mut self.flusher
-                && session.kind == SessionKind::Relaxed
-            {
-                let open = if session.exposed { 1 } else { session.ledger.len() };
-                for _ in 0..open {
-                    flusher.barrier.relaxed_ends(false);
+            let pool = &mut self.pools[session.pool];
+            pool.side(session.kind).sessions.retain(|&of| of != place);
+            if let Some(life) = &mut self.upstreams[pool.upstream].life {
+                let covers = session.ledger.iter().filter_map(|slot| slot.covers);
+                for covers in covers.chain(session.exposed) {
+                    life.barriers.relaxed_ends(covers, false);
                 }
             }
+            self.uncount_session(session.pool);
             let owner = session.owner.into_iter();
             for id in session.ledger.iter().map(|slot| slot.client).chain(owner) {
                 self.lose_client(id);
@@ -1290,34 +1849,35 @@ impl Worker {
         }
     }
 
-    // The barrier.
+    // The barriers.
 
-    fn send_barrier(&mut self) {
-        let Some(flusher) = &mut self.flusher else { return };
-        if !flusher.barrier.send() {
+    fn send_barrier(&mut self, place: usize) {
+        let (upstream, barrier) = (place / Level::ALL.len(), place % Level::ALL.len());
+        let Some(life) = &mut self.upstreams[upstream].life else { return };
+        let Some(of) = life.barriers.get_mut(barrier) else { return };
+        if !of.send() {
             return;
         }
-        let mut out = Vec::new();
-        frame_into(&mut out, b'B', &[b"\0", BARRIER_NAME.as_bytes(), b"\0\0\0\0\0\0\0"]);
-        frame_into(&mut out, b'E', &[b"\0\0\0\0\0"]);
-        frame_into(&mut out, b'S', &[]);
         // One barrier is out at a time: a socket that cannot take these bytes is lost.
-        match flusher.stream.write(&out) {
-            Ok(count) if count == out.len() => {}
-            _ => self.end_life(),
+        match life.flushers[barrier].stream.write(&self.barrier_message) {
+            Ok(count) if count == self.barrier_message.len() => {}
+            _ => self.end_life(upstream),
         }
     }
 
-    fn read_barrier(&mut self, buffer: &mut [u8]) {
+    fn read_barrier(&mut self, place: usize, buffer: &mut [u8]) {
+        let (upstream, barrier) = (place / Level::ALL.len(), place % Level::ALL.len());
         loop {
-            let Some(flusher) = &mut self.flusher else { return };
+            let Some(life) = &mut self.upstreams[upstream].life else { return };
+            let Some(flusher) = life.flushers.get_mut(barrier) else { return };
             match flusher.stream.read(buffer) {
-                Ok(0) => return self.end_life(),
+                Ok(0) => return self.end_life(upstream),
                 Ok(count) => {
                     flusher.carry.extend_from_slice(&buffer[..count]);
+                    let Some(of) = life.barriers.get_mut(barrier) else { return };
                     match barrier_returned(&mut flusher.carry) {
-                        Ok(true) if flusher.barrier.is_out() => {
-                            let returned = flusher.barrier.returns();
+                        Ok(true) if of.is_out() => {
+                            let returned = of.returns();
                             let mut free = Vec::new();
                             while let Some((_, id)) =
                                 flusher.withheld.pop_front_if(|(of, _)| *of <= returned)
@@ -1327,32 +1887,299 @@ impl Worker {
                             for id in free {
                                 self.will_tell(id);
                             }
+                            self.to_flush.push(place);
                         }
                         Ok(false) => {}
-                        Ok(true) | Err(()) => return self.end_life(),
+                        Ok(true) | Err(()) => return self.end_life(upstream),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.end_life(),
+                Err(_) => return self.end_life(upstream),
             }
         }
     }
 
-    /// The barrier session is lost: nothing proves any more that what is withheld is durable.
-    fn end_life(&mut self) {
-        let Some(flusher) = self.flusher.take() else { return };
+    /// A barrier session is lost, or proves nothing any more: nothing tells whether what is
+    /// withheld is durable.
+    fn end_life(&mut self, upstream: usize) {
+        let of = &mut self.upstreams[upstream];
+        let Some(life) = of.life.take() else { return };
         tracing::warn!("the barrier session was lost");
-        let fd = flusher.stream.as_raw_fd();
-        // The socket is closed next in any case.
-        let _ = SourceFd(&fd).deregister(self.poll.registry());
-        self.life += 1;
-        for (_, id) in &flusher.withheld {
-            self.lose_client(*id);
+        of.lives += 1;
+        for flusher in &life.flushers {
+            let fd = flusher.stream.as_raw_fd();
+            // The socket is closed next in any case.
+            let _ = SourceFd(&fd).deregister(self.poll.registry());
         }
-        drop(flusher);
-        self.lost.extend(self.sessions.iter().map(|(place, _)| place));
+        for (left, more) in of.left.iter_mut().zip(life.barriers.leave()) {
+            *left += more;
+        }
+        for flusher in life.flushers {
+            for (_, id) in flusher.withheld {
+                self.lose_client(id);
+            }
+        }
+        let of_it = |session: &Session| self.pools[session.pool].upstream == upstream;
+        let sessions = self.sessions.iter().filter(|(_, session)| of_it(session));
+        self.lost.extend(sessions.map(|(place, _)| place));
         self.close_lost();
+        self.serve_pools(upstream);
+    }
+
+    // Time.
+
+    /// Sets the clock for a client, where something of it is limited.
+    fn arm(&mut self, id: ClientId) {
+        let due = self.client_due(id);
+        if let Some(client) = self.client(id)
+            && let Some((at, _)) = due
+            && client.timer.is_none_or(|timer| at < timer)
+        {
+            client.timer = Some(at);
+            let timer = Timer::Client { place: id.place, serial: id.serial };
+            self.timers.push(Reverse((at, timer)));
+        }
+    }
+
+    /// When a client's time is over, and what for.
+    fn client_due(&self, id: ClientId) -> Option<(Instant, Limit)> {
+        let client = self.clients.get(id.place).filter(|client| client.id == id)?;
+        let limits = &self.options.limits;
+        let after = |since: Instant, limit: Option<Duration>, what: Limit| {
+            limit.map(|limit| (since + limit, what))
+        };
+        match client.phase {
+            Phase::Leaving => Some((client.idle_since + LONGEST_GOODBYE, Limit::Goodbye)),
+            Phase::Ready => {
+                let session = client.owned.and_then(|place| self.sessions.get(place));
+                let open = session.filter(|session| session.status != b'I');
+                let idle = client.in_flight == 0 && client.queue.is_empty();
+                let began = open.and_then(|session| session.began);
+                [
+                    client.waits_since.and_then(|since| {
+                        after(since, limits.query_wait_timeout, Limit::QueryWait)
+                    }),
+                    (client.in_flight > 0)
+                        .then(|| after(client.sent_at, limits.query_timeout, Limit::Query))
+                        .flatten(),
+                    began.and_then(|began| {
+                        after(began, limits.transaction_timeout, Limit::Transaction)
+                    }),
+                    (idle && open.is_some())
+                        .then(|| {
+                            let limit = limits.idle_transaction_timeout;
+                            after(client.idle_since, limit, Limit::IdleTransaction)
+                        })
+                        .flatten(),
+                    (idle && open.is_none())
+                        .then(|| after(client.idle_since, limits.client_idle_timeout, Limit::Idle))
+                        .flatten(),
+                ]
+                .into_iter()
+                .flatten()
+                .min_by_key(|(at, _)| *at)
+            }
+            _ => after(client.since, limits.login_timeout, Limit::Login),
+        }
+    }
+
+    fn arm_session(&mut self, place: usize) {
+        let due = self.session_due(place);
+        if let Some(session) = self.sessions.get_mut(place)
+            && let Some(at) = due
+            && session.timer.is_none_or(|timer| at < timer)
+        {
+            session.timer = Some(at);
+            self.timers.push(Reverse((at, Timer::Session(place))));
+        }
+    }
+
+    /// When a session is to be looked at.
+    fn session_due(&self, place: usize) -> Option<Instant> {
+        let session = self.sessions.get(place)?;
+        let limits = &self.options.limits;
+        let ages = limits.server_lifetime.filter(|_| !session.retires);
+        let ages = ages.map(|limit| session.since + limit);
+        let idles = limits.server_idle_timeout.map(|limit| session.used + limit);
+        ages.into_iter().chain(idles).min()
+    }
+
+    fn ring_timers(&mut self) {
+        while let Some(Reverse((at, timer))) = self.timers.peek().copied()
+            && at <= self.now
+        {
+            self.timers.pop();
+            match timer {
+                Timer::Client { place, serial } => {
+                    let id = ClientId { place, serial };
+                    let Some(client) = self.client(id).filter(|client| client.timer == Some(at))
+                    else {
+                        continue;
+                    };
+                    client.timer = None;
+                    match self.client_due(id) {
+                        Some((due, what)) if due <= self.now => self.time_out(id, what),
+                        _ => self.arm(id),
+                    }
+                }
+                Timer::Session(place) => {
+                    let Some(session) = self.sessions.get_mut(place) else { continue };
+                    if session.timer != Some(at) {
+                        continue;
+                    }
+                    session.timer = None;
+                    self.age_session(place);
+                }
+                Timer::Pool(pool) => {
+                    let of = &mut self.pools[pool];
+                    if of.failed.take_if(|(_, until)| *until <= at).is_some() {
+                        self.serve_pools(self.pools[pool].upstream);
+                    }
+                }
+                Timer::Upstream(upstream) => {
+                    self.upstreams[upstream].retry = None;
+                    for pool in self.pools.iter_mut().filter(|pool| pool.upstream == upstream) {
+                        pool.failed = None;
+                    }
+                    self.serve_pools(upstream);
+                }
+            }
+        }
+    }
+
+    fn age_session(&mut self, place: usize) {
+        let limits = &self.options.limits;
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        let over = |since: Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| since + limit <= self.now)
+        };
+        session.retires |= over(session.since, limits.server_lifetime);
+        if session.is_idle() && (session.retires || over(session.used, limits.server_idle_timeout))
+        {
+            self.lost.push(place);
+            return;
+        }
+        // One that is kept by its client is looked at once more when it may be idle again.
+        session.used = if session.is_idle() { session.used } else { self.now };
+        self.arm_session(place);
+    }
+
+    fn time_out(&mut self, id: ClientId, what: Limit) {
+        let failed = self.client(id).and_then(|client| client.pool);
+        let failed = failed.and_then(|pool| self.pools[pool].failed.clone());
+        let why = failed.map(|(why, _)| why);
+        match what {
+            Limit::Goodbye => self.gone.push(id),
+            Limit::Login => {
+                let what = match why {
+                    Some(why) => format!("no server session could be opened in time: {why}"),
+                    None => "canceling authentication due to timeout".to_owned(),
+                };
+                self.refuse(id, &Refusal::fatal("08006", &what));
+            }
+            Limit::QueryWait => {
+                let what = match why {
+                    Some(why) => format!("no server session could be had in time: {why}"),
+                    None => "no server session became free in time".to_owned(),
+                };
+                self.stop_waiting(id);
+                if let Some(client) = self.client(id) {
+                    client.queue.clear();
+                }
+                let hint = "query_wait_timeout limits how long a statement waits for one";
+                self.refuse(id, &Refusal::fatal("53300", &what).hint(hint));
+            }
+            Limit::Query => {
+                self.cancel_statement(id);
+                let never = self.now + YEAR;
+                if let Some(client) = self.client(id) {
+                    // Once for a statement.
+                    client.sent_at = never;
+                }
+            }
+            Limit::Transaction => self.end_transaction(id, "25P04", "transaction timeout"),
+            Limit::IdleTransaction => {
+                self.end_transaction(id, "25P03", "idle-in-transaction timeout");
+            }
+            Limit::Idle => {
+                let what = "terminating connection due to idle-session timeout";
+                self.refuse(id, &Refusal::fatal("57P05", what));
+            }
+        }
+    }
+
+    fn end_transaction(&mut self, id: ClientId, code: &'static str, what: &str) {
+        let owned = self.client(id).and_then(|client| client.owned.take());
+        if let Some(session) = owned.and_then(|place| self.sessions.get_mut(place)) {
+            session.owner = None;
+            self.lost.extend(owned);
+        }
+        let what = format!("terminating connection due to {what}");
+        self.refuse(id, &Refusal::fatal(code, &what));
+    }
+
+    // The end.
+
+    fn drain(&mut self) {
+        self.drains = true;
+        let all: Vec<ClientId> = self.clients.iter().map(|(_, client)| client.id).collect();
+        for id in all {
+            self.let_go_if_drained(id);
+        }
+    }
+
+    /// A client that has nothing under way is let go while the gateway drains.
+    fn let_go_if_drained(&mut self, id: ClientId) {
+        if !self.drains {
+            return;
+        }
+        let Some(client) = self.clients.get(id.place).filter(|client| client.id == id) else {
+            return;
+        };
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        let open = session.is_some_and(|session| session.status != b'I');
+        if client.in_flight == 0 && client.queue.is_empty() && !open {
+            let what = "terminating connection due to administrator command";
+            self.refuse(id, &Refusal::fatal("57P01", what));
+        }
+    }
+}
+
+/// What a client's time is limited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Login,
+    QueryWait,
+    Query,
+    Transaction,
+    IdleTransaction,
+    Idle,
+    Goodbye,
+}
+
+impl Life {
+    fn is_standby(&self) -> bool {
+        self.flushers.is_empty()
+    }
+}
+
+/// Whether an error may be one of the moment: the server is away, starts, or is full.
+fn may_pass(error: &WireError) -> bool {
+    match error {
+        WireError::Server(said) => {
+            said.code.starts_with("57P")
+                || said.code.starts_with("53")
+                || said.code.starts_with("08")
+        }
+        WireError::Connect { .. }
+        | WireError::UnknownHost { .. }
+        | WireError::Timeout { .. }
+        | WireError::Io(_)
+        | WireError::Closed
+        | WireError::OldError { .. } => true,
+        WireError::Refused(why) => why != DIFFERENT,
+        _ => false,
     }
 }
 
@@ -1380,6 +2207,8 @@ fn barrier_returned(input: &mut Vec<u8>) -> Result<bool, ()> {
         }
         match tag {
             backend::ERROR_RESPONSE => return Err(()),
+            // Its first column: standbys have to confirm commits by now, which it did not ask.
+            backend::DATA_ROW if input.get(at + 11) == Some(&b't') => return Err(()),
             backend::READY_FOR_QUERY => returned = true,
             _ => {}
         }
@@ -1405,5 +2234,5 @@ fn answer_locally(client: &mut Client, unit: &Unit) {
             _ => messages::ready_for_query(out, b'I'),
         }
     }
-    client.answers.hold(Epoch::AT_ONCE);
+    client.answers.hold(Until::AT_ONCE);
 }

@@ -1,0 +1,239 @@
+//! What durable means to whom: `synchronous_commit` as each client asks for it, and the barriers
+//! of one life of a server that prove it.
+
+use crate::{Barrier, Epoch, Exposed};
+
+/// How durable a commit has to be before its client is told, as `synchronous_commit` has it but
+/// for `off`, which waits for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Flushed by the server.
+    Local,
+    /// Flushed, and written by synchronous standbys.
+    RemoteWrite,
+    /// Flushed, by synchronous standbys too.
+    On,
+    /// Flushed, and replayed by synchronous standbys.
+    RemoteApply,
+}
+
+impl Level {
+    /// Every level, by what it waits for.
+    pub const ALL: [Level; 4] = [Level::Local, Level::RemoteWrite, Level::On, Level::RemoteApply];
+
+    /// What a value of `synchronous_commit` asks for; `None` is `off`. What is not understood
+    /// is taken for the strictest.
+    pub fn of(value: &str) -> Option<Level> {
+        let value = value.trim().trim_matches('\'').trim_matches('"').to_ascii_lowercase();
+        match value.as_str() {
+            "off" | "false" | "no" | "0" => None,
+            "local" => Some(Level::Local),
+            "remote_write" => Some(Level::RemoteWrite),
+            "on" | "true" | "yes" | "1" => Some(Level::On),
+            _ => Some(Level::RemoteApply),
+        }
+    }
+
+    /// Its name as a value of `synchronous_commit`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Local => "local",
+            Level::RemoteWrite => "remote_write",
+            Level::On => "on",
+            Level::RemoteApply => "remote_apply",
+        }
+    }
+}
+
+/// The barrier that an answer waits for: which of a life's, and how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Until {
+    /// The barrier's place among those of its life.
+    pub barrier: usize,
+    /// How far it must have come.
+    pub epoch: Epoch,
+}
+
+impl Until {
+    /// Nothing to wait for.
+    pub const AT_ONCE: Until = Until { barrier: 0, epoch: Epoch::AT_ONCE };
+
+    /// Whether what waits for this has waited for the other too.
+    pub fn covers(self, other: Until) -> bool {
+        other == Until::AT_ONCE || self.barrier == other.barrier && self.epoch >= other.epoch
+    }
+}
+
+/// Transactions of one server that can still be taken back, by the barrier that covers them.
+/// All workers of a gateway share it.
+#[derive(Debug, Clone, Default)]
+pub struct Exposures([Exposed; Level::ALL.len()]);
+
+/// The barriers of one life of a server: one where there are no synchronous standbys, where all
+/// levels mean a flush by the server; else one for each level.
+#[derive(Debug)]
+pub struct Barriers {
+    of: Vec<Barrier>,
+    exposures: Exposures,
+}
+
+impl Barriers {
+    /// How many barriers a life has.
+    pub fn count(standbys: bool) -> usize {
+        if standbys { Level::ALL.len() } else { 1 }
+    }
+
+    /// The barriers of sessions that have just connected; none where the server is a standby.
+    pub fn new(exposures: Exposures, count: usize) -> Barriers {
+        let exposed = exposures.0.iter().take(count);
+        Barriers { of: exposed.map(|of| Barrier::new(of.clone())).collect(), exposures }
+    }
+
+    /// The sessions are lost: how many transactions of each barrier nothing covers.
+    pub fn leave(mut self) -> [usize; Level::ALL.len()] {
+        let mut left = [0; Level::ALL.len()];
+        for (left, barrier) in left.iter_mut().zip(&mut self.of) {
+            *left = barrier.leave();
+        }
+        left
+    }
+
+    /// Takes over what the barriers of an earlier life left uncovered.
+    pub fn inherit(&mut self, left: [usize; Level::ALL.len()]) {
+        let last = self.of.len() - 1;
+        for (place, left) in left.into_iter().enumerate() {
+            // Without standbys a flush is all that there is to wait for.
+            let covers = place.min(last);
+            self.exposures.0[place].remove(left);
+            self.exposures.0[covers].add(left);
+            self.of[covers].inherit(left);
+        }
+    }
+
+    /// The barriers, in the order of their levels.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Barrier> {
+        self.of.iter_mut()
+    }
+
+    /// One of them.
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut Barrier> {
+        self.of.get_mut(place)
+    }
+
+    /// Whether an answer may leave.
+    pub fn has_returned(&self, until: Until) -> bool {
+        self.of.get(until.barrier).is_some_and(|barrier| until.epoch <= barrier.returned())
+    }
+
+    /// The barrier of a level. What is not waited for is covered by the first.
+    fn place(&self, level: Option<Level>) -> usize {
+        level.map_or(0, |level| (level as usize).min(self.of.len().saturating_sub(1)))
+    }
+
+    /// A transaction of a client at a level is about to be sent to a relaxed session: the
+    /// barrier that will cover it.
+    pub fn relaxed_begins(&mut self, level: Option<Level>) -> usize {
+        let place = self.place(level);
+        self.of[place].relaxed_begins();
+        place
+    }
+
+    /// It ended: what its answer waits for.
+    pub fn relaxed_ends(&mut self, place: usize, waits: bool) -> Until {
+        match self.of.get_mut(place) {
+            Some(barrier) => Until { barrier: place, epoch: barrier.relaxed_ends(waits) },
+            None => Until::AT_ONCE,
+        }
+    }
+
+    /// It ended and wrote nothing.
+    pub fn relaxed_ends_unwritten(&mut self, place: usize) {
+        if let Some(barrier) = self.of.get_mut(place) {
+            barrier.relaxed_ends_unwritten();
+        }
+    }
+
+    /// An answer arrived that may tell of what others committed. It waits for the strictest
+    /// barrier that one of those waits for, or for its own client's level, whichever is the
+    /// stricter. `own` is the barrier of a transaction of its own client that is open.
+    pub fn told(&mut self, level: Level, own: Option<usize>) -> Until {
+        let exposed =
+            |place: usize| self.exposures.0[place].count() > usize::from(own == Some(place));
+        let Some(highest) = (0..self.of.len()).rev().find(|&place| exposed(place)) else {
+            return Until::AT_ONCE;
+        };
+        let place = highest.max(self.place(Some(level)));
+        Until { barrier: place, epoch: self.of[place].wait() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_standbys_every_level_is_one_flush() {
+        let mut barriers = Barriers::new(Exposures::default(), 1);
+        for level in Level::ALL {
+            let place = barriers.relaxed_begins(Some(level));
+            assert_eq!(place, 0);
+            let until = barriers.relaxed_ends(place, true);
+            assert!(!barriers.has_returned(until));
+            let barrier = barriers.get_mut(0).unwrap();
+            assert!(barrier.send());
+            barrier.returns();
+            assert!(barriers.has_returned(until));
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_as_long_as_the_one_whose_row_it_may_have_seen() {
+        for writer in Level::ALL {
+            for reader in Level::ALL {
+                let exposures = Exposures::default();
+                let mut barriers = Barriers::new(exposures.clone(), 4);
+                assert_eq!(barriers.told(reader, None), Until::AT_ONCE);
+                // The writer may be at another worker.
+                let mut others = Barriers::new(exposures, 4);
+                let place = others.relaxed_begins(Some(writer));
+                let until = barriers.told(reader, None);
+                assert_eq!(until.barrier, writer.max(reader) as usize);
+                assert!(!barriers.has_returned(until));
+                others.relaxed_ends(place, true);
+                assert_ne!(barriers.told(reader, None), Until::AT_ONCE);
+                let covers = others.get_mut(place).unwrap();
+                assert!(covers.send());
+                covers.returns();
+                assert_eq!(barriers.told(reader, None), Until::AT_ONCE);
+            }
+        }
+    }
+
+    #[test]
+    fn one_does_not_wait_for_what_oneself_has_open() {
+        let mut barriers = Barriers::new(Exposures::default(), 4);
+        let mine = barriers.relaxed_begins(Some(Level::On));
+        assert_eq!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
+        barriers.relaxed_begins(Some(Level::On));
+        assert_ne!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
+    }
+
+    #[test]
+    fn values_of_synchronous_commit_are_read_as_the_server_reads_them() {
+        for (value, level) in [
+            ("off", None),
+            ("'OFF'", None),
+            ("0", None),
+            ("local", Some(Level::Local)),
+            ("on", Some(Level::On)),
+            ("true", Some(Level::On)),
+            ("remote_apply", Some(Level::RemoteApply)),
+            ("anything else", Some(Level::RemoteApply)),
+        ] {
+            assert_eq!(Level::of(value), level, "{value}");
+        }
+        for level in Level::ALL {
+            assert_eq!(Level::of(level.name()), Some(level));
+        }
+    }
+}
