@@ -1,6 +1,8 @@
 //! What a person can do about a finding: a change that can be typed and undone.
 
 use serde::Serialize;
+
+use crate::Gain;
 pub use walwright_catalog::DurabilityClass;
 
 /// The change itself, exact enough to be typed or executed.
@@ -77,7 +79,7 @@ impl Needs {
 }
 
 /// Something to do about a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Action {
     /// What and why, one sentence.
     pub text: String,
@@ -89,6 +91,9 @@ pub struct Action {
     pub needs: Needs,
     /// What undoes it, to be typed like the change; `None` for advice.
     pub rollback: Option<String>,
+    /// What it is predicted to gain, where that is not what fixing the finding gains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain: Option<Box<Gain>>,
 }
 
 impl Action {
@@ -100,6 +105,7 @@ impl Action {
             class: DurabilityClass::S,
             needs: Needs::Nothing,
             rollback: None,
+            gain: None,
         }
     }
 
@@ -115,6 +121,7 @@ impl Action {
             class: DurabilityClass::S,
             needs: Needs::Nothing,
             rollback: Some(rollback.into()),
+            gain: None,
         }
     }
 
@@ -126,6 +133,7 @@ impl Action {
             class: DurabilityClass::S,
             needs: Needs::Nothing,
             rollback,
+            gain: None,
         }
     }
 
@@ -137,6 +145,7 @@ impl Action {
             class: DurabilityClass::E,
             needs: Needs::Nothing,
             rollback: now.map(|now| kernel_command(name, now)),
+            gain: None,
         }
     }
 
@@ -148,6 +157,7 @@ impl Action {
             class: DurabilityClass::E,
             needs: Needs::NewSessions,
             rollback: Some("set the option back".to_owned()),
+            gain: None,
         }
     }
 

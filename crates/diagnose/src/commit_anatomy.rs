@@ -8,7 +8,7 @@ use walwright_figures::{StorageUse, WaitClass, WorkUnit};
 use walwright_record::Record;
 use walwright_stats::Estimate;
 
-use crate::Reading;
+use crate::{GatewayOutlook, Reading};
 
 /// Statements listed.
 const STATEMENTS: usize = 8;
@@ -49,6 +49,8 @@ pub struct CommitAnatomy {
     pub writers: Vec<Writer>,
     /// What `commit_delay` could do and could not.
     pub delay: Option<DelayOutlook>,
+    /// What walwright's gateway could do.
+    pub gateway: GatewayOutlook,
 }
 
 /// One station of a commit.
@@ -126,6 +128,7 @@ fn of(reading: &Reading) -> CommitAnatomy {
         image_share: crate::rules::image_share(reading),
         writers: writers(reading),
         delay: outlook(reading, rate, flushes, mean_flush),
+        gateway: crate::rules::gateway_outlook(reading),
     }
 }
 

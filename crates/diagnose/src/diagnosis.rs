@@ -70,6 +70,7 @@ pub fn diagnose(reading: &Reading) -> Diagnosis {
     let mut findings: Vec<Finding> =
         rules::FAMILIES.iter().flat_map(|family| family(reading)).collect();
     rules::relate(&mut findings);
+    rules::advise_gateway(reading, &mut findings);
     rank(&mut findings);
     let outlook = outlook(reading, &findings);
     Diagnosis {

@@ -38,6 +38,27 @@ pub struct Gain {
     pub(crate) relief: Relief,
 }
 
+impl Gain {
+    /// The gain of a change after which the network is solved so, and so at both ends of what the
+    /// change may do.
+    pub(crate) fn of(calibration: &Calibration, then: &Solution, ends: &[Solution; 2]) -> Gain {
+        let now = calibration.solution();
+        let rise = |of: &Solution| of.rate / now.rate;
+        let fall = |of: &Solution| of.latency / now.latency;
+        let throughput = calibration.given.is_none().then(|| {
+            let ratio = around(rise(then), [rise(&ends[0]), rise(&ends[1])], 0.0);
+            ratio.map(|ratio| (ratio - 1.0).max(0.0))
+        });
+        let ratio = around(fall(then), [fall(&ends[0]), fall(&ends[1])], 0.0);
+        Gain {
+            throughput,
+            latency: ratio.map(|ratio| (1.0 - ratio).clamp(0.0, 1.0)),
+            next: next(calibration, then),
+            relief: Relief::of_neighbours(0.0),
+        }
+    }
+}
+
 /// What a fix takes away from a transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relief {
@@ -120,24 +141,12 @@ impl Relief {
             let relieve = |network: Network, of: &&Relief| of.relieve(&network, &now, seconds(of));
             calibration.solve(&reliefs.iter().fold(calibration.network.clone(), relieve))
         };
-        let then = after(&|of| of.time.center);
         let ends = [
             after(&|of| of.time.low().unwrap_or(of.time.center)),
             after(&|of| of.time.high().unwrap_or(of.time.center)),
         ];
-        let rise = |of: &Solution| of.rate / now.rate;
-        let fall = |of: &Solution| of.latency / now.latency;
-        let throughput = calibration.given.is_none().then(|| {
-            let ratio = around(rise(&then), [rise(&ends[0]), rise(&ends[1])], 0.0);
-            ratio.map(|ratio| (ratio - 1.0).max(0.0))
-        });
-        let ratio = around(fall(&then), [fall(&ends[0]), fall(&ends[1])], 0.0);
-        Gain {
-            throughput,
-            latency: ratio.map(|ratio| (1.0 - ratio).clamp(0.0, 1.0)),
-            next: next(calibration, &then),
-            relief: reliefs.first().map_or_else(|| Relief::of_neighbours(0.0), |r| (*r).clone()),
-        }
+        let relief = reliefs.first().map_or_else(|| Relief::of_neighbours(0.0), |r| (*r).clone());
+        Gain { relief, ..Gain::of(calibration, &after(&|of| of.time.center), &ends) }
     }
 
     /// The gain of it where nothing is known of the clients: of the latency alone.
@@ -281,6 +290,7 @@ mod tests {
                 neighbours: 0.0,
                 backend: Worker { cpu: 1.0e-3, crowding: 1.0, delay: 0.0 },
                 driver: Worker::default(),
+                gateway: Worker::default(),
                 behind: 0.0,
                 idle_cost: 0.0,
                 busy_then: 0.0,
@@ -291,6 +301,7 @@ mod tests {
             driver: None,
             delays: vec![delay(Station::Client, 4.0e-3), delay(Station::Outside, 1.945e-3)],
             ceiling: None,
+            gathered: None,
         };
         let rate = network.solve().rate;
         Calibration { network, given: None, unit: WorkUnit::Transaction, rate, is_observed: false }

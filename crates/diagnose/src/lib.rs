@@ -31,3 +31,4 @@ pub use reading::{Execution, Reading};
 pub use review::{
     Asked, Corrected, Given, Machine, Review, ReviewInput, ReviewItem, Standing, corrected, review,
 };
+pub use rules::GatewayOutlook;

@@ -297,6 +297,7 @@ impl<'r> Reading<'r> {
             class: DurabilityClass::S,
             needs: Needs::of_context(&setting.context),
             rollback: Some(rollback),
+            gain: None,
         })
     }
 

@@ -56,7 +56,7 @@ pub use maintenance::{OnServer, Remarks};
 pub use metric::{Metric, MetricError, metric_names};
 pub use origin::found_from;
 pub use outcome::{delete, outcome, page_path};
-pub use pair::Pair;
+pub use pair::{Pair, Side};
 pub use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile};
 pub use plan_tables::{
@@ -67,4 +67,4 @@ pub use visit::Visit;
 /// How a load is driven, as a plan says it.
 pub use walwright_driver::Protocol;
 /// How a load is driven, as a plan says it.
-pub use walwright_run::{Gaps, Length, LoadOptions, WarmUp};
+pub use walwright_run::{Gaps, Length, LoadOptions, Pooler, WarmUp};

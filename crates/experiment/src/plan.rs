@@ -24,11 +24,12 @@ const WAITS_HZ: u32 = 10;
 /// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
 pub(super) const MOST_BLOCKS: usize = 200;
 /// What is an attached server's own, by the key of a plan, and what to do about it.
-const AN_ATTACHED_SERVERS_OWN: [(&str, &str); 4] = [
+const AN_ATTACHED_SERVERS_OWN: [(&str, &str); 5] = [
     ("postgres", "its version is the server's own: leave it out"),
     ("pg_bin", "its binaries are the server's own: leave it out"),
     ("flush_latency", "only flushes of a cluster of our own can be lengthened"),
     ("tcp", "the connection string says how it is reached: leave it out"),
+    ("pooler", "a pooler is put before a cluster of our own alone"),
 ];
 
 /// What a person writes to have an experiment done.
@@ -179,6 +180,7 @@ impl PlanFile {
                 of.pg_bin.is_some(),
                 of.flush_latency.is_some(),
                 of.tcp.is_some(),
+                self.load.pooler.is_some(),
             ],
         );
         let arms = self.arms.iter().map(|of| {
@@ -189,6 +191,7 @@ impl PlanFile {
                     of.pg_bin.is_some(),
                     of.flush_latency.is_some(),
                     of.tcp.is_some(),
+                    of.load.pooler.is_some(),
                 ],
             )
         });

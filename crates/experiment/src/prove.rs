@@ -14,7 +14,7 @@ use super::durability::KERNEL;
 use super::plan_tables::{
     ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, WorkloadTable, typed,
 };
-use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Protocol};
+use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Pooler, Protocol};
 
 /// A finding that cannot be proven by an experiment.
 #[derive(Debug, Error)]
@@ -78,7 +78,7 @@ pub fn prove(
     if !then.eq(workload.scripts.iter().map(|script| &script.text)) {
         return Err(ProveError::WorkloadChanged(id));
     }
-    let (action, arm) = action(finding, wanted, &consent.iter().collect())?;
+    let (action, arm) = action(finding, wanted, &consent.iter().collect(), on_server)?;
     let open = matches!(plan.load.schedule, Schedule::Open { .. });
     let metric = if open { "latency_mean" } else { "throughput" };
     let beside = ["throughput", "latency_mean", "latency_p99", "wal_bytes"];
@@ -101,10 +101,16 @@ pub fn prove(
     })
 }
 
-/// What an experiment of each action of a finding tries, or why it cannot.
-pub fn provable(finding: &Finding, consent: &[String]) -> Vec<Result<String, String>> {
+/// What an experiment of each action of a finding tries, or why it cannot; `attached` tells that
+/// the server is someone's own.
+pub fn provable(
+    finding: &Finding,
+    consent: &[String],
+    attached: bool,
+) -> Vec<Result<String, String>> {
     let consent = consent.iter().collect();
-    finding.actions.iter().map(|of| executed(of, &consent).map(|arm| arm.name)).collect()
+    let tried = |of| executed(of, &consent, attached).map(|arm| arm.name);
+    finding.actions.iter().map(tried).collect()
 }
 
 /// What the run of this name was made on, as a plan writes it.
@@ -134,7 +140,7 @@ fn prediction(
     run: &str,
     open: bool,
 ) -> Option<PredictionTable> {
-    let gain = finding.gain.as_ref()?;
+    let gain = action.gain.as_deref().or(finding.gain.as_ref())?;
     let ends = |of: &Estimate| of.interval.unwrap_or(Interval { low: of.center, high: of.center });
     let (low, high) = match &gain.throughput {
         Some(rise) if !open => (ends(rise).low, ends(rise).high),
@@ -155,13 +161,14 @@ fn action<'a>(
     finding: &'a Finding,
     wanted: Option<usize>,
     consent: &Consent,
+    attached: bool,
 ) -> Result<(&'a Action, ArmTable), ProveError> {
     let mut refused = String::new();
     for (place, action) in finding.actions.iter().enumerate() {
         if wanted.is_some_and(|wanted| wanted != place + 1) {
             continue;
         }
-        match executed(action, consent) {
+        match executed(action, consent, attached) {
             Ok(arm) => return Ok((action, arm)),
             Err(why) => {
                 refused.push_str(&format!("\n  {}. {} ({why})", place + 1, action.text.trim()));
@@ -175,7 +182,7 @@ fn action<'a>(
 }
 
 /// The arm that executes an action, or why there is none.
-fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
+fn executed(action: &Action, consent: &Consent, attached: bool) -> Result<ArmTable, String> {
     if action.class == DurabilityClass::X {
         return Err("it can corrupt the cluster".to_owned());
     }
@@ -198,6 +205,9 @@ fn executed(action: &Action, consent: &Consent) -> Result<ArmTable, String> {
         }
         Change::ClientOption { option } => {
             arm.load = client(option).ok_or("it is an option of another client")?;
+            if attached && arm.load.pooler.is_some() {
+                return Err("it is put before a cluster of our own alone".to_owned());
+            }
             arm.name = arm.load.words().join(", ");
         }
         Change::Kernel { name, value } => {
@@ -241,6 +251,7 @@ fn client(option: &str) -> Option<LoadOptions> {
         protocol: after("--protocol")
             .and_then(|name| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)),
         lean: words.contains(&"--lean").then_some(true),
+        pooler: words.contains(&"--gateway").then_some(Pooler::Gateway),
         ..LoadOptions::default()
     };
     (change != LoadOptions::default()).then_some(change)
@@ -278,6 +289,8 @@ mod tests {
         assert_eq!(both.protocol, Some(Protocol::Extended));
         assert_eq!(client("max_prepared_statements=200 (PgBouncer 1.21 or newer)"), None);
         assert_eq!(client("--waits 5 (walwright run)"), None);
+        let gateway = client("--gateway (walwright run); walwright gateway --server …").unwrap();
+        assert_eq!(gateway.pooler, Some(Pooler::Gateway));
     }
 
     #[test]
@@ -325,18 +338,18 @@ mod tests {
     #[test]
     fn what_cannot_be_executed_says_why() {
         let none = Consent::default();
-        let why = |action: &Action| executed(action, &none).unwrap_err();
+        let why = |action: &Action| executed(action, &none, false).unwrap_err();
         assert!(why(&Action::advice("think")).contains("person"));
         let kernel = Action::kernel("", "vm.dirty_ratio", "10", None);
         assert!(why(&kernel).contains("--consent vm.dirty_ratio"));
         for name in ["vm.dirty_ratio", "kernel"] {
-            let arm = executed(&kernel, &[name].iter().collect()).unwrap();
+            let arm = executed(&kernel, &[name].iter().collect(), false).unwrap();
             assert_eq!(arm.name, "vm.dirty_ratio = 10");
             assert_eq!(arm.kernel["vm.dirty_ratio"], SettingValue::Text("10".to_owned()));
         }
         let device = Action::kernel("", "/sys/block/vda/queue/read_ahead_kb", "4096", None);
         let consent: Consent = ["kernel"].iter().collect();
-        assert!(executed(&device, &consent).unwrap_err().contains("catalogue"));
+        assert!(executed(&device, &consent, false).unwrap_err().contains("catalogue"));
         let setting = |class| Action {
             change: Change::Setting {
                 name: "synchronous_commit".to_owned(),
@@ -348,11 +361,14 @@ mod tests {
         assert!(why(&setting(DurabilityClass::X)).contains("corrupt"));
         let consent: Consent = ["synchronous_commit"].iter().collect();
         assert_eq!(
-            executed(&setting(DurabilityClass::D), &consent).unwrap().name,
+            executed(&setting(DurabilityClass::D), &consent, false).unwrap().name,
             "synchronous_commit = off"
         );
         let ddl = Action::ddl("", "DROP INDEX a;", "CREATE INDEX a ON t (b);");
-        let arm = executed(&ddl, &none).unwrap();
+        let arm = executed(&ddl, &none, false).unwrap();
         assert_eq!((arm.name.as_str(), arm.ddl.len()), ("DROP INDEX a", 1));
+        let gateway = Action::client("", "--gateway");
+        assert_eq!(executed(&gateway, &none, false).unwrap().name, "pooler = gateway");
+        assert!(executed(&gateway, &none, true).unwrap_err().contains("cluster of our own"));
     }
 }

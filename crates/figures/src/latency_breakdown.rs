@@ -97,9 +97,19 @@ impl LatencyBreakdown {
                 lines.push(line(name, None, exact(time, like)));
             }
         }
+        if let Some(pooler) = time.pooler {
+            let times = [("pooler CPU", pooler.cpu), ("pooler waiting for CPU", pooler.run_delay)];
+            for (name, time_of) in times {
+                lines.push(line(name, None, exact(time_of, &time.on_server)));
+            }
+        }
         lines.sort_by(|a, b| b.share.total_cmp(&a.share));
         if let Some(residual) = &time.residual {
-            lines.push(line("residual: network, client", None, residual.clone()));
+            let name = match time.is_withheld {
+                true => "residual: withheld until durable, network",
+                false => "residual: network, client",
+            };
+            lines.push(line(name, None, residual.clone()));
         }
         // Where the kernel's count makes the lines it is no memo beside them.
         let memo = [

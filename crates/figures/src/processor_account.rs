@@ -135,8 +135,11 @@ fn sleeps(record: &Record, window: Window, processes: &Difference) -> Option<[f6
 }
 
 /// Messages a second that clients of ours sent and had answered one by one, and transactions;
-/// `None` where their scripts send several messages together.
+/// `None` where their scripts, or a pooler between, send several messages together.
 fn messages(record: &Record, window: Window) -> Option<(f64, f64)> {
+    if record.load.as_ref().is_some_and(|load| load.pooler.is_some()) {
+        return None;
+    }
     let scripts = &record.workload.as_ref()?.scripts;
     if scripts.iter().any(|script| script.text.contains("\\startpipeline")) {
         return None;

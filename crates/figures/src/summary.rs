@@ -116,6 +116,7 @@ pub fn summary(record: &Record) -> Summary {
         summary.time = gaps.note(TIME, time_split(record, window));
         if let Some(time) = &mut summary.time {
             time.tell_driver(&cpu);
+            time.tell_pooler(&cpu);
             let backends = cpu.group(cpu::CLIENT_BACKENDS);
             time.counted_cpu = backends.and_then(|g| g.per_transaction);
             time.counted_run_delay = backends.and_then(|g| g.run_delay_per_transaction);

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_record::{Record, Sample, Source, Window};
+use walwright_record::{LoadFacts, Record, Sample, Source, Window};
 use walwright_stats::{Estimate, Resampling, tick_means};
 
 use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
-use crate::{Blind, CpuUse, WaitClass, WorkUnit, latency, work_between};
+use crate::{Blind, CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit, latency, work_between};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
 const FEWEST_TICKS: usize = 15;
@@ -46,6 +46,11 @@ pub struct TimeSplit {
     /// The part of the load generator, or of the clients on this machine, of the time in which
     /// the server had nothing to do; `None` where it is not counted.
     pub driver: Option<DriverTime>,
+    /// The same of a pooler between clients and server on this machine.
+    pub pooler: Option<DriverTime>,
+    /// Whether the residual holds what walwright's gateway withheld answers until the flush that
+    /// covers them had returned.
+    pub is_withheld: bool,
     /// Mean number of sessions between two transactions, as sampled.
     pub idle_sessions: f64,
     /// Why CPU and the wait for a processor are sampled, not the kernel's count; `None`
@@ -120,6 +125,15 @@ impl DriverTime {
         Some(DriverTime { cpu: cpu.driver_per_transaction?, run_delay, ours: true })
     }
 
+    /// That of the poolers.
+    fn of_poolers(cpu: &CpuUse) -> Option<DriverTime> {
+        let is_pooler = |group: &&GroupCpu| ProcessRole::of(&group.group) == ProcessRole::Pooler;
+        let times = cpu.groups.iter().filter(is_pooler);
+        let times = times.filter_map(|g| g.per_transaction.zip(g.run_delay_per_transaction));
+        let (cpu, run_delay) = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
+        Some(DriverTime { cpu, run_delay, ours: false })
+    }
+
     /// That of the processes that hold connections, of which this part is in transactions.
     fn of_clients(cpu: &CpuUse, part: f64) -> Option<DriverTime> {
         let clients = cpu.groups.iter().filter(|group| group.connected);
@@ -170,10 +184,23 @@ impl TimeSplit {
         self.parts.iter().find(|p| p.class == class)
     }
 
-    /// What is outside of transactions and the load generator's part of them, in seconds.
+    /// What is outside of transactions and the load generator's and a pooler's part of them, in
+    /// seconds.
     pub fn outside(&self) -> Option<Estimate> {
-        let driver = self.driver.map_or(0.0, DriverTime::sum);
-        self.residual.clone().map(|residual| residual.map(|s| s + driver))
+        let others = [self.driver, self.pooler].into_iter().flatten().map(DriverTime::sum);
+        let others: f64 = others.sum();
+        self.residual.clone().map(|residual| residual.map(|s| s + others))
+    }
+
+    /// Names a pooler's part of what is outside of transactions on the server.
+    pub(crate) fn tell_pooler(&mut self, cpu: &CpuUse) {
+        let outside = self.residual.as_ref().map_or(0.0, |residual| residual.center);
+        let known = DriverTime::of_poolers(cpu).filter(|_| outside > 0.0);
+        let Some(pooler) = known.map(|pooler| pooler.within(outside)) else { return };
+        let kept = 1.0 - pooler.sum() / outside;
+        self.residual = self.residual.take().map(|residual| residual.map(|s| s * kept));
+        self.residual_share = self.residual_share.map(|share| share * kept);
+        self.pooler = Some(pooler);
     }
 
     /// Names the load generator's part of the time in which the server has nothing to do, in
@@ -337,6 +364,8 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         queue,
         parts,
         driver: None,
+        pooler: None,
+        is_withheld: record.load.as_ref().is_some_and(LoadFacts::is_behind_gateway),
         idle_sessions: tally.idle / ticks.len() as f64,
         sampled_because: account.err().map(str::to_owned),
         sleep_scale,

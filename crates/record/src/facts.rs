@@ -267,6 +267,37 @@ pub enum LoadLevel {
     Clients(u32),
 }
 
+/// Which pooler stood between clients and server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolerKind {
+    /// walwright's gateway, whose answers wait for the flush that covers them.
+    Gateway,
+    /// PgBouncer, in transaction mode.
+    PgBouncer,
+}
+
+/// What stood between the clients and the server, started for the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolerFacts {
+    /// Which it was.
+    pub kind: PoolerKind,
+    /// Its version.
+    pub version: String,
+    /// Server sessions that it may have, of each kind.
+    pub pool_size: u32,
+}
+
+impl PoolerFacts {
+    /// For display: `walwright gateway`, `PgBouncer 1.25.1`.
+    pub fn name(&self) -> String {
+        match self.kind {
+            PoolerKind::Gateway => "walwright gateway".to_owned(),
+            PoolerKind::PgBouncer => format!("PgBouncer {}", self.version),
+        }
+    }
+}
+
 /// How the load was driven.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadFacts {
@@ -293,6 +324,16 @@ pub struct LoadFacts {
     /// their mean rate then, and `clients` the most clients.
     #[serde(default)]
     pub stages: Vec<LoadStage>,
+    /// What stood between the clients and the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<PoolerFacts>,
+}
+
+impl LoadFacts {
+    /// Whether walwright's gateway stood in between.
+    pub fn is_behind_gateway(&self) -> bool {
+        self.pooler.as_ref().is_some_and(|pooler| pooler.kind == PoolerKind::Gateway)
+    }
 }
 
 /// What the instrument knows of itself.

@@ -29,8 +29,8 @@ mod warning;
 pub use client::{ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals};
 pub use facts::{
     ClientRules, CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadLevel,
-    LoadStage, OnError, Probes, Schedule, ScriptFacts, Setting, StorageProbe, TableFacts,
-    TargetFacts, TargetKind, WorkloadFacts,
+    LoadStage, OnError, PoolerFacts, PoolerKind, Probes, Schedule, ScriptFacts, Setting,
+    StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};
 pub use interval::{LatencySums, LoadInterval, ScriptInterval};

@@ -38,8 +38,12 @@ pub(crate) fn deck(record: &Record) -> String {
             0 => String::new(),
             of => format!(" in {of} stages"),
         };
+        let through = match &load.pooler {
+            Some(pooler) => format!(", through {}", pooler.name()),
+            None => String::new(),
+        };
         format!(
-            "{clients} in {}{stages}, {} protocol, {} mode{connections}",
+            "{clients} in {}{stages}, {} protocol, {} mode{connections}{through}",
             with_article(&schedule(&load.schedule)),
             load.protocol,
             load.mode

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use walwright_driver::{Mode, Protocol};
 use walwright_record::{ClientRules, OnError, Schedule};
 
-use super::{Length, LoadChoice};
+use super::{Length, LoadChoice, Pooler};
 
 /// The window that is measured where nothing is said of it.
 const DURATION: Duration = Duration::from_secs(60);
@@ -64,6 +64,9 @@ pub struct LoadOptions {
     /// What follows an error that is no serialization failure and no deadlock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
+    /// What stands between the clients and an embedded server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<Pooler>,
     /// Length of the measured window: one for all runs that are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Length>,
@@ -126,6 +129,7 @@ impl LoadOptions {
             max_tries: self.max_tries.or(below.max_tries),
             connect: self.connect.or(below.connect),
             on_error: self.on_error.or(below.on_error),
+            pooler: self.pooler.clone().or_else(|| below.pooler.clone()),
             duration: self.duration.or(below.duration),
             warmup: self.warmup.or(below.warmup),
         }
@@ -148,6 +152,7 @@ impl LoadOptions {
             rules: ClientRules::default(),
             stages: Vec::new(),
             checkpoints: 0,
+            pooler: Pooler::None,
         };
         self.apply(&mut choice);
         choice
@@ -166,6 +171,9 @@ impl LoadOptions {
         choice.max_tries = self.max_tries.unwrap_or(choice.max_tries);
         choice.rules.reconnect = self.connect.unwrap_or(choice.rules.reconnect);
         choice.rules.on_error = self.on_error.unwrap_or(choice.rules.on_error);
+        if let Some(pooler) = &self.pooler {
+            choice.pooler.clone_from(pooler);
+        }
         choice.duration = self.duration.map_or(choice.duration, |duration| duration.0);
         choice.warm_up = self.warmup.map_or(choice.warm_up, WarmUp::fixed);
     }
@@ -213,6 +221,7 @@ impl LoadOptions {
             max_tries: (choice.max_tries != 1).then_some(choice.max_tries),
             connect: rules.reconnect.then_some(true),
             on_error: (rules.on_error != OnError::default()).then_some(rules.on_error),
+            pooler: (choice.pooler != Pooler::None).then(|| choice.pooler.clone()),
             duration: Some(Length(choice.duration)),
             warmup: Some(choice.warm_up.map_or(WarmUp::Auto, |time| WarmUp::Fixed(Length(time)))),
         }
@@ -266,6 +275,7 @@ impl LoadOptions {
         say("max_tries", number(self.max_tries));
         say("connect", self.connect.map(|connect| connect.to_string()));
         say("on_error", self.on_error.map(|what| what.name().to_owned()));
+        say("pooler", self.pooler.as_ref().map(Pooler::to_string));
         say("duration", length(self.duration));
         say("warmup", self.warmup.map(String::from));
         words
@@ -330,6 +340,7 @@ mod tests {
             max_tries: Some(4),
             connect: Some(true),
             on_error: Some(OnError::StopClient),
+            pooler: Some(Pooler::Gateway),
             duration: Some(limit()),
             warmup: Some(WarmUp::Auto),
         };

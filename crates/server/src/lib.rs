@@ -8,6 +8,7 @@
 //!   ends when this process ends, in whatever way, and [`sweep`] removes what a
 //!   crash left.
 //! - [`Snapshot`] copies a data directory at rest, and restores it.
+//! - [`RunningPooler`] stands between clients and a cluster of ours.
 //! - [`ConnectParams`] says how to reach a server, ours or an attached one;
 //!   [`connect`] opens a control connection.
 //!
@@ -25,6 +26,7 @@ mod held_file;
 mod install;
 mod paths;
 mod places;
+mod pooler;
 mod snapshot;
 mod stop;
 mod target;
@@ -42,6 +44,7 @@ pub use install::{
     doctor, system_installs,
 };
 pub use places::{CACHE_VARIABLE, FileSystem, Places, PlacesError};
+pub use pooler::{POOL_SIZE, PgBouncer, PoolerError, PoolerProgram, PoolerSpec, RunningPooler};
 pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
 pub use stop::Stop;
 pub use target::{

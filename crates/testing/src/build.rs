@@ -39,6 +39,7 @@ pub fn closed_loop(clients: u32) -> LoadFacts {
         seed: 1,
         rules: Default::default(),
         stages: Vec::new(),
+        pooler: None,
     }
 }
 

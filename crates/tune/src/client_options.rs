@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use walwright_experiment::{LoadOptions, Protocol};
+use walwright_experiment::{LoadOptions, Pooler, Protocol};
 use walwright_record::{LoadFacts, Record, Schedule};
 use walwright_search::{Ablation, Effect};
 
@@ -18,6 +18,8 @@ const OTHERS: u32 = 20;
 
 /// What fewer or more connections mean.
 const QUEUEING: &str = "it moves the queue: what does not wait in the server waits outside of it, at a pool, which is not measured";
+/// What a gateway means.
+const BETWEEN: &str = "commits are as durable; the application connects to the gateway's port, and what it keeps in its session pins one";
 /// What a batch means.
 const TOGETHER: &str = "counted per unit of work, one of the script's transactions; those of one commit are acknowledged together, and lost together";
 
@@ -67,6 +69,10 @@ pub(super) fn client_options(
     let mut dropped = Vec::new();
     let mut leave = |name: &str, why: String| dropped.push(Dropped::of(name, why));
     client_options.extend(protocols(&plan.load, record.and_then(|record| record.load.as_ref())));
+    match gateway(plan) {
+        Ok(client_option) => client_options.push(client_option),
+        Err(why) => leave("gateway", why.to_owned()),
+    }
     let Some((record, load)) = record.and_then(|record| Some((record, record.load.as_ref()?)))
     else {
         for name in ["pool size", "batch"] {
@@ -126,6 +132,19 @@ fn protocols(given: &LoadOptions, seen: Option<&LoadFacts>) -> Vec<ClientOption>
     let lean = LoadOptions { lean: Some(true), ..protocol(Protocol::Prepared) };
     client_options.push(ClientOption::of("one round trip a transaction", lean));
     client_options
+}
+
+/// walwright's gateway between clients and server, or why not.
+fn gateway(plan: &TunePlan) -> Result<ClientOption, &'static str> {
+    if plan.server.is_some() {
+        return Err("it is put before a cluster of our own alone");
+    }
+    if plan.load.pooler.as_ref().is_some_and(|pooler| *pooler != Pooler::None) {
+        return Err("a pooler stands there in every run");
+    }
+    let load = LoadOptions { pooler: Some(Pooler::Gateway), ..LoadOptions::default() };
+    let note = Some(BETWEEN.to_owned());
+    Ok(ClientOption { note, ..ClientOption::of("walwright's gateway between", load) })
 }
 
 /// Half and twice as many connections, or why not.
@@ -283,7 +302,7 @@ mod tests {
         assert_eq!(all.len(), crate::plan::MOST_OPTIONS as usize);
         while let Some((index, block)) = next(&all) {
             assert_eq!(all[index].scores.len(), block as usize);
-            let truth = [0.0, 0.9, -0.12, 0.5, 0.0, 0.0][index];
+            let truth = [0.0, 0.9, -0.12, 0.5, 1.5, 0.0, 0.0][index];
             all[index].scores.push(Some(truth + 0.01 * f64::from(block)));
         }
         assert!(
@@ -291,7 +310,8 @@ mod tests {
         );
         let found = effects(&all);
         assert_eq!(found[2].client_option.name, "one round trip a transaction");
-        assert_eq!(found[4].client_option.load.clients, Some(32));
+        assert_eq!(found[3].client_option.load.pooler, Some(Pooler::Gateway));
+        assert_eq!(found[5].client_option.load.clients, Some(32));
         let of = |index: usize| &found[index].effect;
         assert!(of(0).is_gain() && of(1).is_loss() && of(2).is_gain());
     }
@@ -343,14 +363,16 @@ mod tests {
         there.settings = vec![max_connections("30")];
         assert_eq!(found(&plan(), Some(&there)).1, [], "a cluster of ours makes room");
         let visited = TunePlan { server: Some(someones()), ..plan() };
-        assert!(why(&found(&visited, Some(&there)), "pool size").contains("room for 10"));
+        let visited = found(&visited, Some(&there));
+        assert!(why(&visited, "pool size").contains("room for 10"));
+        assert!(why(&visited, "gateway").contains("cluster of our own"));
         for objective in ["p99@100", "latency_p95"] {
             let plan = TunePlan { objective: objective.to_owned(), ..plan() };
             let none = found(&plan, Some(&record(16, INSERT)));
-            assert_eq!((none.0.len(), none.1.len()), (3, 2), "{objective}");
+            assert_eq!((none.0.len(), none.1.len()), (4, 2), "{objective}");
         }
         let gone = found(&plan(), None);
-        assert!(why(&gone, "pool size").contains("gone") && gone.0.len() == 3);
+        assert!(why(&gone, "pool size").contains("gone") && gone.0.len() == 4);
     }
 
     #[test]

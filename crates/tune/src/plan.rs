@@ -25,7 +25,7 @@ const MOST_PAIRS: u32 = 40;
 pub(super) const OPTION_BLOCKS: u32 = 4;
 /// Client options that are planned for, the load as it is counted: those of a load that sends
 /// prepared statements.
-pub(super) const MOST_OPTIONS: u32 = 6;
+pub(super) const MOST_OPTIONS: u32 = 7;
 
 /// How long a tune may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

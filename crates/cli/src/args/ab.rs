@@ -16,12 +16,15 @@ Examples:
   walwright ab --set work_mem=1MB --set work_mem=64MB        A is the first, B the second
   walwright ab --set commit_delay=0 --set commit_delay=500 -c 32 -T 30s --pairs 10
   walwright ab --a jit=off --a work_mem=1MB --b jit=on       several settings on a side
+  walwright ab --set load.pooler=none --set load.pooler=gateway -c 64
   walwright ab --set jit=off --set jit=on --dsn postgres://me@db/app --maintenance
+load.NAME is an option of the load, as a plan has it under [load]; all else are server settings.
 Each pair runs A twice and B once, in random order, each from the same restored data: A against
 itself tells what is noise. With --rate mean latency is judged, else throughput. It is an
 experiment: `walwright experiment list|show|resume` has it.")]
 pub struct AbArgs {
-    /// A setting to compare: the first is A's, the second B's.
+    /// A setting to compare, or an option of the load as load.NAME: the first is A's, the second
+    /// B's.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with_all = ["a", "b"], required_unless_present_any = ["a", "b"], help_heading = "What is compared")]
     pub set: Vec<(String, String)>,
     /// A setting of A. May be repeated.

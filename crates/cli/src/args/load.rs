@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use walwright_run::{Length, LoadOptions, WorkloadPlan};
+use walwright_run::{Length, LoadOptions, Pooler, WorkloadPlan};
 use walwright_workload::Workload;
 use walwright_workload::script::parse_script_argument;
 
@@ -88,6 +88,14 @@ pub struct ClientArgs {
     /// continue.
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "How it is run")]
     pub on_error: Option<OnError>,
+    /// Put walwright's gateway between clients and the embedded server: the same as --pooler
+    /// gateway.
+    #[arg(long, conflicts_with = "pooler", help_heading = "How it is run")]
+    pub gateway: bool,
+    /// Put a pooler between clients and the embedded server: gateway, or pgbouncer where it is
+    /// installed, or pgbouncer=PATH.
+    #[arg(long, value_name = "POOLER", value_parser = str::parse::<Pooler>, help_heading = "How it is run")]
+    pub pooler: Option<Pooler>,
 }
 
 impl ClientArgs {
@@ -109,6 +117,7 @@ impl ClientArgs {
                 OnError::StopClient => walwright_record::OnError::StopClient,
                 OnError::Stop => walwright_record::OnError::Stop,
             }),
+            pooler: self.gateway.then_some(Pooler::Gateway).or(self.pooler),
             ..LoadOptions::default()
         }
     }

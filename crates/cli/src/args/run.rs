@@ -22,7 +22,7 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 37] = [
+const NOT_WITH_POWER_CUTS: [&str; 39] = [
     "workload",
     "file",
     "builtin",
@@ -52,6 +52,8 @@ const NOT_WITH_POWER_CUTS: [&str; 37] = [
     "max_tries",
     "connect",
     "on_error",
+    "gateway",
+    "pooler",
     "waits",
     "storage_dir",
     "no_probe",

@@ -59,7 +59,7 @@ Examples:
   walwright tune --consent synchronous_commit         let it weigh what may lose commits
   walwright tune --consent kernel --consent schema    also search values of the kernel, fill factors, indexes
   walwright tune --flush-latency 2ms --tcp            as on network storage, reached by TCP
-  walwright tune --client                             also measure protocol, round trips, pool size and batches
+  walwright tune --client                             also measure protocol, round trips, batches, pool size and a gateway
   walwright tune resume                               go on with one that was stopped or killed
   walwright tune --dsn postgres://me@db/app --maintenance    your server, from the settings it has,
                                                       which are restored after each run
@@ -179,8 +179,9 @@ pub struct NewTuneArgs {
     /// Search these parameters, or layers (kernel, schema), and no others. May be repeated.
     #[arg(long, value_name = "NAME", help_heading = "What may be changed")]
     pub only: Vec<String>,
-    /// Also measure options of the client: protocol, round trips, number of connections, several
-    /// transactions in one commit. They are reported, not promoted, and take up to 24 runs more.
+    /// Also measure options of the client: protocol, round trips, a gateway between, connections,
+    /// several transactions in one commit. They are reported, not promoted, and take up to 28 runs
+    /// more.
     #[arg(long, help_heading = "What may be changed")]
     pub client: bool,
 

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::json;
-use walwright_experiment::{Choices, Length, LoadOptions, Pair, ServerTable, SettingValue, Visit};
+use walwright_experiment::{
+    Choices, Length, LoadOptions, Pair, ServerTable, SettingValue, Side, Visit,
+};
 use walwright_store::Lab;
 
 use crate::args::{AbArgs, Cli};
@@ -16,6 +18,7 @@ use crate::output::Output;
 /// Makes an experiment of two groups of settings and does it.
 pub fn execute(lab: &Lab, args: AbArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let [a, b] = sides(&args);
+    let [a, b] = [Side::of(&a)?, Side::of(&b)?];
     let visit = Visit::from(args.visit);
     let pair = Pair {
         a,

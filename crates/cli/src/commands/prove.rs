@@ -8,7 +8,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use walwright_diagnose::{DiagnosisId, Finding, findings};
 use walwright_experiment::{Choices, Length, Visit};
-use walwright_record::{Record, RunId, redact};
+use walwright_record::{Record, RunId, TargetKind, redact};
 use walwright_run::RunPlan;
 use walwright_store::Lab;
 
@@ -89,7 +89,8 @@ fn list(
     let id = &record.header.id;
     let findings: Vec<&Finding> =
         findings.iter().filter(|finding| !finding.actions.is_empty()).collect();
-    let tried = |finding: &Finding| walwright_experiment::provable(finding, consent);
+    let attached = record.target.as_ref().is_some_and(|of| of.kind == TargetKind::Attached);
+    let tried = |finding: &Finding| walwright_experiment::provable(finding, consent, attached);
     let listed: Vec<(&Finding, Tried)> =
         findings.into_iter().map(|finding| (finding, tried(finding))).collect();
     let told: Vec<Value> = listed.iter().map(|(finding, tried)| told(finding, tried)).collect();

@@ -27,6 +27,7 @@ mod limits;
 mod load;
 mod maintenance;
 mod pgbench_options;
+mod pooler;
 mod power_cut;
 mod record;
 mod record_others;

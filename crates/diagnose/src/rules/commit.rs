@@ -314,6 +314,7 @@ fn not_to_wait(reading: &Reading) -> Option<Action> {
         class: DurabilityClass::D,
         needs: Needs::NewSessions,
         rollback: Some(format!("ALTER ROLE \"{role}\" RESET synchronous_commit;")),
+        gain: None,
     })
 }
 

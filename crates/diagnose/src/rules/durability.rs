@@ -63,6 +63,7 @@ fn lowered(reading: &Reading, name: &str, back: &str, kind: Kind, words: &str) -
         class: DurabilityClass::S,
         needs: Needs::of_context(&setting.context),
         rollback: None,
+        gain: None,
     }));
     finding
 }

@@ -27,7 +27,7 @@ const KINDS: [(&str, &[&str]); 5] = [
 /// Locks on objects that are no tables. Up to 18, a commit that sends NOTIFY takes one on
 /// "database 0", exclusively, until it has ended (`PreCommit_Notify` in async.c): the only such
 /// lock that statements other than DDL wait for.
-const NOTIFY: &str = "notifications";
+pub(super) const NOTIFY: &str = "notifications";
 /// The same where DDL waits for them.
 const OBJECTS: &str = "objects";
 /// First words of DDL.

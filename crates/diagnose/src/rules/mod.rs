@@ -15,6 +15,7 @@ mod course_waits;
 mod durability;
 mod errors;
 mod executor;
+mod gateway;
 mod holding;
 mod kernel;
 mod locks;
@@ -37,6 +38,8 @@ mod writes;
 
 use crate::{Finding, Reading};
 
+pub use gateway::GatewayOutlook;
+pub(crate) use gateway::{advise as advise_gateway, outlook as gateway_outlook};
 pub(crate) use relations::relate;
 pub(crate) use sight::not_observable;
 pub(crate) use verdict::verdict;

@@ -160,6 +160,10 @@ fn is_connected(reading: &Reading, group: &GroupCpu) -> bool {
 
 /// D53: clients do something else most of the time, and the server waits for them.
 fn application(reading: &Reading) -> Option<Finding> {
+    // Most of the time outside is then the gateway's, until answers are durable.
+    if reading.summary.time.as_ref()?.is_withheld {
+        return None;
+    }
     let cpu = reading.summary.cpu.as_ref()?;
     let application = processors_of(cpu, ProcessRole::Application);
     let server = processors_of(cpu, ProcessRole::Server);

@@ -28,14 +28,14 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 }
 
 /// Messages of a transaction that a client sends and waits for, where statements are known.
-fn round_trips(reading: &Reading) -> Option<f64> {
+pub(super) fn round_trips(reading: &Reading) -> Option<f64> {
     let uses = reading.statements.as_ref().ok()?;
     let calls: f64 = uses.toplevel().map(|s| s.calls).sum();
     Some((calls / uses.work.count).max(1.0))
 }
 
 /// The same from the scripts of a load that is ours.
-fn scripted_trips(reading: &Reading) -> Option<f64> {
+pub(super) fn scripted_trips(reading: &Reading) -> Option<f64> {
     let workload = reading.record.workload.as_ref()?;
     let weight: u32 = workload.scripts.iter().map(|s| s.weight).sum();
     let sent: usize = workload.scripts.iter().map(|s| s.statements.len() * s.weight as usize).sum();

@@ -130,6 +130,11 @@ fn bound(reading: &Reading) -> String {
             part.class.label(),
             100.0 * part.share.center
         ),
+        _ if time.is_withheld => {
+            "The largest part of the latency is what the gateway withheld answers until they were \
+             durable."
+                .to_owned()
+        }
         _ => {
             "The largest part of the latency is outside the server: network and client.".to_owned()
         }

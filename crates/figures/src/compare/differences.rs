@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use walwright_record::{LoadLevel, LoadStage, Record, Schedule, TableFacts};
+use walwright_record::{LoadLevel, LoadStage, PoolerFacts, Record, Schedule, TableFacts};
 
 use super::divergence::{Divergence, DivergenceKind, Found};
 use super::group::RunGroup;
@@ -95,6 +95,10 @@ fn load(found: &mut Found<'_>) {
     found.text(kind, "connections", |run| {
         let each = if run.load.as_ref()?.rules.reconnect { "transaction" } else { "client" };
         Some(format!("one for each {each}"))
+    });
+    found.text(kind, "between clients and server", |run| {
+        let pooler = &run.load.as_ref()?.pooler;
+        Some(pooler.as_ref().map_or("nothing".to_owned(), PoolerFacts::name))
     });
     found.text(kind, "transactions of each client", |run| {
         Some(match run.load.as_ref()?.rules.transactions {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walwright_record::{Record, Row, Sample, Schedule, Source, Window};
+use walwright_record::{LoadFacts, Record, Row, Sample, Schedule, Source, Window};
 use walwright_stats::{mean, variance};
 
 use super::crowd::Crowd;
@@ -58,6 +58,12 @@ pub enum Uncalibrated {
     /// Without clients.
     #[error("no session of a client was seen")]
     NoClients,
+    /// With answers that are withheld.
+    #[error(
+        "walwright's gateway withheld the answers until they were durable, and how long is not in \
+         the record"
+    )]
+    Withheld,
 }
 
 impl Calibration {
@@ -70,6 +76,9 @@ impl Calibration {
         window: Window,
         summary: &Summary,
     ) -> Result<Calibration, Uncalibrated> {
+        if record.load.as_ref().is_some_and(LoadFacts::is_behind_gateway) {
+            return Err(Uncalibrated::Withheld);
+        }
         let time = summary.time.as_ref().ok_or_else(|| {
             let why = summary.not_observable.iter().find(|n| n.figure == crate::TIME);
             Uncalibrated::NoBreakdown(why.map_or(String::new(), |n| n.why.to_string()))
@@ -115,6 +124,7 @@ impl Calibration {
                 neighbours: background.neighbours,
                 backend: worker(parts.backend, parts.backend_delay),
                 driver: worker(parts.driver, parts.driver_delay),
+                gateway: Worker::default(),
                 behind: background.behind / effort,
                 idle_cost: IDLE_COST,
                 busy_then: (busy / processors).min(1.0),
@@ -125,6 +135,7 @@ impl Calibration {
             driver: None,
             delays: parts.delays.clone(),
             ceiling: record.instrument.as_ref().and_then(|of| of.ceiling).filter(|c| *c > rate),
+            gathered: None,
         };
         if let Some(load) = record.load.as_ref().filter(|_| parts.driver > 0.0) {
             network.driver = Some(Driver { threads: f64::from(load.threads.max(1)), shown: 1.0 });

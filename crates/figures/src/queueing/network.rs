@@ -41,6 +41,8 @@ pub enum Station {
     Other,
     /// Its load generator, on a processor or waiting for one.
     Driver,
+    /// walwright's gateway, on a processor or waiting for one.
+    Gateway,
     /// The backend waits for its client.
     Client,
     /// Outside the server: network and client.
@@ -60,6 +62,7 @@ impl Station {
             Station::Replication => "replication",
             Station::Other => "other",
             Station::Driver => "load generator",
+            Station::Gateway => "gateway",
             Station::Client => "client",
             Station::Outside => "outside the server",
         }
@@ -88,6 +91,16 @@ pub struct Network {
     pub delays: Vec<Delay>,
     /// Transactions a second that the load generator can offer, where it is known.
     pub ceiling: Option<f64>,
+    /// How the gateway gathers clients, where they reach the server through it.
+    pub gathered: Option<Gathered>,
+}
+
+/// Clients that walwright's gateway gathers on a few sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gathered {
+    /// Transactions that the server executes at a time, at most. One that waits for its flush is
+    /// none of them, and holds no locks.
+    pub sessions: f64,
 }
 
 /// Processors and what runs on them for a transaction.
@@ -101,6 +114,8 @@ pub struct Processing {
     pub backend: Worker,
     /// The load generator on the same machine.
     pub driver: Worker,
+    /// The gateway on the same machine.
+    pub gateway: Worker,
     /// CPU that nobody waits for: the server's other processes, a foreign client's.
     pub behind: f64,
     /// Part by which work takes more CPU where it leaves all processors to others or idle: they
@@ -315,31 +330,52 @@ impl Network {
         let crowd = |seconds: f64| Crowd::new(self.clients, rate * seconds / self.clients);
         let others = (self.clients - 1.0).max(0.0) / self.clients;
         let processing = &self.processing;
-        let [backend, driver] = self.occupied(waits);
+        let [backend, driver, gateway] = self.occupied(waits);
         let background = processing.neighbours + rate * processing.behind * waits.effort;
         let Commits { flush, slowed, delayed, .. } = self.commits;
         let flush = flush + slowed * waits.stretch + delayed * waits.slices;
         let length = self.length(waits);
-        let lwlock_held = self.lwlock.held(1.0 + waits.stretch, 0.0);
+        let executing = self.executing(waits);
+        let lwlock_held = self.lwlock.held(1.0 + executing.stretch, 0.0);
         let at = |there: f64| Bunched { rate, there, commit: waits.commit, length };
         Waits {
-            stretch: at(backend + driver)
+            stretch: at(backend + driver + gateway)
                 .others(self.clients)
                 .stretch(processing.processors, background),
             effort: processing.effort(rate, waits.effort),
             slices: processing.slices(rate, waits.effort),
             commit: self.commits.waits
                 * Commits::wait(flush, crowd(waits.commit), length - waits.commit + self.think),
-            lock: self.lock.wait(self.lock.held(length, waits.commit), rate, others, waits.lock),
+            lock: self.lock.wait(self.lock_held(&executing), rate, others, waits.lock),
             lwlock: self.lwlock.wait(lwlock_held, rate, others, waits.lwlock),
             thread: self.thread_wait(at(driver + waits.thread), driver),
         }
     }
 
-    /// Seconds of a transaction that its backend and its load generator run or wait to.
-    fn occupied(&self, waits: &Waits) -> [f64; 2] {
-        let Processing { backend, driver, .. } = &self.processing;
-        [backend, driver].map(|worker| worker.time(waits))
+    /// Seconds of a transaction that its backend, its load generator and the gateway run or wait
+    /// to.
+    fn occupied(&self, waits: &Waits) -> [f64; 3] {
+        let Processing { backend, driver, gateway, .. } = &self.processing;
+        [backend, driver, gateway].map(|worker| worker.time(waits))
+    }
+
+    /// The waits of a transaction that the server executes: behind the gateway it shares the
+    /// processors with so many others at most.
+    fn executing(&self, waits: &Waits) -> Waits {
+        let most = self.gathered.map_or(f64::INFINITY, |gathered| {
+            (gathered.sessions / self.processing.processors - 1.0).max(0.0)
+        });
+        Waits { stretch: waits.stretch.min(most), ..*waits }
+    }
+
+    /// Seconds that a heavyweight lock is held: until the flush has returned, or, behind the
+    /// gateway, until the server has committed.
+    fn lock_held(&self, executing: &Waits) -> f64 {
+        let length = self.length(executing);
+        match self.gathered {
+            None => self.lock.held(length, executing.commit),
+            Some(_) => self.lock.held(length - executing.commit, 0.0),
+        }
     }
 
     /// What a client waits while its thread works for another.
@@ -351,7 +387,7 @@ impl Network {
     fn solved(&self, waits: &Waits) -> Solution {
         let rate = self.rate(waits);
         let processing = &self.processing;
-        let [backend, driver] = self.occupied(waits);
+        let [backend, driver, gateway] = self.occupied(waits);
         let cpu = processing.backend.cpu * waits.effort;
         let committing = Crowd::new(self.clients + 1.0, rate * waits.commit / self.clients);
         let mut parts = vec![
@@ -361,6 +397,7 @@ impl Network {
             (Station::Lock, waits.lock),
             (Station::Lwlock, waits.lwlock),
             (Station::Driver, driver + waits.thread),
+            (Station::Gateway, gateway),
         ];
         parts.extend(self.delays.iter().map(|delay| (delay.station, delay.seconds)));
         // A limit that is reached makes clients wait before it.
@@ -377,7 +414,7 @@ impl Network {
             parts,
             processors_busy: is_known.then(|| processing.busy(rate, waits.effort)),
             flushing: if waits.commit > 0.0 { committing.any() } else { 0.0 },
-            locked: (rate * self.lock.held(self.length(waits), waits.commit)).min(1.0),
+            locked: (rate * self.lock_held(&self.executing(waits))).min(1.0),
             processors_limit: Some(limit).filter(|limit| limit.is_finite()),
         }
     }
@@ -416,7 +453,7 @@ impl Bunched {
 impl Processing {
     /// CPU seconds of a transaction where the processors are full, whoever uses them.
     pub fn demand(&self) -> f64 {
-        self.backend.cpu + self.driver.cpu + self.behind
+        self.backend.cpu + self.driver.cpu + self.gateway.cpu + self.behind
     }
 
     /// Transactions a second that the processors allow. Neighbours give way to at least half.
@@ -474,6 +511,7 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ThroughGateway;
     use super::*;
 
     /// Clients that compute for 1 ms, flush for 1 ms and are outside for 1 ms.
@@ -486,6 +524,7 @@ mod tests {
                 neighbours: 0.0,
                 backend: Worker { cpu: 1e-3, crowding: 1.0, delay: 0.0 },
                 driver: Worker::default(),
+                gateway: Worker::default(),
                 behind: 0.0,
                 idle_cost: 0.0,
                 busy_then: 0.0,
@@ -496,6 +535,7 @@ mod tests {
             driver: None,
             delays: vec![Delay { station: Station::Outside, seconds: 1e-3 }],
             ceiling: None,
+            gathered: None,
         }
     }
 
@@ -557,6 +597,27 @@ mod tests {
         network.commits.flush = 0.5e-3;
         let faster = network.solve();
         assert!(faster.rate > 1.25 * solution.rate, "{} {}", faster.rate, solution.rate);
+    }
+
+    #[test]
+    fn behind_the_gateway_no_lock_is_held_for_a_flush() {
+        let mut network = network(64.0, 4.0);
+        network.processing.backend.cpu = 5e-5;
+        network.delays.clear();
+        network.commits.flush = 2e-3;
+        network.lock = Serial { share: 1.0, of_rest: 0.5, left: 1.0 };
+        let direct = network.solve();
+        // One commit after the other, each with its flush.
+        assert!(direct.rate < 510.0, "{direct:?}");
+        let through = ThroughGateway { statements: 1.0 };
+        let [least, expected, most] = through.put(&network).map(|network| network.solve());
+        assert!(expected.rate > 20.0 * direct.rate, "{expected:?}");
+        assert!(least.rate < expected.rate && expected.rate < most.rate);
+        assert!(expected.latency > network.commits.flush, "an answer waits for its flush");
+        // A client alone waits for each flush with or without it.
+        network.clients = 1.0;
+        let [_, alone, _] = through.put(&network).map(|network| network.solve());
+        assert!((alone.rate / network.solve().rate - 1.0).abs() < 0.05, "{alone:?}");
     }
 
     #[test]

@@ -169,11 +169,16 @@ fn times(split: &TimeSplit) -> Vec<ResourceTime> {
     let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
     let mut sums: BTreeMap<ScalingResource, Estimate> = BTreeMap::new();
     let outside = split.outside();
+    // What the gateway withholds waits for the flush that covers it.
+    let waits_for = match split.is_withheld {
+        true => ScalingResource::WalFlush,
+        false => ScalingResource::Clients,
+    };
     let parts = split
         .parts
         .iter()
         .map(|part| (ScalingResource::of(part.class), &part.per_transaction))
-        .chain(outside.iter().map(|outside| (ScalingResource::Clients, outside)));
+        .chain(outside.iter().map(|outside| (waits_for, outside)));
     for (resource, seconds) in parts {
         let sum = match sums.remove(&resource) {
             Some(before) => sum_of(&before, seconds),

@@ -66,6 +66,8 @@ const GENERATORS: [&str; 20] = [
 /// Programs that are known to pool connections.
 const POOLERS: [&str; 7] =
     ["pgbouncer", "odyssey", "pgcat", "pgdog", "pgpool", "pgagroal", "supavisor"];
+/// The program that is a pooler when its first argument is the other.
+const GATEWAY: (&str, &str) = ("walwright", "gateway");
 /// Programs that connect to a server to look after it or to look at it. They are no
 /// application of the load, and are noise where they take processors.
 const KEEPERS: [&str; 14] = [
@@ -109,6 +111,7 @@ impl Part {
         match self {
             Part::Application => format!("application: {name}"),
             Part::Generator => format!("load generator: {name}"),
+            Part::Pooler if name == GATEWAY.0 => format!("pooler: {} {}", GATEWAY.0, GATEWAY.1),
             Part::Pooler => format!("pooler: {name}"),
         }
     }
@@ -183,6 +186,8 @@ impl Casting {
             Some(Part::Generator)
         } else if named(&parts.poolers) || recognised(&POOLERS) {
             Some(Part::Pooler)
+        } else if parts.recognise && is_gateway(line) {
+            Some(Part::Pooler)
         } else if recognised(&GENERATORS)
             || (parts.children_generate && pid != self.own && descends(pid, self.own, parents))
         {
@@ -226,6 +231,13 @@ fn is_called(name: &str, comm: &str, line: &str) -> bool {
             let stem = script.rsplit_once('.').filter(|(_, kind)| SCRIPTS.contains(kind));
             script == name || stem.is_some_and(|(stem, _)| stem == name)
         })
+}
+
+/// Whether a command line starts walwright's gateway.
+fn is_gateway(line: &str) -> bool {
+    let mut words = line.split(' ').filter(|word| !word.is_empty());
+    let program = words.next().map(file);
+    program == Some(GATEWAY.0) && words.next() == Some(GATEWAY.1)
 }
 
 /// A path's last part.
@@ -284,6 +296,11 @@ mod tests {
         let recognising = casting(LoadParts { recognise: true, ..LoadParts::default() });
         assert_eq!(find(&recognising, "pgbench"), Some(Part::Generator));
         assert_eq!(find(&recognising, "pgbouncer"), Some(Part::Pooler));
+        let gateway =
+            recognising.find(50, "walwright", "/a/walwright gateway --server x", &parents);
+        assert_eq!(gateway, Some(Part::Pooler));
+        assert_eq!(Part::Pooler.group("walwright"), "pooler: walwright gateway");
+        assert_eq!(recognising.find(50, "walwright", "walwright run -c 4", &parents), None);
         assert_eq!(find(&recognising, "backup"), None);
         assert_eq!(find(&casting(LoadParts::default()), "pgbench"), None);
     }

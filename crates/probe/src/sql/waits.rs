@@ -12,13 +12,14 @@ use crate::cost::SlowedSource;
 use crate::observation::emit;
 use crate::pace::Pace;
 
-/// One row per distinct state of a session. It asks the function under
+/// One row per distinct state of a session. Ours are those of our load and, where our gateway
+/// stands before the server, the session that flushes for it. It asks the function under
 /// `pg_stat_activity`, which spares the view's joins with databases and roles.
 /// A session of another role that this one may not see has no backend type, as have the
 /// server's own processes then; a client's alone has a role and a database.
 const QUERY: &str = "
 SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*),
-    application_name = 'walwright load',
+    application_name IN ('walwright load', 'walwright barrier'),
     count(*) FILTER (WHERE backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)
 FROM pg_stat_get_activity(NULL)
 WHERE application_name IS DISTINCT FROM 'walwright probe'

@@ -1,8 +1,9 @@
 //! The page of `walwright commit`: where commit time goes.
 
-use walwright_diagnose::CommitAnatomy;
+use walwright_diagnose::{CommitAnatomy, GatewayOutlook};
 use walwright_record::Record;
 
+use super::findings::gain;
 use crate::document::{Block, Cell, Column, Document, Field, Reach, Section, Table};
 use crate::{format, words};
 
@@ -12,7 +13,7 @@ pub fn commit(record: &Record, of: &CommitAnatomy) -> Document {
         kind: "commits of a run",
         id: record.header.id.0.clone(),
         title: format!("Where commit time goes: {}", words::title(record)),
-        sections: vec![figures(record, of), stations(of), wal(of), delay(of)],
+        sections: vec![figures(record, of), stations(of), wal(of), delay(of), gateway(of)],
         ..Document::default()
     }
 }
@@ -134,4 +135,13 @@ fn delay(of: &CommitAnatomy) -> Section {
         }
     }
     Section::new("delay", "What commit_delay could do", Reach::Paper, blocks)
+}
+
+fn gateway(of: &CommitAnatomy) -> Section {
+    let text = match &of.gateway {
+        GatewayOutlook::Gain(of) => format!("Predicted: {}; --gateway tries it.", gain(of)),
+        GatewayOutlook::WhyNot(why) => why.clone(),
+    };
+    let blocks = vec![Block::Text(text)];
+    Section::new("gateway", "What walwright's gateway could do", Reach::Paper, blocks)
 }

@@ -2,7 +2,7 @@
 
 use walwright_figures::Summary;
 use walwright_record::{
-    DiskFacts, HostFacts, InstrumentFacts, Record, Setting, TableFacts, TargetKind,
+    DiskFacts, HostFacts, InstrumentFacts, PoolerKind, Record, Setting, TableFacts, TargetKind,
 };
 
 use crate::document::{Block, Cell, Column, Field, Table};
@@ -133,6 +133,14 @@ pub(super) fn load(record: &Record) -> Vec<Field> {
         Field::new("Tries per transaction", load.max_tries.to_string()),
         Field::new("Random seed", load.seed.to_string()),
     ];
+    if let Some(pooler) = &load.pooler {
+        let note = match pooler.kind {
+            PoolerKind::Gateway => "answers leave when the flush that covers them has returned",
+            PoolerKind::PgBouncer => "transaction mode",
+        };
+        facts.push(Field::new("Between clients and server", pooler.name()).note(note));
+        facts.push(Field::new("Pool size", pooler.pool_size.to_string()));
+    }
     if !load.ramp.is_zero() {
         facts.insert(3, Field::new("Ramp", format::length(load.ramp)));
     }

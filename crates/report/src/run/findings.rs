@@ -242,7 +242,7 @@ fn impact(of: &Impact) -> String {
 }
 
 /// What fixing it is predicted to gain, in words.
-fn gain(of: &Gain) -> String {
+pub(super) fn gain(of: &Gain) -> String {
     let mut text = change(of.throughput.as_ref(), &of.latency);
     if let Some(next) = &of.next {
         text.push_str(&format!("; then {}", limits(next)));
@@ -308,5 +308,6 @@ fn conditions(action: &walwright_diagnose::Action) -> Option<String> {
     if let Some(rollback) = &action.rollback {
         parts.push(format!("undo: {rollback}"));
     }
+    parts.extend(action.gain.iter().map(|of| format!("predicted: {}", gain(of))));
     Some(parts.join("; "))
 }

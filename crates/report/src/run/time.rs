@@ -102,13 +102,24 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
         let seconds = queue.as_secs_f64();
         outside("waiting to begin", seconds / whole, seconds, "lag: due, but no client was free")
     });
+    let (rest, about) = match split.is_withheld {
+        true => (
+            "withheld, network",
+            "answers that waited in the gateway for a session, or until they were durable",
+        ),
+        false => (
+            "outside, network",
+            "outside the transaction: network, the client's own work, what sampling cannot see",
+        ),
+    };
     let residual = split.residual.as_ref().map(|residual| Row {
         interval: interval(&residual.clone().map(|s| s / whole)),
-        ..outside(
-            "outside, network",
-            split.residual_share.unwrap_or(0.0),
-            residual.center,
-            "outside the transaction: network, the client's own work, what sampling cannot see",
+        ..outside(rest, split.residual_share.unwrap_or(0.0), residual.center, about)
+    });
+    let pooler = split.pooler.into_iter().flat_map(|pooler| {
+        let about = "at least: one message carries answers of several";
+        [("pooler CPU", pooler.cpu), ("pooler waiting for CPU", pooler.run_delay)].map(
+            |(name, time)| outside(name, time.as_secs_f64() / whole, time.as_secs_f64(), about),
         )
     });
     let driver = split.driver.into_iter().flat_map(|driver| {
@@ -122,7 +133,8 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
             lines.map(|((name, seconds), about)| outside(name, seconds / whole, seconds, about));
         lines.collect::<Vec<_>>()
     });
-    queue.into_iter().chain(split.parts.iter().map(part)).chain(driver).chain(residual).collect()
+    let parts = split.parts.iter().map(part);
+    queue.into_iter().chain(parts).chain(driver).chain(pooler).chain(residual).collect()
 }
 
 fn part(part: &TimePart) -> Row {

@@ -11,8 +11,8 @@ use walwright_driver::{
     Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
 use walwright_record::{
-    Event, LoadFacts, LoadInterval, LoadLevel, LoadStage, PhaseName, Schedule, SparseHistogram,
-    Timestamp, UnderWay, Warning, WarningCode, Window,
+    Event, LoadFacts, LoadInterval, LoadLevel, LoadStage, PhaseName, PoolerFacts, Schedule,
+    SparseHistogram, Timestamp, UnderWay, Warning, WarningCode, Window,
 };
 use walwright_server::{ConnectParams, Stop};
 use walwright_wire::ConnectOptions;
@@ -20,7 +20,6 @@ use walwright_wire::ConnectOptions;
 use super::RunError;
 use super::context::{Context, blocking};
 use super::settle::Settling;
-use super::target::Target;
 use crate::Progress;
 use crate::notes::Notes;
 
@@ -61,9 +60,10 @@ pub(super) struct Driven {
 pub(super) async fn drive(
     context: &Context,
     plan: LoadPlan,
+    pooler: Option<PoolerFacts>,
     window: Arc<Notify>,
 ) -> Result<Driven, RunError> {
-    let facts = load_facts(context, &plan);
+    let facts = load_facts(context, &plan, pooler);
     context.notes.recorder.write(move |writer| writer.load(&facts));
     if plan.mode == Mode::Lean {
         context.notes.warn(Warning::new(
@@ -123,18 +123,15 @@ pub(super) fn load_options(params: &ConnectParams) -> ConnectOptions {
     params.clone().with_application_name(APPLICATION_NAME).wire_options()
 }
 
-/// What the driver is asked to do.
-pub(super) fn load_plan(context: &Context, target: &Target) -> LoadPlan {
+/// What the driver is asked to do to a server that is reached so.
+pub(super) fn load_plan(context: &Context, params: &ConnectParams) -> LoadPlan {
     let choice = &context.plan.load;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let clients = context.clients();
     let threads = choice.threads.unwrap_or_else(|| {
         clients.div_ceil(CLIENTS_A_THREAD).min(u32::try_from(processors).unwrap_or(u32::MAX))
     });
-    let mut plan = LoadPlan::new(
-        Arc::new(context.job.program.clone()),
-        load_options(target.statements().params()),
-    );
+    let mut plan = LoadPlan::new(Arc::new(context.job.program.clone()), load_options(params));
     plan.scale = context.job.scale.into();
     plan.clients = clients;
     plan.threads = threads.min(clients).max(1);
@@ -165,7 +162,7 @@ fn arrival(schedule: Schedule) -> Arrival {
     }
 }
 
-fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
+fn load_facts(context: &Context, plan: &LoadPlan, pooler: Option<PoolerFacts>) -> LoadFacts {
     LoadFacts {
         clients: plan.clients,
         threads: plan.threads,
@@ -181,6 +178,7 @@ fn load_facts(context: &Context, plan: &LoadPlan) -> LoadFacts {
         seed: plan.seed,
         rules: plan.rules,
         stages: plan.stages.clone(),
+        pooler,
     }
 }
 

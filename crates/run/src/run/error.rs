@@ -6,7 +6,8 @@ use thiserror::Error;
 use walwright_driver::LoadError;
 use walwright_probe::ProbeError;
 use walwright_server::{
-    ClusterError, ConnectError, InstallError, PlacesError, QueryError, SnapshotError, TargetError,
+    ClusterError, ConnectError, InstallError, PlacesError, PoolerError, QueryError, SnapshotError,
+    TargetError,
 };
 use walwright_store::StoreError;
 use walwright_workload::WorkloadError;
@@ -147,6 +148,32 @@ pub enum RunError {
     /// Lean mode with a protocol that has no place for it.
     #[error("--lean uses prepared statements; leave --protocol out, or choose prepared")]
     LeanNeedsPrepared,
+    /// Something is to stand between that is started for embedded clusters alone.
+    #[error(
+        "--gateway and --pooler stand before an embedded cluster; before a server of yours start \
+         `walwright gateway --server …` or your pooler, and name that with --dsn"
+    )]
+    PoolerBeforeAttached,
+    /// Statements prepared on one session are not known to the next.
+    #[error(
+        "PgBouncer {version} does not carry prepared statements from session to session (1.21 \
+         and newer do); add --protocol simple or --protocol extended, without --lean"
+    )]
+    StatementsNotTracked {
+        /// Its version.
+        version: String,
+    },
+    /// What stands between clients and server cannot be used.
+    #[error(transparent)]
+    Pooler(#[from] PoolerError),
+    /// What stood between clients and server has ended.
+    #[error("the {name} between clients and server was lost: {why}")]
+    PoolerLost {
+        /// Which it was.
+        name: &'static str,
+        /// How, with the end of its log.
+        why: String,
+    },
     /// The clients cannot all connect.
     #[error(
         "{wanted} clients and the probe need {needed} connections, and {limit} leaves {allowed} \
@@ -245,6 +272,9 @@ impl RunError {
             RunError::Workload(error) => error.is_usage(),
             RunError::ScriptArgument(_)
             | RunError::LeanNeedsPrepared
+            | RunError::PoolerBeforeAttached
+            | RunError::StatementsNotTracked { .. }
+            | RunError::Pooler(PoolerError::NotInstalled | PoolerError::NotPgBouncer { .. })
             | RunError::NoSuchMajor(_)
             | RunError::Cluster(ClusterError::Setting(_)) => true,
             _ => false,
@@ -286,6 +316,7 @@ impl RunError {
                 | Self::ServerLost { .. }
                 | Self::ServerRestarted { .. }
                 | Self::ServerDied { .. }
+                | Self::PoolerLost { .. }
         )
     }
 }

@@ -1,5 +1,6 @@
 //! A run: prepare, load, probe, connect, warm up, measure, collect.
 
+mod between;
 mod checkpoints;
 mod checks;
 mod context;
@@ -42,6 +43,7 @@ pub use target::{install, with_connections};
 use crate::lifecycle::{self, Filled};
 use crate::lifetime::{Interruption, Lifetime};
 use crate::{Observer, Progress, ceiling};
+use between::Between;
 use context::Context;
 pub(crate) use context::blocking;
 use drive::Driven;
@@ -194,12 +196,18 @@ async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
     let observation = observe::Observation::begin(context, target, &ready.seen).await?;
     let side = side::Side::begin(context, target);
     let measuring = Arc::new(Notify::new());
+    let pooler = ready.between.as_ref().map(|between| between.facts.clone());
     let driven = tokio::select! {
-        driven = drive::drive(context, ready.load, Arc::clone(&measuring)) => driven,
+        driven = drive::drive(context, ready.load, pooler, Arc::clone(&measuring)) => driven,
         never = checkpoints::hold(context, target, &measuring) => match never {},
     };
     if driven.is_ok() || context.began.load(Ordering::Acquire) {
         context.notes.phase(PhaseName::Collect);
+    }
+    let lost = ready.between.as_ref().and_then(Between::lost);
+    if let Some(between) = ready.between {
+        // Its sessions with the server are the load's.
+        between.end().await;
     }
     if driven.is_ok() {
         observe::load_has_left(&ready.own).await;
@@ -219,6 +227,10 @@ async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
         let _: Result<(), RunError> = context.unless_stopped(described).await;
     }
 
+    if let Some(lost) = lost {
+        // Whatever failed then, failed because of that.
+        return Err(lost);
+    }
     let driven = match driven {
         Err(RunError::NothingSucceeds { kind, text }) => {
             return Err(checks::explained(context, target, kind, text).await);
@@ -295,13 +307,16 @@ async fn make_ready(context: &Context, target: &Target) -> Result<Ready, RunErro
     }
     checks::statements(context, target).await?;
     context.notes.phase(PhaseName::Probe);
-    let seen = observe::describe(context, target, &own, &found).await?;
+    let mut seen = observe::describe(context, target, &own, &found).await?;
     let before = checks::before(context, &own, &client, &found).await?;
     context.record_workload();
-    let load = drive::load_plan(context, target);
+    let between = Between::start(context, target).await?;
+    let params = between.as_ref().map_or(target.statements().params(), Between::params);
+    let load = drive::load_plan(context, params);
+    seen.passes_through(between.as_ref().map(Between::pid));
     calibrate(context, &load).await?;
     let lifetime = Lifetime::begin(&own).await;
-    Ok(Ready { own, client, lifetime, seen, before, load })
+    Ok(Ready { own, client, lifetime, seen, before, load, between })
 }
 
 /// Creates the workload's tables and fills them.
@@ -352,4 +367,6 @@ struct Ready {
     seen: observe::Seen,
     before: Vec<Option<String>>,
     load: LoadPlan,
+    /// What stands between clients and server.
+    between: Option<Between>,
 }

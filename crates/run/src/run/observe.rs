@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use walwright_probe::{
-    Clock, Connector, HostScope, Probe, ProbeSpec, Rates, Sink, TablesOfInterest, TargetDescription,
+    Clock, Connector, HostScope, Probe, ProbeSpec, ProcessName, Rates, Sink, TablesOfInterest,
+    TargetDescription,
 };
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 use walwright_server::Client;
@@ -26,6 +27,13 @@ const LARGEST_TABLES: u16 = 20;
 pub(super) struct Seen {
     host: HostScope,
     schema: Option<SchemaFacts>,
+}
+
+impl Seen {
+    /// Names the process of the pooler, if there is one, so that its CPU is told apart.
+    pub fn passes_through(&mut self, pooler: Option<u32>) {
+        self.host.parts.poolers.extend(pooler.map(ProcessName::Pid));
+    }
 }
 
 /// Describes target and machine and measures flush latency and processor speed.

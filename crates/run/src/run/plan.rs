@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use walwright_driver::{Mode, Protocol};
 use walwright_record::{ClientRules, LoadStage, Schedule};
-use walwright_server::{Secret, Snapshot};
+use walwright_server::{PgBouncer, PoolerProgram, Secret, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
 use super::RunError;
+use crate::Pooler;
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -143,6 +145,8 @@ pub struct LoadChoice {
     /// Checkpoints that the measured window is to hold: it begins with a requested one, and later
     /// ones are requested where the server does not complete them by itself.
     pub checkpoints: u32,
+    /// What stands between the clients and the server.
+    pub pooler: Pooler,
 }
 
 /// What is sampled.
@@ -198,12 +202,41 @@ impl RunPlan {
 
     /// What no part of the plan shows alone.
     pub fn check(&self) -> Result<(), RunError> {
-        use walwright_driver::{Mode, Protocol};
         match (self.load.mode, self.load.protocol) {
             (Mode::Lean, Some(Protocol::Simple | Protocol::Extended)) => {
                 Err(RunError::LeanNeedsPrepared)
             }
-            _ => Ok(()),
+            _ => self.pooler().map(drop),
+        }
+    }
+
+    /// The program that stands between clients and server; `None` where nothing does.
+    pub(super) fn pooler(&self) -> Result<Option<PoolerProgram>, RunError> {
+        if self.load.pooler != Pooler::None && matches!(self.target, TargetPlan::Attached { .. }) {
+            return Err(RunError::PoolerBeforeAttached);
+        }
+        match &self.load.pooler {
+            Pooler::None => Ok(None),
+            Pooler::Gateway => {
+                let own = std::env::current_exe().map_err(|source| RunError::System {
+                    what: "finding walwright's own program file",
+                    source,
+                })?;
+                Ok(Some(PoolerProgram::Gateway(own)))
+            }
+            Pooler::PgBouncer(program) => {
+                let pgbouncer = PgBouncer::find(program.as_deref())?;
+                let protocol = match self.load.protocol {
+                    Some(protocol) => protocol,
+                    None if self.load.mode == Mode::Lean => Protocol::Prepared,
+                    None => self.workload()?.defaults.protocol,
+                };
+                if protocol == Protocol::Prepared && !pgbouncer.tracks_prepared_statements() {
+                    let version = pgbouncer.version().to_owned();
+                    return Err(RunError::StatementsNotTracked { version });
+                }
+                Ok(Some(PoolerProgram::PgBouncer(pgbouncer)))
+            }
         }
     }
 

@@ -25,6 +25,7 @@ pub use accepted::{RefusedSetting, check_settings, refused_settings};
 pub use error::ClusterError;
 pub use power_cut::{PowerCut, Unflushed};
 pub use running::{RunningCluster, StopMode};
+pub(crate) use running::{free_port, tail};
 pub use settings::SettingError;
 pub use sweep::{Swept, sweep};
 

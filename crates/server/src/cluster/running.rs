@@ -369,7 +369,8 @@ fn socket_directories(dir: &Path) -> String {
     }
 }
 
-fn free_port() -> io::Result<u16> {
+/// A port that nobody listens at now.
+pub(crate) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
@@ -379,7 +380,7 @@ fn file_len(path: &Path) -> u64 {
 
 /// The last lines of a file, looking at most at its last 64 kB and at nothing
 /// before `from`.
-fn tail(path: &Path, from: u64, lines: usize) -> Vec<String> {
+pub(crate) fn tail(path: &Path, from: u64, lines: usize) -> Vec<String> {
     const WINDOW: u64 = 64 * 1024;
     let read = || -> io::Result<Vec<u8>> {
         let mut file = fs::File::open(path)?;

@@ -104,7 +104,8 @@ impl Place {
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let home = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
             // The tools of the tests themselves have no business with these.
-            if line.contains("postgres") && (line.contains(&place) || home.starts_with(&place)) {
+            let is_server = ["postgres", "pgbouncer"].iter().any(|name| line.contains(name));
+            if is_server && (line.contains(&place) || home.starts_with(&place)) {
                 found.push(line);
             }
         }

@@ -34,8 +34,13 @@ fn one_statement_a_commit_is_a_problem_with_a_gain() {
     // 20 / (5 − 3.75) ms, with a sixteenth of the flush device's demand left.
     assert!((throughput.center - 3.2).abs() < 0.4, "{throughput:?}");
     assert!(throughput.interval.is_some() && gain.next.is_some());
-    let lowered = finding.actions.iter().find(|a| a.command().is_some()).unwrap();
-    assert_eq!(lowered.class, crate::DurabilityClass::D);
+    let commands: Vec<_> = finding.actions.iter().filter(|a| a.command().is_some()).collect();
+    assert_eq!(commands[1].class, crate::DurabilityClass::D);
+    assert!(commands[0].command().unwrap().starts_with("--gateway"));
+    // As durable as without it, and more than half of what no flush at all would gain.
+    assert_eq!(commands[0].class, crate::DurabilityClass::S);
+    let gateway = commands[0].gain.as_ref().unwrap().throughput.as_ref().unwrap();
+    assert!(gateway.center > 1.5 && gateway.low().unwrap() > 0.2, "{gateway:?}");
     assert_eq!(found(&diagnosis, D5).parent, Some(D1));
     assert_eq!(found(&diagnosis, D4).kind, Kind::Information);
     assert_eq!(found(&diagnosis, D2).kind, Kind::Information);
@@ -79,8 +84,8 @@ fn a_queue_for_a_flush_that_never_rests_is_the_problem_itself() {
     // 1,000 flushes a second of 0.95 ms; of 0.5 ms there is room for as many again.
     let serial = diagnosis(0.95);
     assert_eq!(problems(&serial), [D5]);
-    let lowered = found(&serial, D5).actions.iter().find(|a| a.command().is_some()).unwrap();
-    assert_eq!(lowered.class, crate::DurabilityClass::D);
+    let commands = commands(found(&serial, D5));
+    assert!(commands[0].starts_with("--gateway") && commands[1].contains("synchronous_commit"));
     assert!(problems(&diagnosis(0.5)).is_empty());
 }
 

@@ -41,6 +41,7 @@ pub fn record_of(measure: u64) -> Record {
         seed: 42,
         rules: Default::default(),
         stages: Vec::new(),
+        pooler: None,
     });
     record.instrument = Some(InstrumentFacts {
         cpu_per_transaction: Some(Duration::from_micros(38)),

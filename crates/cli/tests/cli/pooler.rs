@@ -1,0 +1,127 @@
+//! A gateway or PgBouncer between the load and an embedded server.
+
+use std::path::Path;
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::common::{Place, finish, signal, until};
+
+/// Where a distribution installs PgBouncer.
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
+/// The process of the gateway of the run in a place, once it is there.
+fn gateway(place: &Place) -> u32 {
+    let home = place.path("").display().to_string();
+    let mut found = None;
+    until("a gateway runs", || {
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        found = pids.into_iter().find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains("walwright gateway --server") && line.contains(&home)
+        });
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn long_run(place: &Place) -> Child {
+    let args = ["run", "--plain", "--scale=1", "-c", "2", "--warmup=0s", "--duration=300s"];
+    place.command(&[&args[..], &["--gateway"]].concat()).spawn().unwrap()
+}
+
+/// Waits until the load has been recorded for a moment.
+fn until_recorded(place: &Place) {
+    until("a second is in the record", || {
+        place.run(&["export", "--series=load"]).out().lines().count() > 1
+    });
+}
+
+/// The record of a run, which must have measured something with the pooler in between.
+#[track_caller]
+fn record(place: &Place, run: &str, pooler: &str, group: &str) -> Value {
+    let record = place.run(&["export", run]).code(0).json();
+    assert_eq!(record["load"]["pooler"]["kind"], pooler);
+    let shown = place.run(&["show", run, "--json"]).code(0).json();
+    let groups = shown["summary"]["cpu"]["groups"].as_array().unwrap();
+    let of = groups.iter().find(|of| of["group"] == group).expect("its CPU");
+    assert!(of["processors"].as_f64().unwrap() > 0.0, "{of}");
+    assert!(shown["summary"]["load"]["transactions"].as_u64().unwrap() > 0);
+    record
+}
+
+#[test]
+fn a_gateway_stands_between_load_and_server() {
+    let place = Place::new();
+    let args = ["--gateway", "--tcp", "--scale=1", "-c", "8"];
+    let out = place.measure(&args).code(0).out();
+    assert!(out.contains("faithful mode, through walwright gateway"), "{out}");
+    assert!(out.contains(" in the pooler"), "{out}");
+    record(&place, "latest", "gateway", "pooler: walwright gateway");
+    // Commits of its sessions wait for nothing, and the run's own checks passed.
+    let breakdown = place.run(&["diagnose", "--json"]).code(0).json();
+    let lines = breakdown["latency_breakdown"]["lines"].as_array().unwrap();
+    for name in ["pooler CPU", "residual: withheld until durable, network"] {
+        assert!(lines.iter().any(|line| line["name"] == name), "{name}: {lines:?}");
+    }
+    let commits = place.run(&["commit"]).code(0).out();
+    assert!(commits.contains("It stands in between already."), "{commits}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_gateway_goes_with_whoever_is_killed() {
+    let place = Place::new();
+    let child = long_run(&place);
+    until_recorded(&place);
+    signal(gateway(&place), libc::SIGKILL);
+    let done = finish(child).code(3);
+    done.says(&["the gateway between clients and server was lost: it was killed by SIGKILL"]);
+    assert_eq!(place.runs()[0]["state"], "interrupted");
+    place.assert_clean();
+
+    let mut child = long_run(&place);
+    gateway(&place);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("nothing is left", || place.processes().is_empty());
+}
+
+#[test]
+fn pgbouncer_stands_there_too_where_it_is_installed() {
+    let place = Place::new();
+    let missing = ["run", "--pooler=pgbouncer=/nowhere/pgbouncer"];
+    place.run(&missing).misused(&["/nowhere/pgbouncer is no PgBouncer that runs here"]);
+    place.run(&["run", "--pooler=pgpool"]).misused(&["'pgpool' is no pooler"]);
+    place.run(&["run", "--gateway", "--dsn", "host=/tmp"]).misused(&["name that with --dsn"]);
+    assert_eq!(place.runs(), [] as [Value; 0]);
+    if !Path::new(PGBOUNCER).exists() {
+        place.run(&["run", "--pooler=pgbouncer"]).misused(&["apt-get install pgbouncer"]);
+        return;
+    }
+    let args = ["--pooler=pgbouncer", "--protocol=simple", "--scale=1", "-c", "4"];
+    let out = place.measure(&args).code(0).out();
+    assert!(out.contains("through PgBouncer 1."), "{out}");
+    record(&place, "latest", "pg_bouncer", "pooler: pgbouncer");
+    place.assert_clean();
+}
+
+#[test]
+fn with_and_without_are_sides_of_a_comparison() {
+    let place = Place::new();
+    let sides = ["ab", "--set", "load.pooler=none", "--set", "load.pooler=gateway"];
+    let load = ["-w", "autocommit", "-c", "16", "--pairs=1", "-T", "1", "--warmup=1s"];
+    let how = ["--flush-latency=5ms", "--quiet"];
+    let out = place.run(&[&sides[..], &load, &how].concat()).code(0).out();
+    assert!(out.contains("A: pooler = none; B: pooler = gateway"), "{out}");
+    let outcome = place.run(&["experiment", "show", "--json"]).code(0).json();
+    let run = |run: &Value| run.as_str().unwrap().to_owned();
+    let direct = run(&outcome["baseline_runs"][0][0]);
+    let record_of = |run: &str| place.run(&["export", run]).code(0).json();
+    assert_eq!(record_of(&direct)["load"]["pooler"], Value::Null);
+    let through = run(&outcome["arms"][0]["runs"][0]);
+    record(&place, &through, "gateway", "pooler: walwright gateway");
+    place.assert_clean();
+}

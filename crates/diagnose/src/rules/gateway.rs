@@ -1,0 +1,157 @@
+//! What walwright's gateway between clients and server would gain.
+
+use serde::Serialize;
+use walwright_figures::ProcessRole;
+use walwright_figures::queueing::{Calibration, Station, ThroughGateway};
+use walwright_stats::Estimate;
+
+use super::holding::commit_share;
+use super::locks::NOTIFY;
+use super::sessions::{round_trips, scripted_trips};
+use crate::{Action, DiagnosisId, DurabilityClass, Finding, Gain, Kind, Reading};
+
+/// Part of the latency that commits wait for at least where the gateway is advised.
+const WAITS: f64 = 0.02;
+/// Rise of throughput, or fall of the latency, from which it is worth a process more in the way.
+const WORTH: f64 = 0.1;
+/// Part of the time that a contended row lock is held in which its holder commits, from which the
+/// wait for it is the flush's.
+const HOLDING: f64 = 0.3;
+/// Part of the processors from which they are said to be full.
+const FULL: f64 = 0.9;
+/// Part of the latency from which a place where clients spend it is said to be what limits.
+const MOST: f64 = 0.5;
+/// The group of processes that a gateway between is summed in.
+const IN_BETWEEN: &str = "pooler: walwright gateway";
+
+/// What the gateway would do to a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatewayOutlook {
+    /// What it is predicted to gain.
+    Gain(Box<Gain>),
+    /// Why it is not advised, a sentence.
+    WhyNot(String),
+}
+
+/// Predicts it by the queueing model of the run.
+pub(crate) fn outlook(reading: &Reading) -> GatewayOutlook {
+    match gain(reading) {
+        Ok(gain) => GatewayOutlook::Gain(Box::new(gain)),
+        Err(why) => GatewayOutlook::WhyNot(why),
+    }
+}
+
+/// Advises it in the findings whose cause it takes away, or says there that it does not help.
+pub(crate) fn advise(reading: &Reading, findings: &mut [Finding]) {
+    let mut outlook = None;
+    for finding in findings.iter_mut().filter(|finding| is_relieved(reading, finding)) {
+        match outlook.get_or_insert_with(|| gain(reading)) {
+            Ok(gain) => {
+                // A pool is the gateway's other half; elsewhere what needs no process comes first.
+                let place = usize::from(finding.id != DiagnosisId::D11).min(finding.actions.len());
+                finding.actions.insert(place, action(gain.clone()));
+            }
+            Err(why) => finding.ruled_out.push(format!("walwright gateway: {why}")),
+        }
+    }
+}
+
+fn action(gain: Gain) -> Action {
+    let text = "Put walwright's gateway between clients and server: a commit waits for its flush \
+                without holding locks or a session, and one flush at a time serves all.";
+    Action {
+        class: DurabilityClass::S,
+        rollback: Some("connect to the server itself again".to_owned()),
+        gain: Some(Box::new(gain)),
+        ..Action::client(text, "--gateway (walwright run); walwright gateway --server …")
+    }
+}
+
+/// Whether commits that wait are behind a finding.
+fn is_relieved(reading: &Reading, finding: &Finding) -> bool {
+    let behind_commits = || commit_share(reading) >= HOLDING;
+    match finding.id {
+        DiagnosisId::D1 | DiagnosisId::D5 | DiagnosisId::D6 | DiagnosisId::D11 => {
+            finding.kind != Kind::Symptom
+        }
+        DiagnosisId::D9 => match finding.subject.as_deref() {
+            Some("rows") => behind_commits(),
+            Some(NOTIFY) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn gain(reading: &Reading) -> Result<Gain, String> {
+    if is_in_between(reading) {
+        return Err("It stands in between already.".to_owned());
+    }
+    if reading.is_set("synchronous_commit", "off") {
+        return Err(
+            "It would gain nothing: with synchronous_commit off no commit waits.".to_owned()
+        );
+    }
+    let calibration = reading
+        .calibration
+        .as_ref()
+        .map_err(|why| format!("What it would gain is not known: {why}."))?;
+    let now = calibration.solution();
+    let part = |of: &[Station]| -> f64 {
+        let parts = now.parts.iter().filter(|(station, _)| of.contains(station));
+        parts.map(|(_, seconds)| seconds).sum::<f64>() / now.latency
+    };
+    let waits = part(&[Station::Flush]);
+    if waits < WAITS {
+        return Err("It would gain nothing: no transaction waits for a WAL flush.".to_owned());
+    }
+    if calibration.network.clients < 1.5 {
+        return Err(
+            "It would gain nothing: a single client waits for each of its flushes with it or \
+             without it."
+                .to_owned(),
+        );
+    }
+    let gain = predict(reading, calibration);
+    let worth = |of: &Estimate| of.center >= WORTH;
+    if gain.throughput.as_ref().is_some_and(worth)
+        || (calibration.given.is_some() && worth(&gain.latency))
+    {
+        return Ok(gain);
+    }
+    let clients = part(&[Station::Client, Station::Outside, Station::Driver]);
+    let cycle = now.latency + calibration.network.think;
+    let outside = (clients * now.latency + calibration.network.think) / cycle;
+    let executing = part(&[Station::Cpu, Station::RunQueue, Station::Io]);
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let why = if outside >= MOST {
+        format!("clients spend {} of their time outside the server", percent(outside))
+    } else if now.processors_busy.is_some_and(|busy| busy >= FULL) {
+        "the processors are full, and it needs them too".to_owned()
+    } else if executing >= MOST {
+        format!("transactions are long: {} of their time is executing", percent(executing))
+    } else {
+        format!("waiting for flushes is {} of the latency", percent(waits))
+    };
+    Err(format!("It would gain little: {why}."))
+}
+
+fn is_in_between(reading: &Reading) -> bool {
+    let ours = reading.record.load.as_ref().is_some_and(|load| load.is_behind_gateway());
+    let groups = reading.summary.cpu.iter().flat_map(|cpu| &cpu.groups);
+    let mut poolers = groups.filter(|group| ProcessRole::of(&group.group) == ProcessRole::Pooler);
+    ours || poolers.any(|group| group.group == IN_BETWEEN)
+}
+
+fn predict(reading: &Reading, calibration: &Calibration) -> Gain {
+    let through = ThroughGateway { statements: statements(reading) };
+    let [least, expected, most] =
+        through.put(&calibration.network).map(|network| calibration.solve(&network));
+    Gain::of(calibration, &expected, &[least, most])
+}
+
+/// Statements of a transaction.
+fn statements(reading: &Reading) -> f64 {
+    round_trips(reading).or_else(|| scripted_trips(reading)).unwrap_or(1.0)
+}
