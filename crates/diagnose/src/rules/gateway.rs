@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use walwright_figures::ProcessRole;
-use walwright_figures::queueing::{Calibration, Station, ThroughGateway};
+use walwright_figures::queueing::{Calibration, Solution, Station, ThroughGateway};
 use walwright_stats::Estimate;
 
 use super::holding::commit_share;
@@ -14,6 +14,8 @@ use crate::{Action, DiagnosisId, DurabilityClass, Finding, Gain, Kind, Reading};
 const WAITS: f64 = 0.02;
 /// Rise of throughput, or fall of the latency, from which it is worth a process more in the way.
 const WORTH: f64 = 0.1;
+/// What it certainly is then.
+const CERTAINLY: f64 = 0.02;
 /// Part of the time that a contended row lock is held in which its holder commits, from which the
 /// wait for it is the flush's.
 const HOLDING: f64 = 0.3;
@@ -102,9 +104,9 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
         let parts = now.parts.iter().filter(|(station, _)| of.contains(station));
         parts.map(|(_, seconds)| seconds).sum::<f64>() / now.latency
     };
-    let waits = part(&[Station::Flush]);
+    let waits = ThroughGateway::waits_for_flushes(&now);
     if waits < WAITS {
-        return Err("It would gain nothing: no transaction waits for a WAL flush.".to_owned());
+        return Err("It would gain nothing: next to nothing waits for a WAL flush.".to_owned());
     }
     if calibration.network.clients < 1.5 {
         return Err(
@@ -113,8 +115,8 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
                 .to_owned(),
         );
     }
-    let gain = predict(reading, calibration);
-    let worth = |of: &Estimate| of.center >= WORTH;
+    let gain = predict(reading, calibration, &now);
+    let worth = |of: &Estimate| of.center >= WORTH && of.low().is_some_and(|low| low >= CERTAINLY);
     if gain.throughput.as_ref().is_some_and(worth)
         || (calibration.given.is_some() && worth(&gain.latency))
     {
@@ -131,6 +133,9 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
         "the processors are full, and it needs them too".to_owned()
     } else if executing >= MOST {
         format!("transactions are long: {} of their time is executing", percent(executing))
+    } else if waits >= MOST {
+        "clients share their flushes already, and each waits for its own; more clients commit more"
+            .to_owned()
     } else {
         format!("waiting for flushes is {} of the latency", percent(waits))
     };
@@ -144,10 +149,10 @@ fn is_in_between(reading: &Reading) -> bool {
     ours || poolers.any(|group| group.group == IN_BETWEEN)
 }
 
-fn predict(reading: &Reading, calibration: &Calibration) -> Gain {
+fn predict(reading: &Reading, calibration: &Calibration, now: &Solution) -> Gain {
     let through = ThroughGateway { statements: statements(reading) };
     let [least, expected, most] =
-        through.put(&calibration.network).map(|network| calibration.solve(&network));
+        through.put(&calibration.network, now).map(|network| calibration.solve(&network));
     Gain::of(calibration, &expected, &[least, most])
 }
 

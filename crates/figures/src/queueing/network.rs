@@ -95,12 +95,12 @@ pub struct Network {
     pub gathered: Option<Gathered>,
 }
 
-/// Clients that walwright's gateway gathers on a few sessions.
+/// Clients that walwright's gateway gathers on a few sessions. One that waits for its flush has
+/// none of them, and holds no locks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gathered {
-    /// Transactions that the server executes at a time, at most. One that waits for its flush is
-    /// none of them, and holds no locks.
-    pub sessions: f64,
+    /// Seconds of a transaction that a heavyweight lock is held.
+    pub lock: f64,
 }
 
 /// Processors and what runs on them for a transaction.
@@ -335,8 +335,7 @@ impl Network {
         let Commits { flush, slowed, delayed, .. } = self.commits;
         let flush = flush + slowed * waits.stretch + delayed * waits.slices;
         let length = self.length(waits);
-        let executing = self.executing(waits);
-        let lwlock_held = self.lwlock.held(1.0 + executing.stretch, 0.0);
+        let lwlock_held = self.lwlock.held(1.0 + waits.stretch, 0.0);
         let at = |there: f64| Bunched { rate, there, commit: waits.commit, length };
         Waits {
             stretch: at(backend + driver + gateway)
@@ -346,7 +345,7 @@ impl Network {
             slices: processing.slices(rate, waits.effort),
             commit: self.commits.waits
                 * Commits::wait(flush, crowd(waits.commit), length - waits.commit + self.think),
-            lock: self.lock.wait(self.lock_held(&executing), rate, others, waits.lock),
+            lock: self.lock.wait(self.lock_held(waits), rate, others, waits.lock),
             lwlock: self.lwlock.wait(lwlock_held, rate, others, waits.lwlock),
             thread: self.thread_wait(at(driver + waits.thread), driver),
         }
@@ -359,22 +358,11 @@ impl Network {
         [backend, driver, gateway].map(|worker| worker.time(waits))
     }
 
-    /// The waits of a transaction that the server executes: behind the gateway it shares the
-    /// processors with so many others at most.
-    fn executing(&self, waits: &Waits) -> Waits {
-        let most = self.gathered.map_or(f64::INFINITY, |gathered| {
-            (gathered.sessions / self.processing.processors - 1.0).max(0.0)
-        });
-        Waits { stretch: waits.stretch.min(most), ..*waits }
-    }
-
-    /// Seconds that a heavyweight lock is held: until the flush has returned, or, behind the
-    /// gateway, until the server has committed.
-    fn lock_held(&self, executing: &Waits) -> f64 {
-        let length = self.length(executing);
+    /// Seconds that a heavyweight lock is held.
+    fn lock_held(&self, waits: &Waits) -> f64 {
         match self.gathered {
-            None => self.lock.held(length, executing.commit),
-            Some(_) => self.lock.held(length - executing.commit, 0.0),
+            None => self.lock.held(self.length(waits), waits.commit),
+            Some(gathered) => gathered.lock,
         }
     }
 
@@ -414,7 +402,7 @@ impl Network {
             parts,
             processors_busy: is_known.then(|| processing.busy(rate, waits.effort)),
             flushing: if waits.commit > 0.0 { committing.any() } else { 0.0 },
-            locked: (rate * self.lock_held(&self.executing(waits))).min(1.0),
+            locked: (rate * self.lock_held(waits)).min(1.0),
             processors_limit: Some(limit).filter(|limit| limit.is_finite()),
         }
     }
@@ -511,7 +499,6 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ThroughGateway;
     use super::*;
 
     /// Clients that compute for 1 ms, flush for 1 ms and are outside for 1 ms.
@@ -597,27 +584,6 @@ mod tests {
         network.commits.flush = 0.5e-3;
         let faster = network.solve();
         assert!(faster.rate > 1.25 * solution.rate, "{} {}", faster.rate, solution.rate);
-    }
-
-    #[test]
-    fn behind_the_gateway_no_lock_is_held_for_a_flush() {
-        let mut network = network(64.0, 4.0);
-        network.processing.backend.cpu = 5e-5;
-        network.delays.clear();
-        network.commits.flush = 2e-3;
-        network.lock = Serial { share: 1.0, of_rest: 0.5, left: 1.0 };
-        let direct = network.solve();
-        // One commit after the other, each with its flush.
-        assert!(direct.rate < 510.0, "{direct:?}");
-        let through = ThroughGateway { statements: 1.0 };
-        let [least, expected, most] = through.put(&network).map(|network| network.solve());
-        assert!(expected.rate > 20.0 * direct.rate, "{expected:?}");
-        assert!(least.rate < expected.rate && expected.rate < most.rate);
-        assert!(expected.latency > network.commits.flush, "an answer waits for its flush");
-        // A client alone waits for each flush with or without it.
-        network.clients = 1.0;
-        let [_, alone, _] = through.put(&network).map(|network| network.solve());
-        assert!((alone.rate / network.solve().rate - 1.0).abs() < 0.05, "{alone:?}");
     }
 
     #[test]

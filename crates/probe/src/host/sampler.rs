@@ -70,9 +70,14 @@ impl HostSampler {
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);
         // Those that have a part in the load are more than neighbours: their time is part
-        // of the latency breakdown. Yet every process has to be read to find them.
-        let watched = self.scope.parts != LoadParts::default();
-        let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
+        // of the latency breakdown. Yet every process has to be read to find them; one that is
+        // named may be looked for in a window of a few seconds.
+        let parts = &self.scope.parts;
+        let every = match (parts.recognise, *parts == LoadParts::default()) {
+            (_, true) => self.rates.tables,
+            (true, false) => 2 * self.rates.counters,
+            (false, false) => self.rates.counters,
+        };
         let mut neighbours = pace(every, NEIGHBOURS_BUDGET);
         let mut connections = pace(every, CONNECTIONS_BUDGET);
         let mut state = self.state();
