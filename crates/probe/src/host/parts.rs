@@ -184,9 +184,10 @@ impl Casting {
             Some(Part::Application)
         } else if named(&parts.generators) {
             Some(Part::Generator)
-        } else if named(&parts.poolers) || recognised(&POOLERS) {
-            Some(Part::Pooler)
-        } else if parts.recognise && is_gateway(line) {
+        } else if named(&parts.poolers)
+            || recognised(&POOLERS)
+            || parts.recognise && is_gateway(line)
+        {
             Some(Part::Pooler)
         } else if recognised(&GENERATORS)
             || (parts.children_generate && pid != self.own && descends(pid, self.own, parents))
