@@ -286,7 +286,7 @@ mod tests {
         let hour = TunePlan { budget: Budget::Time(Length(Duration::from_secs(3_600))), ..plan() };
         // 19 s each, and ten of 29 s to confirm.
         assert_eq!(hour.runs(), 174);
-        assert_eq!(TunePlan { client: true, ..hour }.runs(), 174 - 24);
+        assert_eq!(TunePlan { client: true, ..hour }.runs(), 174 - 28);
         let short = TunePlan { budget: Budget::Time(Length(Duration::from_secs(5))), ..plan() };
         assert_eq!(short.runs(), walwright_search::Budget::LEAST);
         let pairs = |plan: &TunePlan| (plan.planned_pairs(), plan.most_pairs());

@@ -35,6 +35,9 @@ pub struct HostScope {
     pub data_directory: Option<PathBuf>,
     /// Where the WAL lies.
     pub wal_directory: Option<PathBuf>,
+    /// A pooler that walwright started between its load and the server; it is read as often as
+    /// the server's processes.
+    pub pooler: Option<u32>,
     /// Other processes that have a part in the load.
     pub parts: LoadParts,
     /// Where the server listens, to find the processes that hold connections to it:
@@ -54,6 +57,7 @@ impl HostScope {
             postmaster_pid: target.postmaster_pid,
             wal_directory: data.as_deref().map(wal_directory),
             data_directory: data,
+            pooler: None,
             parts: LoadParts::default(),
             listening: None,
         }

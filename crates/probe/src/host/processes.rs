@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use walwright_record::Row;
 
+use super::parts::Part;
 use super::read::{page_bytes, read_into, read_piece, read_trimmed, ticks_per_second};
 use super::roles::{Memory, Role, Usage};
 
@@ -299,21 +300,34 @@ impl ServerProcesses {
     }
 }
 
-/// walwright itself: driver, probe and all.
-#[derive(Debug, Default)]
-pub(crate) struct OwnProcess {
+/// A process that is a group of its own: walwright itself, driver, probe and all, or the pooler
+/// that it started.
+#[derive(Debug)]
+pub(crate) struct WholeProcess {
+    pid: u32,
+    group: String,
     run_delay: f64,
 }
 
-impl OwnProcess {
-    /// Its row.
+impl WholeProcess {
+    /// walwright itself.
+    pub(crate) fn own() -> Self {
+        WholeProcess { pid: std::process::id(), group: "walwright".to_owned(), run_delay: 0.0 }
+    }
+
+    /// A pooler.
+    pub(crate) fn pooler(pid: u32) -> Self {
+        let name = read_trimmed(format!("/proc/{pid}/comm")).unwrap_or_default();
+        WholeProcess { pid, group: Part::Pooler.group(&name), run_delay: 0.0 }
+    }
+
+    /// Its row, while it lives.
     pub(crate) fn sample(&mut self, reader: &mut Reader) -> Option<Row> {
-        let pid = std::process::id();
-        let stat = reader.stat(pid)?;
-        let (read, write) = reader.io(pid).unzip();
+        let stat = reader.stat(self.pid)?;
+        let (read, write) = reader.io(self.pid).unzip();
         // `/proc/PID/schedstat` tells only the first thread's delay. Threads that
         // ended take theirs along; the sum is kept from going back.
-        let threads = std::fs::read_dir("/proc/self/task").ok()?;
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let delay: u64 = threads
             .filter_map(|thread| {
                 let text = read_trimmed(thread.ok()?.path().join("schedstat"))?;
@@ -329,7 +343,7 @@ impl OwnProcess {
             read_bytes: read,
             write_bytes: write,
         };
-        Some(usage.row("walwright", Some(1), reader.memory(pid)))
+        Some(usage.row(&self.group, Some(1), reader.memory(self.pid)))
     }
 }
 
@@ -399,7 +413,7 @@ mod tests {
 
     #[test]
     fn walwright_sees_itself() {
-        let row = OwnProcess::default().sample(&mut Reader::new()).unwrap();
+        let row = WholeProcess::own().sample(&mut Reader::new()).unwrap();
         assert_eq!(row.text("process_group"), Some("walwright"));
         assert!(row.number("rss_bytes").unwrap() > 0.0);
     }

@@ -1,6 +1,7 @@
 //! The thread that reads the host.
 
 use std::collections::HashSet;
+use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
@@ -12,7 +13,7 @@ use super::connected::Connections;
 use super::disk::{self, device_of};
 use super::neighbours::Neighbours;
 use super::parts::LoadParts;
-use super::processes::{OwnProcess, Reader, ServerProcesses, all_pids};
+use super::processes::{Reader, ServerProcesses, WholeProcess, all_pids};
 use super::read::{processors_online, read_into, ticks_per_second};
 use super::{HostScope, machine};
 use crate::clock::Clock;
@@ -54,7 +55,8 @@ struct State {
     more_text: String,
     reader: Reader,
     server: Option<ServerProcesses>,
-    own: OwnProcess,
+    /// walwright itself, and the pooler that it started.
+    whole: Vec<WholeProcess>,
     neighbours: Neighbours,
     /// Who holds connections to the server, where that is looked for.
     connections: Option<Connections>,
@@ -70,14 +72,9 @@ impl HostSampler {
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);
         // Those that have a part in the load are more than neighbours: their time is part
-        // of the latency breakdown. Yet every process has to be read to find them; one that is
-        // named may be looked for in a window of a few seconds.
-        let parts = &self.scope.parts;
-        let every = match (parts.recognise, *parts == LoadParts::default()) {
-            (_, true) => self.rates.tables,
-            (true, false) => 2 * self.rates.counters,
-            (false, false) => self.rates.counters,
-        };
+        // of the latency breakdown. Yet every process has to be read to find them.
+        let watched = self.scope.parts != LoadParts::default();
+        let every = if watched { 2 * self.rates.counters } else { self.rates.tables };
         let mut neighbours = pace(every, NEIGHBOURS_BUDGET);
         let mut connections = pace(every, CONNECTIONS_BUDGET);
         let mut state = self.state();
@@ -140,7 +137,9 @@ impl HostSampler {
             more_text: String::new(),
             reader: Reader::new(),
             server: self.scope.postmaster_pid.map(ServerProcesses::new),
-            own: OwnProcess::default(),
+            whole: iter::once(WholeProcess::own())
+                .chain(self.scope.pooler.map(WholeProcess::pooler))
+                .collect(),
             neighbours: Neighbours::new(self.scope.parts.clone()),
             connections: self
                 .scope
@@ -202,15 +201,21 @@ impl HostSampler {
         if let Some(server) = &mut state.server {
             rows.extend(server.sample(&mut state.reader, &self.own_backends.snapshot()));
         }
-        rows.extend(state.own.sample(&mut state.reader));
+        for process in &mut state.whole {
+            rows.extend(process.sample(&mut state.reader));
+        }
         self.store(Source::Processes, rows);
     }
 
     fn neighbours(&self, state: &mut State) {
         let me = std::process::id();
         let server = &state.server;
-        let is_ours =
-            |pid: u32| pid == me || server.as_ref().is_some_and(|server| server.contains(pid));
+        let pooler = self.scope.pooler;
+        let is_ours = |pid: u32| {
+            pid == me
+                || pooler == Some(pid)
+                || server.as_ref().is_some_and(|server| server.contains(pid))
+        };
         let rows = state.neighbours.sample(&mut state.reader, is_ours, &state.connected);
         self.store(Source::Neighbours, rows);
         for (pid, name) in state.neighbours.recognised() {

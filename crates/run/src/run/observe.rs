@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use walwright_probe::{
-    Clock, Connector, HostScope, Probe, ProbeSpec, ProcessName, Rates, Sink, TablesOfInterest,
-    TargetDescription,
+    Clock, Connector, HostScope, Probe, ProbeSpec, Rates, Sink, TablesOfInterest, TargetDescription,
 };
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 use walwright_server::Client;
@@ -32,7 +31,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Names the process of the pooler, if there is one, so that its CPU is told apart.
     pub fn passes_through(&mut self, pooler: Option<u32>) {
-        self.host.parts.poolers.extend(pooler.map(ProcessName::Pid));
+        self.host.pooler = pooler;
     }
 }
 

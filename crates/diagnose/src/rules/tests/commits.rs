@@ -48,6 +48,50 @@ fn one_statement_a_commit_is_a_problem_with_a_gain() {
 }
 
 #[test]
+fn the_gateway_is_not_advised_where_it_does_not_help() {
+    let why = |case: Case, flush: f64| {
+        let diagnosis = case
+            .flushes(0.9, flush)
+            .setting("synchronous_commit", "on")
+            .statement(INSERT, 1.0, 0.05, [("rows", 1.0)])
+            .diagnose();
+        let finding = found(&diagnosis, D1).clone();
+        assert!(commands(&finding).iter().all(|of| !of.contains("--gateway")), "{finding:?}");
+        finding.ruled_out.iter().find(|of| of.starts_with("walwright gateway")).unwrap().clone()
+    };
+    let waits = |case: Case, flush: f64, queue: f64| {
+        case.waits(&[
+            ("active", "", "", 0.2),
+            ("active", "IO", "walsync", flush),
+            ("active", "LWLock", "walwrite", queue),
+        ])
+    };
+    // One client of 2 ms, nearly all of it its own flush.
+    assert!(why(waits(case(1, 500), 0.8, 0.0), 1.6).contains("single client"));
+    // Thirty that share each flush of 2 ms and wait for nothing else.
+    let shared = why(waits(case(30, 10_000), 1.0, 28.5), 2.0);
+    assert!(shared.contains("share their flushes"), "{shared}");
+}
+
+#[test]
+fn the_gateway_frees_a_row_that_is_held_for_each_flush() {
+    let diagnosis = case(32, 400)
+        .waits(&[
+            ("active", "", "", 0.1),
+            ("active", "IO", "walsync", 0.8),
+            ("active", "Lock", "transactionid", 30.0),
+        ])
+        .flushes(1.0, 2.0)
+        .statement("UPDATE t SET n = n + 1 WHERE id = 1", 1.0, 70.0, [("rows", 1.0)])
+        .diagnose();
+    let action = &found(&diagnosis, D9).actions[1];
+    assert!(action.command().unwrap().starts_with("--gateway"), "{action:?}");
+    // 400 a second is a flush after the other; then all share them.
+    let rise = action.gain.as_ref().unwrap().throughput.as_ref().unwrap();
+    assert!(rise.center > 5.0 && rise.low().unwrap() > 1.0, "{rise:?}");
+}
+
+#[test]
 fn updates_by_key_on_fast_storage_and_batches_are_no_problem() {
     let update = "UPDATE t SET n = n + 1 WHERE id = $1";
     let of = |text: &str, rows: f64, flush: f64| {
