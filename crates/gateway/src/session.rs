@@ -456,8 +456,10 @@ impl Session {
                 }
                 self.copying_in = false;
                 let Some(slot) = self.ledger.pop_front() else { return Err(Mismatch(tag)) };
-                // What was sent behind it ran inside a transaction that is not its own.
-                let stranger = self.ledger.front().is_some_and(|next| next.client != client);
+                // What was sent behind it ran inside a transaction that is not its own. A
+                // question of the gateway is asked inside that of the client behind it.
+                let stranger = client != ClientId::NOBODY
+                    && self.ledger.front().is_some_and(|next| next.client != client);
                 events.push(Event::Ended(slot, status));
                 if status != b'I' && stranger {
                     return Err(Mismatch(tag));

@@ -1426,7 +1426,14 @@ impl Worker {
         }
         let first = upstream * Level::ALL.len();
         self.to_flush.extend(first..first + flushers.len());
-        of.life = Some(Life { identity, barriers, flushers });
+        let life = Life { identity, barriers, flushers };
+        if life.is_standby() {
+            // It gets no relaxed sessions, so nobody is left waiting for one.
+            for pool in self.pools.iter_mut().filter(|pool| pool.upstream == upstream) {
+                pool.synchronous.waiting.append(&mut pool.relaxed.waiting);
+            }
+        }
+        of.life = Some(life);
         self.serve_pools(upstream);
     }
 

@@ -21,10 +21,7 @@ async fn as_user(testbed: &Testbed, user: &str, password: &str) -> Result<String
 
 #[tokio::test]
 async fn a_client_proves_itself_once_and_is_itself_on_the_server() {
-    let testbed = Testbed::over_tcp(|options| {
-        options.authentication =
-            Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
-    });
+    let testbed = Testbed::over_tcp(|_| {});
     let direct = testbed.direct().await;
     direct
         .batch_execute(
@@ -62,10 +59,7 @@ async fn users_of_a_file_need_no_question_to_the_server() {
 
 #[tokio::test]
 async fn a_name_is_never_more_than_a_name() {
-    let testbed = Testbed::over_tcp(|options| {
-        options.authentication =
-            Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
-    });
+    let testbed = Testbed::over_tcp(|_| {});
     let direct = testbed.direct().await;
     direct
         .batch_execute(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use tokio_postgres::Client;
 use walwright_gateway::{Authentication, Gateway, Listen, Options};
@@ -62,6 +63,8 @@ async fn cut(level: &str, cut: PowerCut) -> (i64, i64) {
     let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
     let mut options = Options::new(to);
     options.authentication = Authentication::Trust;
+    // The server does not come back while the gateway is there.
+    options.limits.query_wait_timeout = Some(Duration::from_secs(1));
     options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
     let gateway = Gateway::start(options).expect("a gateway");
     let stop = Arc::new(AtomicBool::new(false));

@@ -118,3 +118,32 @@ async fn what_a_session_remembers_stays_with_its_client() {
     let again: i32 = first.query_one("SELECT 9", &[]).await.unwrap().get(0);
     assert_eq!(again, 9);
 }
+
+#[tokio::test]
+async fn a_transaction_that_only_reads_keeps_its_client_and_its_session() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 2);
+    let mut client = testbed.client().await;
+    client.batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)").await.unwrap();
+    let mut sessions = std::collections::HashSet::new();
+    for _ in 0..10 {
+        let transaction = client.transaction().await.unwrap();
+        let row = transaction.query_one("SELECT a, pg_backend_pid() FROM t", &[]).await.unwrap();
+        assert_eq!(row.get::<_, i32>(0), 1);
+        sessions.insert(row.get::<_, i32>(1));
+        transaction.commit().await.unwrap();
+    }
+    assert!(sessions.len() <= 2, "sessions are not made anew: {sessions:?}");
+    // A function may write where no keyword tells.
+    client
+        .batch_execute(
+            "CREATE FUNCTION put(int) RETURNS void LANGUAGE sql AS 'INSERT INTO t VALUES ($1)'",
+        )
+        .await
+        .unwrap();
+    let transaction = client.transaction().await.unwrap();
+    transaction.execute("SELECT put(2)", &[]).await.unwrap();
+    transaction.commit().await.unwrap();
+    let direct = testbed.direct().await;
+    let count: i64 = direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get(0);
+    assert_eq!(count, 2);
+}
