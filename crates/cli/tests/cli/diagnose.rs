@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Place, SHORT};
-
-/// Flags of a run long enough to have wait events and statements in it.
-const LONGER: [&str; 3] = ["--warmup=1s", "--duration=5s", "--plain"];
+use crate::common::{LONGER, Place, SHORT};
 
 /// The ids of the findings of kind problem, in their order.
 fn problems(diagnosis: &Value) -> Vec<&str> {

@@ -5,7 +5,7 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use crate::common::{Place, finish, signal, until};
+use crate::common::{LONGER, Place, finish, signal, until};
 
 /// Where a distribution installs PgBouncer.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
@@ -44,6 +44,17 @@ fn pooler(place: &Place, run: &str) -> Value {
     place.run(&["export", run]).code(0).json()["load"]["pooler"]["kind"].clone()
 }
 
+/// A run must have measured something with the pooler in between.
+#[track_caller]
+fn measured(place: &Place, run: &str, kind: &str, group: &str) {
+    assert_eq!(pooler(place, run), kind);
+    let shown = place.run(&["show", run, "--json"]).code(0).json();
+    let groups = shown["summary"]["cpu"]["groups"].as_array().unwrap();
+    let of = groups.iter().find(|of| of["group"] == group).expect("its CPU");
+    assert!(of["processors"].as_f64().unwrap() > 0.0, "{of}");
+    assert!(shown["summary"]["load"]["transactions"].as_u64().unwrap() > 0);
+}
+
 /// A summary without its line breaks.
 fn joined(out: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -52,15 +63,18 @@ fn joined(out: &str) -> String {
 #[test]
 fn a_gateway_stands_between_load_and_server() {
     let place = Place::new();
-    let args = ["--gateway", "--tcp", "--scale=1", "-c", "8"];
-    let out = joined(&place.measure(&args).code(0).out());
+    // Flushes so long that the wait for them is seen in a window as short as this.
+    let args = ["--gateway", "--tcp", "--scale=1", "-c", "8", "--flush-latency=5ms"];
+    let out = joined(&place.run(&[&["run"], &LONGER[..], &args].concat()).code(0).out());
     assert!(out.contains("faithful mode, through walwright gateway"), "{out}");
     assert!(out.contains("processors in the pooler"), "{out}");
-    assert_eq!(pooler(&place, "latest"), "gateway");
+    measured(&place, "latest", "gateway", "pooler: walwright gateway");
+    // Commits of its sessions wait for nothing, and the run's own checks passed.
     let breakdown = place.run(&["diagnose", "--json"]).code(0).json();
     let lines = breakdown["latency_breakdown"]["lines"].as_array().unwrap();
-    let withheld = "residual: withheld until durable, network";
-    assert!(lines.iter().any(|line| line["name"] == withheld), "{lines:?}");
+    for name in ["pooler CPU", "residual: withheld until durable, network"] {
+        assert!(lines.iter().any(|line| line["name"] == name), "{name}: {lines:?}");
+    }
     let commits = joined(&place.run(&["commit"]).code(0).out());
     assert!(commits.contains("It stands in between already."), "{commits}");
     place.assert_clean();
@@ -97,9 +111,9 @@ fn pgbouncer_stands_there_too_where_it_is_installed() {
         return;
     }
     let args = ["--pooler=pgbouncer", "--protocol=simple", "--scale=1", "-c", "4"];
-    let out = joined(&place.measure(&args).code(0).out());
+    let out = joined(&place.run(&[&["run"], &LONGER[..], &args].concat()).code(0).out());
     assert!(out.contains("through PgBouncer 1."), "{out}");
-    assert_eq!(pooler(&place, "latest"), "pg_bouncer");
+    measured(&place, "latest", "pg_bouncer", "pooler: pgbouncer");
     place.assert_clean();
 }
 
@@ -107,13 +121,14 @@ fn pgbouncer_stands_there_too_where_it_is_installed() {
 fn with_and_without_are_sides_of_a_comparison() {
     let place = Place::new();
     let sides = ["ab", "--set", "load.pooler=none", "--set", "load.pooler=gateway"];
-    let load = ["-w", "autocommit", "-c", "16", "--pairs=1", "-T", "1", "--warmup=1s"];
+    let load = ["-w", "autocommit", "-c", "16", "--pairs=1", "-T", "4", "--warmup=1s"];
     let how = ["--flush-latency=5ms", "--quiet"];
     let out = place.run(&[&sides[..], &load, &how].concat()).code(0).out();
     assert!(out.contains("A: pooler = none; B: pooler = gateway"), "{out}");
     let outcome = place.run(&["experiment", "show", "--json"]).code(0).json();
-    let of = |run: &Value| pooler(&place, run.as_str().unwrap());
-    assert_eq!(of(&outcome["baseline_runs"][0][0]), Value::Null);
-    assert_eq!(of(&outcome["arms"][0]["runs"][0]), "gateway");
+    let run = |run: &Value| run.as_str().unwrap().to_owned();
+    assert_eq!(pooler(&place, &run(&outcome["baseline_runs"][0][0])), Value::Null);
+    let through = run(&outcome["arms"][0]["runs"][0]);
+    measured(&place, &through, "gateway", "pooler: walwright gateway");
     place.assert_clean();
 }

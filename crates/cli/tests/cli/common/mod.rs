@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Flags of a run that is as short as one can be and still measure.
 pub const SHORT: [&str; 4] = ["--plain", "--warmup=1s", "--duration=2s", "--load-jobs=1"];
 
+/// Options of a run in whose window samples of once a second are enough to judge.
+pub const LONGER: [&str; 3] = ["--warmup=1s", "--duration=5s", "--plain"];
+
 /// The superuser's password of [`Host`].
 pub const PASSWORD: &str = "zephyr-Tangerine-77";
 
