@@ -165,8 +165,9 @@ impl Gatherer {
             b'P' => {
                 let (name, rest) = text(body)?;
                 text(rest)?;
+                // What is prepared runs nothing yet: any session will do, also while all that
+                // have transactions are taken.
                 let statement = registry.prepared(rest);
-                self.needs(statement.need);
                 statements.insert(name, statement.clone());
                 self.parts.push(Part::Parse(statement, name.to_vec()));
             }
@@ -193,7 +194,7 @@ impl Gatherer {
                 let (&kind, rest) = body.split_first().ok_or(Malformed("it is empty"))?;
                 let (name, _) = text(rest)?;
                 match (tag, kind) {
-                    (b'D', b'S') => match self.statement(statements, name) {
+                    (b'D', b'S') => match statements.get(name).cloned() {
                         Some(statement) => self.parts.push(Part::DescribeStatement(statement)),
                         None => self.plain(tag, &[b"S", &foreign(name)[..], b"\0"].concat()),
                     },

@@ -147,3 +147,18 @@ async fn a_transaction_that_only_reads_keeps_its_client_and_its_session() {
     let count: i64 = direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get(0);
     assert_eq!(count, 2);
 }
+
+#[tokio::test]
+async fn a_statement_can_be_prepared_while_transactions_have_all_sessions() {
+    let testbed = Testbed::new(&[], |options| {
+        options.pooling.size = 1;
+        options.limits.query_wait_timeout = Some(std::time::Duration::from_secs(5));
+    });
+    let (mut first, second) = (testbed.client().await, testbed.client().await);
+    let transaction = first.transaction().await.unwrap();
+    // pgbench waits for each of these before it goes on with any other client.
+    let begin = second.prepare("BEGIN").await.unwrap();
+    transaction.rollback().await.unwrap();
+    second.execute(&begin, &[]).await.unwrap();
+    second.batch_execute("COMMIT").await.unwrap();
+}
