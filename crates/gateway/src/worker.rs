@@ -900,13 +900,6 @@ impl Worker {
             return;
         };
         client.dirty = false;
-        let life = client.pool.and_then(|pool| {
-            let upstream = self.pools[pool].upstream;
-            self.upstreams[upstream].life.as_ref()
-        });
-        client.answers.release(|until| {
-            until == Until::AT_ONCE || life.is_some_and(|life| life.barriers.has_returned(until))
-        });
         while !client.blocked && !client.answers.ready().is_empty() {
             match client.stream.write(client.answers.ready()) {
                 Ok(count) => client.answers.advance(count),
@@ -1696,11 +1689,11 @@ impl Worker {
         };
         client.answers.hold(until);
         let upstream = client.pool.map(|pool| self.pools[pool].upstream);
-        if let Some(upstream) = upstream
-            && let Some(life) = &mut self.upstreams[upstream].life
+        let life = upstream.and_then(|upstream| self.upstreams[upstream].life.as_mut());
+        if let (Some(upstream), Some(life)) = (upstream, life)
             && until != Until::AT_ONCE
-            && !life.barriers.has_returned(until)
         {
+            // A barrier that answers are made to wait for has not been sent yet.
             life.flushers[until.barrier].withheld.push_back((until.epoch, id));
             let place = upstream * Level::ALL.len() + until.barrier;
             if !self.to_flush.contains(&place) {
@@ -1890,6 +1883,14 @@ impl Worker {
                                 flusher.withheld.pop_front_if(|(of, _)| *of <= returned)
                             {
                                 free.push(id);
+                            }
+                            // Now, while there is the life that proves it.
+                            for id in &free {
+                                let client = self.clients.get_mut(id.place);
+                                if let Some(client) = client.filter(|client| client.id == *id) {
+                                    let returned = |until| life.barriers.has_returned(until);
+                                    client.answers.release(returned);
+                                }
                             }
                             for id in free {
                                 self.will_tell(id);
