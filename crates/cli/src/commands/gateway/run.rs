@@ -1,4 +1,4 @@
-//! `walwright gateway`: durable commits without the wait.
+//! `walwright gateway` as it serves.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use walwright_gateway::{Authentication, Gateway, Listen, Options, Tls, Users, parse_userlist};
-use walwright_server::ConnectParams;
+use walwright_server::{ConnectParams, Secret};
 
-use crate::args::{AuthChoice, GatewayArgs};
+use crate::args::{AuthChoice, GatewayRunArgs};
 use crate::commands::runtime::until_stopped;
 use crate::output::say;
 
 /// Serves until it is stopped.
-pub fn execute(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
-    let params = ConnectParams::resolve(Some(args.server.expose()))?;
+pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
+    let params = ConnectParams::resolve(args.server.as_ref().map(Secret::expose))?;
     let mut options = Options::new(params.wire_options());
     options.listen = args.listen.iter().map(|text| place(text)).collect::<Result<_, _>>()?;
     options.authentication = authentication(args, &options.listen)?;
@@ -47,7 +47,7 @@ fn place(text: &str) -> anyhow::Result<Listen> {
     Ok(Listen::Tcp(address))
 }
 
-fn authentication(args: &GatewayArgs, listen: &[Listen]) -> anyhow::Result<Authentication> {
+fn authentication(args: &GatewayRunArgs, listen: &[Listen]) -> anyhow::Result<Authentication> {
     if args.auth == AuthChoice::Trust {
         let open = listen.iter().find_map(|place| match place {
             Listen::Tcp(address) if !address.ip().is_loopback() => Some(address),

@@ -1,13 +1,12 @@
-//! `walwright gateway`: what can be typed.
+//! `walwright gateway`: what can be typed to serve.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use walwright_wire::Secret;
 
-/// `walwright gateway`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// Shown under `walwright gateway --help`.
+pub const HELP: &str = "\
 Examples:
   walwright gateway --server postgres://postgres@127.0.0.1 --listen 127.0.0.1:6432
   psql -h 127.0.0.1 -p 6432 …                        the same user and password as directly
@@ -17,11 +16,14 @@ when a flush that began after it has returned. An acknowledgement means durable,
 directly. A client that connects directly may see a commit up to one flush before it is durable.
 
 Clients prove who they are with the passwords that the server has: the user of --server must be
-able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.")]
-pub struct GatewayArgs {
+able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.";
+
+/// How to serve.
+#[derive(Debug, Args)]
+pub struct GatewayRunArgs {
     /// Connection string of the server.
-    #[arg(long, value_name = "DSN")]
-    pub server: Secret,
+    #[arg(long, value_name = "DSN", required = true)]
+    pub server: Option<Secret>,
     /// Addresses and ports, or paths of unix sockets.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432", value_delimiter = ',')]
     pub listen: Vec<String>,

@@ -1,0 +1,23 @@
+//! `walwright gateway`: what can be typed.
+
+mod run;
+
+use clap::{Args, Subcommand};
+
+pub use run::{AuthChoice, GatewayRunArgs};
+
+/// `walwright gateway`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = run::HELP)]
+pub struct GatewayArgs {
+    /// What else to do than to serve.
+    #[command(subcommand)]
+    pub command: Option<GatewayCommand>,
+    /// How to serve.
+    #[command(flatten)]
+    pub run: GatewayRunArgs,
+}
+
+/// What else there is.
+#[derive(Debug, Subcommand)]
+pub enum GatewayCommand {}
