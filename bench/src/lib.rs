@@ -35,7 +35,7 @@ pub use kills::{Cycle, Kills, Kind as Kill};
 pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
-pub use process::{Busy, Serving, Usage, run_measured, run_measured_to};
+pub use process::{Busy, Usage, cpu_time, resident_bytes, run_measured, run_measured_to};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use testbed::Testbed;
 pub use walwright::{Recording, Walwright};
@@ -47,4 +47,15 @@ pub struct Measured {
     pub throughput: f64,
     /// CPU of the load generator a transaction, in microseconds.
     pub cpu_us: f64,
+    /// Latency of transactions, where the load generator tells it.
+    pub latency: Option<Latency>,
+}
+
+/// Latency of transactions in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Latency {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
 }

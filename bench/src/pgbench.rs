@@ -33,14 +33,12 @@ pub struct Pgbench {
     pub script: Option<std::path::PathBuf>,
     /// Transactions a client, instead of a time.
     pub transactions: Option<u32>,
-    /// Directory and port of a socket before the server, instead of the server's own.
-    pub through: Option<(std::path::PathBuf, u16)>,
 }
 
 impl Pgbench {
     /// The built-in TPC-B-like script.
     pub fn tpcb(clients: u32) -> Pgbench {
-        Pgbench { clients, script: None, transactions: None, through: None }
+        Pgbench { clients, script: None, transactions: None }
     }
 
     /// The pipelined script, from a file.
@@ -62,13 +60,11 @@ impl Pgbench {
         if let Some(script) = &self.script {
             command.arg("-f").arg(script).arg(format!("-Dscale={}", testbed.scale()));
         }
-        if let Some((directory, port)) = &self.through {
-            command.env("PGHOST", directory).env("PGPORT", port.to_string());
-        }
         let (printed, usage) = run_measured(&mut command)?;
         let throughput = figure(&printed, "tps = ")?;
         let transactions = figure(&printed, "transactions actually processed: ")?;
-        Ok(Measured { throughput, cpu_us: usage.cpu.as_secs_f64() * 1e6 / transactions })
+        let cpu_us = usage.cpu.as_secs_f64() * 1e6 / transactions;
+        Ok(Measured { throughput, cpu_us, latency: None })
     }
 }
 

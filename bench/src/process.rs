@@ -1,15 +1,10 @@
 //! Running a command and accounting for it.
 
 use std::io::Read;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-
-/// How long a program may take until it listens.
-const LISTENS: Duration = Duration::from_secs(10);
 
 /// What a finished process used, all its threads together.
 #[derive(Debug, Clone, Copy)]
@@ -43,56 +38,6 @@ impl Drop for Busy {
         // It may have been ended from outside.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A program that serves until it is dropped, on a socket named as a server's would be.
-pub struct Serving {
-    child: Child,
-    directory: tempfile::TempDir,
-}
-
-/// Port in the name of the socket of what stands before a server.
-const PORT: u16 = 6432;
-
-impl Serving {
-    /// Starts what `command` makes of the directory, and waits until it listens there.
-    ///
-    /// # Errors
-    /// When it does not.
-    pub fn start(command: impl FnOnce(&Path, u16) -> Command) -> anyhow::Result<Serving> {
-        let directory = tempfile::tempdir()?;
-        let mut command = command(directory.path(), PORT);
-        let shown = format!("{command:?}");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("starting {shown}"))?;
-        let mut serving = Serving { child, directory };
-        let begun = Instant::now();
-        let socket = serving.directory.path().join(format!(".s.PGSQL.{PORT}"));
-        while UnixStream::connect(&socket).is_err() {
-            if serving.child.try_wait()?.is_some() || begun.elapsed() > LISTENS {
-                bail!("{shown} does not listen on {}", socket.display());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(serving)
-    }
-
-    /// Directory and port of its socket.
-    pub fn place(&self) -> (PathBuf, u16) {
-        (self.directory.path().to_owned(), PORT)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It may have been ended from outside.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -154,4 +99,29 @@ fn wait(child: Child) -> anyhow::Result<(i32, Usage)> {
     };
     let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
     Ok((code, usage))
+}
+
+/// Resident memory of a process, in bytes.
+///
+/// # Errors
+/// When it is gone.
+pub fn resident_bytes(pid: u32) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+    let kilobytes = line.split_whitespace().nth(1).context("VmRSS without a number")?;
+    Ok(kilobytes.parse::<f64>()? * 1024.0)
+}
+
+/// CPU time that the threads of a process have used.
+///
+/// # Errors
+/// When it is gone.
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        // Threads come and go.
+        let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+        nanoseconds += text.split(' ').next().context("an empty schedstat")?.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanoseconds))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use walwright_server::{
-    Client, Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, RunningCluster,
-    connect_for_workload, sweep,
+    Client, Cluster, ClusterSpec, ConnectParams, Install, Installs, Major, Places, PoolerProgram,
+    PoolerSpec, RunningCluster, RunningPooler, connect_for_workload, sweep,
 };
 
 use crate::process::run_measured;
@@ -73,6 +73,21 @@ impl Testbed {
     /// How it is reached.
     pub fn params(&self) -> ConnectParams {
         self.server.connect_params("postgres")
+    }
+
+    /// A pooler before the server, for `clients` and those who look after them.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn pooler(&self, program: PoolerProgram, clients: u32) -> anyhow::Result<RunningPooler> {
+        let spec = PoolerSpec {
+            program,
+            cluster: self.server.cluster().clone(),
+            server: self.params(),
+            application: "walwright bench".to_owned(),
+            clients,
+        };
+        Ok(RunningPooler::start(&spec)?)
     }
 
     /// Its connection string.

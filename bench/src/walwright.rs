@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::{Measured, Testbed, Usage, run_measured, run_measured_to};
+use crate::{Latency, Measured, Testbed, Usage, run_measured, run_measured_to};
 
 /// What `walwright run` exits with where a run was made and a limit missed, or a quarter of
 /// the transactions failed.
@@ -57,6 +57,11 @@ impl Walwright {
     #[must_use]
     pub fn in_lab(self, lab: PathBuf) -> Walwright {
         Walwright { program: self.program, lab, _temporary: None }
+    }
+
+    /// Its program.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The command, with its lab.
@@ -138,26 +143,30 @@ impl Walwright {
         length: Duration,
         extra: &[&str],
     ) -> anyhow::Result<Measured> {
-        let (dsn, scale, clients) =
-            (testbed.dsn(), testbed.scale().to_string(), clients.to_string());
-        let length = format!("{}s", length.as_secs());
-        let mut arguments = vec![
-            "--dsn",
-            &dsn,
-            "--workload",
-            "tpcb",
-            "--scale",
-            &scale,
-            "--clients",
-            &clients,
-            "--threads",
-            "1",
-            "--warmup",
-            "0s",
-            "--duration",
-            &length,
-        ];
-        arguments.extend(extra);
+        let scale = testbed.scale().to_string();
+        let workload = ["--workload", "tpcb", "--scale", &scale, "--threads", "1"];
+        let workload: Vec<&str> = workload.into_iter().chain(extra.iter().copied()).collect();
+        self.load(&testbed.dsn(), clients, length, Duration::ZERO, &workload)
+    }
+
+    /// Runs a load on a server, on what stands before it, or both; `what` are further arguments
+    /// of `walwright run`.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn load(
+        &self,
+        dsn: &str,
+        clients: u32,
+        length: Duration,
+        warm_up: Duration,
+        what: &[&str],
+    ) -> anyhow::Result<Measured> {
+        let seconds = |time: Duration| format!("{}s", time.as_secs());
+        let (clients, length, warm_up) = (clients.to_string(), seconds(length), seconds(warm_up));
+        let mut arguments = vec!["--dsn", dsn, "--clients", &clients];
+        arguments.extend(["--warmup", &warm_up, "--duration", &length]);
+        arguments.extend(what);
         let (value, _) = self.json(&arguments)?;
         let summary = &value["summary"];
         let number = |pointer: &str| {
@@ -168,6 +177,10 @@ impl Walwright {
         Ok(Measured {
             throughput: number("/load/throughput/center")?,
             cpu_us: number("/cpu/driver_per_transaction")? * 1e6,
+            latency: Some(Latency {
+                p50: number("/load/latency/p50")?,
+                p99: number("/load/latency/p99")?,
+            }),
         })
     }
 }

@@ -1,15 +1,17 @@
 //! The gateway against the server itself, and against PgBouncer where it is installed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Blocks, Options, Pgbench, Report, Serving, Testbed, Walwright};
+use walwright_bench::{Blocks, Measured, Options, Report, Testbed, Walwright};
+use walwright_server::{PgBouncer, PoolerProgram};
 
-/// Loads of pgbench with prepared statements on unix sockets: directly, through the gateway,
-/// and through PgBouncer. All three take turns on one server.
+/// Loads of the lean driver on unix sockets: directly, through the gateway, and through
+/// PgBouncer. All three take turns on one server.
 #[derive(Parser)]
 struct Cli {
     /// Loads by a part of their name. The default is all.
@@ -33,6 +35,8 @@ struct Load {
     direct: [Option<f64>; 2],
     /// Times PgBouncer's.
     pgbouncer: Option<f64>,
+    /// Whether its latency is compared below its peak, in an open loop.
+    open: bool,
 }
 
 const TABLES: &str = "
@@ -67,20 +71,33 @@ const fn load(
     direct: [Option<f64>; 2],
     pgbouncer: Option<f64>,
 ) -> Load {
-    Load { name, script, clients, direct, pgbouncer }
+    Load { name, script, clients, direct, pgbouncer, open: false }
+}
+
+const fn open(load: Load) -> Load {
+    Load { open: true, ..load }
 }
 
 const LOADS: [Load; 8] = [
-    load("insert, 64 clients", INSERT, 64, [Some(2.0), Some(2.0)], Some(3.0)),
+    open(load("insert, 64 clients", INSERT, 64, [Some(2.0), Some(2.0)], Some(3.0))),
     load("insert, 400 clients", INSERT, 400, [Some(2.5), Some(2.5)], Some(3.0)),
     load("hot row, 64 clients", HOT_ROW, 64, [Some(10.0), Some(50.0)], None),
     load("one branch, 32 clients", ONE_BRANCH, 32, [None, Some(5.0)], None),
     load("tpcb, 16 clients", TPCB, 16, [Some(1.0), Some(1.0)], None),
-    load("tpcb, 64 clients", TPCB, 64, [Some(1.0), Some(1.0)], None),
+    open(load("tpcb, 64 clients", TPCB, 64, [Some(1.0), Some(1.0)], None)),
     load("select, 64 clients", SELECT, 64, [Some(1.0), Some(1.0)], Some(1.5)),
-    // Not slower than through PgBouncer.
     load("insert, one client", INSERT, 1, [None, None], Some(1.0)),
 ];
+
+/// What stands between load and server.
+type Between = Option<PoolerProgram>;
+
+/// How long clients are at work before they are measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Part of its peak at which the gateway's latency is compared.
+const BELOW_PEAK: f64 = 0.7;
+/// Part of a rate that has to be served for it to count as reached.
+const REACHED: f64 = 0.98;
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
@@ -94,105 +111,157 @@ fn main() -> anyhow::Result<ExitCode> {
     let testbed = Testbed::with_flushes(cli.options.scale, &settings, flush)?;
     testbed.execute(TABLES)?;
     let walwright = Walwright::find()?;
-    let gateway = Serving::start(|directory, port| {
-        let mut command = walwright.command();
-        let socket = directory.join(format!(".s.PGSQL.{port}"));
-        command.args(["gateway", "--auth", "trust", "--server", &testbed.dsn(), "--listen"]);
-        command.arg(socket);
-        command
-    })?;
-    let pgbouncer = cli.pgbouncer.as_deref().map(|program| pgbouncer(program, &testbed));
-    let pgbouncer = pgbouncer.transpose()?;
+    let pgbouncer = match &cli.pgbouncer {
+        Some(program) => Some(PgBouncer::find(Some(program))?),
+        None => None,
+    };
+    let beside = pgbouncer
+        .as_ref()
+        .map_or_else(String::new, |pgbouncer| format!(", PgBouncer {}", pgbouncer.version()));
     let title = match &cli.flush_latency {
         Some(time) => format!("WAL flushes of {time} at least"),
         None => "WAL flushes as the storage does them".to_owned(),
     };
     let mut report = Report::new(&format!(
-        "pgbench -M prepared, unix sockets, scale {}, {title}, {} blocks of {} s",
+        "lean driver, unix sockets, scale {}, {title}{beside}, {} blocks of {} s",
         cli.options.scale, cli.options.blocks, cli.options.seconds
     ));
-    let wanted =
-        |load: &&Load| cli.only.is_empty() || cli.only.iter().any(|of| load.name.contains(of));
+    let bench = Bench { cli, testbed, walwright, pgbouncer };
+    let wanted = |load: &&Load| {
+        let only = &bench.cli.only;
+        only.is_empty() || only.iter().any(|of| load.name.contains(of))
+    };
     for load in LOADS.iter().filter(wanted) {
-        measure(load, &cli, &testbed, &gateway, pgbouncer.as_ref(), &mut report)?;
+        bench.measure(load, &mut report)?;
     }
-    Ok(report.print(cli.options.json))
+    Ok(report.print(bench.cli.options.json))
 }
 
-fn measure(
-    load: &Load,
-    cli: &Cli,
-    testbed: &Testbed,
-    gateway: &Serving,
-    pgbouncer: Option<&Serving>,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let directory = tempfile::tempdir()?;
-    let script = directory.path().join("load.sql");
-    std::fs::write(&script, load.script)?;
-    let script = Some(script).filter(|_| !load.script.is_empty());
-    let run = |through: Option<(PathBuf, u16)>| {
-        testbed.settle()?;
-        let pgbench = Pgbench { script: script.clone(), through, ..Pgbench::tpcb(load.clients) };
-        pgbench.run(testbed, cli.options.length())
-    };
-    let mut blocks = Blocks::new();
-    let direct = blocks.add("direct", || run(None));
-    let ours = blocks.add("gateway", || run(Some(gateway.place())));
-    let theirs = pgbouncer.map(|serving| blocks.add("pgbouncer", || run(Some(serving.place()))));
-    blocks.run(cli.options.blocks)?;
-    let rate = |m: &walwright_bench::Measured| m.throughput;
-    let shown = [Some(direct), Some(ours), theirs];
-    let shown: Vec<String> = shown
-        .into_iter()
-        .flatten()
-        .map(|of| format!("{} {:.0}/s", blocks.name(of), blocks.median(of, rate)))
-        .collect();
-    let rates = shown.join(", ");
-    report.figure(load.name, rates.clone(), json!(rates));
-    let mut bar = |name: &str, against: usize, bar: Option<f64>| -> anyhow::Result<()> {
-        let ratio = blocks.ratio(ours, against, rate)?;
-        let name = format!("{}, gateway / {name}", load.name);
-        match bar {
-            Some(bar) => {
-                let met = ratio.center >= bar;
-                report.bar(&name, ratio.to_string(), ratio.json(), &format!(">= {bar}"), met);
+struct Bench {
+    cli: Cli,
+    testbed: Testbed,
+    walwright: Walwright,
+    pgbouncer: Option<PgBouncer>,
+}
+
+impl Bench {
+    fn measure(&self, load: &Load, report: &mut Report) -> anyhow::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let script = directory.path().join("load.sql");
+        std::fs::write(&script, load.script)?;
+        let gateway = Some(PoolerProgram::Gateway(self.walwright.program().to_owned()));
+        let theirs = self.pgbouncer.clone().map(PoolerProgram::PgBouncer);
+        let run = |between: &Between, rate: Option<f64>| self.run(load, &script, between, rate);
+        let mut blocks = Blocks::new();
+        let direct = blocks.add("direct", || run(&None, None));
+        let ours = blocks.add("gateway", || run(&gateway, None));
+        let theirs = theirs.map(|theirs| {
+            let theirs = Some(theirs);
+            blocks.add("pgbouncer", move || run(&theirs, None))
+        });
+        blocks.run(self.cli.options.blocks)?;
+        let rate = |m: &Measured| m.throughput;
+        let p50 = |m: &Measured| m.latency.map_or(f64::NAN, |latency| latency.p50 * 1e6);
+        let shown = [Some(direct), Some(ours), theirs].into_iter().flatten().map(|of| {
+            let (rate, p50) = (blocks.median(of, rate), blocks.median(of, p50));
+            format!("{} {rate:.0}/s, p50 {p50:.0} us", blocks.name(of))
+        });
+        let shown = shown.collect::<Vec<_>>().join("; ");
+        report.figure(load.name, shown.clone(), json!(shown));
+        let mut bar = |name: &str, against: usize, bar: Option<f64>| -> anyhow::Result<()> {
+            let ratio = blocks.ratio(ours, against, rate)?;
+            let name = format!("{}, gateway / {name}", load.name);
+            match bar {
+                Some(bar) => {
+                    let met = ratio.center >= bar;
+                    report.bar(&name, ratio.to_string(), ratio.json(), &format!(">= {bar}"), met);
+                }
+                None => report.figure(&name, ratio.to_string(), ratio.json()),
             }
-            None => report.figure(&name, ratio.to_string(), ratio.json()),
+            Ok(())
+        };
+        bar("direct", direct, load.direct[usize::from(self.cli.flush_latency.is_some())])?;
+        if let Some(theirs) = theirs {
+            bar("PgBouncer", theirs, load.pgbouncer)?;
+        }
+        if load.clients == 1
+            && let Some(theirs) = theirs
+        {
+            let adds = |of| blocks.median(of, p50) - blocks.median(direct, p50);
+            let (ours, theirs) = (adds(ours), adds(theirs));
+            let name = format!("{}, added to p50", load.name);
+            let shown = format!("{ours:.0} us, PgBouncer {theirs:.0} us");
+            report.bar(&name, shown, json!(ours), "<= PgBouncer", ours <= theirs);
+        }
+        if load.open {
+            let peak = blocks.median(ours, rate);
+            let (gateway, below) = (gateway.clone(), peak * BELOW_PEAK);
+            self.tail(load, &script, &gateway, below, report)?;
         }
         Ok(())
-    };
-    bar("direct", direct, load.direct[usize::from(cli.flush_latency.is_some())])?;
-    if let Some(theirs) = theirs {
-        bar("PgBouncer", theirs, load.pgbouncer)?;
     }
-    Ok(())
-}
 
-/// PgBouncer in transaction mode, with prepared statements where it has them.
-fn pgbouncer(program: &Path, testbed: &Testbed) -> anyhow::Result<Serving> {
-    let (server, port) = (testbed.server().socket_dir().to_owned(), testbed.server().port());
-    Serving::start(|directory, listen| {
-        let ini = directory.join("pgbouncer.ini");
-        let users = directory.join("userlist.txt");
-        let text = format!(
-            "[databases]\npostgres = host={} port={port} user=postgres\n[pgbouncer]\n\
-             unix_socket_dir = {}\nlisten_port = {listen}\nauth_type = trust\nauth_file = {}\n\
-             pool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 1000\n\
-             max_prepared_statements = 200\nlogfile = {}\nuser = nobody\n",
-            server.display(),
-            directory.display(),
-            users.display(),
-            directory.join("log").display(),
-        );
-        // What could not be written it will say itself.
-        let _ = std::fs::write(&ini, text);
-        let _ = std::fs::write(&users, "\"postgres\" \"\"\n");
-        // It does not run as root, so it becomes somebody who may write there.
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        let _ = std::fs::set_permissions(directory, open);
-        let mut command = Command::new(program);
-        command.arg(ini);
-        command
-    })
+    /// p99 of transactions that are due at a rate.
+    fn tail(
+        &self,
+        load: &Load,
+        script: &Path,
+        gateway: &Between,
+        rate: f64,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        let mut blocks = Blocks::new();
+        let direct = blocks.add("direct", || self.run(load, script, &None, Some(rate)));
+        let ours = blocks.add("gateway", || self.run(load, script, gateway, Some(rate)));
+        blocks.run(self.cli.options.blocks)?;
+        let p99 = |m: &Measured| m.latency.map_or(f64::NAN, |latency| latency.p99 * 1e3);
+        let of = |of| (blocks.median(of, p99), blocks.median(of, |m| m.throughput));
+        let ((direct, served), (ours, _)) = (of(direct), of(ours));
+        let name = format!("{}, p99 at {rate:.0}/s", load.name);
+        if served < REACHED * rate {
+            let shown = format!("{ours:.1} ms; direct serves {served:.0}/s of them");
+            report.figure(&name, shown, json!(ours));
+        } else {
+            let shown = format!("{ours:.1} ms, direct {direct:.1} ms");
+            report.bar(&name, shown, json!(ours), "<= direct", ours <= direct);
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        load: &Load,
+        script: &Path,
+        between: &Between,
+        rate: Option<f64>,
+    ) -> anyhow::Result<Measured> {
+        self.testbed.settle()?;
+        let pooler = match between {
+            Some(program) => Some(self.testbed.pooler(program.clone(), load.clients)?),
+            None => None,
+        };
+        let dsn = match &pooler {
+            Some(pooler) => {
+                let params = pooler.connect_params();
+                let socket = params.socket_path().context("not on a unix socket")?;
+                let directory = socket.parent().context("a socket without a directory")?;
+                format!(
+                    "host={} port={} user=postgres dbname=postgres",
+                    directory.display(),
+                    params.port()
+                )
+            }
+            None => self.testbed.dsn(),
+        };
+        let scale = self.testbed.scale();
+        let (file, scale) = (script.display().to_string(), format!("scale={scale}"));
+        let rate = rate.map(|rate| format!("{rate:.0}"));
+        let mut what = vec!["--no-probe", "--lean", "--threads", "1", "-D", &scale];
+        match load.script {
+            TPCB => what.extend(["--workload", "tpcb", "--scale", &scale["scale=".len()..]]),
+            _ => what.extend(["--file", &file]),
+        }
+        what.extend(rate.iter().flat_map(|rate| ["--rate", rate]));
+        self.walwright.load(&dsn, load.clients, self.cli.options.length(), WARM_UP, &what)
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Report, Walwright};
+use walwright_bench::{Report, Walwright, resident_bytes};
 
 /// Resident memory of walwright over a run of its own, embedded server and probe
 /// included: peak, and growth from the first half of the load to the second.
@@ -69,13 +69,12 @@ fn main() -> anyhow::Result<ExitCode> {
 fn watch(command: &mut Command) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn()?;
     let begun = std::time::Instant::now();
-    let status_file = format!("/proc/{}/status", child.id());
     let mut samples = Vec::new();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if let Some(bytes) = resident(&status_file) {
+        if let Ok(bytes) = resident_bytes(child.id()) {
             samples.push((begun.elapsed().as_secs_f64(), bytes));
         }
         std::thread::sleep(Duration::from_secs(1));
@@ -94,11 +93,4 @@ fn watch(command: &mut Command) -> anyhow::Result<Vec<(f64, f64)>> {
 fn under_load(samples: &[(f64, f64)]) -> &[(f64, f64)] {
     let end = samples.len() - (samples.len() / 10).min(10);
     &samples[samples.len() / 5..end]
-}
-
-fn resident(status_file: &str) -> Option<f64> {
-    let status = std::fs::read_to_string(status_file).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024.0)
 }

@@ -212,7 +212,7 @@ fn kernel_schema_and_client_are_searched_by_consent_and_nothing_stays_changed() 
         None => assert!(named("dropped", "vm.dirty_background_bytes").is_some(), "{shown}"),
     }
     let all = shown["client_options"].as_array().unwrap().len();
-    assert_eq!(all, 5, "two protocols, two pool sizes, a batch: {shown}");
+    assert_eq!(all, 6, "two protocols, a gateway, two pool sizes, a batch: {shown}");
     assert!(
         place.path("lab/tunes").join(shown["id"].as_str().unwrap()).join("batch/1.sql").exists()
     );
