@@ -919,6 +919,7 @@ impl Worker {
             }
             if client.in_flight == 0 {
                 client.answers.shrink();
+                self.let_go_if_drained(id);
             }
         }
     }
@@ -1742,6 +1743,8 @@ impl Worker {
         }
         let until = match until {
             Some(until) => until,
+            // A setting tells nothing of what others committed.
+            None if slot.change.is_some() => Until::AT_ONCE,
             None if ended => self.told(place, id),
             None => {
                 self.hold_within(place, id);
@@ -2145,9 +2148,17 @@ impl Worker {
         let Some(client) = self.clients.get(id.place).filter(|client| client.id == id) else {
             return;
         };
+        match client.phase {
+            Phase::Leaving => return,
+            // It has not asked for anything yet.
+            Phase::Startup => return self.gone.push(id),
+            _ => {}
+        }
         let session = client.owned.and_then(|place| self.sessions.get(place));
         let open = session.is_some_and(|session| session.status != b'I');
-        if client.in_flight == 0 && client.queue.is_empty() && !open {
+        // What it has been promised it is told first: what is withheld, and what it has not read.
+        let is_told = client.answers.is_empty() && !client.blocked;
+        if client.in_flight == 0 && client.queue.is_empty() && !open && is_told {
             let what = "terminating connection due to administrator command";
             self.refuse(id, &Refusal::fatal("57P01", what));
         }

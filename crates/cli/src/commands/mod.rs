@@ -22,6 +22,7 @@ pub mod review;
 pub mod run;
 pub mod runs;
 pub mod runtime;
+pub mod service;
 pub mod storage;
 pub mod summary;
 pub mod sweep;

@@ -123,16 +123,6 @@ pub fn until_measured<T>(parting: Parting, work: impl FnOnce(&Stop) -> T) -> any
     Ok(done)
 }
 
-/// Waits for a signal that asks the process to end.
-pub fn until_stopped() -> anyhow::Result<()> {
-    let failed = "cannot listen to signals";
-    let runtime = Builder::new_current_thread().enable_all().build().context(failed)?;
-    runtime.block_on(async {
-        Signals::listen().context(failed)?.next().await;
-        Ok(())
-    })
-}
-
 /// Listens to signals for as long as the process lives, on a thread of its own: work that
 /// blocks all of a runtime's threads must not outlive the wish that it end.
 fn heed_signals(stop: Stop, phase: watch::Receiver<Parting>) -> anyhow::Result<()> {
@@ -148,7 +138,7 @@ fn heed_signals(stop: Stop, phase: watch::Receiver<Parting>) -> anyhow::Result<(
 }
 
 /// The signals that ask a process to end.
-struct Signals {
+pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     /// `None` where whoever started us has us ignore it (`nohup`).
@@ -156,7 +146,11 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Signals> {
+    /// From now on they end the process no more by themselves.
+    ///
+    /// # Errors
+    /// When the system refuses; also outside a runtime.
+    pub fn listen() -> std::io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -168,7 +162,8 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next.
+    pub async fn next(&mut self) {
         let hung_up = async {
             match &mut self.hangup {
                 Some(signal) => signal.recv().await,

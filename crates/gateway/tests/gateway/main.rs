@@ -5,4 +5,5 @@ mod encryption;
 mod load;
 mod people;
 mod power_cuts;
+mod restarts;
 mod statements;

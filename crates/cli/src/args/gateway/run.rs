@@ -1,9 +1,12 @@
 //! `walwright gateway`: what can be typed to serve.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use walwright_wire::Secret;
+
+use crate::args::values::duration;
 
 /// Shown under `walwright gateway --help`.
 pub const HELP: &str = "\
@@ -16,7 +19,10 @@ when a flush that began after it has returned. An acknowledgement means durable,
 directly. A client that connects directly may see a commit up to one flush before it is durable.
 
 Clients prove who they are with the passwords that the server has: the user of --server must be
-able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.";
+able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.
+
+SIGTERM and SIGINT (Ctrl-C) let clients finish: no connection is taken any more, idle clients are
+told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.";
 
 /// How to serve.
 #[derive(Debug, Args)]
@@ -48,6 +54,9 @@ pub struct GatewayRunArgs {
     /// Threads that serve clients. The default is a quarter of the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Longest that clients may take to finish their transactions after SIGTERM or Ctrl-C.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub drain_timeout: Duration,
 }
 
 /// How clients prove who they are.

@@ -9,7 +9,7 @@ use walwright_gateway::{Authentication, Gateway, Listen, Options, Tls, Users, pa
 use walwright_server::{ConnectParams, Secret};
 
 use crate::args::{AuthChoice, GatewayRunArgs};
-use crate::commands::runtime::until_stopped;
+use crate::commands::service::Service;
 use crate::output::say;
 
 /// Serves until it is stopped.
@@ -25,6 +25,7 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
     if let Some(threads) = args.threads {
         options.workers = usize::from(threads);
     }
+    let service = Service::prepare()?;
     let gateway = Gateway::start(options)?;
     for place in gateway.places() {
         say(&match place {
@@ -33,8 +34,7 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
         });
     }
     say(&format!("before the server at {}; Ctrl-C ends it", params.address()));
-    until_stopped()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(service.serve(gateway, args.drain_timeout))
 }
 
 fn place(text: &str) -> anyhow::Result<Listen> {

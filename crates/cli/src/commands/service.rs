@@ -1,0 +1,56 @@
+//! A gateway as a service: how it is told to end.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
+use walwright_gateway::Gateway;
+
+use crate::commands::runtime::Signals;
+use crate::output::{exit, say};
+
+/// How often is looked whether all clients have gone.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What listens to those who run a gateway.
+pub struct Service {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Service {
+    /// Listens from now on, before there is a gateway.
+    pub fn prepare() -> anyhow::Result<Service> {
+        let failed = "cannot listen to signals";
+        let runtime = Builder::new_current_thread().enable_all().build().context(failed)?;
+        let signals = runtime.block_on(async { Signals::listen() }).context(failed)?;
+        Ok(Service { runtime, signals })
+    }
+
+    /// Serves until a signal asks for the end, then lets each client go as soon as it has
+    /// nothing under way. A second signal, or the end of `patience`, ends what is left.
+    pub fn serve(mut self, mut gateway: Gateway, patience: Duration) -> ExitCode {
+        self.runtime.block_on(async {
+            self.signals.next().await;
+            gateway.drain(false);
+            say(&format!(
+                "stopping: clients finish their transactions, for {} s at most; a second signal ends this at once",
+                patience.as_secs()
+            ));
+            let drained = async {
+                while !gateway.has_drained() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            tokio::select! {
+                () = drained => ExitCode::SUCCESS,
+                () = self.signals.next() => ExitCode::from(exit::KILLED),
+                () = tokio::time::sleep(patience) => {
+                    say("error: clients that had not finished within --drain-timeout were cut off");
+                    ExitCode::from(exit::INTERRUPTED)
+                }
+            }
+        })
+    }
+}
