@@ -41,7 +41,7 @@ async fn a_gateway_that_is_to_end_lets_clients_finish_what_they_have_under_way()
     let (_idle, idle_ended) = watched(port).await;
     let written =
         tokio::spawn(
-            async move { (writer.execute("INSERT INTO t VALUES (1)", &[]).await, writer) },
+            async move { (writer.batch_execute("INSERT INTO t VALUES (1)").await, writer) },
         );
     while direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get::<_, i64>(0) == 0 {}
     in_transaction.batch_execute("SET synchronous_commit = local").await.unwrap();
@@ -58,7 +58,7 @@ async fn a_gateway_that_is_to_end_lets_clients_finish_what_they_have_under_way()
     direct.batch_execute("ALTER SYSTEM RESET synchronous_standby_names").await.unwrap();
     direct.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     let (written, _writer) = written.await.unwrap();
-    assert_eq!(written.unwrap(), 1);
+    written.unwrap();
     assert_eq!(writer_ended.await.unwrap(), Some(SqlState::ADMIN_SHUTDOWN));
     until_drained(&testbed.gateway).await;
     let sessions = "SELECT count(*) FROM pg_stat_activity \
