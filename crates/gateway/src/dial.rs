@@ -97,10 +97,12 @@ pub struct Dialled {
     pub result: Result<Reply, WireError>,
 }
 
-/// What tells one server, and one life of it, from another; last, whether it is a standby.
-const IDENTITY: &str = "SELECT s.system_identifier, c.timeline_id, pg_postmaster_start_time(), \
-                        inet_server_addr(), inet_server_port(), pg_is_in_recovery() \
-                        FROM pg_control_system() s, pg_control_checkpoint() c";
+/// What tells one server, and one life of it, from another; last, whether it is a standby. The
+/// timeline is that of the WAL: a server that was promoted writes it to its control file later.
+const IDENTITY: &str = "SELECT system_identifier, CASE WHEN NOT pg_is_in_recovery() \
+                        THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END, \
+                        pg_postmaster_start_time(), inet_server_addr(), inet_server_port(), \
+                        pg_is_in_recovery() FROM pg_control_system()";
 
 /// The verifier of a user who may log in now. Every name in it is qualified: nobody's
 /// search_path leads elsewhere.

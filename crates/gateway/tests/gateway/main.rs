@@ -6,4 +6,6 @@ mod load;
 mod people;
 mod power_cuts;
 mod restarts;
+mod standby;
+mod standbys;
 mod statements;
