@@ -29,7 +29,7 @@ pub use config::{
     RollbackArgs,
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
-pub use gateway::{AuthChoice, GatewayArgs, GatewayRunArgs};
+pub use gateway::{AuthChoice, GatewayArgs, GatewayRunArgs, LogFormat};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;

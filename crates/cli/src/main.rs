@@ -16,7 +16,10 @@ use output::Output;
 fn main() -> ExitCode {
     output::tell_of_panics();
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
-    output::log_to_stderr(cli.verbose);
+    match &cli.command {
+        Some(Command::Gateway(args)) => output::log_events(cli.verbose, args.run.log_format),
+        _ => output::log_to_stderr(cli.verbose),
+    }
     let output = Output::new(cli.json, cli.color);
     match execute(cli, &output) {
         Ok(code) => code,

@@ -20,7 +20,7 @@ use walwright_run::RunError;
 use walwright_tune::TuneError;
 use walwright_workload::WorkloadError;
 
-use crate::args::Colour;
+use crate::args::{Colour, LogFormat};
 
 /// Exit codes, as `walwright --help` lists them.
 pub mod exit {
@@ -307,15 +307,32 @@ pub fn log_to_stderr(verbose: u8) {
         1 => "info,walwright=debug",
         _ => "debug",
     };
-    let asked = std::env::var("WALWRIGHT_LOG").unwrap_or_default();
-    let filter: Option<Targets> =
-        [&*asked, level].into_iter().filter(|text| !text.is_empty()).find_map(|t| t.parse().ok());
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| PrintableStderr)
         .without_time()
         .with_target(false);
-    tracing_subscriber::registry().with(lines).with(filter).init();
+    tracing_subscriber::registry().with(lines).with(log_filter(level)).init();
+}
+
+/// The same for a service: what goes wrong without `-v`, who comes and goes with it, and when.
+pub fn log_events(verbose: u8, format: LogFormat) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| PrintableStderr);
+    let registry = tracing_subscriber::registry().with(log_filter(level));
+    match format {
+        LogFormat::Text => registry.with(lines.with_target(false)).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+    }
+}
+
+fn log_filter(level: &str) -> Option<Targets> {
+    let asked = std::env::var("WALWRIGHT_LOG").unwrap_or_default();
+    [&*asked, level].into_iter().filter(|text| !text.is_empty()).find_map(|t| t.parse().ok())
 }
 
 /// Has a fault of the tool itself say where it is as anything else is said: what it quotes

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use mio::event::Source;
@@ -40,6 +41,8 @@ pub enum Phase {
     Proving(Claim, Box<Exchange>),
     /// It is let in as soon as its pool knows a server.
     Arriving,
+    /// It is for the console, and leaves the worker at the end of this turn.
+    Console(Claim),
     /// Logged in.
     Ready,
     /// Being closed as soon as what it may be told is sent.
@@ -188,6 +191,16 @@ impl ClientStream {
                 Err(ErrorKind::Unsupported.into())
             }
         }
+    }
+
+    /// The addresses of the client and of the gateway, where there are any.
+    pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let stream = match self {
+            ClientStream::Tcp(stream) => stream,
+            ClientStream::Tls(stream) => &stream.socket,
+            ClientStream::Unix(_) | ClientStream::Closed => return (None, None),
+        };
+        (stream.peer_addr().ok(), stream.local_addr().ok())
     }
 
     /// TLS, where it is on.

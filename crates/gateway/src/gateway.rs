@@ -1,7 +1,8 @@
 //! The whole: listeners, workers, and their end.
 
 use std::io;
-use std::sync::mpsc::Sender;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -10,6 +11,8 @@ use thiserror::Error;
 
 use crate::acceptor::Acceptor;
 use crate::census::Census;
+use crate::control::Control;
+use crate::metrics;
 use crate::options::Server;
 use crate::worker::{Order, Shared, Worker};
 use crate::{Exposures, Listen, Options, Socket};
@@ -22,6 +25,14 @@ pub enum GatewayError {
     Listen {
         /// Address or path.
         place: Listen,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot serve metrics.
+    #[error("cannot serve metrics at {place}: {source}")]
+    Metrics {
+        /// Address.
+        place: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
@@ -39,6 +50,11 @@ pub struct Gateway {
     removes_sockets: bool,
     workers: Vec<Handle>,
     threads: Vec<JoinHandle<()>>,
+    control: Control,
+    /// Dropped when what is beside the workers is to end.
+    ends: Option<Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+    metrics: Option<SocketAddr>,
 }
 
 /// How a worker is told something.
@@ -79,10 +95,13 @@ impl Gateway {
     pub fn start_on(sockets: Vec<Socket>, options: Options) -> Result<Gateway, GatewayError> {
         let places = sockets.iter().map(Socket::place).collect::<Result<_, _>>()?;
         let options = Arc::new(options);
+        let of_workers = Arc::new(OnceLock::new());
+        let control = Control::new(of_workers.clone(), options.clone());
         let shared = Shared {
             census: Arc::new(Census::default()),
             upstreams: upstreams(&options),
-            workers: Arc::new(OnceLock::new()),
+            workers: of_workers,
+            control: control.clone(),
         };
         let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..options.workers.max(1) {
@@ -98,12 +117,39 @@ impl Gateway {
         // Nobody else fills it.
         let _ = shared.workers.set(workers.clone());
         let acceptor = Some(Acceptor::start(sockets, workers.clone())?);
-        Ok(Gateway { acceptor, places, removes_sockets: true, workers, threads })
+        let metrics = match options.metrics {
+            Some(place) => {
+                let failed = |source| GatewayError::Metrics { place, source };
+                Some(metrics::serve(place, control.clone()).map_err(failed)?)
+            }
+            None => None,
+        };
+        let (ends, ended) = channel();
+        let keeps = control.clone();
+        let keeper = std::thread::Builder::new()
+            .name("gateway-stats".to_owned())
+            .spawn(move || keeps.keep_moments(&ended))?;
+        Ok(Gateway {
+            acceptor,
+            places,
+            removes_sockets: true,
+            workers,
+            threads,
+            control,
+            ends: Some(ends),
+            keeper: Some(keeper),
+            metrics,
+        })
     }
 
     /// Where it listens, with the port that the system chose.
     pub fn places(&self) -> impl Iterator<Item = &Listen> {
         self.places.iter()
+    }
+
+    /// Where it serves metrics, with the port that the system chose.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// Takes no connections any more and lets each client go as soon as it has nothing under
@@ -116,7 +162,20 @@ impl Gateway {
         }
     }
 
-    /// Whether all clients are gone after it was told to drain.
+    /// How options are read once more for RELOAD.
+    pub fn on_reload(&self, reread: impl Fn() -> Result<Options, String> + Send + Sync + 'static) {
+        self.control.on_reload(Box::new(reread));
+    }
+
+    /// Reads its options once more and goes on by them, as RELOAD does.
+    ///
+    /// # Errors
+    /// With what is wrong with them; then nothing changes.
+    pub fn reload(&self) -> Result<(), String> {
+        self.control.reload()
+    }
+
+    /// Whether all clients are gone after it was told to drain, or it was told to end.
     pub fn has_drained(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
@@ -136,6 +195,8 @@ fn upstreams(options: &Options) -> Vec<(Arc<Server>, Exposures)> {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.acceptor = None;
+        self.control.close();
+        self.ends = None;
         for place in self.places.iter().filter(|_| self.removes_sockets) {
             if let Listen::Unix(path) = place {
                 // Whoever removed it already did the same.
@@ -145,7 +206,7 @@ impl Drop for Gateway {
         for worker in &self.workers {
             worker.tell(Order::End);
         }
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).chain(self.keeper.take()) {
             // A thread that panicked has said so.
             let _ = thread.join();
         }

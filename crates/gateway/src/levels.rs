@@ -69,6 +69,13 @@ impl Until {
 #[derive(Debug, Clone, Default)]
 pub struct Exposures([Exposed; Level::ALL.len()]);
 
+impl Exposures {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(Exposed::count).sum()
+    }
+}
+
 /// The barriers of one life of a server: one where there are no synchronous standbys, where all
 /// levels mean a flush by the server; else one for each level.
 #[derive(Debug)]
@@ -118,6 +125,11 @@ impl Barriers {
     /// One of them.
     pub fn get_mut(&mut self, place: usize) -> Option<&mut Barrier> {
         self.of.get_mut(place)
+    }
+
+    /// Whether one of them is on its way.
+    pub fn is_out(&self, place: usize) -> bool {
+        self.of.get(place).is_some_and(Barrier::is_out)
     }
 
     /// Whether an answer may leave.

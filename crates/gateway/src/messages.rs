@@ -57,6 +57,33 @@ pub fn error(out: &mut Vec<u8>, refusal: &Refusal<'_>) {
     });
 }
 
+/// NoticeResponse with details, as `SHOW HELP` answers.
+pub fn notice(out: &mut Vec<u8>, details: &str) {
+    message(out, backend::NOTICE_RESPONSE, |body| {
+        let fields = [
+            (b'S', "NOTICE"),
+            (b'V', "NOTICE"),
+            (b'C', "00000"),
+            (b'M', "Console usage"),
+            (b'D', details),
+        ];
+        for (kind, text) in fields {
+            body.push(kind);
+            body.extend(text.bytes());
+            body.push(0);
+        }
+        body.push(0);
+    });
+}
+
+/// CommandComplete.
+pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
+    message(out, backend::COMMAND_COMPLETE, |body| {
+        body.extend(tag.bytes());
+        body.push(0);
+    });
+}
+
 /// AuthenticationOk.
 pub fn authentication_ok(out: &mut Vec<u8>) {
     message(out, backend::AUTHENTICATION, |body| body.extend(0_u32.to_be_bytes()));

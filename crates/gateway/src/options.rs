@@ -1,6 +1,7 @@
 //! What a gateway is to do.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,12 @@ pub struct Options {
     pub pooling: Pooling,
     /// Limits of number and time.
     pub limits: Limits,
+    /// Users that may use the console, and its commands.
+    pub admin_users: Vec<String>,
+    /// Users that may use the console to look.
+    pub stats_users: Vec<String>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Worker threads.
     pub workers: usize,
     /// Sessions that are used before any is given a second statement.
@@ -38,6 +45,9 @@ impl Options {
     pub fn new(server: ConnectOptions) -> Options {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Options {
+            admin_users: vec![server.user.clone()],
+            stats_users: Vec::new(),
+            metrics: None,
             listen: Vec::new(),
             databases: vec![Database::any(Server::new(server))],
             users: HashMap::new(),

@@ -86,6 +86,11 @@ impl OnSession {
         self.used.remove(&id);
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.used.len()
+    }
+
     /// Forgets all: the session was reset.
     pub fn clear(&mut self) {
         self.used.clear();

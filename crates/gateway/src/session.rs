@@ -176,6 +176,8 @@ pub struct Session {
     pub copying_in: bool,
     /// Settings of clients that it has.
     pub settings: Settings,
+    /// Parse messages that were sent on it.
+    pub parses: u64,
     statements: OnSession,
     carry: Vec<u8>,
     /// Bytes of a long message that are still to come, and whose they are.
@@ -212,6 +214,7 @@ impl Session {
             exposed: None,
             copying_in: false,
             settings: Settings::default(),
+            parses: 0,
             statements: OnSession::default(),
             carry: Vec::new(),
             passing: 0,
@@ -221,6 +224,11 @@ impl Session {
     /// Whether nobody needs it now.
     pub fn is_idle(&self) -> bool {
         self.ledger.is_empty() && self.owner.is_none()
+    }
+
+    /// Statements that are prepared on it.
+    pub fn prepared(&self) -> usize {
+        self.statements.len()
     }
 
     /// Whether the unit that was sent last goes on.
@@ -331,6 +339,7 @@ impl Session {
             frame_into(&mut self.out, b'C', &[name.as_bytes()]);
             slot.expects.push_back(Expect::Close { told: false });
         }
+        self.parses += 1;
         let server_name = statement.name();
         frame_into(&mut self.out, b'P', &[server_name.as_bytes(), b"\0", &statement.body]);
         slot.expects.push_back(Expect::Parse(statement.clone(), name));

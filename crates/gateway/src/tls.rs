@@ -102,6 +102,14 @@ impl TlsStream {
         self.session.alpn_protocol() == Some(ALPN)
     }
 
+    /// Version and cipher.
+    pub fn version(&self) -> String {
+        let version = self.session.protocol_version().and_then(|version| version.as_str());
+        let suite = self.session.negotiated_cipher_suite();
+        let suite = suite.and_then(|suite| suite.suite().as_str());
+        version.into_iter().chain(suite).collect::<Vec<_>>().join("/")
+    }
+
     /// Whether something waits for the socket to take it.
     pub fn wants_write(&self) -> bool {
         self.session.wants_write()

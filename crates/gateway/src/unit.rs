@@ -56,6 +56,15 @@ impl Unit {
         self.statements().any(|sql| !only_reads(sql))
     }
 
+    /// How many Parse and Bind messages are in it.
+    pub fn parses_and_binds(&self) -> (u64, u64) {
+        self.parts.iter().fold((0, 0), |(parses, binds), part| match part {
+            Part::Parse(..) => (parses + 1, binds),
+            Part::Bind { .. } | Part::Plain(b'B', _) => (parses, binds + 1),
+            _ => (parses, binds),
+        })
+    }
+
     /// The texts that it runs.
     fn statements(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().filter_map(|part| match part {
@@ -112,6 +121,11 @@ impl Statements {
         } else {
             self.named.remove(name);
         }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.named.len() + usize::from(self.unnamed.is_some())
     }
 
     /// Forgets all, as DISCARD ALL and DEALLOCATE ALL do.

@@ -1,5 +1,7 @@
 //! The event loop: clients on one side, server sessions on the other, the barrier between.
 
+mod control;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,6 +19,7 @@ use walwright_wire::{ScramKeys, Stream, WireError, backend};
 
 use crate::census::{Census, Counted};
 use crate::client::{Claim, Client, ClientStream, Opening, Phase};
+use crate::control::{Action, Ask, Control, Paused, is_console};
 use crate::dial::{
     BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, dial,
 };
@@ -29,6 +32,7 @@ use crate::scram::{Exchange, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
 use crate::settings::Settings;
 use crate::statement::Need;
+use crate::stats::{BarrierStats, Stats, micros};
 use crate::tls::{Tls, TlsStream};
 use crate::unit::{End, LONGEST, Malformed, Part, Unit, frame_into};
 use crate::users::{Authentication, Credential, Stored};
@@ -70,6 +74,10 @@ pub enum Order {
     Cancel(u32, Vec<u8>),
     /// Clients are let go as soon as they have nothing under way; then it is to end.
     Drain,
+    /// It is to say how it is.
+    Report(Ask),
+    /// Something is to be done to pools or clients.
+    Do(Action),
     /// It is to end.
     End,
 }
@@ -100,6 +108,9 @@ struct Pool {
     arriving: Vec<ClientId>,
     /// Why the last attempt to open a session failed, and when the next is made.
     failed: Option<(String, Instant)>,
+    /// Whether its clients are made to wait.
+    paused: bool,
+    stats: Stats,
 }
 
 /// The sessions of one kind.
@@ -136,6 +147,13 @@ struct Upstream {
     left: [usize; Level::ALL.len()],
     /// Connections one after the other that reached another server than the barrier's.
     strays: u32,
+    /// Why it could not be reached when that was tried last.
+    trouble: Option<String>,
+    /// Whether its barrier sessions are to be opened anew once nothing needs them.
+    retires: bool,
+    /// Until when its clients are made to wait for that.
+    holds: Option<Instant>,
+    stats: BarrierStats,
 }
 
 /// One life of a server: its barrier sessions and what waits for them. A standby has none, and
@@ -149,8 +167,10 @@ struct Life {
 /// A session that flushes, and what waits for it.
 struct Flusher {
     stream: Stream,
-    /// Clients with answers that wait, in the order of their barriers.
-    withheld: VecDeque<(Epoch, ClientId)>,
+    /// Clients with answers that wait, in the order of their barriers, and since when.
+    withheld: VecDeque<(Epoch, ClientId, Instant)>,
+    /// When the barrier that is on its way was sent.
+    sent: Instant,
     /// Bytes of an answer that is not whole.
     carry: Vec<u8>,
 }
@@ -162,6 +182,7 @@ enum Timer {
     Session(usize),
     Pool(usize),
     Upstream(usize),
+    Hold(usize),
 }
 
 /// What all workers of a gateway share.
@@ -173,6 +194,8 @@ pub struct Shared {
     pub upstreams: Vec<(Arc<Server>, Exposures)>,
     /// The workers themselves, once they are there.
     pub workers: Arc<OnceLock<Vec<Handle>>>,
+    /// Where the console's clients go.
+    pub control: Control,
 }
 
 /// One event loop with all that belongs to it.
@@ -219,7 +242,12 @@ pub struct Worker {
     /// What makes a barrier session flush.
     barrier_message: Vec<u8>,
     drains: bool,
+    /// Whether it takes no new clients and ends when the last has gone.
+    closes: bool,
     ends: bool,
+    paused: Paused,
+    /// Clients of the console, to be handed over when no event of this turn can mean them.
+    for_console: Vec<ClientId>,
 }
 
 /// Clients, sessions and barrier sessions take turns in the numbers of tokens.
@@ -255,19 +283,18 @@ impl Worker {
             retry: None,
             left: [0; Level::ALL.len()],
             strays: 0,
+            trouble: None,
+            retires: false,
+            holds: None,
+            stats: BarrierStats::default(),
         });
         let upstreams = upstreams.collect();
-        let limits = &options.limits;
-        let limits_transactions =
-            limits.query_timeout.is_some() || limits.transaction_timeout.is_some();
-        let limits_idle =
-            limits.idle_transaction_timeout.is_some() || limits.client_idle_timeout.is_some();
         let mut barrier_message = Vec::new();
         let out = &mut barrier_message;
         frame_into(out, b'B', &[b"\0", BARRIER_NAME.as_bytes(), b"\0\0\0\0\0\0\0"]);
         frame_into(out, b'E', &[b"\0\0\0\0\0"]);
         frame_into(out, b'S', &[]);
-        let worker = Worker {
+        let mut worker = Worker {
             options,
             shared,
             poll,
@@ -295,13 +322,25 @@ impl Worker {
             put_off: Vec::new(),
             gone: Vec::new(),
             lost: Vec::new(),
-            limits_transactions,
-            limits_idle,
+            limits_transactions: false,
+            limits_idle: false,
             barrier_message,
             drains: false,
+            closes: false,
             ends: false,
+            paused: Paused::default(),
+            for_console: Vec::new(),
         };
+        worker.note_limits();
         Ok((worker, Handle { orders: to_orders, waker }))
+    }
+
+    fn note_limits(&mut self) {
+        let limits = &self.options.limits;
+        self.limits_transactions =
+            limits.query_timeout.is_some() || limits.transaction_timeout.is_some();
+        self.limits_idle =
+            limits.idle_transaction_timeout.is_some() || limits.client_idle_timeout.is_some();
     }
 
     /// Serves clients until it is told to end.
@@ -356,7 +395,7 @@ impl Worker {
             }
             self.ring_timers();
             self.finish_turn(&mut buffer);
-            if self.drains && self.clients.is_empty() {
+            if (self.drains || self.closes) && self.clients.is_empty() {
                 self.ends = true;
             }
         }
@@ -379,6 +418,9 @@ impl Worker {
             for id in std::mem::take(&mut self.gone) {
                 self.remove_client(id);
             }
+            for id in std::mem::take(&mut self.for_console) {
+                self.hand_to_console(id);
+            }
             for id in std::mem::take(&mut self.put_off) {
                 if self.client(id).is_some() {
                     self.read_client(id.place, true, buffer);
@@ -389,6 +431,7 @@ impl Worker {
                 && self.to_flush.is_empty()
                 && self.lost.is_empty()
                 && self.gone.is_empty()
+                && !self.settle()
             {
                 return;
             }
@@ -401,6 +444,8 @@ impl Worker {
                 Order::Client(stream) => self.add_client(stream),
                 Order::Cancel(process, key) => self.cancel(process, &key),
                 Order::Drain => self.drain(),
+                Order::Report(ask) => self.report(ask),
+                Order::Do(action) => self.act(action),
                 Order::End => self.ends = true,
             }
         }
@@ -412,7 +457,7 @@ impl Worker {
     // Clients.
 
     fn add_client(&mut self, mut stream: ClientStream) {
-        if self.drains {
+        if self.drains || self.closes {
             return;
         }
         self.serial = self.serial.wrapping_add(1);
@@ -454,6 +499,9 @@ impl Worker {
             match client.stream.read(buffer) {
                 Ok(0) => return self.gone.push(id),
                 Ok(count) => {
+                    if let Some(pool) = client.pool {
+                        self.pools[pool].stats.received += count as u64;
+                    }
                     self.hear_client(id, &buffer[..count]);
                     // TLS may hold more than the socket shows.
                     let encrypted =
@@ -520,7 +568,7 @@ impl Worker {
                         return input.len();
                     }
                 },
-                Phase::Arriving | Phase::Claiming(_) => return at,
+                Phase::Arriving | Phase::Claiming(_) | Phase::Console(_) => return at,
                 Phase::Ready | Phase::Proving(..) => {
                     let Some(&[tag, a, b, c, d]) = input[at..].first_chunk::<5>() else {
                         return at;
@@ -612,7 +660,8 @@ impl Worker {
             return self.refuse(id, &refusal);
         };
         let claim = Claim { user, parameters };
-        if self.client(id).is_some_and(|client| client.excess) {
+        let excess = self.client(id).is_some_and(|client| client.excess);
+        if excess && !self.is_for_console(&claim) {
             let what = "sorry, too many clients already";
             let refusal = Refusal::fatal("53300", what).hint("raise max_client_conn");
             return self.refuse(id, &refusal);
@@ -730,6 +779,13 @@ impl Worker {
             return self.refuse(id, &refusal);
         }
         let name = take("database").unwrap_or_else(|| user.clone());
+        if is_console(&name) {
+            return self.arrive_at_console(id, Claim { user, parameters });
+        }
+        if self.paused.disables(&name) {
+            let what = format!("database \"{name}\" is disabled");
+            return self.refuse(id, &Refusal::fatal("57P03", &what));
+        }
         let Some(database) = self.options.database(&name) else {
             let what = format!("database \"{name}\" does not exist");
             return self.refuse(id, &Refusal::fatal("3D000", &what));
@@ -769,6 +825,8 @@ impl Worker {
                     synchronous: Side::default(),
                     arriving: Vec::new(),
                     failed: None,
+                    paused: self.paused.holds(&key.database),
+                    stats: Stats::default(),
                 });
                 self.pool_of.insert(key, self.pools.len() - 1);
                 self.pools.len() - 1
@@ -816,6 +874,7 @@ impl Worker {
         client.answers.hold(Until::AT_ONCE);
         client.phase = Phase::Ready;
         client.idle_since = self.now;
+        self.note_login(id);
         self.will_tell(id);
         self.arm(id);
         self.let_go_if_drained(id);
@@ -860,6 +919,7 @@ impl Worker {
 
     /// Tells a client why it is not served, and closes.
     fn refuse(&mut self, id: ClientId, refusal: &Refusal<'_>) {
+        self.note_refusal(id, refusal);
         let now = self.now;
         if let Some(client) = self.client(id) {
             messages::error(client.answers.buffer(), refusal);
@@ -902,7 +962,12 @@ impl Worker {
         client.dirty = false;
         while !client.blocked && !client.answers.ready().is_empty() {
             match client.stream.write(client.answers.ready()) {
-                Ok(count) => client.answers.advance(count),
+                Ok(count) => {
+                    client.answers.advance(count);
+                    if let Some(pool) = client.pool {
+                        self.pools[pool].stats.sent += count as u64;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => client.blocked = true,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return self.gone.push(id),
@@ -930,6 +995,7 @@ impl Worker {
             return;
         }
         let mut client = self.clients.remove(id.place);
+        self.note_leaving(&client);
         self.shared.census.remove_client();
         self.shared.census.give_back(&client.counted);
         // The socket is closed next in any case.
@@ -1069,12 +1135,13 @@ impl Worker {
             let Some(client) = self.client(id) else { return };
             let Some(place) = place else {
                 client.waits = true;
-                client.waits_since = Some(now);
+                client.waits_since.get_or_insert(now);
                 self.pools[pool].side(need.session).waiting.push_back(id);
                 self.arm(id);
                 return;
             };
             let Some(unit) = client.queue.pop_front() else { return };
+            let pinned = client.pinned;
             if let Hold::Pinned(pin) = need.hold {
                 client.pinned = Some(pin);
             }
@@ -1085,10 +1152,13 @@ impl Worker {
             if need.hold != Hold::Shared {
                 client.owned = Some(place);
             }
+            let since = client.waits_since.take();
+            let pin = client.pinned.filter(|_| pinned.is_none());
             if !open {
                 client.in_flight += 1;
                 client.sent_at = now;
             }
+            self.pools[pool].stats.sends(&unit, since.map(|since| now - since), pin);
             self.send_unit(place, id, unit, need);
             if self.limits_transactions {
                 self.arm(id);
@@ -1136,6 +1206,9 @@ impl Worker {
 
     /// The session for a statement; `None` where it has to wait for one.
     fn choose(&mut self, pool: usize, need: Need, settings: &Settings) -> Option<usize> {
+        if self.holds(pool) {
+            return None;
+        }
         let (spread, depth) = (self.options.spread, self.options.depth);
         let most = self.pools[pool].pooling.size;
         let kind = need.session;
@@ -1220,7 +1293,6 @@ impl Worker {
             self.pools[pool].side(kind).waiting.pop_front();
             if let Some(client) = self.client(id) {
                 client.waits = false;
-                client.waits_since = None;
             }
             self.dispatch(id);
         }
@@ -1231,7 +1303,7 @@ impl Worker {
     fn open_session(&mut self, pool: usize, kind: SessionKind) {
         let of = &self.pools[pool];
         let upstream = of.upstream;
-        if of.failed.is_some() {
+        if self.holds(pool) || of.failed.is_some() {
             // Nothing is asked for until the time that was given it is over.
             return;
         }
@@ -1411,9 +1483,10 @@ impl Worker {
                 return self.fail_upstream(upstream, &error.into());
             }
             let (withheld, carry) = (VecDeque::new(), Vec::new());
-            flushers.push(Flusher { stream: opened.stream, withheld, carry });
+            flushers.push(Flusher { stream: opened.stream, withheld, carry, sent: self.now });
         }
         let of = &mut self.upstreams[upstream];
+        of.trouble = None;
         let mut barriers = Barriers::new(of.exposures.clone(), flushers.len());
         if !flushers.is_empty() {
             barriers.inherit(std::mem::take(&mut of.left));
@@ -1498,6 +1571,10 @@ impl Worker {
                 self.welcome(id);
             }
         }
+        if self.holds(pool) {
+            // Its pool was paused while it was opened.
+            return self.retire_session(place);
+        }
         self.arm_session(place);
         self.serve_waiting(pool, kind);
     }
@@ -1537,6 +1614,7 @@ impl Worker {
 
     /// A server cannot be reached.
     fn fail_upstream(&mut self, upstream: usize, error: &WireError) {
+        self.upstreams[upstream].trouble = Some(error.to_string());
         if may_pass(error) {
             tracing::warn!("the server cannot be reached: {error}");
             let at = self.now + self.options.limits.server_login_retry;
@@ -1548,6 +1626,8 @@ impl Worker {
             }
             return;
         }
+        let at = self.now + self.options.limits.server_login_retry;
+        self.timers.push(Reverse((at, Timer::Upstream(upstream))));
         for pool in 0..self.pools.len() {
             if self.pools[pool].upstream == upstream {
                 self.fail_pool(pool, error);
@@ -1695,7 +1775,7 @@ impl Worker {
             && until != Until::AT_ONCE
         {
             // A barrier that answers are made to wait for has not been sent yet.
-            life.flushers[until.barrier].withheld.push_back((until.epoch, id));
+            life.flushers[until.barrier].withheld.push_back((until.epoch, id, self.now));
             let place = upstream * Level::ALL.len() + until.barrier;
             if !self.to_flush.contains(&place) {
                 self.to_flush.push(place);
@@ -1753,6 +1833,10 @@ impl Worker {
         };
         self.hold(id, until);
         let Some(session) = self.sessions.get_mut(place) else { return };
+        let execution = self.now.saturating_duration_since(slot.since);
+        let xact = session.began.filter(|_| session.owner.is_some());
+        let xact = xact.map_or(execution, |began| self.now.saturating_duration_since(began));
+        self.pools[session.pool].stats.answered(execution, ended.then_some(xact));
         if session.retires && session.is_idle() {
             self.lost.push(place);
         }
@@ -1834,6 +1918,7 @@ impl Worker {
             session.stream.terminate();
             let pool = &mut self.pools[session.pool];
             pool.side(session.kind).sessions.retain(|&of| of != place);
+            pool.stats.server_parses += session.parses;
             if let Some(life) = &mut self.upstreams[pool.upstream].life {
                 let covers = session.ledger.iter().filter_map(|slot| slot.covers);
                 for covers in covers.chain(session.exposed) {
@@ -1861,6 +1946,7 @@ impl Worker {
         if !of.send() {
             return;
         }
+        life.flushers[barrier].sent = self.now;
         // One barrier is out at a time: a socket that cannot take these bytes is lost.
         match life.flushers[barrier].stream.write(&self.barrier_message) {
             Ok(count) if count == self.barrier_message.len() => {}
@@ -1871,7 +1957,8 @@ impl Worker {
     fn read_barrier(&mut self, place: usize, buffer: &mut [u8]) {
         let (upstream, barrier) = (place / Level::ALL.len(), place % Level::ALL.len());
         loop {
-            let Some(life) = &mut self.upstreams[upstream].life else { return };
+            let Upstream { life, stats, .. } = &mut self.upstreams[upstream];
+            let Some(life) = life else { return };
             let Some(flusher) = life.flushers.get_mut(barrier) else { return };
             match flusher.stream.read(buffer) {
                 Ok(0) => return self.end_life(upstream),
@@ -1882,20 +1969,26 @@ impl Worker {
                         Ok(true) if of.is_out() => {
                             let returned = of.returns();
                             let mut free = Vec::new();
-                            while let Some((_, id)) =
-                                flusher.withheld.pop_front_if(|(of, _)| *of <= returned)
+                            while let Some((_, id, since)) =
+                                flusher.withheld.pop_front_if(|(of, ..)| *of <= returned)
                             {
-                                free.push(id);
+                                free.push((id, since));
                             }
+                            stats.clients.record(free.len() as u64);
+                            stats.time.record(micros(self.now - flusher.sent));
                             // Now, while there is the life that proves it.
-                            for id in &free {
+                            for (id, since) in &free {
                                 let client = self.clients.get_mut(id.place);
                                 if let Some(client) = client.filter(|client| client.id == *id) {
                                     let returned = |until| life.barriers.has_returned(until);
                                     client.answers.release(returned);
+                                    if let Some(pool) = client.pool {
+                                        let withheld = &mut self.pools[pool].stats.withheld;
+                                        withheld.record(micros(self.now - *since));
+                                    }
                                 }
                             }
-                            for id in free {
+                            for (id, _) in free {
                                 self.will_tell(id);
                             }
                             self.to_flush.push(place);
@@ -1916,7 +2009,12 @@ impl Worker {
     fn end_life(&mut self, upstream: usize) {
         let of = &mut self.upstreams[upstream];
         let Some(life) = of.life.take() else { return };
-        tracing::warn!("the barrier session was lost");
+        if !of.retires {
+            tracing::warn!("the barrier session was lost");
+            of.stats.lost += 1;
+            of.trouble = Some("its barrier session was lost".to_owned());
+        }
+        (of.retires, of.holds) = (false, None);
         of.lives += 1;
         for flusher in &life.flushers {
             let fd = flusher.stream.as_raw_fd();
@@ -1927,7 +2025,7 @@ impl Worker {
             *left += more;
         }
         for flusher in life.flushers {
-            for (_, id) in flusher.withheld {
+            for (_, id, _) in flusher.withheld {
                 self.lose_client(id);
             }
         }
@@ -1936,6 +2034,7 @@ impl Worker {
         self.lost.extend(sessions.map(|(place, _)| place));
         self.close_lost();
         self.serve_pools(upstream);
+        self.look_for_server(upstream);
     }
 
     // Time.
@@ -1957,6 +2056,7 @@ impl Worker {
     fn client_due(&self, id: ClientId) -> Option<(Instant, Limit)> {
         let client = self.clients.get(id.place).filter(|client| client.id == id)?;
         let limits = &self.options.limits;
+        let paused = client.pool.is_some_and(|pool| self.pools[pool].paused);
         let after = |since: Instant, limit: Option<Duration>, what: Limit| {
             limit.map(|limit| (since + limit, what))
         };
@@ -1968,7 +2068,7 @@ impl Worker {
                 let idle = client.in_flight == 0 && client.queue.is_empty();
                 let began = open.and_then(|session| session.began);
                 [
-                    client.waits_since.and_then(|since| {
+                    client.waits_since.filter(|_| !paused).and_then(|since| {
                         after(since, limits.query_wait_timeout, Limit::QueryWait)
                     }),
                     (client.in_flight > 0)
@@ -1991,6 +2091,7 @@ impl Worker {
                 .flatten()
                 .min_by_key(|(at, _)| *at)
             }
+            Phase::Arriving if paused => None,
             _ => after(client.since, limits.login_timeout, Limit::Login),
         }
     }
@@ -2054,7 +2155,9 @@ impl Worker {
                         pool.failed = None;
                     }
                     self.serve_pools(upstream);
+                    self.look_for_server(upstream);
                 }
+                Timer::Hold(upstream) => self.end_hold(upstream),
             }
         }
     }

@@ -12,6 +12,8 @@ use crate::output::{exit, say};
 
 /// How often is looked whether all clients have gone.
 const LOOK: Duration = Duration::from_millis(10);
+/// How often is looked whether the console has ended the gateway.
+const LOOK_FOR_END: Duration = Duration::from_millis(200);
 
 /// What listens to those who run a gateway.
 pub struct Service {
@@ -28,11 +30,19 @@ impl Service {
         Ok(Service { runtime, signals })
     }
 
-    /// Serves until a signal asks for the end, then lets each client go as soon as it has
+    /// Serves until the console ends it, or a signal asks for the end; then lets each client go as soon as it has
     /// nothing under way. A second signal, or the end of `patience`, ends what is left.
     pub fn serve(mut self, mut gateway: Gateway, patience: Duration) -> ExitCode {
         self.runtime.block_on(async {
-            self.signals.next().await;
+            let ended = async {
+                while !gateway.has_drained() {
+                    tokio::time::sleep(LOOK_FOR_END).await;
+                }
+            };
+            tokio::select! {
+                () = self.signals.next() => {}
+                () = ended => return ExitCode::SUCCESS,
+            }
             gateway.drain(false);
             say(&format!(
                 "stopping: clients finish their transactions, for {} s at most; a second signal ends this at once",

@@ -16,6 +16,7 @@ pub const PASSWORD: &str = "it's a: s%cret\\";
 pub struct Testbed {
     pub gateway: Gateway,
     pub server: RunningCluster,
+    pub options: Options,
     _base: TempDir,
 }
 
@@ -56,8 +57,8 @@ impl Testbed {
         let server = Cluster::create(spec).expect("made").start().expect("started");
         let mut options = options(&server);
         options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
-        let gateway = Gateway::start(options).expect("a gateway");
-        Testbed { gateway, server, _base: base }
+        let gateway = Gateway::start(options.clone()).expect("a gateway");
+        Testbed { gateway, server, options, _base: base }
     }
 
     pub fn port(&self) -> u16 {

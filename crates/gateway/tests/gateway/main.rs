@@ -1,6 +1,7 @@
 //! The gateway between real clients and real servers.
 
 mod common;
+mod console;
 mod encryption;
 mod load;
 mod people;

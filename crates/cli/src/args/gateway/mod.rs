@@ -4,7 +4,7 @@ mod run;
 
 use clap::{Args, Subcommand};
 
-pub use run::{AuthChoice, GatewayRunArgs};
+pub use run::{AuthChoice, GatewayRunArgs, LogFormat};
 
 /// `walwright gateway`.
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! `walwright gateway`: what can be typed to serve.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,11 +22,14 @@ directly. A client that connects directly may see a commit up to one flush befor
 Clients prove who they are with the passwords that the server has: the user of --server must be
 able to read pg_authid, or --userlist names them. Beyond this machine give it a certificate.
 
+The database named pgbouncer is the console, with PgBouncer's commands:
+  psql -h 127.0.0.1 -p 6432 pgbouncer -c 'SHOW POOLS'
+
 SIGTERM and SIGINT (Ctrl-C) let clients finish: no connection is taken any more, idle clients are
 told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.";
 
 /// How to serve.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct GatewayRunArgs {
     /// Connection string of the server.
     #[arg(long, value_name = "DSN", required = true)]
@@ -54,9 +58,31 @@ pub struct GatewayRunArgs {
     /// Threads that serve clients. The default is a quarter of the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Address and port at which metrics for Prometheus (/metrics) and /healthz are served.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+    /// Users that may use the console, the database named pgbouncer or walwright. The default is
+    /// the user of --server.
+    #[arg(long, value_name = "USER", value_delimiter = ',')]
+    pub admin_users: Vec<String>,
+    /// Users that may use the console to look.
+    #[arg(long, value_name = "USER", value_delimiter = ',')]
+    pub stats_users: Vec<String>,
+    /// How events are written on standard error: those of servers, and with -v of clients.
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
     /// Longest that clients may take to finish their transactions after SIGTERM or Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub drain_timeout: Duration,
+}
+
+/// How events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line of text.
+    Text,
+    /// A line of JSON.
+    Json,
 }
 
 /// How clients prove who they are.

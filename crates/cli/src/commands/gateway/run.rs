@@ -14,7 +14,35 @@ use crate::output::say;
 
 /// Serves until it is stopped.
 pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
-    let params = ConnectParams::resolve(args.server.as_ref().map(Secret::expose))?;
+    let params = server(args)?;
+    let service = Service::prepare()?;
+    let gateway = Gateway::start(options(args)?)?;
+    for place in gateway.places() {
+        say(&match place {
+            Listen::Tcp(address) => format!("listening on {address}"),
+            Listen::Unix(path) => format!("listening on {}", path.display()),
+        });
+    }
+    if let Some(address) = gateway.metrics() {
+        say(&format!("metrics at http://{address}/metrics"));
+        if !address.ip().is_loopback() {
+            say("warning: whoever reaches that address may read them");
+        }
+    }
+    say(&format!("before the server at {}; Ctrl-C ends it", params.address()));
+    let args = args.clone();
+    let patience = args.drain_timeout;
+    gateway.on_reload(move || options(&args).map_err(|error| format!("{error:#}")));
+    Ok(service.serve(gateway, patience))
+}
+
+fn server(args: &GatewayRunArgs) -> anyhow::Result<ConnectParams> {
+    Ok(ConnectParams::resolve(args.server.as_ref().map(Secret::expose))?)
+}
+
+/// What is typed, with what the files that it names say now.
+fn options(args: &GatewayRunArgs) -> anyhow::Result<Options> {
+    let params = server(args)?;
     let mut options = Options::new(params.wire_options());
     options.listen = args.listen.iter().map(|text| place(text)).collect::<Result<_, _>>()?;
     options.authentication = authentication(args, &options.listen)?;
@@ -25,16 +53,12 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
     if let Some(threads) = args.threads {
         options.workers = usize::from(threads);
     }
-    let service = Service::prepare()?;
-    let gateway = Gateway::start(options)?;
-    for place in gateway.places() {
-        say(&match place {
-            Listen::Tcp(address) => format!("listening on {address}"),
-            Listen::Unix(path) => format!("listening on {}", path.display()),
-        });
+    options.metrics = args.metrics;
+    if !args.admin_users.is_empty() {
+        options.admin_users.clone_from(&args.admin_users);
     }
-    say(&format!("before the server at {}; Ctrl-C ends it", params.address()));
-    Ok(service.serve(gateway, args.drain_timeout))
+    options.stats_users.clone_from(&args.stats_users);
+    Ok(options)
 }
 
 fn place(text: &str) -> anyhow::Result<Listen> {

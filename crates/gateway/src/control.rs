@@ -1,0 +1,300 @@
+//! How the gateway as a whole is asked and told: by its console, by its metrics, and by whoever
+//! runs it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::Options;
+use crate::gateway::Handle;
+use crate::report::Report;
+use crate::stats::Stats;
+use crate::worker::Order;
+
+/// Longest that a worker may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Averages are those of so long.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Whether a database is the console.
+pub fn is_console(database: &str) -> bool {
+    matches!(database, "pgbouncer" | "walwright")
+}
+
+/// Asks a worker how it is.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Whether single clients and sessions are asked for too.
+    pub details: bool,
+    /// Where the answer goes.
+    pub answer: Sender<(usize, Report)>,
+}
+
+/// What a worker is to do to its pools or clients; a name is that of a database.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Give sessions no clients any more, and close them when they are free.
+    Pause(Option<String>),
+    /// Go on.
+    Resume(Option<String>),
+    /// Pause, and close all connections at once.
+    Kill(String),
+    /// Close the connection of a client.
+    KillClient(u64),
+    /// Close sessions when they are free, and open new ones.
+    Reconnect(Option<String>),
+    /// Let in no new clients.
+    Disable(String),
+    /// Let in new clients.
+    Enable(String),
+    /// Go on by other options.
+    Reload(Arc<Options>),
+    /// Take no new clients and end when the last has gone.
+    Close,
+}
+
+/// What is paused or disabled.
+#[derive(Debug, Clone, Default)]
+pub struct Paused {
+    /// All databases.
+    pub all: bool,
+    /// Databases by name.
+    pub databases: HashSet<String>,
+    /// Databases that let in no new clients.
+    pub disabled: HashSet<String>,
+}
+
+impl Paused {
+    /// Whether clients of a database are made to wait.
+    pub fn holds(&self, database: &str) -> bool {
+        self.all || self.databases.contains(database)
+    }
+
+    /// Whether a database lets in no new clients.
+    pub fn disables(&self, database: &str) -> bool {
+        self.disabled.contains(database)
+    }
+
+    /// Notes what an action pauses or disables.
+    pub fn note(&mut self, action: &Action) {
+        match action {
+            Action::Pause(None) => self.all = true,
+            Action::Pause(Some(name)) | Action::Kill(name) => {
+                self.databases.insert(name.clone());
+            }
+            Action::Resume(None) => {
+                self.all = false;
+                self.databases.clear();
+            }
+            Action::Resume(Some(name)) => {
+                self.databases.remove(name);
+            }
+            Action::Disable(name) => {
+                self.disabled.insert(name.clone());
+            }
+            Action::Enable(name) => {
+                self.disabled.remove(name);
+            }
+            Action::KillClient(_) | Action::Reconnect(_) | Action::Reload(_) | Action::Close => {}
+        }
+    }
+}
+
+/// Reads the options once more.
+type Reread = Box<dyn Fn() -> Result<Options, String> + Send + Sync>;
+
+/// What was counted for each database up to a moment.
+type Moment = (Instant, HashMap<String, Stats>);
+
+/// How the gateway as a whole is asked and told.
+#[derive(Clone)]
+pub struct Control(Arc<Inner>);
+
+struct Inner {
+    workers: Arc<OnceLock<Vec<Handle>>>,
+    options: Mutex<Arc<Options>>,
+    reread: OnceLock<Reread>,
+    paused: Mutex<Paused>,
+    /// What averages are reckoned from: one to two periods ago, and the last.
+    moments: Mutex<[Moment; 2]>,
+    consoles: AtomicUsize,
+    ends: AtomicBool,
+    began: SystemTime,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+/// A worker did not say in time how it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("worker {0} does not answer")]
+pub struct Silent(pub usize);
+
+impl Control {
+    /// For workers that begin.
+    pub fn new(workers: Arc<OnceLock<Vec<Handle>>>, options: Arc<Options>) -> Control {
+        let moment = || (Instant::now(), HashMap::new());
+        Control(Arc::new(Inner {
+            workers,
+            options: Mutex::new(options),
+            reread: OnceLock::new(),
+            paused: Mutex::default(),
+            moments: Mutex::new([moment(), moment()]),
+            consoles: AtomicUsize::new(0),
+            ends: AtomicBool::new(false),
+            began: SystemTime::now(),
+        }))
+    }
+
+    fn workers(&self) -> &[Handle] {
+        self.0.workers.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// What every worker says of itself.
+    ///
+    /// # Errors
+    /// When one does not answer in time.
+    pub fn reports(&self, details: bool) -> Result<Vec<Report>, Silent> {
+        let (answer, answers) = channel();
+        let count = self.workers().len();
+        for worker in self.workers() {
+            worker.tell(Order::Report(Ask { details, answer: answer.clone() }));
+        }
+        // A worker that has ended drops what it was asked.
+        drop(answer);
+        let mut found: Vec<Option<Report>> = vec![None; count];
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok((number, report)) => found[number] = Some(report),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let silent = found.iter().position(Option::is_none);
+                    return Err(Silent(silent.unwrap_or_default()));
+                }
+            }
+            if found.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Has every worker do something. Who asks them afterwards how they are is told the state
+    /// after it.
+    pub fn act(&self, action: Action) {
+        lock(&self.0.paused).note(&action);
+        for worker in self.workers() {
+            worker.tell(Order::Do(action.clone()));
+        }
+    }
+
+    /// Has every worker let its clients go as soon as they have nothing under way, and end.
+    pub fn drain(&self) {
+        self.workers().iter().for_each(|worker| worker.tell(Order::Drain));
+    }
+
+    /// Has every worker end at once.
+    pub fn end(&self) {
+        self.workers().iter().for_each(|worker| worker.tell(Order::End));
+    }
+
+    /// What is paused or disabled.
+    pub fn paused(&self) -> Paused {
+        lock(&self.0.paused).clone()
+    }
+
+    /// The options as they are now.
+    pub fn options(&self) -> Arc<Options> {
+        lock(&self.0.options).clone()
+    }
+
+    /// When the gateway began.
+    pub fn began(&self) -> SystemTime {
+        self.0.began
+    }
+
+    /// How options are read once more; the first that is given counts.
+    pub fn on_reload(&self, reread: Reread) {
+        let _ = self.0.reread.set(reread);
+    }
+
+    /// Reads the options once more and has every worker go on by them.
+    ///
+    /// # Errors
+    /// With what is wrong with them; then nothing changes.
+    pub fn reload(&self) -> Result<(), String> {
+        let reread = self.0.reread.get().ok_or("nothing tells where the options come from")?;
+        let options = reread()?;
+        let mut known = lock(&self.0.options);
+        let serves = |server: &Arc<crate::Server>| {
+            known.databases.iter().any(|database| database.server.is_same(server))
+        };
+        if let Some(database) = options.databases.iter().find(|of| !serves(&of.server)) {
+            let name = database.name.as_deref().unwrap_or("*");
+            return Err(format!(
+                "database {name} is at another server than before; that takes a restart"
+            ));
+        }
+        *known = Arc::new(options);
+        let options = known.clone();
+        drop(known);
+        self.act(Action::Reload(options));
+        Ok(())
+    }
+
+    /// What averages are reckoned from: when, and what was counted by then for each database.
+    pub fn before(&self) -> Moment {
+        lock(&self.0.moments)[0].clone()
+    }
+
+    /// Keeps what was counted, period by period, until the other end of `ends` is dropped.
+    pub fn keep_moments(&self, ends: &Receiver<()>) {
+        while ends.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            if let Ok(reports) = self.reports(false) {
+                let mut moments = lock(&self.0.moments);
+                moments.swap(0, 1);
+                moments[1] = (Instant::now(), by_database(&reports));
+            }
+        }
+    }
+
+    /// One more client of the console, unless there are `most`.
+    pub fn enter(&self, most: usize) -> bool {
+        let enters = |count: usize| (count < most).then_some(count + 1);
+        self.0.consoles.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enters).is_ok()
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.0.consoles.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The gateway ends: whoever works beside it is to end too.
+    pub fn close(&self) {
+        self.0.ends.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the gateway has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.ends.load(Ordering::SeqCst)
+    }
+}
+
+/// What was counted for each database.
+pub fn by_database(reports: &[Report]) -> HashMap<String, Stats> {
+    let mut found: HashMap<String, Stats> = HashMap::new();
+    for pool in reports.iter().flat_map(|report| &report.pools) {
+        found.entry(pool.database.clone()).or_default().add(&pool.stats);
+    }
+    found
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
