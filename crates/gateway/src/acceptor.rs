@@ -47,6 +47,19 @@ impl Listen {
     }
 }
 
+impl std::str::FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        if text.starts_with('/') {
+            return Ok(Listen::Unix(text.into()));
+        }
+        text.parse().map(Listen::Tcp).map_err(|_| {
+            format!("\"{text}\" is no place to listen: write an address with its port, such as 127.0.0.1:6432, or the path of a unix socket")
+        })
+    }
+}
+
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

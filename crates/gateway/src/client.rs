@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::{Uid, User};
+use walwright_wire::Secret;
 
 use crate::census::Counted;
 use crate::scram::Exchange;
@@ -56,6 +60,10 @@ pub struct Claim {
     pub user: String,
     /// Startup parameters but for the user.
     pub parameters: Vec<(String, String)>,
+    /// The server of the database that it names.
+    pub upstream: usize,
+    /// Its password, where that is known.
+    pub password: Option<Secret>,
 }
 
 /// One client connection.
@@ -180,10 +188,10 @@ impl ClientStream {
     ///
     /// # Errors
     /// When it is no TLS, or no TCP.
-    pub fn encrypt(&mut self, tls: &Tls, early: &[u8]) -> io::Result<()> {
+    pub fn encrypt(&mut self, tls: &Tls, early: &[u8], direct: bool) -> io::Result<()> {
         match std::mem::replace(self, ClientStream::Closed) {
             ClientStream::Tcp(socket) => {
-                *self = ClientStream::Tls(Box::new(TlsStream::accept(socket, tls, early)?));
+                *self = ClientStream::Tls(Box::new(TlsStream::accept(socket, tls, early, direct)?));
                 Ok(())
             }
             other => {
@@ -209,6 +217,26 @@ impl ClientStream {
             ClientStream::Tls(stream) => Some(stream),
             _ => None,
         }
+    }
+
+    /// Where it comes from; `None` on a unix socket.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub fn address(&self) -> io::Result<Option<IpAddr>> {
+        Ok(match self {
+            ClientStream::Tcp(stream) => Some(stream.peer_addr()?.ip()),
+            ClientStream::Tls(stream) => Some(stream.socket.peer_addr()?.ip()),
+            ClientStream::Unix(_) => None,
+            ClientStream::Closed => return Err(ErrorKind::NotConnected.into()),
+        })
+    }
+
+    /// The user of the system at the other end of a unix socket.
+    pub fn system_user(&self) -> Option<String> {
+        let ClientStream::Unix(stream) = self else { return None };
+        let of = getsockopt(stream, PeerCredentials).ok()?;
+        Some(User::from_uid(Uid::from_raw(of.uid())).ok()??.name)
     }
 
     /// Whether it is TCP without TLS.

@@ -7,7 +7,9 @@ use mio::Waker;
 use walwright_wire::{CancelKey, ConnectOptions, Connection, Connector, Stream, WireError, cancel};
 
 use crate::levels::{Barriers, Level};
+use crate::lookup::look_up;
 use crate::options::{Server, SessionAttributes};
+use crate::users::Question;
 use crate::{ClientId, SessionKind};
 
 /// What a connection is for.
@@ -17,8 +19,8 @@ pub enum Purpose {
     Session(usize, SessionKind, Box<Login>),
     /// Flushes.
     Barriers,
-    /// The verifier of a client's user.
-    Verifier(ClientId, String),
+    /// The verifier of a user, for clients that claim to be it.
+    Verifier(Vec<ClientId>, Box<(String, Question)>),
     /// Cancelling what a session runs at an address.
     Cancel(SessionId, Box<(ConnectOptions, CancelKey)>),
 }
@@ -104,12 +106,6 @@ const IDENTITY: &str = "SELECT system_identifier, CASE WHEN NOT pg_is_in_recover
                         pg_postmaster_start_time(), inet_server_addr(), inet_server_port(), \
                         pg_is_in_recovery() FROM pg_control_system()";
 
-/// The verifier of a user who may log in now. Every name in it is qualified: nobody's
-/// search_path leads elsewhere.
-const VERIFIER: &str = "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolcanlogin AND \
-                        (rolvaliduntil IS NULL OR rolvaliduntil OPERATOR(pg_catalog.>) \
-                        pg_catalog.now()) AND rolname OPERATOR(pg_catalog.=)";
-
 /// Name under which the barrier statement is prepared.
 pub const BARRIER_NAME: &str = "ww_barrier";
 
@@ -160,15 +156,9 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
             Ok(Reply::Session(Box::new(Opened::of(reach(server, adjust)?)?)))
         }
         Purpose::Barriers => barriers(server),
-        Purpose::Verifier(_, user) => {
-            // Otherwise a backslash in a name would end the text that holds it.
-            let adjust = |options: &mut ConnectOptions| {
-                set(options, "standard_conforming_strings", "on");
-            };
-            let mut reached = reach(server, adjust)?;
-            let found =
-                reached.connection.query(&format!("{VERIFIER} '{}'", user.replace('\'', "''")))?;
-            Ok(Reply::Verifier(found.into_iter().flatten().flatten().next()))
+        Purpose::Verifier(_, of) => {
+            let (user, question) = &**of;
+            Ok(Reply::Verifier(look_up(server, user, question)?))
         }
         Purpose::Cancel(_, request) => {
             let (address, key) = &**request;
@@ -178,19 +168,23 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
     }
 }
 
-fn set(options: &mut ConnectOptions, name: &str, value: &str) {
+/// Sets a parameter of a session.
+pub fn set(options: &mut ConnectOptions, name: &str, value: &str) {
     options.parameters.push((name.to_owned(), value.to_owned()));
 }
 
 /// A connection with the address that it was made to.
-struct Reached {
+pub struct Reached {
     connection: Connection,
     identity: Identity,
     address: ConnectOptions,
 }
 
 /// A connection to the first address where a server with the attributes wanted answers.
-fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Reached, WireError> {
+///
+/// # Errors
+/// When there is none: why the last one would not do.
+pub fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Reached, WireError> {
     let mut second = None;
     let mut failed = WireError::Options("a server without an address".to_owned());
     for address in &server.addresses {
@@ -222,6 +216,11 @@ fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Reache
 }
 
 impl Reached {
+    /// The connection alone.
+    pub fn into_connection(self) -> Connection {
+        self.connection
+    }
+
     fn has(&mut self, attributes: SessionAttributes) -> Result<bool, WireError> {
         let standby = self.identity.is_standby();
         let mut read_only = || -> Result<bool, WireError> {

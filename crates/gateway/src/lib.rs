@@ -10,21 +10,25 @@
 //! sessions and a barrier session of its own; nothing but counters is shared between workers.
 
 mod acceptor;
+mod admission;
 mod answers;
 mod barrier;
 mod census;
 mod client;
+pub mod config;
 mod console;
 mod control;
 mod dial;
 mod gateway;
 mod histogram;
 mod levels;
+mod lookup;
 mod messages;
 mod metrics;
 mod options;
 mod prepared;
 mod report;
+mod rules;
 mod scram;
 mod session;
 mod settings;
@@ -46,7 +50,8 @@ pub use options::{
     Database, Limits, Options, PoolMode, Pooling, PoolingChoice, Reads, Server, SessionAttributes,
     User,
 };
+pub use rules::{Approach, ClientCertificate, Method, Rule, RuleError, Rules, UserMaps};
 pub use scram::{ScramError, Verifier};
 pub use statement::{Hold, Need, Pin, SessionKind};
 pub use tls::{Tls, TlsError};
-pub use users::{Authentication, Stored, Users, parse_userlist};
+pub use users::{Authentication, Question, Stored, Users, parse_userlist};

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use walwright_wire::ConnectOptions;
 
 use crate::{Authentication, Listen, Tls, Users};
@@ -158,6 +160,22 @@ pub enum SessionAttributes {
     PreferStandby,
 }
 
+impl FromStr for SessionAttributes {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match text {
+            "any" => Self::Any,
+            "read-write" => Self::ReadWrite,
+            "read-only" => Self::ReadOnly,
+            "primary" => Self::Primary,
+            "standby" => Self::Standby,
+            "prefer-standby" => Self::PreferStandby,
+            _ => return Err(()),
+        })
+    }
+}
+
 /// What is said of one user.
 #[derive(Debug, Clone, Default)]
 pub struct User {
@@ -170,7 +188,8 @@ pub struct User {
 }
 
 /// When a server session is given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PoolMode {
     /// When the client leaves.
     Session,
@@ -182,7 +201,8 @@ pub enum PoolMode {
 }
 
 /// Which answers wait for a barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Reads {
     /// Those of writes alone: a read may tell of what a crash takes back.
     Off,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 /// Rules in their order: the first that fits decides.
@@ -53,10 +54,12 @@ pub enum Method {
 }
 
 /// What a client's certificate must be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ClientCertificate {
     /// Nothing: it need have none.
     #[default]
+    #[serde(rename = "optional")]
     Unneeded,
     /// One of an authority that is trusted.
     VerifyCa,
@@ -115,6 +118,20 @@ impl Rules {
             }
         }
         Ok(Rules { rules, maps: UserMaps::default() })
+    }
+
+    /// Rules for one method and whoever can use it.
+    pub(crate) fn only(method: Method) -> Rules {
+        let rule = Rule {
+            way: if method == Method::Peer { Way::Local } else { Way::HostTls },
+            databases: vec![Name::All],
+            users: vec![Name::All],
+            addresses: Addresses::All,
+            method,
+            certificate: ClientCertificate::Unneeded,
+            map: None,
+        };
+        Rules { rules: vec![rule], maps: UserMaps::default() }
     }
 
     /// The same with maps of user names.
@@ -289,8 +306,9 @@ fn rule(fields: &[Vec<Word>]) -> Result<Rule, String> {
         "hostnossl" => Way::HostPlain,
         "hostnogssenc" => Way::Host,
         "hostgssenc" => {
-            return Err("there is no encryption by GSSAPI: leave the line out, or write hostssl"
-                .to_owned());
+            return Err(
+                "there is no encryption by GSSAPI: leave the line out, or write hostssl".to_owned()
+            );
         }
         "include" | "include_if_exists" | "include_dir" => {
             return Err("other files are not included: put their lines here".to_owned());
@@ -476,7 +494,8 @@ impl UserMaps {
             let map = one(next.next(), "the name of the map").map_err(wrong)?;
             let name = one(next.next(), "the name of the system").map_err(wrong)?;
             if name.starts_with('/') {
-                let what = format!("\"{name}\" is not supported: names are no regular expressions here");
+                let what =
+                    format!("\"{name}\" is not supported: names are no regular expressions here");
                 return Err(wrong(what));
             }
             let user = next.next().ok_or_else(|| wrong("the user is missing".to_owned()))?;
@@ -503,7 +522,12 @@ mod tests {
 
     use super::*;
 
-    fn method(rules: &str, address: Option<&str>, tls: bool, names: (&str, &str)) -> Option<Method> {
+    fn method(
+        rules: &str,
+        address: Option<&str>,
+        tls: bool,
+        names: (&str, &str),
+    ) -> Option<Method> {
         let rules = Rules::parse(rules).unwrap();
         let (database, user) = names;
         let address = address.map(|address| address.parse().unwrap());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use walwright_wire::{ScramKeys, Secret};
 
+use crate::rules::Rules;
 use crate::scram::{ScramError, Verifier};
 
 /// How clients prove who they are.
@@ -14,6 +15,18 @@ pub enum Authentication {
     Trust,
     /// By SCRAM-SHA-256, against verifiers.
     Scram(Arc<Users>),
+    /// As rules say.
+    Rules(Arc<Rules>, Arc<Users>),
+}
+
+impl Authentication {
+    /// The users that are known, where anybody has to prove anything.
+    pub fn users(&self) -> Option<&Arc<Users>> {
+        match self {
+            Authentication::Trust => None,
+            Authentication::Scram(users) | Authentication::Rules(_, users) => Some(users),
+        }
+    }
 }
 
 /// Where verifiers come from.
@@ -24,6 +37,22 @@ pub struct Users {
     /// Whether the server is asked for those that are not among them, as the user of its
     /// connection string.
     pub ask_server: bool,
+    /// What it is asked.
+    pub question: Question,
+}
+
+/// What a server is asked for the verifier of a user, and who asks.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// A statement with `$1` for the name, which gives the password or verifier in its second
+    /// column, or its only one. Without it `pg_authid` is read.
+    pub query: Option<String>,
+    /// Who asks; otherwise the user of the server's connection string.
+    pub user: Option<String>,
+    /// The password of that user, where it is not that of the connection string.
+    pub password: Option<Secret>,
+    /// The database; otherwise that of the connection string.
+    pub dbname: Option<String>,
 }
 
 /// What is known of a password.
@@ -33,9 +62,25 @@ pub enum Stored {
     Password(Secret),
     /// A verifier: the gateway can log in where the same is stored, once the client has.
     Verifier(Verifier),
+    /// An MD5 hash, which lets nobody in.
+    Md5,
 }
 
 impl Stored {
+    /// Reads what a server or a file stores of a password.
+    ///
+    /// # Errors
+    /// When it begins as a verifier and is none.
+    pub fn parse(text: String) -> Result<Stored, ScramError> {
+        Ok(if text.starts_with("SCRAM-SHA-256$") {
+            Stored::Verifier(Verifier::parse(&text)?)
+        } else if text.strip_prefix("md5").is_some_and(is_hash) {
+            Stored::Md5
+        } else {
+            Stored::Password(Secret::new(text))
+        })
+    }
+
     /// The verifier to hold a client's proof against.
     ///
     /// # Errors
@@ -44,6 +89,7 @@ impl Stored {
         match self {
             Stored::Password(password) => Verifier::of_password(password.expose()),
             Stored::Verifier(verifier) => Ok(verifier.clone()),
+            Stored::Md5 => Err(ScramError::Verifier),
         }
     }
 }
@@ -72,17 +118,15 @@ pub fn parse_userlist(text: &str) -> Result<HashMap<String, Stored>, (usize, &'s
         let (name, rest) = quoted(line).ok_or_else(|| wrong("it has no name in quotes"))?;
         let (password, _) =
             quoted(rest.trim_start()).ok_or_else(|| wrong("it has no password in quotes"))?;
-        let stored = if password.starts_with("SCRAM-SHA-256$") {
-            let verifier = Verifier::parse(&password);
-            Stored::Verifier(verifier.map_err(|_| wrong("its SCRAM verifier is damaged"))?)
-        } else if password.starts_with("md5") && password.len() == 35 {
-            return Err(wrong("MD5 hashes cannot be used for SCRAM; store the SCRAM verifier"));
-        } else {
-            Stored::Password(Secret::new(password))
-        };
+        let stored = Stored::parse(password).map_err(|_| wrong("its SCRAM verifier is damaged"))?;
         users.insert(name, stored);
     }
     Ok(users)
+}
+
+/// Whether a text is 32 hexadecimal digits.
+fn is_hash(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// A text in double quotes, where two of them are one, and what follows.
@@ -119,6 +163,8 @@ mod tests {
             assert_eq!(parse_userlist(bad).unwrap_err().0, line, "{bad}");
         }
         let md5 = format!("\"a\" \"md5{}\"", "0".repeat(32));
-        assert!(parse_userlist(&md5).unwrap_err().1.contains("MD5"));
+        let users = parse_userlist(&md5).unwrap();
+        assert!(matches!(users["a"], Stored::Md5));
+        assert_eq!(users["a"].verifier(), Err(ScramError::Verifier));
     }
 }

@@ -17,6 +17,7 @@ use rand::random;
 use slab::Slab;
 use walwright_wire::{ScramKeys, Stream, WireError, backend};
 
+use crate::admission::{Admission, admit};
 use crate::census::{Census, Counted};
 use crate::client::{Claim, Client, ClientStream, Opening, Phase};
 use crate::control::{Action, Ask, Control, Paused, is_console};
@@ -33,9 +34,9 @@ use crate::session::{Event, Forgotten, Session, Slot};
 use crate::settings::Settings;
 use crate::statement::Need;
 use crate::stats::{BarrierStats, Stats, micros};
-use crate::tls::{Tls, TlsStream};
+use crate::tls::TlsStream;
 use crate::unit::{End, LONGEST, Malformed, Part, Unit, frame_into};
-use crate::users::{Authentication, Credential, Stored};
+use crate::users::{Credential, Stored};
 use crate::{ClientId, Epoch, Exposures, Hold, Level, Options, Pin, SessionKind, Until};
 
 const WAKE: Token = Token(0);
@@ -214,10 +215,10 @@ pub struct Worker {
     pools: Vec<Pool>,
     pool_of: HashMap<PoolKey, usize>,
     registry: Registry,
-    /// What is logged in with at the server, by user.
-    credentials: HashMap<String, Credential>,
+    /// What is logged in with, by server and user.
+    credentials: HashMap<(usize, String), Credential>,
     /// Clients whose users' verifiers are still to be looked for, and how many are.
-    lookups: VecDeque<(ClientId, String)>,
+    lookups: VecDeque<(ClientId, usize, String)>,
     looking: usize,
     /// Makes up what stands for verifiers of names that nobody has.
     secret: [u8; 32],
@@ -597,6 +598,10 @@ impl Worker {
     }
 
     fn open(&mut self, id: ClientId, opening: Opening) {
+        if self.client(id).and_then(|client| client.stream.tls()).is_some_and(TlsStream::lacks_alpn)
+        {
+            return self.gone.push(id);
+        }
         match opening {
             Opening::Tls if self.can_encrypt(id) => {
                 if let Some(client) = self.client(id)
@@ -637,13 +642,11 @@ impl Worker {
         self.options.tls.is_some() && client.is_some_and(|client| client.stream.is_open())
     }
 
-    /// Puts TLS on a client's socket. Who begins with it at once must name the protocol.
+    /// Puts TLS on a client's socket.
     fn encrypt(&mut self, id: ClientId, early: &[u8], direct: bool) {
         let Some(tls) = self.options.tls.clone() else { return self.gone.push(id) };
         let Some(client) = self.client(id) else { return };
-        let begun = client.stream.encrypt(&tls, early);
-        let alpn = client.stream.tls().is_some_and(|stream| stream.has_alpn());
-        if begun.is_err() || direct && !alpn {
+        if client.stream.encrypt(&tls, early, direct).is_err() {
             return self.gone.push(id);
         }
         self.will_tell(id);
@@ -659,47 +662,80 @@ impl Worker {
                 Refusal::fatal("28000", "no PostgreSQL user name specified in startup packet");
             return self.refuse(id, &refusal);
         };
-        let claim = Claim { user, parameters };
+        let database = parameters.iter().find(|(name, _)| name == "database");
+        let database = database.map_or_else(|| user.clone(), |(_, name)| name.clone());
+        let upstream = self.options.database(&database).and_then(|of| self.upstream_of(of));
+        // Nobody is told before he is known that a database is not there.
+        let upstream = upstream.unwrap_or_default();
+        let claim = Claim { user, parameters, upstream, password: None };
         let excess = self.client(id).is_some_and(|client| client.excess);
         if excess && !self.is_for_console(&claim) {
             let what = "sorry, too many clients already";
             let refusal = Refusal::fatal("53300", what).hint("raise max_client_conn");
             return self.refuse(id, &refusal);
         }
-        let must = self.options.tls.as_ref().is_some_and(Tls::is_required);
-        if must && self.client(id).is_some_and(|client| client.stream.is_open()) {
-            let refusal = Refusal::fatal("28000", "the gateway lets nobody in without TLS")
-                .hint("connect with sslmode=require or verify-full");
-            return self.refuse(id, &refusal);
-        }
-        let users = match &self.options.authentication {
-            Authentication::Trust => return self.arrive(id, claim),
-            Authentication::Scram(users) => users.clone(),
+        let Some(client) = self.clients.get(id.place).filter(|client| client.id == id) else {
+            return;
         };
-        match users.known.get(&claim.user) {
-            Some(stored) => self.ask_for_proof(id, claim, stored.verifier().ok()),
-            None if users.ask_server => {
-                self.lookups.push_back((id, claim.user.clone()));
-                if let Some(client) = self.client(id) {
-                    client.phase = Phase::Claiming(claim);
-                }
-                self.look_up();
+        let (authentication, tls) = (&self.options.authentication, self.options.tls.as_ref());
+        let admission = admit(authentication, tls, &client.stream, (&database, &claim.user));
+        let users = authentication.users().cloned();
+        let known = users.as_ref().and_then(|users| users.known.get(&claim.user)).cloned();
+        match (admission, known) {
+            (Err(denial), _) => {
+                let refusal = denial.refusal();
+                tracing::warn!("a client is not let in as \"{}\": {}", claim.user, refusal.message);
+                self.refuse(id, &refusal);
             }
-            None => self.ask_for_proof(id, claim, None),
+            (Ok(Admission::In), known) => {
+                if let Some(Stored::Password(password)) = known {
+                    let credential = Credential::Password(password);
+                    self.credentials.insert((upstream, claim.user.clone()), credential);
+                }
+                self.arrive(id, claim);
+            }
+            (Ok(Admission::Prove), known) => {
+                let asks = users.is_some_and(|users| users.ask_server);
+                match known.filter(|stored| !asks || !matches!(stored, Stored::Md5)) {
+                    None if asks => {
+                        self.lookups.push_back((id, upstream, claim.user.clone()));
+                        if let Some(client) = self.client(id) {
+                            client.phase = Phase::Claiming(claim);
+                        }
+                        self.look_up();
+                    }
+                    stored => self.ask_for_proof(id, claim, stored),
+                }
+            }
         }
+    }
+
+    /// The place of a database's server among those that are known.
+    fn upstream_of(&self, database: &Database) -> Option<usize> {
+        let mut all = self.shared.upstreams.iter();
+        all.position(|(server, _)| server.is_same(&database.server))
     }
 
     /// Looks for verifiers that are waited for, few at a time.
     fn look_up(&mut self) {
         while self.looking < MOST_LOOKUPS
-            && let Some((id, user)) = self.lookups.pop_front()
+            && let Some((id, upstream, user)) = self.lookups.pop_front()
         {
-            if self.client(id).is_none() {
+            let Some(users) = self.options.authentication.users() else { continue };
+            let question = users.question.clone();
+            // Whoever waits for the same is served by the same question.
+            let mut ids = vec![id];
+            self.lookups.retain(|(id, of, name)| {
+                let same = *of == upstream && *name == user;
+                ids.extend(same.then_some(*id));
+                !same
+            });
+            ids.retain(|id| self.client(*id).is_some());
+            if ids.is_empty() {
                 continue;
             }
             self.looking += 1;
-            // Users are those of the first server.
-            self.dial(0, Purpose::Verifier(id, user));
+            self.dial(upstream, Purpose::Verifier(ids, Box::new((user, question))));
         }
     }
 
@@ -709,8 +745,18 @@ impl Worker {
         dial((upstream, of.lives), of.server.clone(), purpose, done, waker);
     }
 
-    /// The verifier of a claim is known, or that there is none.
-    fn ask_for_proof(&mut self, id: ClientId, claim: Claim, verifier: Option<Verifier>) {
+    /// It is known what is stored of a claim's password, or that nothing is.
+    fn ask_for_proof(&mut self, id: ClientId, mut claim: Claim, stored: Option<Stored>) {
+        let verifier = stored.as_ref().and_then(|stored| stored.verifier().ok());
+        if let Some(Stored::Md5) = stored {
+            tracing::warn!(
+                "of \"{}\" an MD5 hash alone is stored, which lets nobody in",
+                claim.user
+            );
+        }
+        if let Some(Stored::Password(password)) = stored {
+            claim.password = Some(password);
+        }
         let is_known = verifier.is_some();
         let verifier = verifier.unwrap_or_else(|| Verifier::made_up(&self.secret, &claim.user));
         let end_point = self.options.tls.as_ref().and_then(|tls| tls.end_point().cloned());
@@ -749,15 +795,11 @@ impl Worker {
         match proven {
             Ok(None) => self.will_tell(id),
             Ok(Some((claim, client, server))) => {
-                let stored = match &self.options.authentication {
-                    Authentication::Scram(users) => users.known.get(&claim.user),
-                    Authentication::Trust => None,
+                let credential = match &claim.password {
+                    Some(password) => Credential::Password(password.clone()),
+                    None => Credential::Keys(ScramKeys { client, server }),
                 };
-                let credential = match stored {
-                    Some(Stored::Password(password)) => Credential::Password(password.clone()),
-                    _ => Credential::Keys(ScramKeys { client, server }),
-                };
-                self.credentials.insert(claim.user.clone(), credential);
+                self.credentials.insert((claim.upstream, claim.user.clone()), credential);
                 self.arrive(id, claim);
             }
             Err(error) => {
@@ -769,7 +811,7 @@ impl Worker {
     }
 
     fn arrive(&mut self, id: ClientId, claim: Claim) {
-        let Claim { user, parameters } = claim;
+        let Claim { user, parameters, .. } = claim;
         let take = |name: &str| {
             parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
@@ -810,10 +852,7 @@ impl Worker {
         let place = match self.pool_of.get(&key) {
             Some(&place) => place,
             None => {
-                let upstream = self.shared.upstreams.iter();
-                let upstream = upstream.map(|(server, _)| server);
-                let of = |server: &Arc<Server>| server.is_same(&database.server);
-                let Some(upstream) = upstream.into_iter().position(of) else { return };
+                let Some(upstream) = self.upstream_of(database) else { return };
                 self.pools.push(Pool {
                     pooling: self.options.pooling_of(database, &key.user),
                     database: database.clone(),
@@ -1315,17 +1354,18 @@ impl Worker {
             return self.make_room(pool);
         }
         let of = &mut self.pools[pool];
-        let address = &self.upstreams[upstream].server.addresses;
-        let forced = address.first().filter(|_| of.database.forced_user);
+        let forced = of.database.server.addresses.first().filter(|_| of.database.forced_user);
         let user = forced.map_or(&of.key.user, |address| &address.user).clone();
+        let password = forced.and_then(|address| address.password.clone());
         let mut login = Login {
             dbname: of.database.dbname.clone().unwrap_or_else(|| of.key.database.clone()),
             parameters: of.key.parameters.clone(),
             user,
-            ..Login::default()
+            password,
+            keys: None,
         };
         if forced.is_none() {
-            match self.credentials.get(&of.key.user) {
+            match self.credentials.get(&(upstream, of.key.user.clone())) {
                 Some(Credential::Password(password)) => login.password = Some(password.clone()),
                 Some(Credential::Keys(keys)) => login.keys = Some(keys.clone()),
                 None => {}
@@ -1402,9 +1442,15 @@ impl Worker {
                 self.upstreams[upstream].opening = false;
                 self.fail_upstream(upstream, &error);
             }
-            (Purpose::Verifier(id, user), result) => {
+            (Purpose::Verifier(ids, of), result) => {
                 self.looking = self.looking.saturating_sub(1);
-                self.take_verifier(id, &user, result);
+                let found = result.map(|reply| match reply {
+                    Reply::Verifier(text) => text,
+                    _ => None,
+                });
+                for id in ids {
+                    self.take_verifier(id, &of.0, &found);
+                }
                 self.look_up();
             }
             (Purpose::Session(pool, kind, _), result) => {
@@ -1446,18 +1492,19 @@ impl Worker {
     }
 
     /// A verifier was looked for.
-    fn take_verifier(&mut self, id: ClientId, user: &str, found: Result<Reply, WireError>) {
+    fn take_verifier(
+        &mut self,
+        id: ClientId,
+        user: &str,
+        found: &Result<Option<String>, WireError>,
+    ) {
         let Some(client) = self.client(id) else { return };
         let Phase::Claiming(claim) = &client.phase else { return };
         let claim = claim.clone();
         match found {
-            Ok(reply) => {
-                let text = match reply {
-                    Reply::Verifier(text) => text,
-                    _ => None,
-                };
-                let verifier = text.and_then(|text| Verifier::parse(&text).ok());
-                self.ask_for_proof(id, claim, verifier);
+            Ok(text) => {
+                let stored = text.clone().and_then(|text| Stored::parse(text).ok());
+                self.ask_for_proof(id, claim, stored);
                 if let Some(client) = self.client(id) {
                     let carry = std::mem::take(&mut client.carry);
                     self.hear_client(id, &carry);

@@ -49,9 +49,9 @@ pub use snapshot::{CopyMethod, CopyReport, Snapshot, SnapshotError};
 pub use stop::Stop;
 pub use target::{
     ChannelBinding, Client, ConnectError, ConnectFailure, ConnectParams, ConninfoError,
-    FOR_WORKLOAD, FromColumn, Host, OWN_ROLE, QueryError, RequireAuth, RootCert, Row, Secret,
-    SessionSettings, SslMode, SslNegotiation, Statement, TargetError, all_left, cancelled, connect,
-    connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
+    FOR_WORKLOAD, FromColumn, Host, Hosts, OWN_ROLE, QueryError, RequireAuth, RootCert, Row,
+    Secret, SessionSettings, SslMode, SslNegotiation, Statement, TargetError, all_left, cancelled,
+    connect, connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
     connect_with, connect_without_limit, holds_password, readable, setting_option,
     without_triggers,
 };

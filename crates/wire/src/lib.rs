@@ -49,4 +49,4 @@ pub use secret::Secret;
 pub use stream::Stream;
 pub use tag_set::TagSet;
 pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values, parse_message};
-pub use tls::{TlsError, server_end_point};
+pub use tls::{TlsError, common_name, server_end_point};

@@ -47,7 +47,7 @@ async fn a_client_proves_itself_once_and_is_itself_on_the_server() {
 async fn users_of_a_file_need_no_question_to_the_server() {
     let testbed = Testbed::over_tcp(|options| {
         let known = [("app".to_owned(), Stored::Password(Secret::new("open sesame")))].into();
-        let users = Users { known, ask_server: false };
+        let users = Users { known, ..Users::default() };
         options.authentication = Authentication::Scram(Arc::new(users));
     });
     let direct = testbed.direct().await;

@@ -22,7 +22,7 @@ pub use connect::{
 pub use conninfo::{ConninfoError, holds_password};
 pub use params::ConnectParams;
 pub use query_error::QueryError;
-pub use resolve::TargetError;
+pub use resolve::{Hosts, TargetError};
 pub use row::{FromColumn, Row};
 pub use text::readable;
 pub use walwright_wire::{

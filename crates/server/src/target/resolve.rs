@@ -67,6 +67,16 @@ pub enum TargetError {
         "the connection parameters name several hosts: name the one server that is to be measured"
     )]
     SeveralHosts,
+    /// Lists that do not fit each other.
+    #[error("{name} names {given} where {wanted} hosts are named: give one for each")]
+    HostCount {
+        /// The parameter.
+        name: &'static str,
+        /// How many it names.
+        given: usize,
+        /// How many hosts there are.
+        wanted: usize,
+    },
     /// The service is not defined.
     #[error("the service {name:?} is not defined in {}", places(searched))]
     NoService {
@@ -243,24 +253,90 @@ impl ConnectParams {
         Self::resolve_in(dsn, &Surroundings::current())
     }
 
+    /// The same for a connection string that may name several hosts, and say which of their
+    /// servers will do (`target_session_attrs`), and for a user in place of the one in it.
+    pub fn resolve_hosts(dsn: &str, user: Option<&str>) -> Result<Hosts, TargetError> {
+        Hosts::resolve_in(dsn, user, &Surroundings::current())
+    }
+
     pub(crate) fn resolve_in(
         dsn: Option<&str>,
         around: &Surroundings,
     ) -> Result<Self, TargetError> {
-        let mut pairs = match dsn {
+        let pairs = match dsn {
             Some(text) => conninfo::parse(text)?,
             None => Pairs::new(),
         };
+        let pairs = completed(pairs, around)?;
         let mut warnings = Vec::new();
-        add_service(&mut pairs, around)?;
-        for (variable, name) in VARIABLES {
-            if let Some(value) = around.var(variable) {
-                pairs.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-            }
-        }
-        pairs.retain(|_, value| !value.is_empty());
         check_names(&pairs, &mut warnings)?;
         build(&pairs, around, warnings)
+    }
+}
+
+/// With what the service and the environment say.
+fn completed(mut pairs: Pairs, around: &Surroundings) -> Result<Pairs, TargetError> {
+    add_service(&mut pairs, around)?;
+    for (variable, name) in VARIABLES {
+        if let Some(value) = around.var(variable) {
+            pairs.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+    }
+    pairs.retain(|_, value| !value.is_empty());
+    Ok(pairs)
+}
+
+/// The hosts of a connection string, in the order in which they are tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hosts {
+    /// One for each host.
+    pub params: Vec<ConnectParams>,
+    /// `target_session_attrs`, as it is written.
+    pub session_attributes: Option<String>,
+    /// The database, where one is named.
+    pub dbname: Option<String>,
+}
+
+impl Hosts {
+    pub(crate) fn resolve_in(
+        dsn: &str,
+        user: Option<&str>,
+        around: &Surroundings,
+    ) -> Result<Hosts, TargetError> {
+        let mut pairs = completed(conninfo::parse(dsn)?, around)?;
+        if let Some(user) = user {
+            pairs.insert("user".to_owned(), user.to_owned());
+        }
+        let session_attributes = pairs.remove("target_session_attrs");
+        let mut warnings = Vec::new();
+        check_names(&pairs, &mut warnings)?;
+        let list = |name: &str| -> Vec<&str> {
+            pairs.get(name).map(|text| text.split(',').collect()).unwrap_or_default()
+        };
+        let (names, addresses, ports) = (list("host"), list("hostaddr"), list("port"));
+        let count = names.len().max(addresses.len()).max(1);
+        for (name, list) in [("host", &names), ("hostaddr", &addresses)] {
+            if !list.is_empty() && list.len() != count {
+                return Err(TargetError::HostCount { name, given: list.len(), wanted: count });
+            }
+        }
+        if ports.len() > 1 && ports.len() != count {
+            return Err(TargetError::HostCount { name: "port", given: ports.len(), wanted: count });
+        }
+        let params = (0..count).map(|at| {
+            let mut pairs = pairs.clone();
+            for (name, list) in [("host", &names), ("hostaddr", &addresses), ("port", &ports)] {
+                // A single port is that of all hosts.
+                let value = list.get(at).or(list.first().filter(|_| list.len() == 1));
+                match value.filter(|value| !value.is_empty()) {
+                    Some(value) => pairs.insert(name.to_owned(), (*value).to_owned()),
+                    None => pairs.remove(name),
+                };
+            }
+            build(&pairs, around, warnings.clone())
+        });
+        let params = params.collect::<Result<_, _>>()?;
+        Ok(Hosts { params, session_attributes, dbname: pairs.get("dbname").cloned() })
     }
 }
 

@@ -44,6 +44,44 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     Some(element(algorithm, OBJECT_IDENTIFIER)?.0)
 }
 
+/// The common name of whom a certificate is for, as libpq and the server read it: the first one,
+/// and none with a NUL in it, behind which another name could hide.
+pub fn common_name(certificate: &[u8]) -> Option<String> {
+    const SEQUENCE: u8 = 0x30;
+    const SET: u8 = 0x31;
+    const INTEGER: u8 = 0x02;
+    const OBJECT_IDENTIFIER: u8 = 0x06;
+    const VERSION: u8 = 0xa0;
+    /// 2.5.4.3, DER encoded.
+    const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+    /// UTF8String, PrintableString, T61String and IA5String.
+    const TEXTS: [u8; 4] = [0x0c, 0x13, 0x14, 0x16];
+    let (inside, _) = element(certificate, SEQUENCE)?;
+    let (mut rest, _) = element(inside, SEQUENCE)?;
+    if let Some((_, after)) = element(rest, VERSION) {
+        rest = after;
+    }
+    (_, rest) = element(rest, INTEGER)?;
+    // Signature, issuer, validity.
+    for _ in 0..3 {
+        (_, rest) = element(rest, SEQUENCE)?;
+    }
+    let (mut names, _) = element(rest, SEQUENCE)?;
+    while !names.is_empty() {
+        let (set, after) = element(names, SET)?;
+        names = after;
+        let (pair, _) = element(set, SEQUENCE)?;
+        let (kind, value) = element(pair, OBJECT_IDENTIFIER)?;
+        if kind == COMMON_NAME {
+            let tag = value.first().filter(|tag| TEXTS.contains(tag))?;
+            let (text, _) = element(value, *tag)?;
+            let text = std::str::from_utf8(text).ok().filter(|text| !text.contains('\0'))?;
+            return Some(text.to_owned());
+        }
+    }
+    None
+}
+
 /// Contents of a DER element of the given tag, and what follows it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
@@ -94,6 +132,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(der in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = server_end_point(&der);
+            let _ = common_name(&der);
         }
     }
 }

@@ -23,7 +23,7 @@ use self::certificates::certificates;
 use self::verify::Verifier;
 use crate::TlsOptions;
 
-pub use end_point::server_end_point;
+pub use end_point::{common_name, server_end_point};
 pub use error::TlsError;
 pub(crate) use stream::TlsStream;
 
