@@ -29,7 +29,9 @@ pub use config::{
     RollbackArgs,
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
-pub use gateway::{AuthChoice, GatewayArgs, GatewayRunArgs, LogFormat};
+pub use gateway::{
+    AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, LogFormat,
+};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
@@ -144,7 +146,7 @@ pub enum Command {
     /// Later runs on the same file system are told how near they came to it.
     Storage(StorageArgs),
     /// Stand between applications and a server: durable commits without the wait.
-    Gateway(GatewayArgs),
+    Gateway(Box<GatewayArgs>),
     /// The journal: experiments and decisions with their results, in order.
     Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.

@@ -53,7 +53,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Review(args)) => commands::review::show(&lab, &args, output),
         Some(Command::Config(command)) => commands::config::execute(&lab, command, output),
         Some(Command::Storage(args)) => commands::storage::execute(&lab, args, output),
-        Some(Command::Gateway(args)) => commands::gateway::execute(&args),
+        Some(Command::Gateway(args)) => commands::gateway::execute(&args, output),
         Some(Command::Journal(args)) => commands::journal::execute(&lab, args, output),
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),
         Some(Command::Workload(command)) => commands::workload::execute(command, output),

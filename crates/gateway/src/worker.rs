@@ -811,18 +811,18 @@ impl Worker {
     }
 
     fn arrive(&mut self, id: ClientId, claim: Claim) {
-        let Claim { user, parameters, .. } = claim;
         let take = |name: &str| {
+            let parameters = &claim.parameters;
             parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
-        if parameters.iter().any(|(name, value)| name == "replication" && value != "false") {
+        if claim.parameters.iter().any(|(name, value)| name == "replication" && value != "false") {
             let refusal = Refusal::fatal("0A000", "the gateway passes on no replication")
                 .hint("connect to the server itself");
             return self.refuse(id, &refusal);
         }
-        let name = take("database").unwrap_or_else(|| user.clone());
+        let name = take("database").unwrap_or_else(|| claim.user.clone());
         if is_console(&name) {
-            return self.arrive_at_console(id, Claim { user, parameters });
+            return self.arrive_at_console(id, claim);
         }
         if self.paused.disables(&name) {
             let what = format!("database \"{name}\" is disabled");
@@ -836,16 +836,18 @@ impl Worker {
             matches!(name, "user" | "database" | "application_name" | "replication")
                 || name.starts_with("_pq_.")
         };
-        let said = self.options.users.get(&user);
+        let said = self.options.users.get(&claim.user);
         let counted = [
             (Counted::DatabaseClients(name.clone()), database.max_clients),
-            (Counted::UserClients(user.clone()), said.and_then(|user| user.max_clients)),
+            (Counted::UserClients(claim.user.clone()), said.and_then(|user| user.max_clients)),
         ];
         if !self.shared.census.take(&counted) {
-            let what = format!("too many clients of database \"{name}\" or user \"{user}\"");
+            let what =
+                format!("too many clients of database \"{name}\" or user \"{}\"", claim.user);
             return self.refuse(id, &Refusal::fatal("53300", &what));
         }
         let application_name = take("application_name");
+        let Claim { user, parameters, .. } = claim;
         let mut kept: Vec<_> = parameters.into_iter().filter(|(name, _)| !own(name)).collect();
         kept.sort();
         let key = PoolKey { database: name, user, parameters: kept };

@@ -73,8 +73,6 @@ pub struct File {
     pub users: BTreeMap<String, UserTable>,
     /// Metrics.
     pub metrics: MetricsTable,
-    /// What is logged.
-    pub log: LogTable,
 }
 
 /// How clients prove who they are where no rules say it.
@@ -216,23 +214,4 @@ pub struct UserTable {
 pub struct MetricsTable {
     /// Address and port of `/metrics` and `/healthz`.
     pub listen: Option<Said<String>>,
-}
-
-/// `[log]`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LogTable {
-    /// How lines are written.
-    pub format: Option<LogFormat>,
-}
-
-/// How lines of the log are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// An object a line.
-    Json,
 }

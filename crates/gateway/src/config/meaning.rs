@@ -1,14 +1,13 @@
 //! From what is written to what is done.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use walwright_wire::Secret;
 
 use super::error::line_of;
-use super::{AuthType, ConfigError, DatabaseTable, Dsn, File, LogFormat, Said, Time};
+use super::{AuthType, ConfigError, DatabaseTable, Dsn, File, Said, Time};
 use crate::rules::{ClientCertificate, Method, Rules, UserMaps};
 use crate::users::Question;
 use crate::{
@@ -35,14 +34,6 @@ pub type Resolve<'a> = &'a dyn Fn(&str, Option<&str>) -> Result<Resolved, String
 pub struct Config {
     /// What the gateway is to do.
     pub options: Options,
-    /// Who may do anything in the console.
-    pub admin_users: Vec<String>,
-    /// Who may only look.
-    pub stats_users: Vec<String>,
-    /// Where metrics are.
-    pub metrics: Option<SocketAddr>,
-    /// How lines of the log are written.
-    pub log: LogFormat,
     /// What is odd about it, for people to read.
     pub warnings: Vec<String>,
 }
@@ -123,7 +114,11 @@ impl Meaning<'_> {
         options.users = self.users()?;
         options.tls = self.tls()?;
         options.authentication = self.authentication(&options.listen)?;
-        let metrics = match &file.metrics.listen {
+        if !file.admin_users.is_empty() {
+            options.admin_users.clone_from(&file.admin_users);
+        }
+        options.stats_users.clone_from(&file.stats_users);
+        options.metrics = match &file.metrics.listen {
             None => None,
             Some(said) => Some(said.value.parse().map_err(|_| {
                 self.at(said, format!(
@@ -133,14 +128,7 @@ impl Meaning<'_> {
             })?),
         };
         self.look_for_oddities(&options);
-        Ok(Config {
-            options,
-            admin_users: file.admin_users.clone(),
-            stats_users: file.stats_users.clone(),
-            metrics,
-            log: file.log.format.unwrap_or_default(),
-            warnings: self.warnings,
-        })
+        Ok(Config { options, warnings: self.warnings })
     }
 
     fn whole(&self, what: impl Into<String>) -> ConfigError {
@@ -449,10 +437,8 @@ impl Meaning<'_> {
             }
         }
         let query = table.auth_query.as_ref().filter(|said| said.value != "default");
-        if let Some(said) = query {
-            if !said.value.contains("$1") {
-                return Err(self.at(said, "auth_query has no $1, which stands for the user's name"));
-            }
+        if let Some(said) = query.filter(|said| !said.value.contains("$1")) {
+            return Err(self.at(said, "auth_query has no $1, which stands for the user's name"));
         }
         let user = table.auth_user.as_ref();
         let password = match user.map(|user| (user, users.known.get(&user.value))) {

@@ -11,8 +11,8 @@ mod time;
 
 pub use error::ConfigError;
 pub use file::{
-    AuthType, AuthenticationTable, DatabaseTable, Dsn, File, LimitsTable, LogFormat, LogTable,
-    MetricsTable, PoolingTable, Said, TlsTable, UserTable,
+    AuthType, AuthenticationTable, DatabaseTable, Dsn, File, LimitsTable, MetricsTable,
+    PoolingTable, Said, TlsTable, UserTable,
 };
 pub use meaning::{Config, Resolve, Resolved};
 pub use time::Time;

@@ -35,7 +35,8 @@ impl std::str::FromStr for Time {
             Some(Unit::Micros(micros)) if !unit.starts_with(|c: char| c.is_ascii_digit()) => micros,
             _ => return Err(format!("\"{unit}\" is no unit of time: us, ms, s, min, h or d")),
         };
-        let time = Duration::try_from_secs_f64(number * micros / 1e6).map_err(|_| wrong())?;
+        let nanos = number * micros * 1e3;
+        let time = Duration::from_nanos(nanos.round() as u64);
         if time > LONGEST {
             return Err(format!("\"{text}\" is too long: a year at most, and 0 is no limit"));
         }

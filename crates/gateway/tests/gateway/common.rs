@@ -23,7 +23,7 @@ pub struct Testbed {
 impl Testbed {
     /// The gateway reaches the server by its unix socket, and trusts its clients.
     pub fn new(settings: &[(&str, &str)], adjust: impl FnOnce(&mut Options)) -> Testbed {
-        Testbed::start(settings, None, |server| {
+        Testbed::start(settings, None, None, |server| {
             let host = Host::Unix(server.socket_dir().to_owned());
             let to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
             let mut options = Options::new(to);
@@ -35,8 +35,16 @@ impl Testbed {
 
     /// The gateway reaches the server by TCP, where it asks for passwords.
     pub fn over_tcp(adjust: impl FnOnce(&mut Options)) -> Testbed {
+        Testbed::over_tcp_and(None, adjust)
+    }
+
+    /// The same, where the gateway listens at another place too.
+    pub fn over_tcp_and(
+        listen: impl Into<Option<Listen>>,
+        adjust: impl FnOnce(&mut Options),
+    ) -> Testbed {
         let access = TcpAccess { port: None, password: Secret::new(PASSWORD) };
-        Testbed::start(&[], Some(access), |server| {
+        Testbed::start(&[], Some(access), listen.into(), |server| {
             let host = Host::Tcp("127.0.0.1".to_owned());
             let mut to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
             to.password = Some(Secret::new(PASSWORD));
@@ -49,6 +57,7 @@ impl Testbed {
     fn start(
         settings: &[(&str, &str)],
         tcp: Option<TcpAccess>,
+        listen: Option<Listen>,
         options: impl FnOnce(&RunningCluster) -> Options,
     ) -> Testbed {
         let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
@@ -57,6 +66,7 @@ impl Testbed {
         let server = Cluster::create(spec).expect("made").start().expect("started");
         let mut options = options(&server);
         options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+        options.listen.extend(listen);
         let gateway = Gateway::start(options.clone()).expect("a gateway");
         Testbed { gateway, server, options, _base: base }
     }

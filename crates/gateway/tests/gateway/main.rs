@@ -7,6 +7,7 @@ mod load;
 mod people;
 mod power_cuts;
 mod restarts;
+mod rules;
 mod standby;
 mod standbys;
 mod statements;

@@ -1,9 +1,12 @@
 //! `walwright gateway`: what can be typed.
 
+mod check;
+mod limits;
 mod run;
 
 use clap::{Args, Subcommand};
 
+pub use check::GatewayCheckArgs;
 pub use run::{AuthChoice, GatewayRunArgs, LogFormat};
 
 /// `walwright gateway`.
@@ -20,4 +23,7 @@ pub struct GatewayArgs {
 
 /// What else there is.
 #[derive(Debug, Subcommand)]
-pub enum GatewayCommand {}
+pub enum GatewayCommand {
+    /// Tell what is wrong with a configuration, or what it says.
+    Check(GatewayCheckArgs),
+}

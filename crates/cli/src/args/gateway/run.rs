@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use walwright_wire::Secret;
 
+use super::limits::GatewayLimitArgs;
 use crate::args::values::duration;
 
 /// Shown under `walwright gateway --help`.
@@ -31,18 +32,27 @@ told so (SQLSTATE 57P01), the others after their transaction; then it exits with
 /// How to serve.
 #[derive(Debug, Clone, Args)]
 pub struct GatewayRunArgs {
-    /// Connection string of the server.
-    #[arg(long, value_name = "DSN", required = true)]
+    /// Connection string of the server; several hosts and target_session_attrs as libpq has them.
+    #[arg(long, value_name = "DSN", required_unless_present = "config")]
     pub server: Option<Secret>,
-    /// Addresses and ports, or paths of unix sockets.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432", value_delimiter = ',')]
+    /// Configuration; `walwright gateway check --example` prints one. What is typed wins.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Addresses and ports, or paths of unix sockets. The default is 127.0.0.1:6432.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<String>,
-    /// How clients prove who they are.
-    #[arg(long, value_enum, default_value = "scram")]
-    pub auth: AuthChoice,
+    /// How clients prove who they are. The default is scram.
+    #[arg(long, value_enum, conflicts_with = "hba_file")]
+    pub auth: Option<AuthChoice>,
+    /// File of rules in the syntax of pg_hba.conf.
+    #[arg(long, value_name = "FILE")]
+    pub hba_file: Option<PathBuf>,
     /// File of users and passwords or SCRAM verifiers, as PgBouncer's userlist.txt.
     #[arg(long, value_name = "FILE")]
     pub userlist: Option<PathBuf>,
+    /// What the server is asked for passwords, with $1 for the user: names with their schema.
+    #[arg(long, value_name = "SQL")]
+    pub auth_query: Option<String>,
     /// PEM file with the certificate for TLS, and those that lead to its authority.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -50,11 +60,11 @@ pub struct GatewayRunArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Let nobody in on TCP without TLS.
-    #[arg(long, requires = "tls_cert")]
+    #[arg(long)]
     pub tls_required: bool,
-    /// Server sessions of each kind (relaxed and not), for a user and database, at most.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
-    pub pool_size: u16,
+    /// PEM file with the authorities of clients' certificates.
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Threads that serve clients. The default is a quarter of the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
@@ -74,6 +84,9 @@ pub struct GatewayRunArgs {
     /// Longest that clients may take to finish their transactions after SIGTERM or Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub drain_timeout: Duration,
+    /// Pooling and limits.
+    #[command(flatten)]
+    pub limits: GatewayLimitArgs,
 }
 
 /// How events are written.
@@ -92,4 +105,8 @@ pub enum AuthChoice {
     Scram,
     /// Not at all: for tests, on a loopback address or a unix socket.
     Trust,
+    /// By certificates whose common name is the user, with --tls-client-ca.
+    Cert,
+    /// By the user of the system, on unix sockets.
+    Peer,
 }

@@ -1,15 +1,18 @@
 //! `walwright gateway`: durable commits without the wait.
 
+mod check;
+mod configuration;
 mod run;
 
 use std::process::ExitCode;
 
-use crate::args::GatewayArgs;
+use crate::args::{GatewayArgs, GatewayCommand};
+use crate::output::Output;
 
 /// Serves, or does what the subcommand says.
-pub fn execute(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
+pub fn execute(args: &GatewayArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => run::execute(&args.run),
-        Some(command) => match *command {},
+        Some(GatewayCommand::Check(args)) => check::execute(args, output),
     }
 }
