@@ -30,7 +30,7 @@ pub use config::{
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use gateway::{
-    AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, LogFormat,
+    AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, LogFormat, TopArgs,
 };
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};

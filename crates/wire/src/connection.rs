@@ -1,12 +1,15 @@
 //! A connection that is logged in.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
-use crate::backend::{self, BackendKeyData, DataRow, ErrorFields, ParameterDescription};
+use crate::backend::{
+    self, BackendKeyData, DataRow, ErrorFields, ParameterDescription, RowDescription,
+};
 use crate::deadline::{Deadline, name_timeout};
 use crate::{CancelKey, FrameError, Scanner, Stream, TagSet, WireError};
 
@@ -113,6 +116,32 @@ impl Connection {
             if tag == backend::DATA_ROW {
                 let columns = DataRow::parse(body)?.columns.into_iter();
                 rows.push(columns.map(|value| value.map(crate::read::text)).collect());
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The same for one statement, each row with the names of its columns.
+    ///
+    /// # Errors
+    /// As [`query`](Connection::query).
+    pub fn query_named(
+        &mut self,
+        sql: &str,
+    ) -> Result<Vec<HashMap<String, Option<String>>>, WireError> {
+        check_sql(sql)?;
+        let mut out = BytesMut::new();
+        frontend::query(sql, &mut out)?;
+        let (mut names, mut rows) = (Vec::new(), Vec::new());
+        self.exchange(&out, |tag, body| {
+            if tag == backend::ROW_DESCRIPTION {
+                let columns = RowDescription::parse(body)?.columns.into_iter();
+                names = columns.map(|column| column.name).collect::<Vec<_>>();
+            } else if tag == backend::DATA_ROW {
+                let values = DataRow::parse(body)?.columns.into_iter();
+                let values = values.map(|value| value.map(crate::read::text));
+                rows.push(names.iter().cloned().zip(values).collect());
             }
             Ok(())
         })?;

@@ -276,7 +276,7 @@ impl Show {
             return Ok(*show);
         }
         let why = match name.to_ascii_uppercase().as_str() {
-            "FDS" => "sockets are handed over by SO_REUSEPORT and systemd, not by the console",
+            "FDS" => "the console hands no sockets over",
             "PEERS" | "PEER_POOLS" => "a cancel request finds its client without peers",
             "DNS_HOSTS" | "DNS_ZONES" => "names are looked up for each connection",
             _ => {

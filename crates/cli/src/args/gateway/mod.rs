@@ -3,11 +3,13 @@
 mod check;
 mod limits;
 mod run;
+mod top;
 
 use clap::{Args, Subcommand};
 
 pub use check::GatewayCheckArgs;
 pub use run::{AuthChoice, GatewayRunArgs, LogFormat};
+pub use top::TopArgs;
 
 /// `walwright gateway`.
 #[derive(Debug, Args)]
@@ -26,4 +28,6 @@ pub struct GatewayArgs {
 pub enum GatewayCommand {
     /// Tell what is wrong with a configuration, or what it says.
     Check(GatewayCheckArgs),
+    /// Watch a gateway: rates, waits, pools, barriers, clients that keep their sessions.
+    Top(TopArgs),
 }

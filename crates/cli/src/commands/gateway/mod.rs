@@ -3,6 +3,7 @@
 mod check;
 mod configuration;
 mod run;
+mod top;
 
 use std::process::ExitCode;
 
@@ -14,5 +15,6 @@ pub fn execute(args: &GatewayArgs, output: &Output) -> anyhow::Result<ExitCode> 
     match &args.command {
         None => run::execute(&args.run),
         Some(GatewayCommand::Check(args)) => check::execute(args, output),
+        Some(GatewayCommand::Top(args)) => top::execute(args, output),
     }
 }
