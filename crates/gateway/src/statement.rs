@@ -89,11 +89,15 @@ impl Pin {
 }
 
 /// Functions whose effect or whose input is state of the session.
-const SESSION_FUNCTIONS: [(&[u8], Pin); 6] = [
+const SESSION_FUNCTIONS: [(&[u8], Pin); 10] = [
     (b"set_config", Pin::Setting),
     (b"pg_advisory_lock", Pin::AdvisoryLock),
     (b"pg_try_advisory_lock", Pin::AdvisoryLock),
     (b"pg_advisory_unlock", Pin::AdvisoryLock),
+    (b"pg_advisory_lock_shared", Pin::AdvisoryLock),
+    (b"pg_try_advisory_lock_shared", Pin::AdvisoryLock),
+    (b"pg_advisory_unlock_shared", Pin::AdvisoryLock),
+    (b"pg_advisory_unlock_all", Pin::AdvisoryLock),
     (b"lastval", Pin::Sequence),
     (b"currval", Pin::Sequence),
 ];
@@ -111,7 +115,7 @@ impl Need {
         use SessionKind::{Relaxed, Synchronous};
         let mut need: Option<Need> = None;
         let mut rest = sql;
-        let mut statements = 0;
+        let (mut statements, mut sets) = (0, false);
         loop {
             let (keyword, after) = keyword(rest);
             let (statement, following) = split(rest);
@@ -147,6 +151,7 @@ impl Need {
                 }
                 _ => (Synchronous, Transaction),
             };
+            sets |= (is("SET") || is("RESET")) && tracks(statement);
             let mut hold = hold;
             if is("DECLARE") && contains_word(statement, b"HOLD") {
                 hold = Pinned(Pin::Cursor);
@@ -181,6 +186,10 @@ impl Need {
         if matches!(need.hold, Pinned(_)) {
             // It stays for what the client writes later.
             need.session = Relaxed;
+        }
+        if statements > 1 && sets {
+            // A setting among other statements is not followed.
+            return Need { session: Relaxed, hold: need.hold.max(Pinned(Pin::Setting)) };
         }
         if statements > 1 {
             // Any of them may open a transaction or a COPY.
@@ -352,7 +361,10 @@ mod tests {
             ("SET work_mem = 1", (Synchronous, Transaction)),
             ("SET ROLE x", (Relaxed, Pinned(Pin::Setting))),
             ("select SET_CONFIG('a', 'b', false)", (Relaxed, Pinned(Pin::Setting))),
+            ("SET work_mem = 1; SELECT 1", (Relaxed, Pinned(Pin::Setting))),
+            ("SELECT 1; RESET work_mem", (Relaxed, Pinned(Pin::Setting))),
             ("SELECT pg_try_advisory_lock(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
+            ("SELECT pg_try_advisory_lock_shared(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
             ("SELECT pg_advisory_xact_lock(1)", (Synchronous, Shared)),
             ("LISTEN a", (Relaxed, Pinned(Pin::Listen))),
             ("NOTIFY a", (Synchronous, Transaction)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::prepared::{OWN_PREFIX, Prepared, Registry};
 use crate::settings::Change;
 use crate::statement::only_reads;
-use crate::{Hold, Need, SessionKind};
+use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
 pub const LONGEST: usize = 0x3fff_ffff;
@@ -144,11 +144,26 @@ pub struct Gatherer {
     parts: Vec<Part>,
     need: Option<Need>,
     change: Option<Change>,
+    /// Whether a statement was bound.
+    binds: bool,
 }
+
+/// A setting is changed in a way that is not followed: its session stays with its client.
+const UNTRACKED: Need = Need { session: SessionKind::Relaxed, hold: Hold::Pinned(Pin::Setting) };
 
 impl Gatherer {
     fn needs(&mut self, need: Need) {
         self.need = Some(self.need.map_or(need, |before| before.and(need)));
+    }
+
+    /// A statement is bound. What it does to the settings is followed only where the unit does
+    /// nothing else.
+    fn bind(&mut self, change: Option<Change>) {
+        if !std::mem::replace(&mut self.binds, true) {
+            self.change = change;
+        } else if change.or(self.change.take()).is_some() {
+            self.needs(UNTRACKED);
+        }
     }
 
     /// Takes a message of the client; the unit that it completes.
@@ -190,7 +205,7 @@ impl Gatherer {
                 let (name, rest) = text(rest)?;
                 match self.statement(statements, name) {
                     Some(statement) => {
-                        self.change.clone_from(&statement.change);
+                        self.bind(statement.change.clone());
                         self.parts.push(Part::Bind {
                             statement,
                             portal: portal.to_vec(),
@@ -199,6 +214,7 @@ impl Gatherer {
                     }
                     // What SQL prepared, or nothing: the server knows.
                     None => {
+                        self.bind(None);
                         let name = foreign(name);
                         self.plain(tag, &[portal, b"\0", &name, b"\0", rest].concat());
                     }
@@ -227,6 +243,10 @@ impl Gatherer {
                 self.plain(tag, body);
                 let exclusive = Need { session: SessionKind::Relaxed, hold: Hold::Transaction };
                 self.needs(exclusive);
+                if self.change.take().is_some() {
+                    // More may follow before the Sync.
+                    self.needs(UNTRACKED);
+                }
                 return Ok(Some(self.finish(End::Flush)));
             }
             _ => self.plain(tag, body),
@@ -246,6 +266,7 @@ impl Gatherer {
 
     fn finish(&mut self, end: End) -> Unit {
         let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
+        self.binds = false;
         Unit {
             parts: std::mem::take(&mut self.parts),
             need: self.need.take().unwrap_or(nothing),
@@ -328,6 +349,26 @@ mod tests {
             ]
         );
         assert!(matches!(&units[2].parts[..], [Part::Bind { .. }, Part::Plain(b'S', _)]));
+    }
+
+    #[test]
+    fn a_setting_is_followed_only_where_its_unit_does_nothing_else() {
+        let sync = (b'S', Vec::new());
+        let bind = |name: &str| (b'B', format!("\0{name}\0\0\0\0\0\0\0").into_bytes());
+        let prepare = [parse("set", "SET work_mem = '1MB'"), parse("read", "SELECT 1")];
+        let of = |messages: &[(u8, Vec<u8>)]| {
+            let units = take(&[&prepare[..], std::slice::from_ref(&sync), messages].concat());
+            let last = units.last().unwrap();
+            (last.change.is_some(), last.need.hold)
+        };
+        let pinned = Hold::Pinned(Pin::Setting);
+        assert_eq!(of(&[bind("set"), sync.clone()]), (true, Hold::Transaction));
+        for both in [["set", "read"], ["read", "set"], ["set", "set"], ["set", "sql"]] {
+            let [first, second] = both.map(bind);
+            assert_eq!(of(&[first, second, sync.clone()]), (false, pinned), "{both:?}");
+        }
+        assert_eq!(of(&[bind("set"), (b'H', Vec::new())]), (false, pinned));
+        assert_eq!(of(&[bind("read"), bind("read"), sync.clone()]), (false, Hold::Shared));
     }
 
     #[test]

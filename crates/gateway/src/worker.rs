@@ -1856,6 +1856,9 @@ impl Worker {
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
         let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
+        // A setting tells nothing of what others committed; before one that keeps its session
+        // there may have been what does.
+        let sets = slot.change.is_some() && client.is_some_and(|of| of.pinned.is_none());
         let exposed = if ended { session.exposed.take() } else { None };
         let life = &mut self.upstreams[pool.upstream].life;
         let mut until = None;
@@ -1872,8 +1875,7 @@ impl Worker {
         }
         let until = match until {
             Some(until) => until,
-            // A setting tells nothing of what others committed.
-            None if slot.change.is_some() => Until::AT_ONCE,
+            None if sets => Until::AT_ONCE,
             None if ended => self.told(place, id),
             None => {
                 self.hold_within(place, id);

@@ -93,6 +93,11 @@ async fn settings_follow_their_client_and_nobody_else() {
     }
     first.batch_execute("RESET work_mem").await.unwrap();
     assert_eq!(shown(&first, "work_mem").await, plain);
+
+    // Among other statements too.
+    first.batch_execute("SET work_mem = '5MB'; SELECT 1").await.unwrap();
+    assert_eq!(shown(&first, "work_mem").await, "5MB");
+    assert_eq!(shown(&second, "work_mem").await, plain);
     assert_eq!(shown(&first, "timezone").await, "Asia/Tokyo");
     first.batch_execute("DISCARD ALL").await.unwrap();
     assert_ne!(shown(&first, "timezone").await, "Asia/Tokyo");
