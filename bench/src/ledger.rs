@@ -417,6 +417,13 @@ impl Audit {
         self.gone += other.gone;
         self.wrong_answers += other.wrong_answers;
     }
+
+    /// Counts what a client was told, and says what, if it does not stand any more.
+    fn told(&mut self, book: &Book, stands: bool, what: impl Fn() -> String) -> Option<String> {
+        self.told += 1;
+        self.gone += u64::from(!stands);
+        (!stands).then(|| format!("client {} was told {}", book.number, what()))
+    }
 }
 
 /// Compares books with what the server has; what is wrong in words too, the first of it.
@@ -432,14 +439,8 @@ pub async fn audit(server: &Client, books: &[Book]) -> anyhow::Result<(Audit, Ve
     let mut sums = [(0, 0); HOT_ROWS];
     for book in books {
         for token in &book.told_tokens {
-            audit.told += 1;
-            if !rows.contains_key(token) {
-                audit.gone += 1;
-                words.push(format!(
-                    "client {} was told of token {token}, which is gone",
-                    book.number
-                ));
-            }
+            let what = || format!("of token {token}, which is gone");
+            words.extend(audit.told(book, rows.contains_key(token), what));
         }
     }
     for book in books {
@@ -474,27 +475,15 @@ pub async fn audit(server: &Client, books: &[Book]) -> anyhow::Result<(Audit, Ve
             }
         }
         for key in &book.told_keys {
-            audit.told += 1;
-            if !claims.contains_key(key) {
-                audit.gone += 1;
-                words.push(format!(
-                    "client {} was told that key {key} is taken, which is gone",
-                    book.number
-                ));
-            }
+            let what = || format!("that key {key} is taken, which is gone");
+            words.extend(audit.told(book, claims.contains_key(key), what));
         }
         audit.wrong_answers += book.wrong.len() as u64;
         words.extend(book.wrong.iter().cloned());
         for (place, &told) in book.told_hot.iter().enumerate() {
-            audit.told += 1;
             let n = hot.get(&(place as i64)).copied().unwrap_or(-1);
-            if told > n {
-                audit.gone += 1;
-                words.push(format!(
-                    "client {} was told that row {place} has {told}; it has {n}",
-                    book.number
-                ));
-            }
+            let what = || format!("that row {place} has {told}; it has {n}");
+            words.extend(audit.told(book, told <= n, what));
         }
     }
     for (token, count) in rows {

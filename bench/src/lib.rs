@@ -37,7 +37,7 @@ pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{Busy, Usage, cpu_time, resident_bytes, run_measured, run_measured_to};
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
-pub use testbed::Testbed;
+pub use testbed::{Testbed, local_dsn};
 pub use walwright::{Recording, Walwright};
 
 /// What one contender showed in one block.

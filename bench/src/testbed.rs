@@ -1,5 +1,6 @@
 //! The server that contenders share.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -92,11 +93,7 @@ impl Testbed {
 
     /// Its connection string.
     pub fn dsn(&self) -> String {
-        format!(
-            "host={} port={} user=postgres dbname=postgres",
-            self.server.socket_dir().display(),
-            self.server.port()
-        )
+        local_dsn(self.server.socket_dir(), self.server.port())
     }
 
     /// A client program of the same install, pointed at the server.
@@ -170,4 +167,9 @@ impl Testbed {
             work(&client).await
         })
     }
+}
+
+/// The connection string of what listens on a socket in a directory.
+pub fn local_dsn(directory: &Path, port: u16) -> String {
+    format!("host={} port={port} user=postgres dbname=postgres", directory.display())
 }

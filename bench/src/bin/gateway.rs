@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
-use walwright_bench::{Blocks, Measured, Options, Report, Testbed, Walwright};
+use walwright_bench::{Blocks, Measured, Options, Report, Testbed, Walwright, local_dsn};
 use walwright_server::{PgBouncer, PoolerProgram};
 
 /// Loads of the lean driver on unix sockets: directly, through the gateway, and through
@@ -245,11 +245,7 @@ impl Bench {
                 let params = pooler.connect_params();
                 let socket = params.socket_path().context("not on a unix socket")?;
                 let directory = socket.parent().context("a socket without a directory")?;
-                format!(
-                    "host={} port={} user=postgres dbname=postgres",
-                    directory.display(),
-                    params.port()
-                )
+                local_dsn(directory, params.port())
             }
             None => self.testbed.dsn(),
         };

@@ -203,12 +203,16 @@ impl ClientStream {
 
     /// The addresses of the client and of the gateway, where there are any.
     pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
-        let stream = match self {
-            ClientStream::Tcp(stream) => stream,
-            ClientStream::Tls(stream) => &stream.socket,
-            ClientStream::Unix(_) | ClientStream::Closed => return (None, None),
-        };
+        let Some(stream) = self.tcp() else { return (None, None) };
         (stream.peer_addr().ok(), stream.local_addr().ok())
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            ClientStream::Tcp(stream) => Some(stream),
+            ClientStream::Tls(stream) => Some(&stream.socket),
+            ClientStream::Unix(_) | ClientStream::Closed => None,
+        }
     }
 
     /// TLS, where it is on.
@@ -224,12 +228,10 @@ impl ClientStream {
     /// # Errors
     /// When the client has gone.
     pub fn address(&self) -> io::Result<Option<IpAddr>> {
-        Ok(match self {
-            ClientStream::Tcp(stream) => Some(stream.peer_addr()?.ip()),
-            ClientStream::Tls(stream) => Some(stream.socket.peer_addr()?.ip()),
-            ClientStream::Unix(_) => None,
-            ClientStream::Closed => return Err(ErrorKind::NotConnected.into()),
-        })
+        if matches!(self, ClientStream::Closed) {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        Ok(self.tcp().map(TcpStream::peer_addr).transpose()?.map(|address| address.ip()))
     }
 
     /// The user of the system at the other end of a unix socket.

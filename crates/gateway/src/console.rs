@@ -126,13 +126,10 @@ impl From<io::Error> for Leaves {
 impl Console {
     /// Serves a client in a thread of its own until it leaves.
     pub fn open(visitor: Visitor, control: Control) {
-        let entered = control.enter(MOST);
-        let leaves = control.clone();
+        let place = control.enter(MOST);
         let served =
             std::thread::Builder::new().name("gateway-console".to_owned()).spawn(move || {
-                let Ok(line) = Line::new(visitor.stream, visitor.input) else {
-                    return control.leave();
-                };
+                let Ok(line) = Line::new(visitor.stream, visitor.input) else { return };
                 let mut console = Console {
                     user: visitor.user,
                     is_admin: visitor.is_admin,
@@ -143,16 +140,10 @@ impl Console {
                     portals: HashMap::new(),
                     failed: false,
                 };
-                console.serve(entered);
-                if entered {
-                    console.control.leave();
-                }
+                console.serve(place.is_some());
             });
         if let Err(error) = served {
             tracing::warn!("a client of the console cannot be served: {error}");
-            if entered {
-                leaves.leave();
-            }
         }
     }
 

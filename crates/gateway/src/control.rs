@@ -264,15 +264,11 @@ impl Control {
         }
     }
 
-    /// One more client of the console, unless there are `most`.
-    pub fn enter(&self, most: usize) -> bool {
+    /// A place for one more client of the console, unless there are `most`.
+    pub fn enter(&self, most: usize) -> Option<Place> {
         let enters = |count: usize| (count < most).then_some(count + 1);
-        self.0.consoles.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enters).is_ok()
-    }
-
-    /// One less.
-    pub fn leave(&self) {
-        self.0.consoles.fetch_sub(1, Ordering::SeqCst);
+        let entered = self.0.consoles.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enters);
+        entered.is_ok().then(|| Place(self.clone()))
     }
 
     /// The gateway ends: whoever works beside it is to end too.
@@ -283,6 +279,16 @@ impl Control {
     /// Whether the gateway has ended.
     pub fn is_closed(&self) -> bool {
         self.0.ends.load(Ordering::SeqCst)
+    }
+}
+
+/// The place of a client of the console, which is free again when it is dropped.
+#[derive(Debug)]
+pub struct Place(Control);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.consoles.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -48,7 +48,6 @@ pub struct Gateway {
     places: Vec<Listen>,
     /// Whether its unix sockets go when it ends: not where another has taken them over.
     removes_sockets: bool,
-    workers: Vec<Handle>,
     threads: Vec<JoinHandle<()>>,
     control: Control,
     /// Dropped when what is beside the workers is to end.
@@ -116,7 +115,7 @@ impl Gateway {
         }
         // Nobody else fills it.
         let _ = shared.workers.set(workers.clone());
-        let acceptor = Some(Acceptor::start(sockets, workers.clone())?);
+        let acceptor = Some(Acceptor::start(sockets, workers)?);
         let metrics = match options.metrics {
             Some(place) => {
                 let failed = |source| GatewayError::Metrics { place, source };
@@ -133,7 +132,6 @@ impl Gateway {
             acceptor,
             places,
             removes_sockets: true,
-            workers,
             threads,
             control,
             ends: Some(ends),
@@ -157,9 +155,7 @@ impl Gateway {
     pub fn drain(&mut self, keeps_sockets: bool) {
         self.removes_sockets &= !keeps_sockets;
         self.acceptor = None;
-        for worker in &self.workers {
-            worker.tell(Order::Drain);
-        }
+        self.control.drain();
     }
 
     /// How options are read once more for RELOAD.
@@ -203,9 +199,7 @@ impl Drop for Gateway {
                 let _ = std::fs::remove_file(path);
             }
         }
-        for worker in &self.workers {
-            worker.tell(Order::End);
-        }
+        self.control.end();
         for thread in self.threads.drain(..).chain(self.keeper.take()) {
             // A thread that panicked has said so.
             let _ = thread.join();

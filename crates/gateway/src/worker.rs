@@ -1664,19 +1664,17 @@ impl Worker {
     /// A server cannot be reached.
     fn fail_upstream(&mut self, upstream: usize, error: &WireError) {
         self.upstreams[upstream].trouble = Some(error.to_string());
+        let at = self.now + self.options.limits.server_login_retry;
+        self.timers.push(Reverse((at, Timer::Upstream(upstream))));
         if may_pass(error) {
             tracing::warn!("the server cannot be reached: {error}");
-            let at = self.now + self.options.limits.server_login_retry;
             self.upstreams[upstream].retry = Some(at);
-            self.timers.push(Reverse((at, Timer::Upstream(upstream))));
             let why = error.to_string();
             for pool in self.pools.iter_mut().filter(|pool| pool.upstream == upstream) {
                 pool.failed = Some((why.clone(), at));
             }
             return;
         }
-        let at = self.now + self.options.limits.server_login_retry;
-        self.timers.push(Reverse((at, Timer::Upstream(upstream))));
         for pool in 0..self.pools.len() {
             if self.pools[pool].upstream == upstream {
                 self.fail_pool(pool, error);
@@ -2263,10 +2261,8 @@ impl Worker {
                     client.sent_at = never;
                 }
             }
-            Limit::Transaction => self.end_transaction(id, "25P04", "transaction timeout"),
-            Limit::IdleTransaction => {
-                self.end_transaction(id, "25P03", "idle-in-transaction timeout");
-            }
+            Limit::Transaction => self.dismiss(id, "25P04", "transaction timeout"),
+            Limit::IdleTransaction => self.dismiss(id, "25P03", "idle-in-transaction timeout"),
             Limit::Idle => {
                 let what = "terminating connection due to idle-session timeout";
                 self.refuse(id, &Refusal::fatal("57P05", what));
@@ -2274,11 +2270,16 @@ impl Worker {
         }
     }
 
-    fn end_transaction(&mut self, id: ClientId, code: &'static str, what: &str) {
+    /// Ends a client with what it keeps and what it waits for.
+    fn dismiss(&mut self, id: ClientId, code: &'static str, what: &str) {
         let owned = self.client(id).and_then(|client| client.owned.take());
         if let Some(session) = owned.and_then(|place| self.sessions.get_mut(place)) {
             session.owner = None;
             self.lost.extend(owned);
+        }
+        self.stop_waiting(id);
+        if let Some(client) = self.client(id) {
+            client.queue.clear();
         }
         let what = format!("terminating connection due to {what}");
         self.refuse(id, &Refusal::fatal(code, &what));

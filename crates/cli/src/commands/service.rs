@@ -30,31 +30,22 @@ impl Service {
         Ok(Service { runtime, signals })
     }
 
-    /// Serves until the console ends it, or a signal asks for the end; then lets each client go as soon as it has
-    /// nothing under way. A second signal, or the end of `patience`, ends what is left.
+    /// Serves until the console ends it, or a signal asks for the end; then lets each client go as
+    /// soon as it has nothing under way. A second signal, or the end of `patience`, ends what is
+    /// left.
     pub fn serve(mut self, mut gateway: Gateway, patience: Duration) -> ExitCode {
         self.runtime.block_on(async {
-            let ended = async {
-                while !gateway.has_drained() {
-                    tokio::time::sleep(LOOK_FOR_END).await;
-                }
-            };
             tokio::select! {
                 () = self.signals.next() => {}
-                () = ended => return ExitCode::SUCCESS,
+                () = end(&gateway, LOOK_FOR_END) => return ExitCode::SUCCESS,
             }
             gateway.drain(false);
             say(&format!(
                 "stopping: clients finish their transactions, for {} s at most; a second signal ends this at once",
                 patience.as_secs()
             ));
-            let drained = async {
-                while !gateway.has_drained() {
-                    tokio::time::sleep(LOOK).await;
-                }
-            };
             tokio::select! {
-                () = drained => ExitCode::SUCCESS,
+                () = end(&gateway, LOOK) => ExitCode::SUCCESS,
                 () = self.signals.next() => ExitCode::from(exit::KILLED),
                 () = tokio::time::sleep(patience) => {
                     say("error: clients that had not finished within --drain-timeout were cut off");
@@ -62,5 +53,12 @@ impl Service {
                 }
             }
         })
+    }
+}
+
+/// Waits until a gateway has ended, looking every so often.
+async fn end(gateway: &Gateway, every: Duration) {
+    while !gateway.has_drained() {
+        tokio::time::sleep(every).await;
     }
 }

@@ -197,14 +197,14 @@ impl Worker {
                 let clients = self.clients.iter().filter(|(_, client)| client.pool.is_some_and(of));
                 let clients: Vec<ClientId> = clients.map(|(_, client)| client.id).collect();
                 for id in clients {
-                    self.kill_client(id);
+                    self.dismiss(id, "57P01", "administrator command");
                 }
                 self.lost.extend(sessions);
             }
             Action::KillClient(number) => {
                 let mut all = self.clients.iter().map(|(_, client)| client.id);
                 if let Some(id) = all.find(|id| self.client_number(*id) == number) {
-                    self.kill_client(id);
+                    self.dismiss(id, "57P01", "administrator command");
                 }
             }
             Action::Reconnect(database) => self.reconnect(database.as_deref()),
@@ -349,20 +349,6 @@ impl Worker {
         !is_used && life.flushers.iter().enumerate().all(quiet)
     }
 
-    fn kill_client(&mut self, id: ClientId) {
-        let what = "terminating connection due to administrator command";
-        let owned = self.client(id).and_then(|client| client.owned.take());
-        if let Some(session) = owned.and_then(|place| self.sessions.get_mut(place)) {
-            session.owner = None;
-            self.lost.extend(owned);
-        }
-        self.stop_waiting(id);
-        if let Some(client) = self.client(id) {
-            client.queue.clear();
-        }
-        self.refuse(id, &Refusal::fatal("57P01", what));
-    }
-
     fn reload(&mut self, options: std::sync::Arc<Options>) {
         for pool in &mut self.pools {
             if let Some(database) = options.database(&pool.key.database)
@@ -426,14 +412,14 @@ impl Worker {
     pub(super) fn note_login(&mut self, id: ClientId) {
         let Some(client) = self.clients.get(id.place) else { return };
         let Some(pool) = client.pool else { return };
-        let (number, (address, _)) = (self.client_number(id), client.stream.addresses());
+        let number = self.client_number(id);
         let pool = &mut self.pools[pool];
         pool.stats.logins += 1;
         tracing::info!(
             client = number,
             user = pool.key.user,
             database = pool.key.database,
-            address = address.map(tracing::field::display),
+            address = client.stream.addresses().0.map(tracing::field::display),
             application_name = client.application_name.as_deref(),
             tls = client.stream.tls().is_some(),
             "a client logged in"

@@ -10,7 +10,9 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use walwright_gateway::{
     Authentication, ClientCertificate, Listen, Question, Rules, Stored, Tls, UserMaps, Users,
 };
-use walwright_wire::{ConnectOptions, Connector, Host, Secret, SslMode, SslNegotiation, WireError};
+use walwright_wire::{
+    ConnectOptions, Connection, Connector, Host, Secret, SslMode, SslNegotiation, WireError,
+};
 
 use crate::common::{PASSWORD, Testbed};
 
@@ -51,6 +53,13 @@ fn options(host: Host, port: u16, user: &str) -> ConnectOptions {
     let mut options = ConnectOptions::new(host, port, user, "postgres");
     options.tls.mode = SslMode::Disable;
     options
+}
+
+/// A session of the server itself.
+fn direct(testbed: &Testbed) -> Connection {
+    let host = Host::Unix(testbed.server.socket_dir().to_owned());
+    let options = options(host, testbed.server.port(), "postgres");
+    Connector::new(options).unwrap().connect().unwrap()
 }
 
 fn user_of(options: ConnectOptions) -> Result<String, WireError> {
@@ -96,13 +105,7 @@ fn rules_certificates_and_the_systems_user_decide() {
         options.authentication = Authentication::Rules(Arc::new(rules), Arc::new(users));
         options.tls = Some(tls.expect("fits"));
     });
-    let direct = ConnectOptions::new(
-        Host::Unix(testbed.server.socket_dir().to_owned()),
-        testbed.server.port(),
-        "postgres",
-        "postgres",
-    );
-    let mut direct = Connector::new(direct).unwrap().connect().unwrap();
+    let mut direct = direct(&testbed);
     for name in ["app", "renamed", "banned"] {
         let password = PASSWORD.replace('\'', "''");
         direct.query(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'")).unwrap();
@@ -185,13 +188,7 @@ fn questions_for_passwords_are_safe_from_those_who_ask_to_be_let_in() {
     let testbed = Testbed::over_tcp(|options| {
         options.authentication = Authentication::Scram(Arc::new(users));
     });
-    let direct = ConnectOptions::new(
-        Host::Unix(testbed.server.socket_dir().to_owned()),
-        testbed.server.port(),
-        "postgres",
-        "postgres",
-    );
-    let mut direct = Connector::new(direct).unwrap().connect().unwrap();
+    let mut direct = direct(&testbed);
     direct
         .query(
             "CREATE SCHEMA safe; CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO public; \

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use walwright_gateway::Gateway;
 use walwright_gateway::config::Config;
-use walwright_gateway::{Gateway, Listen};
 
 use super::configuration::{places, read};
 use crate::args::GatewayRunArgs;
@@ -22,10 +22,7 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
     let service = Service::prepare()?;
     let gateway = Gateway::start(options)?;
     for place in gateway.places() {
-        say(&match place {
-            Listen::Tcp(address) => format!("listening on {address}"),
-            Listen::Unix(path) => format!("listening on {}", path.display()),
-        });
+        say(&format!("listening on {place}"));
     }
     if let Some(address) = gateway.metrics() {
         say(&format!("metrics at http://{address}/metrics"));
