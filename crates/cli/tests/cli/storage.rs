@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, finish, signal, until};
+use crate::common::{LONGER, Place, finish, signal, until};
 
 /// A directory to measure in, and its name as an argument.
 fn ground(place: &Place) -> (PathBuf, String) {
@@ -36,7 +36,7 @@ fn what_was_measured_is_kept_shown_and_told_to_later_runs() {
     let shown = place.run(&["storage", "show"]).code(0).out();
     assert!(shown.contains("64 sessions") && shown.contains(&name), "{shown}");
 
-    place.measure(&["--scale=1", "--clients=2"]).code(0);
+    place.run(&[&["run", "--scale=1", "--clients=2"], &LONGER[..]].concat()).code(0);
     let told = place.run(&["diagnose", "--json"]).code(0).json();
     let ceiling = &told["storage"]["ceiling"];
     assert_eq!(ceiling["measurement"], id, "{told}");
@@ -56,7 +56,7 @@ fn what_was_measured_is_kept_shown_and_told_to_later_runs() {
 #[test]
 fn without_a_measurement_a_run_says_how_to_make_one_and_claims_nothing() {
     let place = Place::new();
-    place.measure(&["--scale=1", "--clients=2"]).code(0);
+    place.run(&[&["run", "--scale=1", "--clients=2"], &LONGER[..]].concat()).code(0);
     let told = place.run(&["diagnose", "--json"]).code(0).json();
     assert!(told["storage"]["ceiling"].is_null(), "{told}");
     let why = told["storage"]["absent"].as_str().unwrap();
