@@ -67,17 +67,20 @@ pub enum Stored {
 }
 
 impl Stored {
-    /// Reads what a server or a file stores of a password.
+    /// Reads what a server or a file stores of a password; `None` for an empty text, which is no
+    /// password: nobody can prove to have it.
     ///
     /// # Errors
     /// When it begins as a verifier and is none.
-    pub fn parse(text: String) -> Result<Stored, ScramError> {
-        Ok(if text.starts_with("SCRAM-SHA-256$") {
-            Stored::Verifier(Verifier::parse(&text)?)
+    pub fn parse(text: String) -> Result<Option<Stored>, ScramError> {
+        Ok(if text.is_empty() {
+            None
+        } else if text.starts_with("SCRAM-SHA-256$") {
+            Some(Stored::Verifier(Verifier::parse(&text)?))
         } else if text.strip_prefix("md5").is_some_and(is_hash) {
-            Stored::Md5
+            Some(Stored::Md5)
         } else {
-            Stored::Password(Secret::new(text))
+            Some(Stored::Password(Secret::new(text)))
         })
     }
 
@@ -103,7 +106,8 @@ pub enum Credential {
     Keys(ScramKeys),
 }
 
-/// Lines of a userlist, as PgBouncer has it: `"name" "password or verifier"`.
+/// Lines of a userlist, as PgBouncer has it: `"name" "password or verifier"`. Those with an empty
+/// password are left out.
 ///
 /// # Errors
 /// With the number of the line and what is wrong with it.
@@ -119,7 +123,7 @@ pub fn parse_userlist(text: &str) -> Result<HashMap<String, Stored>, (usize, &'s
         let (password, _) =
             quoted(rest.trim_start()).ok_or_else(|| wrong("it has no password in quotes"))?;
         let stored = Stored::parse(password).map_err(|_| wrong("its SCRAM verifier is damaged"))?;
-        users.insert(name, stored);
+        users.extend(stored.map(|stored| (name, stored)));
     }
     Ok(users)
 }
@@ -153,7 +157,9 @@ mod tests {
 
     #[test]
     fn a_userlist_is_read_as_pgbouncer_reads_it() {
-        let users = parse_userlist("; people\n\"a\" \"secret\"\n\"b \"\"x\"\"\" \"pw\" ignored\n");
+        let users = parse_userlist(
+            "; people\n\"a\" \"secret\"\n\"b \"\"x\"\"\" \"pw\" ignored\n\"c\" \"\"\n",
+        );
         let users = users.unwrap();
         assert_eq!(users.len(), 2);
         assert!(matches!(&users["a"], Stored::Password(p) if p.expose() == "secret"));

@@ -1505,7 +1505,7 @@ impl Worker {
         let claim = claim.clone();
         match found {
             Ok(text) => {
-                let stored = text.clone().and_then(|text| Stored::parse(text).ok());
+                let stored = text.clone().and_then(|text| Stored::parse(text).ok()?);
                 self.ask_for_proof(id, claim, stored);
                 if let Some(client) = self.client(id) {
                     let carry = std::mem::take(&mut client.carry);

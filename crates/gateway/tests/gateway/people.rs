@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
-use walwright_gateway::{Authentication, Stored, Users};
+use walwright_gateway::{Authentication, Question, Stored, Users, parse_userlist};
 use walwright_wire::Secret;
 
 use crate::common::{PASSWORD, Testbed};
@@ -55,6 +55,25 @@ async fn users_of_a_file_need_no_question_to_the_server() {
     assert_eq!(as_user(&testbed, "app", "open sesame").await.unwrap(), "app");
     assert!(as_user(&testbed, "app", "wrong").await.is_err());
     assert!(as_user(&testbed, "postgres", PASSWORD).await.is_err(), "it is not in the file");
+}
+
+/// Lists have an empty password for who needs none, by a certificate for instance. Sessions of
+/// one user of the server's would be open to all of them.
+#[tokio::test]
+async fn an_empty_password_is_none() {
+    let testbed = Testbed::over_tcp(|options| {
+        let query = Some("SELECT $1, ''".to_owned());
+        options.databases[0].forced_user = true;
+        options.authentication = Authentication::Scram(Arc::new(Users {
+            known: parse_userlist("\"listed\" \"\"").expect("a list"),
+            ask_server: true,
+            question: Question { query, ..Question::default() },
+        }));
+    });
+    for user in ["listed", "asked"] {
+        let refused = as_user(&testbed, user, "").await.unwrap_err();
+        assert_eq!(refused, SqlState::INVALID_PASSWORD, "{user}");
+    }
 }
 
 #[tokio::test]
