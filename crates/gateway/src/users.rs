@@ -83,17 +83,29 @@ impl Stored {
             Some(Stored::Password(Secret::new(text)))
         })
     }
+}
 
-    /// The verifier to hold a client's proof against.
-    ///
-    /// # Errors
-    /// When none can be made.
-    pub fn verifier(&self) -> Result<Verifier, ScramError> {
-        match self {
-            Stored::Password(password) => Verifier::of_password(password.expose()),
-            Stored::Verifier(verifier) => Ok(verifier.clone()),
-            Stored::Md5 => Err(ScramError::Verifier),
+/// Verifiers of passwords, each made once: that takes thousands of hashes, and a salt that
+/// changed from login to login would tell names that somebody has from
+/// [made-up](Verifier::made_up) ones.
+#[derive(Debug, Default)]
+pub struct Verifiers(HashMap<String, (Secret, Verifier)>);
+
+impl Verifiers {
+    /// The verifier to hold a user's proof against, if what is stored gives one.
+    pub fn of(&mut self, user: &str, stored: &Stored) -> Option<Verifier> {
+        let password = match stored {
+            Stored::Password(password) => password,
+            Stored::Verifier(verifier) => return Some(verifier.clone()),
+            Stored::Md5 => return None,
+        };
+        let known = self.0.get(user).filter(|(of, _)| of.expose() == password.expose());
+        if let Some((_, verifier)) = known {
+            return Some(verifier.clone());
         }
+        let verifier = Verifier::of_password(password.expose()).ok()?;
+        self.0.insert(user.to_owned(), (password.clone(), verifier.clone()));
+        Some(verifier)
     }
 }
 
@@ -171,6 +183,18 @@ mod tests {
         let md5 = format!("\"a\" \"md5{}\"", "0".repeat(32));
         let users = parse_userlist(&md5).unwrap();
         assert!(matches!(users["a"], Stored::Md5));
-        assert_eq!(users["a"].verifier(), Err(ScramError::Verifier));
+        assert!(Verifiers::default().of("a", &users["a"]).is_none());
+    }
+
+    #[test]
+    fn a_password_has_one_salt_as_long_as_it_is_the_same() {
+        let mut verifiers = Verifiers::default();
+        let mut salt = |user: &str, password: &str| {
+            verifiers.of(user, &Stored::Password(Secret::new(password))).unwrap().salt
+        };
+        let first = salt("a", "x");
+        assert_eq!(salt("a", "x"), first);
+        assert_ne!(salt("b", "x"), first);
+        assert_ne!(salt("a", "y"), first);
     }
 }

@@ -36,7 +36,7 @@ use crate::statement::Need;
 use crate::stats::{BarrierStats, Stats, micros};
 use crate::tls::TlsStream;
 use crate::unit::{End, LONGEST, Malformed, Part, Unit, frame_into};
-use crate::users::{Credential, Stored};
+use crate::users::{Credential, Stored, Verifiers};
 use crate::{ClientId, Epoch, Exposures, Hold, Level, Options, Pin, SessionKind, Until};
 
 const WAKE: Token = Token(0);
@@ -217,6 +217,7 @@ pub struct Worker {
     registry: Registry,
     /// What is logged in with, by server and user.
     credentials: HashMap<(usize, String), Credential>,
+    verifiers: Verifiers,
     /// Clients whose users' verifiers are still to be looked for, and how many are.
     lookups: VecDeque<(ClientId, usize, String)>,
     looking: usize,
@@ -311,6 +312,7 @@ impl Worker {
             pool_of: HashMap::new(),
             registry: Registry::default(),
             credentials: HashMap::new(),
+            verifiers: Verifiers::default(),
             lookups: VecDeque::new(),
             looking: 0,
             secret: random(),
@@ -747,7 +749,7 @@ impl Worker {
 
     /// It is known what is stored of a claim's password, or that nothing is.
     fn ask_for_proof(&mut self, id: ClientId, mut claim: Claim, stored: Option<Stored>) {
-        let verifier = stored.as_ref().and_then(|stored| stored.verifier().ok());
+        let verifier = stored.as_ref().and_then(|of| self.verifiers.of(&claim.user, of));
         if let Some(Stored::Md5) = stored {
             tracing::warn!(
                 "of \"{}\" an MD5 hash alone is stored, which lets nobody in",
