@@ -33,6 +33,9 @@ impl Answers {
     /// What was added until now waits for a barrier.
     pub fn hold(&mut self, until: Until) {
         let end = self.bytes.len();
+        if end == self.end_of_held() {
+            return;
+        }
         if until == Until::AT_ONCE && self.held.is_empty() {
             self.free = end;
             return;
@@ -46,8 +49,12 @@ impl Answers {
 
     /// Forgets what was added and not held: its statement is sent once more.
     pub fn drop_unheld(&mut self) {
-        let end = self.held.back().map_or(self.free, |(end, _)| *end);
-        self.bytes.truncate(end);
+        self.bytes.truncate(self.end_of_held());
+    }
+
+    /// Where what was not held yet begins.
+    fn end_of_held(&self) -> usize {
+        self.held.back().map_or(self.free, |(end, _)| *end)
     }
 
     /// Barriers returned.
@@ -120,6 +127,7 @@ mod tests {
         prop_oneof![
             (prop::collection::vec(any::<u8>(), 0..9000), 0..6_u64)
                 .prop_map(|(bytes, until)| Step::Push(bytes, until)),
+            (0..6_u64).prop_map(|until| Step::Push(Vec::new(), until)),
             (0..8_u64).prop_map(Step::Release),
             (0..20_000_usize).prop_map(Step::Take),
         ]
