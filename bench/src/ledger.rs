@@ -4,7 +4,7 @@
 //! what it was told of it: that it is committed, that it is refused, or nothing. It also notes
 //! what reads and errors told it of what others committed, and that each answer is its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 
 use anyhow::Context;
@@ -23,6 +23,9 @@ const HOT_ROWS: usize = 3;
 const TOKENS: i64 = 1 << 32;
 /// Violations that are told of one audit.
 const MOST_TOLD: usize = 20;
+
+/// Stands for a SQLSTATE where a connection ended without one.
+pub const CLOSED: &str = "closed";
 
 const TABLES: &str = "
 DROP TABLE IF EXISTS ledger, hot, claim;
@@ -90,6 +93,9 @@ pub struct Book {
     told_keys: Vec<i64>,
     /// Answers that are another's.
     wrong: Vec<String>,
+    /// Whether it cancels its own statements.
+    cancels: bool,
+    codes: BTreeMap<String, u64>,
 }
 
 impl Book {
@@ -105,7 +111,15 @@ impl Book {
             told_tokens: Vec::new(),
             told_keys: Vec::new(),
             wrong: Vec::new(),
+            cancels: false,
+            codes: BTreeMap::new(),
         }
+    }
+
+    /// The same of a client that cancels.
+    #[must_use]
+    pub fn of_one_that_cancels(self) -> Book {
+        Book { cancels: true, ..self }
     }
 
     /// How many writes were acknowledged.
@@ -117,6 +131,42 @@ impl Book {
     /// nothing: its token.
     pub fn send_blindly(&mut self) -> i64 {
         self.open(1, None, None, Fate::Unknown).1
+    }
+
+    /// Notes rows that are about to be sent by other means and not committed: the first of
+    /// their tokens.
+    pub fn send_uncommitted(&mut self, count: i64) -> i64 {
+        self.open(count, None, None, Fate::Refused).1
+    }
+
+    /// Errors that it was told, by SQLSTATE, and [`CLOSED`].
+    pub fn codes(&self) -> &BTreeMap<String, u64> {
+        &self.codes
+    }
+
+    /// Whether a token is one of this client.
+    pub fn owns(&self, token: i64) -> bool {
+        token / TOKENS == self.number
+    }
+
+    /// Notes an answer that is not what it must be.
+    pub fn note_wrong(&mut self, what: String) {
+        self.wrong.push(what);
+    }
+
+    /// An insert that takes a while, for its client to cancel: whether it was cancelled.
+    ///
+    /// # Errors
+    /// When the connection is of no use any more.
+    pub async fn insert_slowly(&mut self, client: &Client, seconds: f64) -> Result<bool, Error> {
+        let (at, token) = self.open(1, None, None, Fate::Unknown);
+        let insert = "INSERT INTO ledger SELECT $1::bigint FROM pg_sleep($2) RETURNING token";
+        let result = client.query_one(insert, &[&token, &seconds]).await;
+        let row = self.settle(at, result)?;
+        if let Some(row) = &row {
+            self.expect(token, number(row, 0));
+        }
+        Ok(row.is_none())
     }
 
     fn token(&mut self) -> i64 {
@@ -148,7 +198,7 @@ impl Book {
                 Ok(Some(answer))
             }
             Err(error) => {
-                survived(error)?;
+                self.survived(error)?;
                 self.writes[at].fate = Fate::Refused;
                 Ok(None)
             }
@@ -238,13 +288,13 @@ impl Book {
         };
         let (transaction, answers, n) = match within.await {
             Ok(done) => done,
-            Err(error) => return survived(error),
+            Err(error) => return self.survived(error),
         };
         for (sent, answered) in answers {
             self.expect(sent, answered);
         }
         if !commits {
-            return transaction.rollback().await.or_else(survived);
+            return transaction.rollback().await.or_else(|error| self.survived(error));
         }
         self.writes[at].fate = Fate::Unknown;
         let result = transaction.commit().await;
@@ -258,7 +308,7 @@ impl Book {
     async fn pipeline(&mut self, client: &Client, count: usize) -> Result<(), Error> {
         let statement = match client.prepare(INSERT).await {
             Ok(statement) => statement,
-            Err(error) => return survived(error),
+            Err(error) => return self.survived(error),
         };
         let opened: Vec<_> = (0..count).map(|_| self.open(1, None, None, Fate::Unknown)).collect();
         let sent = opened.iter().map(|(_, token)| async {
@@ -294,12 +344,12 @@ impl Book {
         let (at, token) = self.open(count, None, None, Fate::Refused);
         let sink = match client.copy_in("COPY ledger FROM STDIN").await {
             Ok(sink) => sink,
-            Err(error) => return survived(error),
+            Err(error) => return self.survived(error),
         };
         let mut sink = std::pin::pin!(sink);
         let text: String = (token..token + count).map(|token| format!("{token}\n")).collect();
         if let Err(error) = sink.send(Cursor::new(text.into_bytes())).await {
-            return survived(error);
+            return self.survived(error);
         }
         if !ends {
             // Dropped, it tells the server that the copy has failed.
@@ -334,7 +384,7 @@ impl Book {
                 self.told(hot, number(&row, 0), number(&row, 1));
                 Ok(())
             }
-            Err(error) => survived(error),
+            Err(error) => self.survived(error),
         }
     }
 
@@ -356,8 +406,19 @@ impl Book {
                 self.told(hot, number(&row, 0), number(&row, 1));
                 Ok(())
             }
-            Err(error) => survived(error),
+            Err(error) => self.survived(error),
         }
+    }
+
+    /// An error that ends a statement leaves its connection of use.
+    fn survived(&mut self, error: Error) -> Result<(), Error> {
+        let code = error.code().map_or(CLOSED, SqlState::code);
+        *self.codes.entry(code.to_owned()).or_default() += 1;
+        if error.code() == Some(&SqlState::QUERY_CANCELED) && !self.cancels {
+            self.wrong.push(format!("client {} was cancelled in another's place", self.number));
+        }
+        let severity = error.as_db_error().and_then(|error| error.parsed_severity());
+        if severity == Some(Severity::Error) { Ok(()) } else { Err(error) }
     }
 
     fn told(&mut self, hot: usize, n: i64, token: i64) {
@@ -371,12 +432,6 @@ impl Book {
 /// A number of an answer; of one that is another's perhaps none.
 fn number(row: &Row, place: usize) -> i64 {
     row.try_get(place).unwrap_or(i64::MIN)
-}
-
-/// An error that ends a statement leaves its connection of use.
-fn survived(error: Error) -> Result<(), Error> {
-    let severity = error.as_db_error().and_then(|error| error.parsed_severity());
-    if severity == Some(Severity::Error) { Ok(()) } else { Err(error) }
 }
 
 /// What an audit counted.
