@@ -151,6 +151,8 @@ impl Listener {
 pub struct Acceptor {
     waker: Arc<Waker>,
     ends: Arc<AtomicBool>,
+    /// Whether connections that wait when it ends are another process's.
+    leaves: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -173,11 +175,18 @@ impl Acceptor {
             listeners.push(listener);
         }
         let ends = Arc::new(AtomicBool::new(false));
-        let ended = ends.clone();
+        let leaves = Arc::new(AtomicBool::new(false));
+        let (ended, left) = (ends.clone(), leaves.clone());
         let thread = std::thread::Builder::new()
             .name("gateway-accept".to_owned())
-            .spawn(move || accept(poll, &listeners, &workers, &ended))?;
-        Ok(Acceptor { waker, ends, thread: Some(thread) })
+            .spawn(move || accept(poll, &listeners, &workers, (&ended, &left)))?;
+        Ok(Acceptor { waker, ends, leaves, thread: Some(thread) })
+    }
+
+    /// Takes no connection any more. Those that wait are taken first, unless another process goes
+    /// on with the sockets.
+    pub fn stop(self, keeps_sockets: bool) {
+        self.leaves.store(keeps_sockets, Ordering::SeqCst);
     }
 }
 
@@ -193,7 +202,12 @@ impl Drop for Acceptor {
     }
 }
 
-fn accept(mut poll: Poll, listeners: &[Listener], workers: &[Handle], ends: &AtomicBool) {
+fn accept(
+    mut poll: Poll,
+    listeners: &[Listener],
+    workers: &[Handle],
+    (ends, leaves): (&AtomicBool, &AtomicBool),
+) {
     let mut events = Events::with_capacity(16);
     let mut workers = workers.iter().cycle();
     let mut wait = None;
@@ -204,6 +218,9 @@ fn accept(mut poll: Poll, listeners: &[Listener], workers: &[Handle], ends: &Ato
             return tracing::error!("no connections are taken any more: {error}");
         }
         let ended = ends.load(Ordering::SeqCst);
+        if ended && leaves.load(Ordering::SeqCst) {
+            return;
+        }
         wait = None;
         // All of them: after a pause no event tells.
         for listener in listeners {

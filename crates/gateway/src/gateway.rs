@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::metrics;
 use crate::options::Server;
 use crate::worker::{Order, Shared, Worker};
-use crate::{Exposures, Listen, Options, Socket};
+use crate::{Exposures, Listen, Options, Socket, Sockets};
 
 /// Why a gateway cannot start.
 #[derive(Debug, Error)]
@@ -79,11 +79,7 @@ impl Gateway {
     /// # Errors
     /// When an address is taken, or the system refuses.
     pub fn start(options: Options) -> Result<Gateway, GatewayError> {
-        let bind = |place: &Listen| {
-            let failed = |source| GatewayError::Listen { place: place.clone(), source };
-            place.bind().map_err(failed)
-        };
-        let sockets = options.listen.iter().map(bind).collect::<Result<_, _>>()?;
+        let sockets = Sockets::bind(&options)?;
         Gateway::start_on(sockets, options)
     }
 
@@ -91,8 +87,8 @@ impl Gateway {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start_on(sockets: Vec<Socket>, options: Options) -> Result<Gateway, GatewayError> {
-        let places = sockets.iter().map(Socket::place).collect::<Result<_, _>>()?;
+    pub fn start_on(sockets: Sockets, options: Options) -> Result<Gateway, GatewayError> {
+        let places = sockets.clients.iter().map(Socket::place).collect::<Result<_, _>>()?;
         let options = Arc::new(options);
         let of_workers = Arc::new(OnceLock::new());
         let control = Control::new(of_workers.clone(), options.clone());
@@ -115,14 +111,9 @@ impl Gateway {
         }
         // Nobody else fills it.
         let _ = shared.workers.set(workers.clone());
-        let acceptor = Some(Acceptor::start(sockets, workers)?);
-        let metrics = match options.metrics {
-            Some(place) => {
-                let failed = |source| GatewayError::Metrics { place, source };
-                Some(metrics::serve(place, control.clone()).map_err(failed)?)
-            }
-            None => None,
-        };
+        let acceptor = Some(Acceptor::start(sockets.clients, workers)?);
+        let serves = |listener| metrics::serve(listener, control.clone());
+        let metrics = sockets.metrics.map(serves).transpose()?;
         let (ends, ended) = channel();
         let keeps = control.clone();
         let keeper = std::thread::Builder::new()
@@ -131,7 +122,7 @@ impl Gateway {
         Ok(Gateway {
             acceptor,
             places,
-            removes_sockets: true,
+            removes_sockets: sockets.removes,
             threads,
             control,
             ends: Some(ends),
@@ -154,8 +145,16 @@ impl Gateway {
     /// way. `keeps_sockets` where another process goes on with the same sockets.
     pub fn drain(&mut self, keeps_sockets: bool) {
         self.removes_sockets &= !keeps_sockets;
-        self.acceptor = None;
+        if let Some(acceptor) = self.acceptor.take() {
+            acceptor.stop(keeps_sockets);
+        }
         self.control.drain();
+    }
+
+    /// Tells, at any time and from any thread, whether every worker says in time how it is.
+    pub fn pulse(&self) -> impl Fn() -> bool + Send + 'static {
+        let control = self.control.clone();
+        move || control.reports(false).is_ok()
     }
 
     /// How options are read once more for RELOAD.

@@ -32,6 +32,7 @@ mod rules;
 mod scram;
 mod session;
 mod settings;
+mod sockets;
 mod statement;
 mod stats;
 mod tls;
@@ -52,6 +53,7 @@ pub use options::{
 };
 pub use rules::{Approach, ClientCertificate, Method, Rule, RuleError, Rules, UserMaps};
 pub use scram::{ScramError, Verifier};
+pub use sockets::Sockets;
 pub use statement::{Hold, Need, Pin, SessionKind};
 pub use tls::{Tls, TlsError};
 pub use users::{Authentication, Question, Stored, Users, parse_userlist};

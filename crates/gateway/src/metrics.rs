@@ -23,12 +23,11 @@ const ILL: Duration = Duration::from_secs(10);
 /// Smallest and largest bound of buckets, in bits: 16 µs and 67 s.
 const BOUNDS: std::ops::RangeInclusive<u32> = 4..=26;
 
-/// Serves at an address until the gateway ends; which address that is.
+/// Serves on a socket until the gateway ends; which address that is.
 ///
 /// # Errors
-/// When it is taken, or the system refuses.
-pub fn serve(place: SocketAddr, control: Control) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(place)?;
+/// When the system refuses.
+pub fn serve(listener: TcpListener, control: Control) -> io::Result<SocketAddr> {
     listener.set_nonblocking(true)?;
     let (poll, place) = (Poll::new()?, listener.local_addr()?);
     let fd = listener.as_raw_fd();

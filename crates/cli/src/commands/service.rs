@@ -4,9 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use sd_notify::NotifyState;
 use tokio::runtime::{Builder, Runtime};
 use walwright_gateway::Gateway;
 
+use crate::commands::gateway::systemd;
 use crate::commands::runtime::Signals;
 use crate::output::{exit, say};
 
@@ -32,14 +34,20 @@ impl Service {
 
     /// Serves until the console ends it, or a signal asks for the end; then lets each client go as
     /// soon as it has nothing under way. A second signal, or the end of `patience`, ends what is
-    /// left.
-    pub fn serve(mut self, mut gateway: Gateway, patience: Duration) -> ExitCode {
+    /// left. `keeps_sockets` where another process goes on with the same sockets.
+    pub fn serve(
+        mut self,
+        mut gateway: Gateway,
+        keeps_sockets: bool,
+        patience: Duration,
+    ) -> ExitCode {
         self.runtime.block_on(async {
             tokio::select! {
                 () = self.signals.next() => {}
                 () = end(&gateway, LOOK_FOR_END) => return ExitCode::SUCCESS,
             }
-            gateway.drain(false);
+            systemd::tell(&[NotifyState::Stopping, NotifyState::Status("clients finish")]);
+            gateway.drain(keeps_sockets);
             say(&format!(
                 "stopping: clients finish their transactions, for {} s at most; a second signal ends this at once",
                 patience.as_secs()

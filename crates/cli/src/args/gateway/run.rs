@@ -27,7 +27,14 @@ The database named pgbouncer is the console, with PgBouncer's commands:
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'SHOW POOLS'
 
 SIGTERM and SIGINT (Ctrl-C) let clients finish: no connection is taken any more, idle clients are
-told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.";
+told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.
+
+systemd hands down sockets (a unit with ListenStream=, in place of --listen; one that is named by
+FileDescriptorName=metrics is for metrics) and is told when it serves, reloads and stops:
+  [Service]
+  Type=notify
+  ExecStart=/usr/bin/walwright gateway --config /etc/walwright/gateway.toml
+  WatchdogSec=30s";
 
 /// How to serve.
 #[derive(Debug, Clone, Args)]

@@ -3,6 +3,7 @@
 mod check;
 mod configuration;
 mod run;
+pub mod systemd;
 mod top;
 
 use std::process::ExitCode;

@@ -1,18 +1,26 @@
 //! `walwright gateway` as it serves.
 
+use std::net::TcpListener;
 use std::process::ExitCode;
 
-use walwright_gateway::Gateway;
+use anyhow::Context;
 use walwright_gateway::config::Config;
+use walwright_gateway::{Gateway, Socket, Sockets};
 
 use super::configuration::{places, read};
+use super::systemd;
 use crate::args::GatewayRunArgs;
 use crate::commands::service::Service;
 use crate::output::say;
 
 /// Serves until it is stopped.
 pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
-    let Config { options, warnings } = read(args)?;
+    let handed_down = systemd::sockets()?;
+    let args = match &handed_down {
+        Some(sockets) => on_sockets(args, sockets)?,
+        None => args.clone(),
+    };
+    let Config { options, warnings } = read(&args)?;
     for warning in &warnings {
         say(&format!("warning: {warning}"));
     }
@@ -20,7 +28,9 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
         options.databases.iter().map(|database| places(&database.server)).collect();
     servers.dedup();
     let service = Service::prepare()?;
-    let gateway = Gateway::start(options)?;
+    let keeps_sockets = handed_down.is_some();
+    let sockets = handed_down.map_or_else(|| Sockets::bind(&options), Ok)?;
+    let gateway = Gateway::start_on(sockets, options)?;
     for place in gateway.places() {
         say(&format!("listening on {place}"));
     }
@@ -30,12 +40,26 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
             say("warning: whoever reaches that address may read them");
         }
     }
-    say(&format!("before the server at {}; Ctrl-C ends it", servers.join(" and at ")));
-    let args = args.clone();
+    let before = format!("before the server at {}", servers.join(" and at "));
+    say(&format!("{before}; Ctrl-C ends it"));
     let patience = args.drain_timeout;
     gateway.on_reload(move || match read(&args) {
         Ok(Config { options, .. }) => Ok(options),
         Err(error) => Err(format!("{error:#}")),
     });
-    Ok(service.serve(gateway, patience))
+    systemd::keep_watchdog(gateway.pulse());
+    systemd::tell_ready(&before);
+    Ok(service.serve(gateway, keeps_sockets, patience))
+}
+
+/// What was typed, as if the sockets that are there had been typed as places to listen.
+fn on_sockets(args: &GatewayRunArgs, sockets: &Sockets) -> anyhow::Result<GatewayRunArgs> {
+    let places = sockets.clients.iter().map(Socket::place);
+    let places = places.collect::<Result<Vec<_>, _>>().context("a socket has no address")?;
+    let metrics = sockets.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+    Ok(GatewayRunArgs {
+        listen: places.iter().map(ToString::to_string).collect(),
+        metrics: metrics.or(args.metrics),
+        ..args.clone()
+    })
 }
