@@ -17,9 +17,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 
 /// A client of the protocol that may say anything.
 pub struct RawClient {
-    socket: Box<dyn Socket>,
+    socket: Over,
     /// What cancels on it: process and key.
     pub key: (u32, Vec<u8>),
+}
+
+enum Over {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Over {
+    fn socket(&mut self) -> &mut dyn Socket {
+        match self {
+            Over::Unix(socket) => socket,
+            Over::Tcp(socket) => socket,
+        }
+    }
 }
 
 impl RawClient {
@@ -29,7 +43,7 @@ impl RawClient {
     /// When nobody listens there.
     pub async fn connect(directory: &Path, port: u16) -> io::Result<RawClient> {
         let path = directory.join(format!(".s.PGSQL.{port}"));
-        Ok(RawClient::on(UnixStream::connect(path).await?))
+        Ok(RawClient::on(Over::Unix(UnixStream::connect(path).await?)))
     }
 
     /// The same on TCP; where it is dropped with answers unread, or `resets`, the other side
@@ -43,12 +57,19 @@ impl RawClient {
         if resets {
             socket.set_zero_linger()?;
         }
-        Ok(RawClient::on(socket))
+        Ok(RawClient::on(Over::Tcp(socket)))
     }
 
-    /// One on a socket.
-    pub fn on(socket: impl Socket + 'static) -> RawClient {
-        RawClient { socket: Box::new(socket), key: (0, Vec::new()) }
+    fn on(socket: Over) -> RawClient {
+        RawClient { socket, key: (0, Vec::new()) }
+    }
+
+    /// The unix socket, where it is on one.
+    pub fn into_unix(self) -> Option<UnixStream> {
+        match self.socket {
+            Over::Unix(socket) => Some(socket),
+            Over::Tcp(_) => None,
+        }
     }
 
     /// Logs in as `postgres` without a password, with the parameters that tokio-postgres sends.
@@ -80,8 +101,8 @@ impl RawClient {
     /// # Errors
     /// When the other side has gone.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.socket.write_all(bytes).await?;
-        self.socket.flush().await
+        self.socket.socket().write_all(bytes).await?;
+        self.socket.socket().flush().await
     }
 
     /// Says that nothing more is sent.
@@ -89,7 +110,7 @@ impl RawClient {
     /// # Errors
     /// When the other side has gone.
     pub async fn shut_down(&mut self) -> io::Result<()> {
-        self.socket.shutdown().await
+        self.socket.socket().shutdown().await
     }
 
     /// The next message: its type and its body.
@@ -98,14 +119,14 @@ impl RawClient {
     /// When there is none, since the other side has gone.
     pub async fn message(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 5];
-        self.socket.read_exact(&mut head).await?;
+        self.socket.socket().read_exact(&mut head).await?;
         let [tag, length @ ..] = head;
         let length = u32::from_be_bytes(length) as usize;
         if !(4..=LONGEST).contains(&length) {
             return Err(ErrorKind::InvalidData.into());
         }
         let mut body = vec![0; length - 4];
-        self.socket.read_exact(&mut body).await?;
+        self.socket.socket().read_exact(&mut body).await?;
         Ok((tag, body))
     }
 
@@ -114,7 +135,7 @@ impl RawClient {
     /// # Errors
     /// When the other side has gone without saying so.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(into).await
+        self.socket.socket().read(into).await
     }
 }
 

@@ -187,7 +187,7 @@ async fn round(
     if standby {
         ground.lose()?;
     }
-    let mut books = vec![victim.book];
+    let mut books = vec![victim.leaves()];
     for lived in load.stop().await? {
         counts.lost += lived.lost;
         counts.hung += lived.hung;

@@ -1,5 +1,8 @@
 //! What the gateway has to survive, and the ground on which that is tried.
 
+mod flood;
+mod fuzz;
+mod fuzzed_link;
 mod ground;
 mod kind;
 mod load;
@@ -7,9 +10,12 @@ mod small_disk;
 mod standby;
 mod victim;
 
+pub use flood::{FLOODS, flood};
+pub use fuzz::{Attack, Fuzz, Outcome, Stage};
+pub use fuzzed_link::FuzzedLink;
 pub use ground::{Ground, GroundRules};
 pub use kind::Kind;
-pub use load::{Lived, Load};
+pub use load::{Lived, Load, connect};
 pub use small_disk::SmallDisk;
 pub use standby::standby;
 pub use victim::Victim;

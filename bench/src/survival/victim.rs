@@ -24,8 +24,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// A client to which things happen.
 pub struct Victim {
-    /// What it knows.
-    pub book: Book,
+    book: Book,
     place: PathBuf,
     port: u16,
     tcp_port: u16,
@@ -44,6 +43,11 @@ impl Victim {
     pub fn moves(&mut self, tcp_port: u16) {
         self.tcp_port = tcp_port;
         self.client = None;
+    }
+
+    /// It leaves: what it knows.
+    pub fn leaves(self) -> Book {
+        self.book
     }
 
     /// Whether something of this kind happened; not where nobody was let in.

@@ -577,11 +577,11 @@ impl Worker {
                         return at;
                     };
                     let length = u32::from_be_bytes([a, b, c, d]) as usize;
-                    let known = walwright_wire::frontend::TAGS.contains(tag);
                     let most = match client.phase {
                         Phase::Proving(..) => MOST_OF_A_PROOF,
-                        _ => LONGEST,
+                        _ => longest_of(tag),
                     };
+                    let known = walwright_wire::frontend::TAGS.contains(tag);
                     if !known || !(4..=most).contains(&length) {
                         let what =
                             format!("invalid frontend message type {tag} or length {length}");
@@ -1102,17 +1102,19 @@ impl Worker {
         let runs =
             |session: &&mut Session| session.ledger.front().is_some_and(|slot| slot.client == id);
         let mut sessions = self.sessions.iter_mut().map(|(_, session)| session);
-        let Some(session) = sessions.find(runs).filter(|session| session.cancelling.is_none())
-        else {
-            return;
+        // A request that came before the statement hit nothing, and its client asks again.
+        let may = |session: &&mut Session| match session.cancelling {
+            Some(target) => target == id && session.cancel_sent,
+            None => true,
         };
+        let Some(session) = sessions.find(runs).filter(may) else { return };
         // What is behind it may be hit in its place, and is sent once more then.
         let harmless = |slot: &Slot| slot.client == id || slot.again.is_some();
         if !session.ledger.iter().all(harmless) {
             return;
         }
         if let Some(request) = session.cancels.clone() {
-            session.cancelling = Some(id);
+            (session.cancelling, session.cancel_sent) = (Some(id), false);
             let (to, upstream) = (session.id, self.pools[session.pool].upstream);
             self.dial(upstream, Purpose::Cancel(to, request));
         }
@@ -2356,6 +2358,18 @@ fn may_pass(error: &WireError) -> bool {
         | WireError::OldError { .. } => true,
         WireError::Refused(why) => why != DIFFERENT,
         _ => false,
+    }
+}
+
+/// The longest message of a type that a server takes from a client that is let in, with place
+/// for the names that the gateway gives. A server ends a session in which a longer one comes,
+/// and with it what others have sent there.
+fn longest_of(tag: u8) -> usize {
+    match tag {
+        b'B' | b'F' | b'P' | b'Q' | b'd' => LONGEST - 100,
+        // Nobody is asked for a proof any more.
+        b'p' => 0,
+        _ => 10_000 - 1,
     }
 }
 

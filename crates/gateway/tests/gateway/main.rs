@@ -3,6 +3,7 @@
 mod common;
 mod console;
 mod encryption;
+mod hostile_clients;
 mod load;
 mod people;
 mod power_cuts;

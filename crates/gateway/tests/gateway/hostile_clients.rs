@@ -1,0 +1,80 @@
+//! What a client says or asks for may harm itself, and nobody else.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+use crate::common::Testbed;
+
+/// What a client that is let in is told after these bytes, until its connection ends.
+fn told(port: u16, bytes: &[u8]) -> String {
+    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    client.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    let startup =
+        b"\0\0\0\x33\0\x03\0\0user\0postgres\0client_encoding\0UTF8\0database\0postgres\0\0";
+    let length = u32::try_from(startup.len()).expect("short").to_be_bytes();
+    client.write_all(&[&length[..], &startup[4..]].concat()).expect("sent");
+    let mut heard = Vec::new();
+    let mut piece = [0; 4096];
+    while !heard.ends_with(b"Z\0\0\0\x05I") {
+        let count = client.read(&mut piece).expect("let in");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&heard));
+        heard.extend_from_slice(&piece[..count]);
+    }
+    client.write_all(bytes).expect("sent");
+    heard.clear();
+    // A connection that is reset has ended too.
+    let _ = client.read_to_end(&mut heard);
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_ends_sessions_for_does_not_reach_it() {
+    let testbed = Testbed::new(&[], |options| {
+        options.pooling.size = 1;
+        options.workers = 1;
+    });
+    let other = testbed.client().await;
+    let process = "SELECT pg_backend_pid()";
+    let first: i32 = other.query_one(process, &[]).await.unwrap().get(0);
+    for tag in *b"CDEHScfp" {
+        // It would wait for the rest of a message that it takes.
+        let length = 10_001_u32.to_be_bytes();
+        let bytes = [&[tag][..], &length].concat();
+        let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
+        assert!(said.contains("C08P01"), "{}: {said}", char::from(tag));
+    }
+    let proof = [&b"p\0\0\0\x08none"[..], b"S\0\0\0\x04"].concat();
+    let said = tokio::task::block_in_place(|| told(testbed.port(), &proof));
+    assert!(said.contains("C08P01"), "{said}");
+    let then: i32 = other.query_one(process, &[]).await.unwrap().get(0);
+    assert_eq!(first, then);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cancels_in_vain_cancels_again() {
+    let testbed = Testbed::new(&[], |_| {});
+    let client = testbed.client().await;
+    let cancels = client.cancel_token();
+    let hard = "DO $$ BEGIN PERFORM pg_sleep(300); \
+                EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(300); END $$";
+    let runs = client.batch_execute(hard);
+    let cancel = async {
+        loop {
+            cancels.cancel_query(NoTls).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ended = async {
+        tokio::select! {
+            ended = runs => ended,
+            () = cancel => Ok(()),
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
+    let error = ended.expect("it is cancelled in the end").unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+}
