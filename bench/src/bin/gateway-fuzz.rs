@@ -157,7 +157,9 @@ async fn steady(
             let step = book.step(&mut client, &mut random).await;
             longest = longest.max(begun.elapsed());
             if let Err(error) = step {
-                disturbed.push(format!("disturbed: {error}"));
+                let what = error.as_db_error().map_or(error.to_string(), ToString::to_string);
+
+                disturbed.push(format!("disturbed: {what}"));
                 break;
             }
             if !goes_on() {

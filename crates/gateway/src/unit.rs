@@ -146,6 +146,8 @@ pub struct Gatherer {
     change: Option<Change>,
     /// Whether a statement was bound.
     binds: bool,
+    /// Whether a Flush ended what a Sync has not.
+    flushed: bool,
 }
 
 /// A setting is changed in a way that is not followed: its session stays with its client.
@@ -179,6 +181,7 @@ impl Gatherer {
     ) -> Result<Option<Unit>, Malformed> {
         match tag {
             b'Q' => {
+                self.must_be_synced()?;
                 let (sql, _) = text(body)?;
                 self.needs(Need::of(sql));
                 self.change = std::str::from_utf8(sql).ok().and_then(Change::of);
@@ -186,6 +189,7 @@ impl Gatherer {
                 return Ok(Some(self.finish(End::Query)));
             }
             b'F' => {
+                self.must_be_synced()?;
                 let need = Need { session: SessionKind::Synchronous, hold: Hold::Transaction };
                 self.needs(need);
                 self.plain(tag, body);
@@ -254,6 +258,16 @@ impl Gatherer {
         Ok(None)
     }
 
+    /// After an error a server skips a Query that comes before the Sync too, and answers it
+    /// never. What is Close of a statement alone it does not see.
+    fn must_be_synced(&self) -> Result<(), Malformed> {
+        let is_local = |part: &Part| matches!(part, Part::CloseStatement);
+        if self.flushed || !self.parts.iter().all(is_local) {
+            return Err(Malformed("a Query or FunctionCall comes before the Sync"));
+        }
+        Ok(())
+    }
+
     fn statement(&mut self, statements: &Statements, name: &[u8]) -> Option<Arc<Prepared>> {
         let known = statements.get(name)?.clone();
         self.needs(known.need);
@@ -267,6 +281,7 @@ impl Gatherer {
     fn finish(&mut self, end: End) -> Unit {
         let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
         self.binds = false;
+        self.flushed = end == End::Flush;
         Unit {
             parts: std::mem::take(&mut self.parts),
             need: self.need.take().unwrap_or(nothing),
@@ -369,6 +384,26 @@ mod tests {
         }
         assert_eq!(of(&[bind("set"), (b'H', Vec::new())]), (false, pinned));
         assert_eq!(of(&[bind("read"), bind("read"), sync.clone()]), (false, Hold::Shared));
+    }
+
+    #[test]
+    fn a_query_comes_after_the_sync() {
+        let query = (b'Q', b"SELECT 1\0".to_vec());
+        let of = |messages: &[(u8, Vec<u8>)]| {
+            let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
+            let mut registry = Registry::default();
+            let take = |(tag, body): &(u8, Vec<u8>)| {
+                gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
+            };
+            messages.iter().all(take)
+        };
+        let (sync, flush) = ((b'S', Vec::new()), (b'H', Vec::new()));
+        let close = (b'C', b"Sa\0".to_vec());
+        assert!(of(&[parse("a", "SELECT 1"), sync.clone(), query.clone()]));
+        assert!(of(&[parse("a", "SELECT 1"), flush.clone(), sync, query.clone()]));
+        assert!(of(&[close, query.clone()]));
+        assert!(!of(&[parse("a", "SELECT 1"), query.clone()]));
+        assert!(!of(&[parse("a", "SELECT 1"), flush, query]));
     }
 
     #[test]
