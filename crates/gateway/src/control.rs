@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::Options;
 use crate::gateway::Handle;
+use crate::handover::Canceller;
 use crate::report::Report;
 use crate::stats::Stats;
 use crate::worker::Order;
@@ -121,6 +122,8 @@ struct Inner {
     moments: Mutex<[Moment; 2]>,
     consoles: AtomicUsize,
     ends: AtomicBool,
+    before: OnceLock<Canceller>,
+    handed_over: AtomicBool,
     began: SystemTime,
 }
 
@@ -147,6 +150,8 @@ impl Control {
             moments: Mutex::new([moment(), moment()]),
             consoles: AtomicUsize::new(0),
             ends: AtomicBool::new(false),
+            before: OnceLock::new(),
+            handed_over: AtomicBool::new(false),
             began: SystemTime::now(),
         }))
     }
@@ -196,12 +201,56 @@ impl Control {
 
     /// Has every worker let its clients go as soon as they have nothing under way, and end.
     pub fn drain(&self) {
-        self.workers().iter().for_each(|worker| worker.tell(Order::Drain));
+        for worker in self.workers() {
+            worker.tell(Order::Drain);
+        }
     }
 
     /// Has every worker end at once.
     pub fn end(&self) {
-        self.workers().iter().for_each(|worker| worker.tell(Order::End));
+        for worker in self.workers() {
+            worker.tell(Order::End);
+        }
+    }
+
+    /// Has what a client runs cancelled, by the number that it was told.
+    pub fn cancel(&self, process: u32, key: Vec<u8>) {
+        let worker = self.workers().get((process >> 24) as usize);
+        // One that has ended has no clients any more.
+        if !worker.is_some_and(|worker| worker.tell(Order::Cancel(process, key.clone()))) {
+            self.cancel_before(process, &key);
+        }
+    }
+
+    /// The same for a client that this gateway does not know: it may be one of the gateway that
+    /// was there before.
+    pub fn cancel_before(&self, process: u32, key: &[u8]) {
+        if let Some(before) = self.0.before.get() {
+            before.cancel(process, key);
+        }
+    }
+
+    /// Another gateway has taken over: clients that are there are served until they leave.
+    pub fn hand_over(&self) {
+        self.0.handed_over.store(true, Ordering::SeqCst);
+        self.act(Action::Close);
+    }
+
+    /// Whether another gateway has taken over.
+    pub fn is_handed_over(&self) -> bool {
+        self.0.handed_over.load(Ordering::SeqCst)
+    }
+
+    /// What cancels at the gateway that was there before.
+    pub fn follow(&self, before: Canceller) {
+        let _ = self.0.before.set(before);
+    }
+
+    /// What the gateway that was there before has left is to be covered.
+    pub fn cover_others(&self) {
+        if let Some(worker) = self.workers().first() {
+            worker.tell(Order::CoverOthers);
+        }
     }
 
     /// What is paused or disabled.
@@ -274,6 +323,9 @@ impl Control {
     /// The gateway ends: whoever works beside it is to end too.
     pub fn close(&self) {
         self.0.ends.store(true, Ordering::SeqCst);
+        if let Some(before) = self.0.before.get() {
+            before.close();
+        }
     }
 
     /// Whether the gateway has ended.

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -9,13 +11,13 @@ use std::thread::JoinHandle;
 use mio::Waker;
 use thiserror::Error;
 
-use crate::acceptor::Acceptor;
 use crate::census::Census;
 use crate::control::Control;
+use crate::handover::{Accepting, Handover};
 use crate::metrics;
 use crate::options::Server;
 use crate::worker::{Order, Shared, Worker};
-use crate::{Exposures, Listen, Options, Socket, Sockets};
+use crate::{Exposures, Listen, Options, Predecessor, Socket, Sockets};
 
 /// Why a gateway cannot start.
 #[derive(Debug, Error)]
@@ -36,6 +38,9 @@ pub enum GatewayError {
         /// What the system said.
         source: io::Error,
     },
+    /// Gateways do not hand over to each other.
+    #[error("cannot hand over from one gateway to the next: {0}")]
+    Handover(io::Error),
     /// The system refuses what an event loop needs.
     #[error("cannot start a worker: {0}")]
     Worker(#[from] io::Error),
@@ -44,7 +49,11 @@ pub enum GatewayError {
 /// A gateway that runs until it is dropped, or has [drained](Gateway::drain).
 #[derive(Debug)]
 pub struct Gateway {
-    acceptor: Option<Acceptor>,
+    accepting: Arc<Accepting>,
+    handover: Option<Handover>,
+    /// Whether the gateway that was there before has ended.
+    before_is_gone: Arc<AtomicBool>,
+    exposures: Vec<Exposures>,
     places: Vec<Listen>,
     /// Whether its unix sockets go when it ends: not where another has taken them over.
     removes_sockets: bool,
@@ -64,12 +73,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Tells it.
-    pub fn tell(&self, order: Order) {
-        // A worker that has ended is told nothing.
-        if self.orders.send(order).is_ok() {
+    /// Tells it; whether there is anybody to tell: not where it has ended.
+    pub fn tell(&self, order: Order) -> bool {
+        let told = self.orders.send(order).is_ok();
+        if told {
             let _ = self.waker.wake();
         }
+        told
     }
 }
 
@@ -88,6 +98,18 @@ impl Gateway {
     /// # Errors
     /// When the system refuses.
     pub fn start_on(sockets: Sockets, options: Options) -> Result<Gateway, GatewayError> {
+        Gateway::start_after(None, sockets, options)
+    }
+
+    /// The same on sockets of a gateway that is there, which it takes over from.
+    ///
+    /// # Errors
+    /// When the system or the gateway that is there refuses.
+    pub fn start_after(
+        predecessor: Option<Predecessor>,
+        sockets: Sockets,
+        options: Options,
+    ) -> Result<Gateway, GatewayError> {
         let places = sockets.clients.iter().map(Socket::place).collect::<Result<_, _>>()?;
         let options = Arc::new(options);
         let of_workers = Arc::new(OnceLock::new());
@@ -111,18 +133,39 @@ impl Gateway {
         }
         // Nobody else fills it.
         let _ = shared.workers.set(workers.clone());
-        let acceptor = Some(Acceptor::start(sockets.clients, workers)?);
+        let exposures: Vec<Exposures> =
+            shared.upstreams.iter().map(|(_, exposures)| exposures.clone()).collect();
+        // Of whoever was there before, even if it was killed, something may not be flushed yet.
+        exposures.iter().for_each(Exposures::share);
+        if let Some(predecessor) = &predecessor {
+            predecessor.take().map_err(GatewayError::Handover)?;
+        }
+        let removes_sockets = sockets.removes;
         let serves = |listener| metrics::serve(listener, control.clone());
-        let metrics = sockets.metrics.map(serves).transpose()?;
+        let metrics = sockets.try_clone()?.metrics.map(serves).transpose()?;
+        let accepting = Arc::new(Accepting::start(sockets, workers)?);
+        let before_is_gone = Arc::new(AtomicBool::new(predecessor.is_none()));
+        match predecessor {
+            Some(predecessor) => {
+                let (covers, gone) = (control.clone(), before_is_gone.clone());
+                let gone = move || gone.store(true, Ordering::SeqCst);
+                let before = predecessor.follow(move || covers.cover_others(), gone);
+                control.follow(before.map_err(GatewayError::Handover)?);
+            }
+            None => control.cover_others(),
+        }
         let (ends, ended) = channel();
         let keeps = control.clone();
         let keeper = std::thread::Builder::new()
             .name("gateway-stats".to_owned())
             .spawn(move || keeps.keep_moments(&ended))?;
         Ok(Gateway {
-            acceptor,
+            accepting,
+            handover: None,
+            before_is_gone,
+            exposures,
             places,
-            removes_sockets: sockets.removes,
+            removes_sockets,
             threads,
             control,
             ends: Some(ends),
@@ -145,10 +188,25 @@ impl Gateway {
     /// way. `keeps_sockets` where another process goes on with the same sockets.
     pub fn drain(&mut self, keeps_sockets: bool) {
         self.removes_sockets &= !keeps_sockets;
-        if let Some(acceptor) = self.acceptor.take() {
-            acceptor.stop(keeps_sockets);
-        }
+        self.accepting.end(keeps_sockets);
         self.control.drain();
+    }
+
+    /// Waits at a path for a gateway that takes over.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn hand_over_at(&mut self, path: &Path) -> Result<(), GatewayError> {
+        let (accepting, control) = (self.accepting.clone(), self.control.clone());
+        let handover = Handover::at(path, accepting, control, self.exposures.clone());
+        self.handover = Some(handover.map_err(GatewayError::Handover)?);
+        Ok(())
+    }
+
+    /// Whether another gateway has taken over. This one serves the clients that it has until
+    /// they leave.
+    pub fn is_taken_over(&self) -> bool {
+        self.accepting.is_taken()
     }
 
     /// Tells, at any time and from any thread, whether every worker says in time how it is.
@@ -170,9 +228,12 @@ impl Gateway {
         self.control.reload()
     }
 
-    /// Whether all clients are gone after it was told to drain, or it was told to end.
+    /// Whether all clients are gone after it was told to drain, another took over, or it was told
+    /// to end.
     pub fn has_drained(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        // Who takes over learns from this one that the one before it has gone too.
+        let waits = self.is_taken_over() && !self.before_is_gone.load(Ordering::SeqCst);
+        self.threads.iter().all(JoinHandle::is_finished) && !waits
     }
 }
 
@@ -189,10 +250,12 @@ fn upstreams(options: &Options) -> Vec<(Arc<Server>, Exposures)> {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        self.acceptor = None;
+        let drained = self.has_drained();
+        self.accepting.end(self.is_taken_over());
         self.control.close();
         self.ends = None;
-        for place in self.places.iter().filter(|_| self.removes_sockets) {
+        let removes = self.removes_sockets && !self.is_taken_over();
+        for place in self.places.iter().filter(|_| removes) {
             if let Listen::Unix(path) = place {
                 // Whoever removed it already did the same.
                 let _ = std::fs::remove_file(path);
@@ -202,6 +265,9 @@ impl Drop for Gateway {
         for thread in self.threads.drain(..).chain(self.keeper.take()) {
             // A thread that panicked has said so.
             let _ = thread.join();
+        }
+        if let Some(handover) = self.handover.take() {
+            handover.end(drained);
         }
     }
 }

@@ -70,6 +70,15 @@ impl Until {
 pub struct Exposures([Exposed; Level::ALL.len()]);
 
 impl Exposures {
+    /// What another gateway before the same server may have committed and not flushed: as long
+    /// as it may, every reader waits for a flush, where standbys confirm for one of level `on`.
+    pub const OTHERS: [usize; Level::ALL.len()] = [1, 0, 1, 0];
+
+    /// Another gateway is before the same server from now on.
+    pub fn share(&self) {
+        self.0.iter().zip(Exposures::OTHERS).for_each(|(exposed, count)| exposed.add(count));
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.0.iter().map(Exposed::count).sum()
@@ -228,6 +237,33 @@ mod tests {
         assert_eq!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
         barriers.relaxed_begins(Some(Level::On));
         assert_ne!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
+    }
+
+    #[test]
+    fn beside_another_gateway_every_reader_waits_until_a_barrier_after_it_has_returned() {
+        for count in [1, Level::ALL.len()] {
+            for level in Level::ALL {
+                let exposures = Exposures::default();
+                exposures.share();
+                let mut barriers = Barriers::new(exposures.clone(), count);
+                for _ in 0..2 {
+                    let until = barriers.told(level, None);
+                    assert_ne!(until, Until::AT_ONCE);
+                    let covers = barriers.get_mut(until.barrier).unwrap();
+                    assert!(covers.send());
+                    covers.returns();
+                    assert!(barriers.has_returned(until));
+                }
+                // The other has gone: what it left is covered by the next barriers.
+                barriers.inherit(Exposures::OTHERS);
+                assert_ne!(barriers.told(level, None), Until::AT_ONCE);
+                for barrier in barriers.iter_mut() {
+                    assert!(barrier.send() || count > 1, "nobody has to ask for it");
+                    barrier.returns();
+                }
+                assert_eq!(barriers.told(level, None), Until::AT_ONCE);
+            }
+        }
     }
 
     #[test]

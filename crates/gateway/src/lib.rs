@@ -20,6 +20,7 @@ mod console;
 mod control;
 mod dial;
 mod gateway;
+mod handover;
 mod histogram;
 mod levels;
 mod lookup;
@@ -45,6 +46,7 @@ pub use answers::Answers;
 pub use barrier::{Barrier, Epoch, Exposed};
 pub use client::ClientId;
 pub use gateway::{Gateway, GatewayError};
+pub use handover::Predecessor;
 pub use histogram::Histogram;
 pub use levels::{Barriers, Exposures, Level, Until};
 pub use options::{

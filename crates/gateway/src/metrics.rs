@@ -40,7 +40,8 @@ pub fn serve(listener: TcpListener, control: Control) -> io::Result<SocketAddr> 
 
 fn attend(listener: &TcpListener, mut poll: Poll, control: &Control) {
     let mut events = Events::with_capacity(4);
-    while !control.is_closed() {
+    // Another gateway that takes over serves on the same socket.
+    while !control.is_closed() && !control.is_handed_over() {
         if let Err(error) = poll.poll(&mut events, Some(Duration::from_millis(500)))
             && error.kind() != ErrorKind::Interrupted
         {

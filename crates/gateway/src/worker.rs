@@ -79,6 +79,8 @@ pub enum Order {
     Report(Ask),
     /// Something is to be done to pools or clients.
     Do(Action),
+    /// A gateway that was there before has gone: what it left is to be covered.
+    CoverOthers,
     /// It is to end.
     End,
 }
@@ -399,7 +401,9 @@ impl Worker {
             self.ring_timers();
             self.finish_turn(&mut buffer);
             if (self.drains || self.closes) && self.clients.is_empty() {
-                self.ends = true;
+                // The next gateway is told that nothing of this one is under way any more.
+                self.ends =
+                    !self.closes || self.sessions.iter().all(|(_, of)| of.ledger.is_empty());
             }
         }
         Ok(())
@@ -449,6 +453,7 @@ impl Worker {
                 Order::Drain => self.drain(),
                 Order::Report(ask) => self.report(ask),
                 Order::Do(action) => self.act(action),
+                Order::CoverOthers => self.cover_others(),
                 Order::End => self.ends = true,
             }
         }
@@ -1065,18 +1070,18 @@ impl Worker {
         if number == self.number {
             return self.cancel(process, &key);
         }
-        let workers = self.shared.workers.get();
-        if let Some(worker) = workers.and_then(|workers| workers.get(number as usize)) {
-            worker.tell(Order::Cancel(process, key));
-        }
+        self.shared.control.cancel(process, key);
     }
 
     fn cancel(&mut self, process: u32, key: &[u8]) {
         let place = (process & 0x00ff_ffff) as usize;
-        let Some(client) = self.clients.get(place) else { return };
-        let length = if client.minor >= 2 { client.secret.len() } else { 4 };
-        if client.secret[..length] == *key {
-            self.cancel_statement(client.id);
+        let is_its = |client: &&Client| {
+            let length = if client.minor >= 2 { client.secret.len() } else { 4 };
+            client.secret[..length] == *key
+        };
+        match self.clients.get(place).filter(is_its) {
+            Some(client) => self.cancel_statement(client.id),
+            None => self.shared.control.cancel_before(process, key),
         }
     }
 

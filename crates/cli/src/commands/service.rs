@@ -45,6 +45,17 @@ impl Service {
             tokio::select! {
                 () = self.signals.next() => {}
                 () = end(&gateway, LOOK_FOR_END) => return ExitCode::SUCCESS,
+                () = taken_over(&gateway) => {
+                    say(&format!(
+                        "another gateway has taken over: clients are served until they leave, for {} s at most",
+                        patience.as_secs()
+                    ));
+                    tokio::select! {
+                        () = end(&gateway, LOOK) => return ExitCode::SUCCESS,
+                        () = self.signals.next() => {}
+                        () = tokio::time::sleep(patience) => {}
+                    }
+                }
             }
             systemd::tell(&[NotifyState::Stopping, NotifyState::Status("clients finish")]);
             gateway.drain(keeps_sockets);
@@ -61,6 +72,13 @@ impl Service {
                 }
             }
         })
+    }
+}
+
+/// Waits until another gateway has taken over.
+async fn taken_over(gateway: &Gateway) {
+    while !gateway.is_taken_over() {
+        tokio::time::sleep(LOOK_FOR_END).await;
     }
 }
 

@@ -5,11 +5,14 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use walwright_wire::{ConnectOptions, Connection, Connector, Host as At, Secret};
+use walwright_wire::{
+    ConnectOptions, Connection, Connector, Host as At, Secret, WireError, cancel,
+};
 
-use crate::common::{Host, PASSWORD, Place, finish, signal};
+use crate::common::{Host, PASSWORD, Place, finish, signal, until, until_said};
 
 /// A gateway that has a socket as its file descriptor 3, as systemd starts it.
 fn activated(place: &Place, host: &Host, socket: &TcpListener, notify: &str, log: &str) -> Child {
@@ -78,4 +81,93 @@ fn a_socket_that_does_not_listen_is_refused() {
     let mut gateway = place.command(&["gateway", "--server", "postgres://postgres@127.0.0.1"]);
     gateway.env("LISTEN_FDS", "1");
     finish(gateway.spawn().unwrap()).misused(&["socket 0 of those that LISTEN_FDS hands down"]);
+}
+
+/// A connection through the gateway, for a client that stays or one of many.
+fn through(at: &At, port: u16) -> Result<Connection, WireError> {
+    let mut options = ConnectOptions::new(at.clone(), port, "postgres", "postgres");
+    options.password = Some(Secret::new(PASSWORD));
+    Connector::new(options)?.connect()
+}
+
+/// Connects, writes, reads and leaves, again and again; how often.
+fn come_and_go(at: &At, port: u16, number: u64, stop: &AtomicBool) -> u64 {
+    let began = Instant::now();
+    for round in 0.. {
+        // A test that fails stops nobody.
+        if stop.load(Ordering::SeqCst) || began.elapsed() > Duration::from_secs(60) {
+            return round;
+        }
+        let token = number * 1_000_000 + round;
+        let mut client = through(at, port).unwrap_or_else(|error| panic!("{token}: {error}"));
+        for sql in [
+            format!("INSERT INTO ledger VALUES ({token}) RETURNING a"),
+            format!("SELECT a FROM ledger WHERE a = {token}"),
+        ] {
+            let rows = client.query(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            assert_eq!(rows, [[Some(token.to_string())]], "{sql}");
+        }
+    }
+    unreachable!("it is stopped before")
+}
+
+#[test]
+fn a_rolling_restart_refuses_nobody_and_cancels_reach_the_gateway_before() {
+    let (place, host) = (Place::new(), Host::new());
+    host.execute("postgres", "CREATE TABLE ledger (a bigint PRIMARY KEY)");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let socket = place.path(&format!(".s.PGSQL.{}", free.port())).display().to_string();
+    let start = |log: &str| {
+        let listen = format!("{free},{socket}");
+        let server = host.superuser("postgres");
+        let args = ["gateway", "--server", &server, "--listen", &listen, "--drain-timeout=20s"];
+        let mut command = place.command(&args);
+        command.arg("--handover").arg(place.path("handover"));
+        let child = command.stderr(File::create(place.path(log)).unwrap()).spawn().unwrap();
+        until_said(&place.path(log), "before the server at");
+        child
+    };
+    let ends = [At::Tcp("127.0.0.1".to_owned()), At::Unix(place.path(""))];
+    let mut gateways = vec![start("0.log")];
+    let stop = AtomicBool::new(false);
+    let mut stays = through(&ends[0], free.port()).unwrap();
+    let key = stays.cancel_key().unwrap();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|number: u64| {
+                let (at, stop) = (&ends[number as usize % 2], &stop);
+                scope.spawn(move || come_and_go(at, free.port(), number, stop))
+            })
+            .collect();
+        for restart in 1..=4 {
+            let log = format!("{restart}.log");
+            gateways.push(start(&log));
+            until_said(&place.path(&log), "taken over");
+        }
+        // The first gateway still serves its client, whose cancel request reaches the last one.
+        let sleeps = scope.spawn(move || {
+            let slept = stays.query("SELECT pg_sleep(60)");
+            (slept, stays)
+        });
+        let asleep = "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        until("it sleeps", || host.ask("postgres", asleep) == "1");
+        let to = ConnectOptions::new(ends[0].clone(), free.port(), "postgres", "postgres");
+        cancel(&Connector::new(to).unwrap(), &key).unwrap();
+        let (slept, mut stays) = sleeps.join().unwrap();
+        assert_eq!(slept.unwrap_err().server_error().unwrap().code, "57014");
+        stays.query("INSERT INTO ledger VALUES (-1)").unwrap();
+        drop(stays);
+        let last = gateways.pop().unwrap();
+        for gateway in gateways {
+            finish(gateway).code(0);
+        }
+        stop.store(true, Ordering::SeqCst);
+        let rounds: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        let told = host.ask("postgres", "SELECT count(*)::text FROM ledger");
+        assert_eq!(told, (rounds + 1).to_string());
+        assert!(rounds > 0);
+        signal(last.id(), libc::SIGTERM);
+        finish(last).code(0);
+    });
+    assert!(!std::path::Path::new(&socket).exists(), "the last one takes its socket away");
 }

@@ -29,6 +29,10 @@ The database named pgbouncer is the console, with PgBouncer's commands:
 SIGTERM and SIGINT (Ctrl-C) let clients finish: no connection is taken any more, idle clients are
 told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.
 
+A rolling restart refuses nobody: start the same command once more with the same --handover PATH.
+The new gateway accepts from then on; the old one serves its clients until they leave, for
+--drain-timeout at most, ends as by SIGTERM then, and exits. Cancel requests reach both.
+
 systemd hands down sockets (a unit with ListenStream=, in place of --listen; one that is named by
 FileDescriptorName=metrics is for metrics) and is told when it serves, reloads and stops:
   [Service]
@@ -91,6 +95,10 @@ pub struct GatewayRunArgs {
     /// Longest that clients may take to finish their transactions after SIGTERM or Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub drain_timeout: Duration,
+    /// Unix socket at which the next gateway takes over: started with the same path, it gets the
+    /// listening sockets of the one that is there. See --help.
+    #[arg(long, value_name = "PATH")]
+    pub handover: Option<PathBuf>,
     /// Pooling and limits.
     #[command(flatten)]
     pub limits: GatewayLimitArgs,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use walwright_gateway::config::Config;
-use walwright_gateway::{Gateway, Socket, Sockets};
+use walwright_gateway::{Gateway, Predecessor, Socket, Sockets};
 
 use super::configuration::{places, read};
 use super::systemd;
@@ -28,9 +28,25 @@ pub fn execute(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
         options.databases.iter().map(|database| places(&database.server)).collect();
     servers.dedup();
     let service = Service::prepare()?;
-    let keeps_sockets = handed_down.is_some();
-    let sockets = handed_down.map_or_else(|| Sockets::bind(&options), Ok)?;
-    let gateway = Gateway::start_on(sockets, options)?;
+    let predecessor = match args.handover.as_deref().map(Predecessor::at) {
+        Some(found) => found.context("the gateway that is there does not hand over")?,
+        None => None,
+    };
+    let (predecessor, there) = predecessor.unzip();
+    let sockets = match (handed_down, there) {
+        (Some(sockets), _) => sockets,
+        (None, Some(there)) => Sockets::bind_beside(&options, there)?,
+        (None, None) => Sockets::bind(&options)?,
+    };
+    let keeps_sockets = !sockets.removes;
+    let takes_over = predecessor.is_some();
+    let mut gateway = Gateway::start_after(predecessor, sockets, options)?;
+    if let Some(path) = &args.handover {
+        gateway.hand_over_at(path)?;
+    }
+    if takes_over {
+        say("taken over from the gateway that was there");
+    }
     for place in gateway.places() {
         say(&format!("listening on {place}"));
     }
