@@ -80,11 +80,10 @@ impl Barrier {
         }
     }
 
-    /// The barrier's session is lost, perhaps without the server. How many transactions nothing
-    /// covers: they stay exposed, since others may see them.
+    /// The barrier's session is lost, perhaps without the server. How many transactions that
+    /// have ended nothing covers: they stay exposed, since others may see them.
     pub fn leave(&mut self) -> usize {
-        let uncovered = self.uncovered.drain(..).map(|(_, count)| count).sum::<usize>();
-        uncovered + std::mem::take(&mut self.in_flight)
+        self.uncovered.drain(..).map(|(_, count)| count).sum()
     }
 
     /// A transaction is about to be sent to a relaxed session.
@@ -103,6 +102,12 @@ impl Barrier {
             _ => self.uncovered.push_back((epoch, 1)),
         }
         if waits { self.wait() } else { Epoch::AT_ONCE }
+    }
+
+    /// Its session is lost before it ended: the server may still commit it. It stays exposed
+    /// until somebody knows that it has ended, and a barrier [inherits](Barrier::inherit) it.
+    pub fn relaxed_strays(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// It ended and wrote nothing: nothing of it can be taken back.
@@ -426,12 +431,17 @@ mod tests {
         lost.relaxed_begins();
         lost.relaxed_begins();
         lost.relaxed_ends(true);
+        lost.relaxed_strays();
         let left = lost.leave();
         drop(lost);
         assert_eq!(exposed.count(), 2);
         let mut next = Barrier::new(exposed.clone());
         next.inherit(left);
         assert!(next.send(), "nobody has to ask for it");
+        next.returns();
+        assert_eq!(exposed.count(), 1, "one may still be committed");
+        next.inherit(1);
+        assert!(next.send());
         next.returns();
         assert_eq!(exposed.count(), 0);
     }

@@ -1,5 +1,6 @@
 //! Connections to servers, opened by threads of their own so that no event loop waits.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -23,6 +24,17 @@ pub enum Purpose {
     Verifier(Vec<ClientId>, Box<(String, Question)>),
     /// Cancelling what a session runs at an address.
     Cancel(SessionId, Box<(ConnectOptions, CancelKey)>),
+    /// Whether the server has ended what ran on sessions that were lost.
+    Strays(Vec<Stray>),
+}
+
+/// A relaxed transaction whose session was lost while it ran: the server may still commit it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stray {
+    /// The server's process.
+    pub process: u32,
+    /// The barrier that is to cover it.
+    pub covers: usize,
 }
 
 /// A session, unique for the life of a worker.
@@ -84,6 +96,8 @@ pub enum Reply {
     Verifier(Option<String>),
     /// The server has taken the request.
     Cancelled,
+    /// Those of the strays that still run.
+    Strays(Vec<Stray>),
 }
 
 /// What became of an attempt.
@@ -165,7 +179,18 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
             cancel(&Connector::new(address.clone())?, key)?;
             Ok(Reply::Cancelled)
         }
+        Purpose::Strays(strays) => Ok(Reply::Strays(still_running(server, strays)?)),
     }
+}
+
+/// Those of the strays whose processes are there: they leave `pg_stat_activity` when they end,
+/// which is after their transactions have.
+fn still_running(server: &Server, strays: &[Stray]) -> Result<Vec<Stray>, WireError> {
+    let mut connection = reach(server, |_| {})?.into_connection();
+    let running = connection.query("SELECT pid FROM pg_catalog.pg_stat_activity")?;
+    let running = running.into_iter().flatten().flatten();
+    let running: HashSet<u32> = running.filter_map(|pid| pid.parse().ok()).collect();
+    Ok(strays.iter().filter(|stray| running.contains(&stray.process)).copied().collect())
 }
 
 /// Sets a parameter of a session.

@@ -167,6 +167,13 @@ impl Barriers {
         }
     }
 
+    /// Its session is lost before it ended.
+    pub fn relaxed_strays(&mut self, place: usize) {
+        if let Some(barrier) = self.of.get_mut(place) {
+            barrier.relaxed_strays();
+        }
+    }
+
     /// It ended and wrote nothing.
     pub fn relaxed_ends_unwritten(&mut self, place: usize) {
         if let Some(barrier) = self.of.get_mut(place) {

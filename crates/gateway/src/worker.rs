@@ -22,7 +22,8 @@ use crate::census::{Census, Counted};
 use crate::client::{Claim, Client, ClientStream, Opening, Phase};
 use crate::control::{Action, Ask, Control, Paused, is_console};
 use crate::dial::{
-    BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, dial,
+    BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, Stray,
+    dial,
 };
 use crate::gateway::Handle;
 use crate::levels::Barriers;
@@ -63,6 +64,8 @@ const NEWEST_MINOR: u16 = 2;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest that a client which is told to leave may take to read why.
 const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
+/// How often it is asked whether what ran on a lost session has ended.
+const STRAYS_RETRY: Duration = Duration::from_millis(500);
 /// Connections that did not reach the server of the barrier before their clients are told.
 const MOST_STRAYS: u32 = 3;
 
@@ -148,6 +151,8 @@ struct Upstream {
     retry: Option<Instant>,
     /// What earlier lives left uncovered.
     left: [usize; Level::ALL.len()],
+    /// What may still run on sessions that were lost, to be asked for.
+    strayed: Vec<Stray>,
     /// Connections one after the other that reached another server than the barrier's.
     strays: u32,
     /// Why it could not be reached when that was tried last.
@@ -186,6 +191,7 @@ enum Timer {
     Pool(usize),
     Upstream(usize),
     Hold(usize),
+    Strays(usize),
 }
 
 /// What all workers of a gateway share.
@@ -286,6 +292,7 @@ impl Worker {
             opening: false,
             retry: None,
             left: [0; Level::ALL.len()],
+            strayed: Vec::new(),
             strays: 0,
             trouble: None,
             retires: false,
@@ -1488,6 +1495,14 @@ impl Worker {
                     self.end_cancel(id.place);
                 }
             }
+            (Purpose::Strays(asked), result) => {
+                let running = match result {
+                    Ok(Reply::Strays(running)) => running,
+                    // It is not known, so they are taken to run.
+                    _ => asked.clone(),
+                };
+                self.end_strays(upstream, &asked, running);
+            }
             (Purpose::Barriers, Ok(_)) => self.upstreams[upstream].opening = false,
         }
     }
@@ -1545,12 +1560,7 @@ impl Worker {
         }
         let of = &mut self.upstreams[upstream];
         of.trouble = None;
-        let mut barriers = Barriers::new(of.exposures.clone(), flushers.len());
-        if !flushers.is_empty() {
-            barriers.inherit(std::mem::take(&mut of.left));
-        }
-        let first = upstream * Level::ALL.len();
-        self.to_flush.extend(first..first + flushers.len());
+        let barriers = Barriers::new(of.exposures.clone(), flushers.len());
         let life = Life { identity, barriers, flushers };
         if life.is_standby() {
             // It gets no relaxed sessions, so nobody is left waiting for one.
@@ -1559,6 +1569,7 @@ impl Worker {
             }
         }
         of.life = Some(life);
+        self.inherit(upstream, [0; Level::ALL.len()]);
         self.serve_pools(upstream);
     }
 
@@ -1969,6 +1980,7 @@ impl Worker {
     /// Closes sessions that are lost, and tells those whose answers are lost with them.
     fn close_lost(&mut self) {
         while let Some(place) = self.lost.pop() {
+            self.let_stray(place);
             let Some(mut session) = self.sessions.try_remove(place) else { continue };
             let fd = session.stream.as_raw_fd();
             // The socket is closed next in any case.
@@ -1977,12 +1989,6 @@ impl Worker {
             let pool = &mut self.pools[session.pool];
             pool.side(session.kind).sessions.retain(|&of| of != place);
             pool.stats.server_parses += session.parses;
-            if let Some(life) = &mut self.upstreams[pool.upstream].life {
-                let covers = session.ledger.iter().filter_map(|slot| slot.covers);
-                for covers in covers.chain(session.exposed) {
-                    life.barriers.relaxed_ends(covers, false);
-                }
-            }
             self.uncount_session(session.pool);
             let owner = session.owner.into_iter();
             for id in session.ledger.iter().map(|slot| slot.client).chain(owner) {
@@ -1995,7 +2001,67 @@ impl Worker {
         }
     }
 
+    /// A session is about to be closed: what runs on it the server may still commit, and others
+    /// may see it then. What is open and runs nothing is rolled back.
+    fn let_stray(&mut self, place: usize) {
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        let upstream = self.pools[session.pool].upstream;
+        let Upstream { life: Some(life), strayed, .. } = &mut self.upstreams[upstream] else {
+            return;
+        };
+        let runs = !session.ledger.is_empty();
+        let covers = session.ledger.iter_mut().filter_map(|slot| slot.covers.take());
+        for covers in covers.chain(session.exposed.take()) {
+            if runs {
+                life.barriers.relaxed_strays(covers);
+                if strayed.is_empty() {
+                    self.timers.push(Reverse((self.now, Timer::Strays(upstream))));
+                }
+                strayed.push(Stray { process: session.process, covers });
+            } else {
+                life.barriers.relaxed_ends_unwritten(covers);
+            }
+        }
+    }
+
+    /// Asks whether what ran on lost sessions has ended.
+    fn look_for_strays(&mut self, upstream: usize) {
+        let strayed = std::mem::take(&mut self.upstreams[upstream].strayed);
+        if !strayed.is_empty() {
+            self.dial(upstream, Purpose::Strays(strayed));
+        }
+    }
+
+    /// Strays that do not run any more are covered by the next barrier.
+    fn end_strays(&mut self, upstream: usize, asked: &[Stray], running: Vec<Stray>) {
+        let mut left = [0; Level::ALL.len()];
+        for stray in asked.iter().filter(|stray| !running.contains(stray)) {
+            left[stray.covers] += 1;
+        }
+        self.inherit(upstream, left);
+        if !running.is_empty() {
+            self.upstreams[upstream].strayed.extend(running);
+            let at = self.now + STRAYS_RETRY;
+            self.timers.push(Reverse((at, Timer::Strays(upstream))));
+        }
+    }
+
     // The barriers.
+
+    /// What nothing covers yet is covered by the next barriers, now or in the next life.
+    fn inherit(&mut self, upstream: usize, left: [usize; Level::ALL.len()]) {
+        let of = &mut self.upstreams[upstream];
+        for (all, more) in of.left.iter_mut().zip(left) {
+            *all += more;
+        }
+        if let Some(life) = &mut of.life
+            && !life.is_standby()
+        {
+            life.barriers.inherit(std::mem::take(&mut of.left));
+            let first = upstream * Level::ALL.len();
+            self.to_flush.extend(first..first + life.flushers.len());
+        }
+    }
 
     fn send_barrier(&mut self, place: usize) {
         let (upstream, barrier) = (place / Level::ALL.len(), place % Level::ALL.len());
@@ -2065,6 +2131,12 @@ impl Worker {
     /// A barrier session is lost, or proves nothing any more: nothing tells whether what is
     /// withheld is durable.
     fn end_life(&mut self, upstream: usize) {
+        let of_it = |session: &Session| self.pools[session.pool].upstream == upstream;
+        let sessions = self.sessions.iter().filter(|(_, session)| of_it(session));
+        let sessions: Vec<usize> = sessions.map(|(place, _)| place).collect();
+        for place in &sessions {
+            self.let_stray(*place);
+        }
         let of = &mut self.upstreams[upstream];
         let Some(life) = of.life.take() else { return };
         if !of.retires {
@@ -2087,9 +2159,7 @@ impl Worker {
                 self.lose_client(id);
             }
         }
-        let of_it = |session: &Session| self.pools[session.pool].upstream == upstream;
-        let sessions = self.sessions.iter().filter(|(_, session)| of_it(session));
-        self.lost.extend(sessions.map(|(place, _)| place));
+        self.lost.extend(sessions);
         self.close_lost();
         self.serve_pools(upstream);
         self.look_for_server(upstream);
@@ -2216,6 +2286,7 @@ impl Worker {
                     self.look_for_server(upstream);
                 }
                 Timer::Hold(upstream) => self.end_hold(upstream),
+                Timer::Strays(upstream) => self.look_for_strays(upstream),
             }
         }
     }

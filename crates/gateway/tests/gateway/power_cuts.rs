@@ -114,3 +114,49 @@ async fn the_same_finds_what_is_lost_where_clients_ask_not_to_wait() {
     let (lost, ahead) = cut("off", PowerCut::All).await;
     assert!(lost > 0 && ahead >= 0, "{lost} {ahead}");
 }
+
+/// A read through the gateway tells of a row that was written by a statement whose barrier was
+/// lost while it ran; then the power is cut. Whether the row is left.
+async fn cut_after_a_stray() -> bool {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    let cluster = Cluster::create(spec(base.path(), &[("wal_writer_delay", "10s")])).expect("made");
+    let server = cluster.start_watched().expect("started");
+    let socket = server.socket_dir().to_owned();
+    let direct = connected(&socket.display().to_string(), server.port()).await;
+    direct.batch_execute("CREATE TABLE t (n int); CHECKPOINT").await.unwrap();
+    let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
+    let mut options = Options::new(to);
+    options.authentication = Authentication::Trust;
+    options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+    let gateway = Gateway::start(options).expect("a gateway");
+    let (writer, reader) = (
+        connected("127.0.0.1", port_of(&gateway)).await,
+        connected("127.0.0.1", port_of(&gateway)).await,
+    );
+    let write = tokio::spawn(async move {
+        writer.execute("INSERT INTO t SELECT 1 FROM pg_sleep(2)", &[]).await
+    });
+    let runs = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    while direct.query_one(runs, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                WHERE application_name = 'walwright barrier'";
+    direct.execute(ends, &[]).await.unwrap();
+    assert!(write.await.unwrap().is_err(), "it cannot be known whether it is committed");
+    loop {
+        let count = "SELECT count(*) FROM t";
+        let Ok(row) = reader.query_one(count, &[]).await else { panic!("the reader was lost") };
+        if row.get::<_, i64>(0) == 1 {
+            break;
+        }
+    }
+    tokio::task::block_in_place(|| server.cut_power(PowerCut::All)).expect("cut");
+    drop(gateway);
+    let server = tokio::task::block_in_place(|| cluster.start()).expect("recovers");
+    let direct = connected(&server.socket_dir().display().to_string(), server.port()).await;
+    direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get::<_, i64>(0) == 1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_commits_after_its_barrier_was_lost_is_not_told_of_before_it_is_durable() {
+    assert!(cut_after_a_stray().await);
+}
