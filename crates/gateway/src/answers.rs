@@ -14,9 +14,19 @@ pub struct Answers {
     /// Bytes at the front that were taken by the client's socket.
     taken: usize,
     /// Ends of stretches, as places in `bytes`, and what each waits for.
-    held: VecDeque<(usize, Until)>,
+    held: VecDeque<Held>,
     /// Up to where bytes may leave.
     free: usize,
+    /// Whether what may leave ends within a message.
+    free_is_torn: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    end: usize,
+    until: Until,
+    /// Whether its end is within a message.
+    is_torn: bool,
 }
 
 impl Answers {
@@ -32,35 +42,48 @@ impl Answers {
 
     /// What was added until now waits for a barrier.
     pub fn hold(&mut self, until: Until) {
+        self.hold_torn(until, false);
+    }
+
+    /// The same, where the last message that was added may go on.
+    pub fn hold_torn(&mut self, until: Until, is_torn: bool) {
         let end = self.bytes.len();
         if end == self.end_of_held() {
             return;
         }
         if until == Until::AT_ONCE && self.held.is_empty() {
-            self.free = end;
+            (self.free, self.free_is_torn) = (end, is_torn);
             return;
         }
         match self.held.back_mut() {
             // Never earlier than what comes before it.
-            Some((place, of)) if of.covers(until) => *place = end,
-            _ => self.held.push_back((end, until)),
+            Some(last) if last.until.covers(until) => (last.end, last.is_torn) = (end, is_torn),
+            _ => self.held.push_back(Held { end, until, is_torn }),
         }
     }
 
-    /// Forgets what was added and not held: its statement is sent once more.
-    pub fn drop_unheld(&mut self) {
+    /// Forgets what was added and not held. Whether another message may follow what is left.
+    pub fn drop_unheld(&mut self) -> bool {
         self.bytes.truncate(self.end_of_held());
+        !self.held.back().map_or(self.free_is_torn, |last| last.is_torn)
     }
 
     /// Where what was not held yet begins.
     fn end_of_held(&self) -> usize {
-        self.held.back().map_or(self.free, |(end, _)| *end)
+        self.held.back().map_or(self.free, |last| last.end)
+    }
+
+    /// Forgets all that may not leave yet: its barrier will never return. Whether another
+    /// message may follow what is left.
+    pub fn drop_held(&mut self) -> bool {
+        self.held.clear();
+        self.drop_unheld()
     }
 
     /// Barriers returned.
     pub fn release(&mut self, returned: impl Fn(Until) -> bool) {
-        while let Some((end, _)) = self.held.pop_front_if(|(_, of)| returned(*of)) {
-            self.free = end;
+        while let Some(first) = self.held.pop_front_if(|first| returned(first.until)) {
+            (self.free, self.free_is_torn) = (first.end, first.is_torn);
         }
     }
 
@@ -79,8 +102,8 @@ impl Answers {
         } else if self.taken > KEEP && self.taken > self.bytes.len() / 2 {
             self.bytes.drain(..self.taken);
             self.free -= self.taken;
-            for (end, _) in &mut self.held {
-                *end -= self.taken;
+            for held in &mut self.held {
+                held.end -= self.taken;
             }
             self.taken = 0;
         }

@@ -226,6 +226,11 @@ impl Session {
         self.ledger.is_empty() && self.owner.is_none()
     }
 
+    /// Whether a message of an answer to a client has been passed on in part.
+    pub fn is_passing_to(&self, client: ClientId) -> bool {
+        self.passing > 0 && self.ledger.front().is_some_and(|slot| slot.client == client)
+    }
+
     /// Statements that are prepared on it.
     pub fn prepared(&self) -> usize {
         self.statements.len()

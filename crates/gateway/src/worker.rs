@@ -499,6 +499,11 @@ impl Worker {
         self.clients.get_mut(id.place).filter(|client| client.id == id)
     }
 
+    /// A client that is still answered: one that was told to leave is told nothing more.
+    fn listener(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.client(id).filter(|client| !matches!(client.phase, Phase::Leaving))
+    }
+
     /// Reads what a client has sent: all there is, but for the last look that finds nothing,
     /// which is needed only where the other side is known to have closed.
     fn read_client(&mut self, place: usize, closed: bool, buffer: &mut [u8]) {
@@ -644,6 +649,7 @@ impl Worker {
                     if minor > NEWEST_MINOR || !unknown.is_empty() {
                         let out = client.answers.buffer();
                         messages::negotiate_protocol(out, NEWEST_MINOR, &unknown);
+                        client.answers.hold(Until::AT_ONCE);
                     }
                 }
                 self.claim(id, parameters);
@@ -977,8 +983,11 @@ impl Worker {
         self.note_refusal(id, refusal);
         let now = self.now;
         if let Some(client) = self.client(id) {
-            messages::error(client.answers.buffer(), refusal);
-            client.answers.hold(Until::AT_ONCE);
+            // An error within a message would be read as a part of it.
+            if client.answers.drop_unheld() {
+                messages::error(client.answers.buffer(), refusal);
+                client.answers.hold(Until::AT_ONCE);
+            }
             client.phase = Phase::Leaving;
             client.idle_since = now;
             self.will_tell(id);
@@ -989,7 +998,7 @@ impl Worker {
     /// A client loses its connection: what became of its statement is not known.
     fn lose_client(&mut self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
-        client.answers = crate::Answers::default();
+        client.answers.drop_held();
         client.queue.clear();
         client.in_flight = 0;
         client.owned = None;
@@ -1754,7 +1763,7 @@ impl Worker {
     fn take_event(&mut self, place: usize, event: Event, bytes: &[u8]) {
         match event {
             Event::Answer(id, range) => {
-                if let Some(client) = self.client(id) {
+                if let Some(client) = self.listener(id) {
                     client.answers.push(&bytes[range]);
                     if client.answers.len() > LONG_ANSWER {
                         self.hold_part(place, id);
@@ -1762,7 +1771,7 @@ impl Worker {
                 }
             }
             Event::Synthesise(id, tag) => {
-                if let Some(client) = self.client(id) {
+                if let Some(client) = self.listener(id) {
                     messages::bare(client.answers.buffer(), tag);
                 }
             }
@@ -1801,7 +1810,12 @@ impl Worker {
             return self.hold_within(place, id);
         }
         let until = self.told(place, id);
-        self.hold(id, until);
+        self.hold(id, until, self.is_torn(place, id));
+    }
+
+    /// Whether a message of a client's answer has been passed on in part.
+    fn is_torn(&self, place: usize, id: ClientId) -> bool {
+        self.sessions.get(place).is_some_and(|session| session.is_passing_to(id))
     }
 
     /// What a client is told within a transaction: nothing read there is confirmed before its
@@ -1812,7 +1826,7 @@ impl Worker {
             .get(place)
             .is_some_and(|session| self.pools[session.pool].pooling.reads == Reads::Strict);
         let until = if strict { self.told(place, id) } else { Until::AT_ONCE };
-        self.hold(id, until);
+        self.hold(id, until, self.is_torn(place, id));
     }
 
     /// What an answer waits for that may tell of what others committed.
@@ -1831,11 +1845,9 @@ impl Worker {
     }
 
     /// What a client was sent until now waits for a barrier.
-    fn hold(&mut self, id: ClientId, until: Until) {
-        let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
-            return;
-        };
-        client.answers.hold(until);
+    fn hold(&mut self, id: ClientId, until: Until, is_torn: bool) {
+        let Some(client) = self.listener(id) else { return };
+        client.answers.hold_torn(until, is_torn);
         let upstream = client.pool.map(|pool| self.pools[pool].upstream);
         let life = upstream.and_then(|upstream| self.upstreams[upstream].life.as_mut());
         if let (Some(upstream), Some(life)) = (upstream, life)
@@ -1900,7 +1912,7 @@ impl Worker {
                 Until::AT_ONCE
             }
         };
-        self.hold(id, until);
+        self.hold(id, until, false);
         let Some(session) = self.sessions.get_mut(place) else { return };
         let execution = self.now.saturating_duration_since(slot.since);
         let xact = session.began.filter(|_| session.owner.is_some());
@@ -1969,7 +1981,7 @@ impl Worker {
             messages::error(client.answers.buffer(), &refusal);
             messages::ready_for_query(client.answers.buffer(), b'I');
             let until = self.told(place, id);
-            self.hold(id, until);
+            self.hold(id, until, false);
         } else if let Some(unit) = slot.again {
             client.answers.drop_unheld();
             client.queue.push_front(*unit);
