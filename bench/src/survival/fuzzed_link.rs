@@ -118,7 +118,7 @@ impl Way {
         let mut buffer = vec![0; 16 * 1024];
         let mut passed = 0;
         // One lie in so many pieces.
-        let seldom = fuzz.0.random_range(2..40);
+        let seldom = fuzz.0.random_range(1..12);
         loop {
             let count = from.read(&mut buffer).await?;
             if count == 0 {

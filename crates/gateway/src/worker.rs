@@ -2514,3 +2514,30 @@ fn answer_locally(client: &mut Client, unit: &Unit) {
     }
     client.answers.hold(Until::AT_ONCE);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FLUSHED: &[u8] = b"2\0\0\0\x04D\0\0\0\x0f\0\x01\0\0\0\x05fffff\
+                             C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+    proptest! {
+        #[test]
+        fn a_barrier_returns_with_its_last_byte(cut in 0..FLUSHED.len()) {
+            let mut input = FLUSHED[..cut].to_vec();
+            prop_assert_eq!(barrier_returned(&mut input), Ok(false));
+            input.extend_from_slice(&FLUSHED[cut..]);
+            prop_assert_eq!(barrier_returned(&mut input), Ok(true));
+            prop_assert!(input.is_empty());
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..FLUSHED.len()) {
+            let _ = initial_response(&bytes);
+            let _ = barrier_returned(&mut [&FLUSHED[..at], &bytes].concat());
+        }
+    }
+}
