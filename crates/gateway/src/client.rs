@@ -123,6 +123,10 @@ pub struct Client {
     pub dirty: bool,
     /// Whether its answers wait until its socket takes more.
     pub blocked: bool,
+    /// The session that is not read until it has read more of its answers, and since when.
+    pub stalls: Option<(usize, Instant)>,
+    /// Whether it is among those that are read later.
+    pub put_off: bool,
 }
 
 impl Client {
@@ -157,6 +161,8 @@ impl Client {
             answers: Answers::default(),
             dirty: false,
             blocked: false,
+            stalls: None,
+            put_off: false,
         }
     }
 }

@@ -231,6 +231,11 @@ impl Session {
         self.passing > 0 && self.ledger.front().is_some_and(|slot| slot.client == client)
     }
 
+    /// Bytes that its server has not taken yet.
+    pub fn unsent(&self) -> usize {
+        self.out.len() - self.out_sent
+    }
+
     /// Statements that are prepared on it.
     pub fn prepared(&self) -> usize {
         self.statements.len()
@@ -355,9 +360,15 @@ impl Session {
         if self.carry.is_empty() {
             return Cow::Borrowed(input);
         }
-        let mut whole = std::mem::take(&mut self.carry);
-        whole.extend_from_slice(input);
-        Cow::Owned(whole)
+        self.carry.extend_from_slice(input);
+        if let Some(&[tag, a, b, c, d]) = self.carry.first_chunk() {
+            let whole = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
+            if self.carry.len() < whole && whole <= LONGEST && !passes(tag, whole) {
+                // What is long is not looked at again and again.
+                return Cow::Borrowed(&[]);
+            }
+        }
+        Cow::Owned(std::mem::take(&mut self.carry))
     }
 
     /// Reads messages of what is [whole](Session::whole); `events` tells of ranges of it.
@@ -389,8 +400,9 @@ impl Session {
             let whole = 1 + length;
             let here = input.len() - at;
             if here < whole {
-                let passes = whole >= LONG && matches!(tag, backend::DATA_ROW | b'd' | b'V');
-                if passes && let Some(slot) = self.ledger.front() {
+                if passes(tag, whole)
+                    && let Some(slot) = self.ledger.front()
+                {
                     answer(events, slot.client, at..input.len());
                     self.passing = whole - here;
                     at = input.len();
@@ -548,6 +560,11 @@ impl Session {
         answer(events, client, range);
         Ok(())
     }
+}
+
+/// Whether a message is passed on before it has arrived whole.
+fn passes(tag: u8, whole: usize) -> bool {
+    whole >= LONG && matches!(tag, backend::DATA_ROW | b'd' | b'V')
 }
 
 impl Forgotten {

@@ -144,11 +144,6 @@ impl Need {
                 }
                 _ if is("EXECUTE") || is("DEALLOCATE") => (Synchronous, Pinned(Pin::Prepare)),
                 _ if is("LOAD") => (Synchronous, Pinned(Pin::Session)),
-                _ if is("CREATE")
-                    && words.begin_with(&["TEMP", "TEMPORARY", "LOCAL", "GLOBAL"]) =>
-                {
-                    (Synchronous, Pinned(Pin::Temporary))
-                }
                 _ => (Synchronous, Transaction),
             };
             sets |= (is("SET") || is("RESET")) && tracks(statement);
@@ -156,8 +151,11 @@ impl Need {
             if is("DECLARE") && contains_word(statement, b"HOLD") {
                 hold = Pinned(Pin::Cursor);
             }
-            if (is("SELECT") || is("CREATE")) && makes_temporary_table(statement) {
-                hold = Pinned(Pin::Temporary);
+            if is("CREATE") || is("DO") || contains_word(statement, b"INTO") {
+                let temporary: [&[u8]; 3] = [b"TEMP", b"TEMPORARY", b"pg_temp"];
+                if temporary.iter().any(|word| contains_word(statement, word)) {
+                    hold = hold.max(Pinned(Pin::Temporary));
+                }
             }
             for (name, pin) in SESSION_FUNCTIONS {
                 if contains_word(statement, name) {
@@ -233,11 +231,6 @@ pub fn only_reads(sql: &[u8]) -> bool {
 
 fn tracks(statement: &[u8]) -> bool {
     std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
-}
-
-fn makes_temporary_table(statement: &[u8]) -> bool {
-    contains_word(statement, b"INTO")
-        && (contains_word(statement, b"TEMP") || contains_word(statement, b"TEMPORARY"))
 }
 
 /// The first word of a text, after blanks, comments and parentheses, and what follows it.
@@ -371,6 +364,9 @@ mod tests {
             ("PREPARE a AS SELECT 1", (Relaxed, Pinned(Pin::Prepare))),
             ("PREPARE TRANSACTION 'a'", (Synchronous, Transaction)),
             ("CREATE TEMP TABLE a (b int)", (Relaxed, Pinned(Pin::Temporary))),
+            ("CREATE OR REPLACE TEMP VIEW a AS SELECT 1", (Relaxed, Pinned(Pin::Temporary))),
+            ("CREATE TABLE pg_temp.a (b int)", (Relaxed, Pinned(Pin::Temporary))),
+            ("DO $$BEGIN CREATE TEMP TABLE a (b int); END$$", (Relaxed, Pinned(Pin::Temporary))),
             ("SELECT 1 AS a INTO TEMP b", (Relaxed, Pinned(Pin::Temporary))),
             ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", (Relaxed, Pinned(Pin::Cursor))),
             ("INSERT INTO t VALUES (currval('s'))", (Relaxed, Pinned(Pin::Sequence))),

@@ -148,7 +148,12 @@ pub struct Gatherer {
     binds: bool,
     /// Whether a Flush ended what a Sync has not.
     flushed: bool,
+    /// Bytes of messages that were taken since the last unit.
+    bytes: usize,
 }
+
+/// Bytes before a Sync that are kept: what is longer goes on before it is whole.
+const MOST_GATHERED: usize = 1024 * 1024;
 
 /// A setting is changed in a way that is not followed: its session stays with its client.
 const UNTRACKED: Need = Need { session: SessionKind::Relaxed, hold: Hold::Pinned(Pin::Setting) };
@@ -179,8 +184,10 @@ impl Gatherer {
         statements: &mut Statements,
         registry: &mut Registry,
     ) -> Result<Option<Unit>, Malformed> {
+        self.bytes += body.len() + size_of::<Part>();
         match tag {
             b'Q' => {
+                self.must_be_synced()?;
                 self.must_be_synced()?;
                 let (sql, _) = text(body)?;
                 self.needs(Need::of(sql));
@@ -245,17 +252,20 @@ impl Gatherer {
             }
             b'H' => {
                 self.plain(tag, body);
-                let exclusive = Need { session: SessionKind::Relaxed, hold: Hold::Transaction };
-                self.needs(exclusive);
-                if self.change.take().is_some() {
-                    // More may follow before the Sync.
-                    self.needs(UNTRACKED);
-                }
-                return Ok(Some(self.finish(End::Flush)));
+                return Ok(Some(self.finish_before_sync()));
             }
             _ => self.plain(tag, body),
         }
-        Ok(None)
+        Ok((self.bytes > MOST_GATHERED).then(|| self.finish_before_sync()))
+    }
+
+    /// A unit that more belongs to.
+    fn finish_before_sync(&mut self) -> Unit {
+        self.needs(Need { session: SessionKind::Relaxed, hold: Hold::Transaction });
+        if self.change.take().is_some() {
+            self.needs(UNTRACKED);
+        }
+        self.finish(End::Flush)
     }
 
     /// After an error a server skips a Query that comes before the Sync too, and answers it
@@ -280,7 +290,7 @@ impl Gatherer {
 
     fn finish(&mut self, end: End) -> Unit {
         let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
-        self.binds = false;
+        (self.binds, self.bytes) = (false, 0);
         self.flushed = end == End::Flush;
         Unit {
             parts: std::mem::take(&mut self.parts),
@@ -404,6 +414,20 @@ mod tests {
         assert!(of(&[close, query.clone()]));
         assert!(!of(&[parse("a", "SELECT 1"), query.clone()]));
         assert!(!of(&[parse("a", "SELECT 1"), flush, query]));
+    }
+
+    #[test]
+    fn what_goes_on_for_long_without_a_sync_is_sent_before_it() {
+        let bind = (b'B', [&b"\0a\0\0\0\0\x01\0\0\xff\xff"[..], &[b'x'; 0xffff], b"\0\0"].concat());
+        let mut messages = vec![parse("a", "INSERT INTO t VALUES ($1)")];
+        messages.extend(vec![bind; 40]);
+        messages.push((b'S', Vec::new()));
+        let units = take(&messages);
+        let ends: Vec<End> = units.iter().map(|unit| unit.end).collect();
+        assert_eq!(ends, [End::Flush, End::Flush, End::Sync]);
+        let parts: usize = units.iter().map(|unit| unit.parts.len()).sum();
+        assert_eq!(parts, messages.len());
+        assert_eq!(units[0].need.hold, Hold::Transaction);
     }
 
     #[test]

@@ -54,6 +54,13 @@ const MOST_OF_A_PROOF: usize = 4096;
 const MOST_LOOKUPS: usize = 4;
 /// Units of one client that are kept before no more of it is read.
 const MOST_QUEUED: usize = 64;
+/// Bytes that are kept for a client that does not read before no more of its session is read,
+/// and for a session that does not before no more of its client is.
+const MOST_UNREAD: usize = 1024 * 1024;
+/// How often one socket is read in a turn, so that a flood leaves others theirs.
+const MOST_READS: usize = 16;
+/// How long a client that does not read may keep others from answers on the same session.
+const LONGEST_STALL: Duration = Duration::from_secs(10);
 /// A statement that runs longer than this has none sent behind it.
 const SLOW: Duration = Duration::from_millis(5);
 /// Connections beyond twice the limit of clients, so that who is too many can be told.
@@ -241,8 +248,12 @@ pub struct Worker {
     to_send: Vec<usize>,
     /// Clients with answers to send.
     to_tell: Vec<ClientId>,
-    /// Clients whose reading was put off until fewer of their units wait.
+    /// Clients whose reading was put off until less of theirs waits.
     put_off: Vec<ClientId>,
+    /// Sessions that are to be read in the next turn, though nothing announces it.
+    to_read: Vec<usize>,
+    /// Whether the next turn is to begin at once.
+    hurries: bool,
     /// Clients that are gone, to be removed when no event of this turn can mean them.
     gone: Vec<ClientId>,
     lost: Vec<usize>,
@@ -332,6 +343,8 @@ impl Worker {
             to_send: Vec::new(),
             to_tell: Vec::new(),
             put_off: Vec::new(),
+            to_read: Vec::new(),
+            hurries: false,
             gone: Vec::new(),
             lost: Vec::new(),
             limits_transactions: false,
@@ -364,10 +377,12 @@ impl Worker {
         let mut buffer = vec![0; BUFFER];
         let mut heard = Vec::new();
         while !self.ends {
-            let wait = self.timers.peek().map(|Reverse((at, _))| {
+            let due = self.timers.peek().map(|Reverse((at, _))| {
                 // A timer that is due a little later than the clock has it is not missed twice.
                 at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
             });
+            let wait = if self.hurries { Some(Duration::ZERO) } else { due };
+            self.hurries = false;
             if let Err(error) = self.poll.poll(&mut events, wait)
                 && error.kind() != ErrorKind::Interrupted
             {
@@ -405,6 +420,9 @@ impl Worker {
                     }
                 }
             }
+            for place in std::mem::take(&mut self.to_read) {
+                self.read_session(place, true, &mut buffer, &mut heard);
+            }
             self.ring_timers();
             self.finish_turn(&mut buffer);
             if (self.drains || self.closes) && self.clients.is_empty() {
@@ -436,7 +454,8 @@ impl Worker {
                 self.hand_to_console(id);
             }
             for id in std::mem::take(&mut self.put_off) {
-                if self.client(id).is_some() {
+                if let Some(client) = self.client(id) {
+                    client.put_off = false;
                     self.read_client(id.place, true, buffer);
                 }
             }
@@ -507,14 +526,18 @@ impl Worker {
     /// Reads what a client has sent: all there is, but for the last look that finds nothing,
     /// which is needed only where the other side is known to have closed.
     fn read_client(&mut self, place: usize, closed: bool, buffer: &mut [u8]) {
-        loop {
+        for _ in 0..MOST_READS {
             let Some(client) = self.clients.get_mut(place) else { return };
             let id = client.id;
             if matches!(client.phase, Phase::Leaving) {
                 return;
             }
-            if client.queue.len() >= MOST_QUEUED {
-                return self.put_off.push(id);
+            let session = client.owned.and_then(|place| self.sessions.get(place));
+            if client.queue.len() >= MOST_QUEUED
+                || client.answers.len() > MOST_UNREAD
+                || session.is_some_and(|session| session.unsent() > MOST_UNREAD)
+            {
+                return self.put_off(id);
             }
             match client.stream.read(buffer) {
                 Ok(0) => return self.gone.push(id),
@@ -539,6 +562,19 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return self.gone.push(id),
             }
+        }
+        self.hurries = true;
+        if let Some(id) = self.clients.get(place).map(|client| client.id) {
+            self.put_off(id);
+        }
+    }
+
+    /// A client is read again when something of it, or of its session, has gone on.
+    fn put_off(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id)
+            && !std::mem::replace(&mut client.put_off, true)
+        {
+            self.put_off.push(id);
         }
     }
 
@@ -671,7 +707,7 @@ impl Worker {
         }
         self.will_tell(id);
         // What came with the first record is announced by nothing.
-        self.put_off.push(id);
+        self.put_off(id);
     }
 
     /// A client says who it is.
@@ -990,6 +1026,11 @@ impl Worker {
             }
             client.phase = Phase::Leaving;
             client.idle_since = now;
+            if let Some((place, _)) = client.stalls.take() {
+                // What is still to come for it is dropped.
+                self.to_read.push(place);
+                self.hurries = true;
+            }
             self.will_tell(id);
             self.arm(id);
         }
@@ -1037,6 +1078,12 @@ impl Worker {
                 Err(_) => return self.gone.push(id),
             }
         }
+        if client.answers.len() <= MOST_UNREAD
+            && let Some((place, _)) = client.stalls.take()
+        {
+            self.to_read.push(place);
+            self.hurries = true;
+        }
         match client.stream.flush() {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => client.blocked = true,
@@ -1059,6 +1106,10 @@ impl Worker {
             return;
         }
         let mut client = self.clients.remove(id.place);
+        if let Some((place, _)) = client.stalls {
+            self.to_read.push(place);
+            self.hurries = true;
+        }
         self.note_leaving(&client);
         self.shared.census.remove_client();
         self.shared.census.give_back(&client.counted);
@@ -1734,7 +1785,10 @@ impl Worker {
         buffer: &mut [u8],
         events: &mut Vec<Event>,
     ) {
-        loop {
+        for _ in 0..MOST_READS {
+            if self.is_stalled(place) {
+                return;
+            }
             let Some(session) = self.sessions.get_mut(place) else { return };
             let count = match session.stream.read(buffer) {
                 Ok(0) => return self.lost.push(place),
@@ -1758,6 +1812,22 @@ impl Worker {
                 return;
             }
         }
+        self.to_read.push(place);
+        self.hurries = true;
+    }
+
+    /// Whether a session is not read until the client whose answer comes has read what it has.
+    fn is_stalled(&mut self, place: usize) -> bool {
+        let now = self.now;
+        let front = self.sessions.get(place).and_then(|session| session.ledger.front());
+        let Some(id) = front.map(|slot| slot.client) else { return false };
+        let Some(client) = self.listener(id) else { return false };
+        if client.answers.len() <= MOST_UNREAD || !client.blocked {
+            return false;
+        }
+        client.stalls.get_or_insert((place, now));
+        self.arm(id);
+        true
     }
 
     fn take_event(&mut self, place: usize, event: Event, bytes: &[u8]) {
@@ -2203,11 +2273,16 @@ impl Worker {
         match client.phase {
             Phase::Leaving => Some((client.idle_since + LONGEST_GOODBYE, Limit::Goodbye)),
             Phase::Ready => {
+                let stalls = client.stalls.filter(|(place, _)| {
+                    let session = self.sessions.get(*place);
+                    session.is_some_and(|of| of.ledger.iter().any(|slot| slot.client != client.id))
+                });
                 let session = client.owned.and_then(|place| self.sessions.get(place));
                 let open = session.filter(|session| session.status != b'I');
                 let idle = client.in_flight == 0 && client.queue.is_empty();
                 let began = open.and_then(|session| session.began);
                 [
+                    stalls.map(|(_, since)| (since + LONGEST_STALL, Limit::Stall)),
                     client.waits_since.filter(|_| !paused).and_then(|since| {
                         after(since, limits.query_wait_timeout, Limit::QueryWait)
                     }),
@@ -2353,6 +2428,13 @@ impl Worker {
                     client.sent_at = never;
                 }
             }
+            Limit::Stall => {
+                self.dismiss(
+                    id,
+                    "57P05",
+                    "an answer that it does not read, which keeps others from theirs",
+                );
+            }
             Limit::Transaction => self.dismiss(id, "25P04", "transaction timeout"),
             Limit::IdleTransaction => self.dismiss(id, "25P03", "idle-in-transaction timeout"),
             Limit::Idle => {
@@ -2416,6 +2498,7 @@ impl Worker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Login,
+    Stall,
     QueryWait,
     Query,
     Transaction,

@@ -7,6 +7,7 @@ mod hostile_clients;
 mod load;
 mod people;
 mod power_cuts;
+mod pressure;
 mod restarts;
 mod rules;
 mod standby;

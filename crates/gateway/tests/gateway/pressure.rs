@@ -1,0 +1,83 @@
+//! Clients that do not read, or write faster than the server takes it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use crate::common::Testbed;
+
+/// More than sockets and gateway keep together.
+const MUCH: usize = 100_000_000;
+
+/// A client of bytes alone, logged in, that has asked this.
+fn asking(port: u16, sql: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    let startup = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+    let length = (startup.len() as u32 + 4).to_be_bytes();
+    stream.write_all(&[&length[..], startup].concat()).expect("sent");
+    let mut said = Vec::new();
+    while !said.ends_with(b"Z\0\0\0\x05I") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("let in");
+        said.extend(byte);
+    }
+    let length = (sql.len() as u32 + 5).to_be_bytes();
+    stream.write_all(&[b"Q", &length[..], sql.as_bytes(), b"\0"].concat()).expect("asked");
+    stream
+}
+
+/// Waits until the server waits so for the client that asked this; its process.
+async fn waiting(direct: &Client, wait: &str, like: &str) -> i32 {
+    let sql = "SELECT pid FROM pg_stat_activity \
+               WHERE wait_event = $1 AND query LIKE $2 AND pid <> pg_backend_pid()";
+    loop {
+        if let Some(row) = direct.query_opt(sql, &[&wait, &like]).await.expect("asked") {
+            return row.get(0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_read_makes_the_server_wait_and_nobody_else() {
+    let testbed = Testbed::new(&[], |_| {});
+    let (direct, other) = (testbed.direct().await, testbed.client().await);
+    let mut slow = asking(testbed.port(), &format!("SELECT repeat('x', {MUCH})"));
+    let process = waiting(&direct, "ClientWrite", "SELECT repeat%").await;
+    assert_eq!(other.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
+    direct.execute("SELECT pg_terminate_backend($1)", &[&process]).await.unwrap();
+    let mut got = Vec::new();
+    let ended = slow.read_to_end(&mut got);
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    assert!((1..MUCH).contains(&got.len()), "{}", got.len());
+    // An error would be taken for a part of the row that it interrupts.
+    let row = got.iter().position(|byte| *byte == b'x').expect("a row has begun");
+    assert!(got[row..].iter().all(|byte| *byte == b'x'));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_does_not_take_is_not_taken_from_its_client() {
+    let testbed = Testbed::new(&[], |_| {});
+    let (direct, other) = (testbed.direct().await, testbed.client().await);
+    direct
+        .batch_execute(
+            "CREATE TABLE t (a text); \
+             CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'; \
+             CREATE TRIGGER waits BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION waits()",
+        )
+        .await
+        .unwrap();
+    let mut copies = asking(testbed.port(), "COPY t FROM STDIN");
+    copies.set_write_timeout(Some(Duration::from_secs(3))).unwrap();
+    let row = [&[b'x'; 65535][..], b"\n"].concat();
+    let length = (row.len() as u32 + 4).to_be_bytes();
+    let message = [b"d", &length[..], &row].concat();
+    let sent = (0..MUCH / row.len()).take_while(|_| copies.write_all(&message).is_ok()).count();
+    assert!(sent < MUCH / row.len(), "all of it is kept");
+    assert_eq!(other.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
+    let process = waiting(&direct, "PgSleep", "COPY%").await;
+    direct.execute("SELECT pg_terminate_backend($1)", &[&process]).await.unwrap();
+}
