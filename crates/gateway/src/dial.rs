@@ -115,9 +115,11 @@ pub struct Dialled {
 
 /// What tells one server, and one life of it, from another; last, whether it is a standby. The
 /// timeline is that of the WAL: a server that was promoted writes it to its control file later.
+/// The time is a number, since sessions write dates as their clients' DateStyle and TimeZone have it.
 const IDENTITY: &str = "SELECT system_identifier, CASE WHEN NOT pg_is_in_recovery() \
                         THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END, \
-                        pg_postmaster_start_time(), inet_server_addr(), inet_server_port(), \
+                        extract(epoch FROM pg_postmaster_start_time()), \
+                        inet_server_addr(), inet_server_port(), \
                         pg_is_in_recovery() FROM pg_control_system()";
 
 /// Name under which the barrier statement is prepared.
