@@ -51,7 +51,7 @@ impl MeantDifferences {
     /// The reasons for lines of `name` that differ; `None` where one of them has none.
     pub fn why(&self, name: &str, lines: &[String]) -> Option<Vec<&str>> {
         let mut reasons = Vec::new();
-        for line in lines {
+        for line in lines.iter().filter(|line| !line.is_empty()) {
             let mut rules = self.rule.iter().filter(|rule| rule.is_about(name));
             let why = rules.find(|rule| rule.explains(line))?.why.as_str();
             if !reasons.contains(&why) {
@@ -65,7 +65,7 @@ impl MeantDifferences {
 /// How two outputs differ.
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// Every line that one of them has alone.
+    /// Every line that one of them has alone; empty ones say nothing by themselves.
     pub lines: Vec<String>,
     /// The hunks, as `diff -u` prints them.
     pub hunks: Vec<String>,

@@ -28,6 +28,14 @@ async fn statements_transactions_and_errors_are_as_they_are_directly() {
     transaction.rollback().await.unwrap();
     assert_eq!(seen(client.query("SELECT * FROM t", &[]).await.unwrap()), 2);
 
+    // How a client wants dates written says nothing of which server it is.
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(testbed.port()).user("postgres").dbname("postgres");
+    config.options("-c TimeZone=PST8PDT -c DateStyle=Postgres,MDY");
+    let (dated, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(async move { connection.await.ok() });
+    assert_eq!(seen(dated.query("SELECT * FROM t", &[]).await.unwrap()), 2);
+
     let direct = testbed.direct().await;
     assert_eq!(seen(direct.query("SELECT * FROM t", &[]).await.unwrap()), 2);
 }
