@@ -22,8 +22,12 @@ pub fn standby(
         of.port()
     );
     let mut spec = ClusterSpec::new(&Places::open(Some(base.to_owned()))?, install);
-    let settings =
-        [("primary_conninfo", primary.as_str()), ("wal_retrieve_retry_interval", "20ms")];
+    let settings = [
+        ("primary_conninfo", primary.as_str()),
+        ("wal_retrieve_retry_interval", "20ms"),
+        // So much later at most it confirms what it had before it was stopped.
+        ("wal_receiver_status_interval", "1s"),
+    ];
     spec.settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let cluster = Cluster::create(spec)?;
     let data = cluster.data_dir();
