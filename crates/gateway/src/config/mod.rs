@@ -6,6 +6,7 @@
 
 mod error;
 mod file;
+mod import;
 mod meaning;
 mod time;
 
@@ -14,6 +15,7 @@ pub use file::{
     AuthType, AuthenticationTable, DatabaseTable, Dsn, File, LimitsTable, MetricsTable,
     PoolingTable, Said, TlsTable, UserTable,
 };
+pub use import::{Import, Machine, Surroundings, import};
 pub use meaning::{Config, Resolve, Resolved};
 pub use time::Time;
 

@@ -1,6 +1,7 @@
 //! `walwright gateway`: what can be typed.
 
 mod check;
+mod import;
 mod limits;
 mod run;
 mod top;
@@ -8,6 +9,7 @@ mod top;
 use clap::{Args, Subcommand};
 
 pub use check::GatewayCheckArgs;
+pub use import::GatewayImportArgs;
 pub use run::{AuthChoice, GatewayRunArgs, LogFormat};
 pub use top::TopArgs;
 
@@ -28,6 +30,8 @@ pub struct GatewayArgs {
 pub enum GatewayCommand {
     /// Tell what is wrong with a configuration, or what it says.
     Check(GatewayCheckArgs),
+    /// Convert a configuration of PgBouncer's into a gateway.toml.
+    Import(GatewayImportArgs),
     /// Watch a gateway: rates, waits, pools, barriers, clients that keep their sessions.
     Top(TopArgs),
 }

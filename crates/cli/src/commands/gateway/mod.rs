@@ -2,6 +2,7 @@
 
 mod check;
 mod configuration;
+mod import;
 mod run;
 pub mod systemd;
 mod top;
@@ -16,6 +17,7 @@ pub fn execute(args: &GatewayArgs, output: &Output) -> anyhow::Result<ExitCode> 
     match &args.command {
         None => run::execute(&args.run),
         Some(GatewayCommand::Check(args)) => check::execute(args, output),
+        Some(GatewayCommand::Import(args)) => import::execute(args),
         Some(GatewayCommand::Top(args)) => top::execute(args, output),
     }
 }
