@@ -30,7 +30,8 @@ pub use config::{
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use gateway::{
-    AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, LogFormat, TopArgs,
+    AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayImportArgs, GatewayRunArgs,
+    LogFormat, TopArgs,
 };
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};

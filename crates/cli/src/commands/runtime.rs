@@ -162,6 +162,14 @@ impl Signals {
         })
     }
 
+    /// The same without SIGHUP, which does not ask a service to end.
+    ///
+    /// # Errors
+    /// When the system refuses; also outside a runtime.
+    pub fn listen_as_service() -> std::io::Result<Signals> {
+        Ok(Signals { hangup: None, ..Signals::listen()? })
+    }
+
     /// Waits for the next.
     pub async fn next(&mut self) {
         let hung_up = async {

@@ -1,4 +1,4 @@
-//! A gateway as a service: how it is told to end.
+//! A gateway as a service: how it is told to read its configuration again, and to end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use sd_notify::NotifyState;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use walwright_gateway::Gateway;
 
 use crate::commands::gateway::systemd;
@@ -21,6 +22,8 @@ const LOOK_FOR_END: Duration = Duration::from_millis(200);
 pub struct Service {
     runtime: Runtime,
     signals: Signals,
+    /// SIGHUP, as services have it: read the configuration again.
+    hangup: Signal,
 }
 
 impl Service {
@@ -28,8 +31,11 @@ impl Service {
     pub fn prepare() -> anyhow::Result<Service> {
         let failed = "cannot listen to signals";
         let runtime = Builder::new_current_thread().enable_all().build().context(failed)?;
-        let signals = runtime.block_on(async { Signals::listen() }).context(failed)?;
-        Ok(Service { runtime, signals })
+        let listen = async {
+            std::io::Result::Ok((Signals::listen_as_service()?, signal(SignalKind::hangup())?))
+        };
+        let (signals, hangup) = runtime.block_on(listen).context(failed)?;
+        Ok(Service { runtime, signals, hangup })
     }
 
     /// Serves until the console ends it, or a signal asks for the end; then lets each client go as
@@ -42,8 +48,10 @@ impl Service {
         patience: Duration,
     ) -> ExitCode {
         self.runtime.block_on(async {
+            loop {
             tokio::select! {
-                () = self.signals.next() => {}
+                () = self.signals.next() => break,
+                _ = self.hangup.recv() => reload(&gateway),
                 () = end(&gateway, LOOK_FOR_END) => return ExitCode::SUCCESS,
                 () = taken_over(&gateway) => {
                     say(&format!(
@@ -52,10 +60,11 @@ impl Service {
                     ));
                     tokio::select! {
                         () = end(&gateway, LOOK) => return ExitCode::SUCCESS,
-                        () = self.signals.next() => {}
-                        () = tokio::time::sleep(patience) => {}
+                        () = self.signals.next() => break,
+                        () = tokio::time::sleep(patience) => break,
                     }
                 }
+            }
             }
             systemd::tell(&[NotifyState::Stopping, NotifyState::Status("clients finish")]);
             gateway.drain(keeps_sockets);
@@ -79,6 +88,14 @@ impl Service {
 async fn taken_over(gateway: &Gateway) {
     while !gateway.is_taken_over() {
         tokio::time::sleep(LOOK_FOR_END).await;
+    }
+}
+
+/// Does what the console's RELOAD does.
+fn reload(gateway: &Gateway) {
+    match gateway.reload() {
+        Ok(()) => say("SIGHUP: the configuration was read again"),
+        Err(what) => say(&format!("error: SIGHUP: {what}; all stays as it was")),
     }
 }
 

@@ -13,6 +13,7 @@ mod compare;
 mod config;
 mod diagnose;
 mod experiment;
+mod gateway_config;
 mod gateway_service;
 mod hostile_database;
 mod hostile_server;

@@ -27,7 +27,8 @@ The database named pgbouncer is the console, with PgBouncer's commands:
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'SHOW POOLS'
 
 SIGTERM and SIGINT (Ctrl-C) let clients finish: no connection is taken any more, idle clients are
-told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0.
+told so (SQLSTATE 57P01), the others after their transaction; then it exits with 0. SIGHUP reads the
+configuration and the files that it names again, as the console's RELOAD does.
 
 A rolling restart refuses nobody: start the same command once more with the same --handover PATH.
 The new gateway accepts from then on; the old one serves its clients until they leave, for

@@ -18,7 +18,8 @@ pub fn execute(args: &GatewayImportArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(std::path::absolute).transpose()?;
     let directory = output.as_deref().and_then(Path::parent);
     let stem = output.as_deref().and_then(Path::file_stem);
-    let stem = stem.map_or_else(|| "gateway".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem =
+        stem.map_or_else(|| "gateway".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let converted = import(&args.file, args.users.as_deref(), (directory, &stem), &Machine);
     let Import { text, notes, passwords } = converted.map_err(|error| usage(error.to_string()))?;
     for note in &notes {
@@ -50,7 +51,10 @@ pub fn execute(args: &GatewayImportArgs) -> anyhow::Result<ExitCode> {
         }
     }
     done?;
-    say(&format!("{} is written; `walwright gateway check {0} --connect` tries it", output.display()));
+    say(&format!(
+        "{} is written; `walwright gateway check {0} --connect` tries it",
+        output.display()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

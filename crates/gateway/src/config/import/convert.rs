@@ -59,7 +59,6 @@ impl<'a> Conversion<'a> {
             let Some(setting) = Setting::named(&entry.key) else {
                 return Err(entry.place.error(unknown("setting", &entry.key, &mut names())));
             };
-            // An empty number is none, as PgBouncer has it.
             setting.check(&entry.value).map_err(|what| entry.place.error(what))?;
             conversion.settings.insert(setting.name, (entry.place, entry.value));
         }
@@ -73,7 +72,8 @@ impl<'a> Conversion<'a> {
     /// Tells what has no counterpart.
     pub fn note(&mut self, place: &Place, name: &str, what: &str) {
         let file = place.file.file_name().unwrap_or(place.file.as_os_str()).to_string_lossy();
-        let note = format!("{file}, line {}: {name}: {what}", place.line);
+        let line = if place.line > 0 { format!(", line {}", place.line) } else { String::new() };
+        let note = format!("{file}{line}: {name}: {what}");
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -94,7 +94,7 @@ impl<'a> Conversion<'a> {
     /// Where a setting stands.
     pub fn place_of(&self, name: &str) -> Place {
         let place = self.settings.get(name).map(|(place, _)| place.clone());
-        place.unwrap_or_else(|| Place { file: self.path.to_owned(), line: 1 })
+        place.unwrap_or_else(|| Place { file: self.path.to_owned(), line: 0 })
     }
 
     /// A setting that is one of several words, or its default.
@@ -126,11 +126,7 @@ impl<'a> Conversion<'a> {
     }
 
     /// Puts all together.
-    pub fn finish(
-        mut self,
-        directory: Option<&Path>,
-        stem: &str,
-    ) -> Result<Import, ConfigError> {
+    pub fn finish(mut self, directory: Option<&Path>, stem: &str) -> Result<Import, ConfigError> {
         let mut lost: Vec<(Place, &str, &str)> = Vec::new();
         for setting in SETTINGS {
             if let (Fate::None(what), Some((place, _))) = (setting.fate, self.said(setting.name)) {
@@ -217,7 +213,10 @@ impl<'a> Conversion<'a> {
             self.note(&self.place_of("unix_socket_dir"), "unix_socket_dir", what);
         } else if !directory.is_empty() {
             let path = self.around.place(self.path, &directory);
-            listen.push(format!("{}/.s.PGSQL.{port}", path.display().to_string().trim_end_matches('/')));
+            listen.push(format!(
+                "{}/.s.PGSQL.{port}",
+                path.display().to_string().trim_end_matches('/')
+            ));
         }
         Ok(listen)
     }
@@ -229,7 +228,8 @@ impl<'a> Conversion<'a> {
             return Ok(table);
         }
         let place = self.place_of("client_tls_sslmode");
-        for (key, name) in [("certificate", "client_tls_cert_file"), ("key", "client_tls_key_file")] {
+        for (key, name) in [("certificate", "client_tls_cert_file"), ("key", "client_tls_key_file")]
+        {
             let Some(path) = self.file(name)? else {
                 return Err(place.error(format!("client_tls_sslmode = {mode} needs {name}")));
             };
@@ -311,7 +311,8 @@ impl<'a> Conversion<'a> {
             if time == "0" { table.raw(key, "0") } else { table.text(key, &time) }
         }
         if self.limit("max_user_client_connections").is_some() {
-            let what = "holds for users that have a table of their own: max_clients in [users.NAME]";
+            let what =
+                "holds for users that have a table of their own: max_clients in [users.NAME]";
             let name = "max_user_client_connections";
             self.note(&self.place_of(name), name, what);
         }

@@ -70,11 +70,17 @@ fn lost(key: &str) -> Option<&'static str> {
         "reserve_pool" | "reserve_pool_size" => {
             "no session is kept in reserve: make the pool as large as both together"
         }
-        "query_wait_timeout" | "server_lifetime" | "transaction_timeout"
-        | "idle_transaction_timeout" | "query_timeout" | "client_idle_timeout" => {
+        "query_wait_timeout"
+        | "server_lifetime"
+        | "transaction_timeout"
+        | "idle_transaction_timeout"
+        | "query_timeout"
+        | "client_idle_timeout" => {
             "one for all stands in [limits]; ALTER ROLE … SET has the server's own timeouts"
         }
-        "connect_query" => "no statement is sent when a session begins: ALTER DATABASE … SET, or ALTER ROLE, can take its place",
+        "connect_query" => {
+            "no statement is sent when a session begins: ALTER DATABASE … SET, or ALTER ROLE, can take its place"
+        }
         "auth_user" | "auth_dbname" | "auth_query" => {
             "one for all databases stands in [authentication]"
         }
@@ -199,8 +205,9 @@ pub fn convert(
             let what = "hosts are tried in this order, not in turn: with target_session_attrs=read-write the primary is found";
             conversion.note(place, &format!("host of {name}"), what);
         }
-        if host.is_none_or(|host| host.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&host))
-        {
+        if host.is_none_or(|host| {
+            host.starts_with('/') || ["localhost", "127.0.0.1", "::1"].contains(&host)
+        }) {
             locals.insert((port, host.unwrap_or_default().to_owned()));
         }
         let dbname = of.get("dbname").map(String::as_str);
@@ -213,25 +220,33 @@ pub fn convert(
             let password = of.get("password").map(String::as_str);
             match password.or(conversion.people.password(user)) {
                 Some(password) => {
-                    let safe = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+                    let safe = |c: char| {
+                        if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' }
+                    };
                     let base: String = name.chars().map(safe).collect();
                     let mut file = format!("{stem}.{base}.password");
                     if files.iter().any(|(path, _)| path.ends_with(&file)) {
                         file = format!("{stem}.{base}.{}.password", files.len());
                     }
                     table.text("password_file", &file);
-                    files.push((directory.unwrap_or(Path::new("")).join(file), format!("{password}\n")));
+                    files.push((
+                        directory.unwrap_or(Path::new("")).join(file),
+                        format!("{password}\n"),
+                    ));
                     secret_at.get_or_insert(place.clone());
                 }
                 None if conversion.people.known.contains_key(user) => {
-                    let what = format!("the list does not have the password of {user} as it is: put it into a file and name that in password_file");
+                    let what = format!(
+                        "the list does not have the password of {user} as it is: put it into a file and name that in password_file"
+                    );
                     conversion.note(place, &format!("user of {name}"), &what);
                 }
                 None => {}
             }
         } else {
             let own = of.get("auth_user").map(String::as_str).or(conversion.text("auth_user"));
-            let admins = conversion.text("admin_users").unwrap_or_default().split(',').map(str::trim);
+            let admins =
+                conversion.text("admin_users").unwrap_or_default().split(',').map(str::trim);
             let mut admins = admins.filter(|user| conversion.people.password(user).is_some());
             let own = own.or(admins.next());
             let login = own.unwrap_or("postgres").to_owned();
@@ -239,13 +254,19 @@ pub fn convert(
             match conversion.people.password(&login) {
                 Some(password) => {
                     let escaped = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
-                    own_passwords.insert(format!("*:{port}:*:{}:{}\n", escaped(&login), escaped(password)));
+                    own_passwords.insert(format!(
+                        "*:{port}:*:{}:{}\n",
+                        escaped(&login),
+                        escaped(password)
+                    ));
                     let file = directory.unwrap_or(Path::new("")).join(format!("{stem}.pgpass"));
                     dsn.add("passfile", &file.display().to_string());
                     secret_at.get_or_insert(place.clone());
                 }
                 None => {
-                    let what = format!("the gateway itself logs in as {login}, to flush: let it in by ~/.pgpass, or name another user in server");
+                    let what = format!(
+                        "the gateway itself logs in as {login}, to flush: let it in by ~/.pgpass, or name another user in server"
+                    );
                     conversion.note(place, name, &what);
                 }
             }
@@ -278,10 +299,13 @@ pub fn convert(
     }
     let mut server = None;
     if tables.is_empty() {
-        conversion.notes.push("no database is named: server is an example, write your own".to_owned());
+        conversion
+            .notes
+            .push("no database is named: server is an example, write your own".to_owned());
         server = Some("postgres://postgres@127.0.0.1:5432/postgres".to_owned());
     }
-    let titled = tables.iter().map(|(name, table)| table.titled(&format!("databases.{}", basic(name))));
+    let titled =
+        tables.iter().map(|(name, table)| table.titled(&format!("databases.{}", basic(name))));
     Ok(Databases { text: titled.collect(), passwords: files, server })
 }
 

@@ -26,13 +26,16 @@ pub enum Section {
 pub struct Place {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// The line, from 1; 0 for what is nowhere said.
     pub line: usize,
 }
 
 impl Place {
     /// An error there.
     pub fn error(&self, what: impl Into<String>) -> ConfigError {
+        if self.line == 0 {
+            return ConfigError::of_file(&self.file, what);
+        }
         ConfigError::in_line(&self.file, self.line, what)
     }
 }
@@ -198,7 +201,9 @@ pub fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
         let wrong = || match found.last() {
             None => "the connection string does not begin with name=value".to_owned(),
             Some((name, _)) => {
-                format!("the connection string goes on after {name} with what is not name=value; a value with spaces stands in single quotes")
+                format!(
+                    "the connection string goes on after {name} with what is not name=value; a value with spaces stands in single quotes"
+                )
             }
         };
         let (name, after) = rest.split_once('=').ok_or_else(wrong)?;
@@ -239,7 +244,8 @@ mod tests {
             pairs("host=a  port = 5 connect_query='set x to ''y''' user=u"),
             own(&[("host", "a"), ("port", "5"), ("connect_query", "set x to 'y'"), ("user", "u")])
         );
-        for wrong in ["host", "host=", "host=a hunter2", "= b", "password='hunter2", "a b=hunter2"] {
+        for wrong in ["host", "host=", "host=a hunter2", "= b", "password='hunter2", "a b=hunter2"]
+        {
             let what = pairs(wrong).unwrap_err();
             assert!(!what.contains("hunter2"), "{what}");
         }

@@ -70,9 +70,15 @@ pub fn authentication(
         "md5" | "plain" | "ldap" | "pam" => {
             table.text("type", "scram-sha-256");
             let what = match kind.as_str() {
-                "md5" => "clients prove themselves by SCRAM-SHA-256 instead, as drivers of today do",
-                "plain" => "passwords are not sent in the clear: clients prove themselves by SCRAM-SHA-256",
-                _ => "is not there: clients prove themselves by SCRAM-SHA-256, with passwords of the userlist or the server",
+                "md5" => {
+                    "clients prove themselves by SCRAM-SHA-256 instead, as drivers of today do"
+                }
+                "plain" => {
+                    "passwords are not sent in the clear: clients prove themselves by SCRAM-SHA-256"
+                }
+                _ => {
+                    "is not there: clients prove themselves by SCRAM-SHA-256, with passwords of the userlist or the server"
+                }
             };
             let is_told = kind != "md5" || conversion.text("auth_type").is_some();
             if is_told {
@@ -96,7 +102,9 @@ pub fn authentication(
             }
             table.list("rules", rules);
             let what = match kind.as_str() {
-                "any" => "whoever comes is let in under the name it gives; the console asks for one of admin_users",
+                "any" => {
+                    "whoever comes is let in under the name it gives; the console asks for one of admin_users"
+                }
                 _ => "whoever comes is let in, also under names that auth_file does not have",
             };
             conversion.note(&place, &format!("auth_type = {kind}"), what);
@@ -218,7 +226,10 @@ fn replaced(line: &str) -> Option<(String, &'static str)> {
         "ldap" => (format!("{head} reject"), "LDAP is not asked: who fits this rule is not let in"),
         "md5" => {
             let rest = words[at + 1..].join(" ");
-            (format!("{head} scram-sha-256 {rest}").trim_end().to_owned(), "md5 is scram-sha-256 here")
+            (
+                format!("{head} scram-sha-256 {rest}").trim_end().to_owned(),
+                "md5 is scram-sha-256 here",
+            )
         }
         _ => {
             let rest = words[at + 1..].join(" ");
