@@ -133,7 +133,7 @@ impl<'a> Conversion<'a> {
                 lost.push((place.clone(), setting.name, what));
             }
         }
-        lost.sort_by(|(a, ..), (b, ..)| a.line.cmp(&b.line));
+        lost.sort_by_key(|(place, ..)| place.line);
         for (place, name, what) in lost {
             self.note(&place, name, what);
         }

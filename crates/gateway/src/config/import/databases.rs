@@ -155,8 +155,10 @@ fn whole(place: &Place, name: &str, text: &str) -> Result<i64, ConfigError> {
 pub fn real_name(conversion: &Conversion<'_>, name: &str) -> String {
     let entries = conversion.entries.iter().rev();
     let mut of = entries.filter(|entry| entry.section == Section::Databases && entry.key == name);
-    let found = of.next().and_then(|entry| pairs(&entry.value).ok()).into_iter().flatten();
-    found.filter(|(key, _)| key == "dbname").last().map_or(name.to_owned(), |(_, name)| name)
+    let found =
+        of.next().and_then(|entry| pairs(&entry.value).ok()).unwrap_or_default().into_iter();
+    let mut found = found.rev();
+    found.find(|(key, _)| key == "dbname").map_or(name.to_owned(), |(_, name)| name)
 }
 
 /// `[databases]`.
