@@ -1,0 +1,251 @@
+//! Programs of the drivers through the gateway, line by line as directly.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use serde_json::json;
+use walwright_bench::{
+    Difference, GatewayProcess, GatewaySettings, MeantDifferences, ReadsWait, Report,
+};
+use walwright_server::{Cluster, ClusterSpec, Install, Places, sweep};
+
+/// Runs one program per driver (`bench/gateway/drivers`) directly and through the gateway, and
+/// compares what they print.
+///
+/// What the drivers need is fetched by pip, npm and go once. A driver whose tools are
+/// missing is told as not run.
+#[derive(Parser)]
+struct Cli {
+    /// Where postgres, initdb and pgbench are.
+    #[arg(long, value_name = "DIR")]
+    pg_bin: PathBuf,
+    /// Where what the drivers need is kept.
+    #[arg(long, value_name = "DIR")]
+    cache: PathBuf,
+    /// Only these drivers. The default is all.
+    only: Vec<Driver>,
+    /// Compares two direct runs, which must be the same: what the programs themselves vary.
+    #[arg(long)]
+    check: bool,
+    /// Seconds that one program may take.
+    #[arg(long, default_value_t = 120)]
+    timeout: u64,
+    /// Keeps both outputs of every program in this directory.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Figures as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Driver {
+    Psycopg,
+    Asyncpg,
+    Pgbench,
+}
+
+impl Driver {
+    const ALL: [Driver; 3] = [Driver::Psycopg, Driver::Asyncpg, Driver::Pgbench];
+
+    fn name(self) -> &'static str {
+        match self {
+            Driver::Psycopg => "psycopg",
+            Driver::Asyncpg => "asyncpg",
+            Driver::Pgbench => "pgbench",
+        }
+    }
+
+    /// The commands that are its program, after it has fetched what they need.
+    fn programs(self, cli: &Cli, install: &Install) -> anyhow::Result<Vec<Command>> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("gateway/drivers");
+        match self {
+            Driver::Psycopg => {
+                let python = python(&cli.cache, "psycopg[binary]==3.3.9")?;
+                Ok(vec![script(&python, &sources.join("python/psycopg_program.py"))])
+            }
+            Driver::Asyncpg => {
+                let python = python(&cli.cache, "asyncpg==0.32.0")?;
+                Ok(vec![script(&python, &sources.join("python/asyncpg_program.py"))])
+            }
+            Driver::Pgbench => Ok(pgbench(install)),
+        }
+    }
+}
+
+/// A virtual environment with this package: its Python.
+fn python(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
+    let name: String = package.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let place = std::path::absolute(cache.join(name))?;
+    let python = place.join("bin/python");
+    let done = place.join("fetched");
+    if !done.exists() {
+        fetch(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        fetch(Command::new(&python).args(["-m", "pip", "install", "-q", package]))?;
+        fs::write(done, "")?;
+    }
+    Ok(python)
+}
+
+fn fetch(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_owned();
+    let output = command.output().with_context(|| format!("starting {}", name.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{}: {}", name.display(), said.trim());
+    Ok(())
+}
+
+fn script(runtime: &Path, script: &Path) -> Command {
+    let mut command = Command::new(runtime);
+    command.arg(script);
+    command
+}
+
+/// Its own load in each protocol, then what the tables hold.
+fn pgbench(install: &Install) -> Vec<Command> {
+    let mut programs = Vec::new();
+    let mut run = |program: &str, arguments: &[&str]| {
+        let mut command = install.command(program);
+        command.args(arguments);
+        programs.push(command);
+    };
+    run("pgbench", &["-i", "-q", "-I", "tGvp"]);
+    for protocol in ["simple", "extended", "prepared"] {
+        let load = ["-n", "-c", "8", "-t", "100", "--random-seed=1", "-M", protocol];
+        run("pgbench", &load);
+        run("pgbench", &[&load[..], &["-S"]].concat());
+        run("pgbench", &[&load[..], &["-C", "-N"]].concat());
+        let sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), \
+                    (SELECT sum(bbalance) FROM pgbench_branches), \
+                    (SELECT sum(tbalance) FROM pgbench_tellers), \
+                    (SELECT count(*) FROM pgbench_history), \
+                    (SELECT sum(delta) FROM pgbench_history)";
+        run("psql", &["-XAt", "-c", sums]);
+    }
+    run("pgbench", &["-i", "-I", "d"]);
+    programs
+}
+
+/// What commands print, one after the other, with nothing that takes its time or place.
+fn output(
+    programs: Vec<Command>,
+    (directory, port): (&Path, u16),
+    limit: Duration,
+) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let files = tempfile::tempdir()?;
+    let path = files.path().join("output");
+    let until = Instant::now() + limit;
+    for mut program in programs {
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PG") {
+                program.env_remove(name);
+            }
+        }
+        let file = fs::File::create(&path)?;
+        program
+            .env("LC_ALL", "C.UTF-8")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("PGHOST", directory)
+            .env("PGPORT", port.to_string())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres")
+            .stdin(Stdio::null())
+            .stderr(file.try_clone()?)
+            .stdout(file);
+        let mut child = program.spawn().context("starting a driver's program")?;
+        let mut ended = "";
+        while child.try_wait()?.is_none() {
+            if Instant::now() > until {
+                child.kill()?;
+                ended = "it did not end in time\n";
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        text += &String::from_utf8_lossy(&fs::read(&path)?);
+        text += ended;
+        text += &format!("{}\n", child.wait()?);
+    }
+    let socket = format!("{}/.s.PGSQL.{port}", directory.display());
+    let timed = ["latency ", "tps = ", "initial connection", "average connection", "done in"];
+    let lines = text.lines().filter(|line| !timed.iter().any(|start| line.starts_with(start)));
+    Ok(lines.map(|line| line.replace(&socket, "SOCKET") + "\n").collect())
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    GatewayProcess::become_one()?;
+    let cli = Cli::parse();
+    let rules = MeantDifferences::parse(include_str!("../../gateway/drivers.toml"))?;
+    let install = Install::from_bin_dir(&cli.pg_bin)?;
+    let places = Places::open(None)?;
+    sweep(&places)?;
+    let server = Cluster::create(ClusterSpec::new(&places, install.clone()))?.start()?;
+    let directory = tempfile::tempdir()?;
+    let settings = GatewaySettings {
+        workers: 1,
+        pool_size: 10,
+        reads: ReadsWait::Transaction,
+        query_wait: 60_000,
+    };
+    let gateway = GatewayProcess::start(&server, directory.path(), settings)?;
+    let direct = (server.socket_dir(), server.port());
+    let through = if cli.check { direct } else { gateway.place() };
+    let limit = Duration::from_secs(cli.timeout);
+    let mut report = Report::new(&format!(
+        "Drivers before PostgreSQL {}, {}",
+        install.version(),
+        if cli.check { "directly twice" } else { "through the gateway and directly" }
+    ));
+    let (mut same, mut meant, mut unmeant, mut not_run) = (vec![], vec![], vec![], vec![]);
+    for driver in Driver::ALL {
+        let name = driver.name();
+        if !cli.only.is_empty() && !cli.only.contains(&driver) {
+            continue;
+        }
+        let programs = || driver.programs(&cli, &install);
+        let pair = match (programs(), programs()) {
+            (Ok(first), Ok(second)) => (first, second),
+            (Err(error), _) | (_, Err(error)) => {
+                eprintln!("not run  {name}: {error:#}");
+                not_run.push(name);
+                continue;
+            }
+        };
+        let first = output(pair.0, direct, limit)?;
+        if first.lines().any(|line| line.starts_with("exit status: ") && !line.ends_with(" 0")) {
+            eprintln!("FAILED   {name}, directly\n{first}");
+            unmeant.push(json!({ "driver": name, "failed": first }));
+            continue;
+        }
+        let second = output(pair.1, through, limit)?;
+        if let Some(keep) = &cli.keep {
+            fs::create_dir_all(keep)?;
+            fs::write(keep.join(format!("{name}.direct")), &first)?;
+            fs::write(keep.join(format!("{name}.through")), &second)?;
+        }
+        let lines = first.lines().count();
+        let Some(difference) = Difference::between(&first, &second) else {
+            eprintln!("same     {name} ({lines} lines)");
+            same.push(json!({ "driver": name, "lines": lines }));
+            continue;
+        };
+        if let Some(why) = rules.why(name, &difference.lines) {
+            eprintln!("meant    {name} ({lines} lines): {}", why.join("; "));
+            meant.push(json!({ "driver": name, "lines": lines, "why": why }));
+        } else {
+            eprintln!("DIFFERS  {name} ({lines} lines)\n{}", difference.hunks.concat());
+            unmeant.push(json!({ "driver": name, "hunks": difference.hunks }));
+        }
+    }
+    report.figure("the same", same.len().to_string(), json!(same));
+    report.figure("different by a documented rule", meant.len().to_string(), json!(meant));
+    report.figure("not run", not_run.len().to_string(), json!(not_run));
+    let shown = unmeant.len().to_string();
+    report.bar("different without one", shown, json!(unmeant), "0", unmeant.is_empty());
+    Ok(report.print(cli.json))
+}
