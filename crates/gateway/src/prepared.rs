@@ -81,9 +81,9 @@ impl OnSession {
         self.used.insert(id, self.clock).is_some()
     }
 
-    /// Forgets a statement: the server does not have it after all.
-    pub fn forget(&mut self, id: u64) {
-        self.used.remove(&id);
+    /// Forgets a statement: the server does not have it after all. Whether it was known.
+    pub fn forget(&mut self, id: u64) -> bool {
+        self.used.remove(&id).is_some()
     }
 
     /// How many there are.

@@ -26,14 +26,15 @@ const LONG: usize = 16 * 1024;
 enum Expect {
     /// ParseComplete: told to the client under the name it gave, or kept from it.
     Parse(Arc<Prepared>, Option<Name>),
-    /// BindComplete.
-    Bind,
+    /// BindComplete, for one of the gateway's own statements by its number.
+    Bind(Option<u64>),
     /// RowDescription or NoData, for a statement after ParameterDescription.
-    Describe,
+    Describe(Option<u64>),
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
-    /// CloseComplete: told, or kept from the client.
-    Close { told: bool },
+    /// CloseComplete: told, or kept from the client where it is for one of the gateway's own
+    /// statements.
+    Close { own: Option<u64> },
     /// Nothing: the gateway answers with a message of this type.
     Synthesise(u8),
 }
@@ -179,6 +180,9 @@ pub struct Session {
     /// Parse messages that were sent on it.
     pub parses: u64,
     statements: OnSession,
+    /// Statements that the server is to close before the next is prepared: their columns have
+    /// changed, or an error had it skip their Close.
+    stale: Vec<u64>,
     carry: Vec<u8>,
     /// Bytes of a long message that are still to come, and whose they are.
     passing: usize,
@@ -216,6 +220,7 @@ impl Session {
             settings: Settings::default(),
             parses: 0,
             statements: OnSession::default(),
+            stale: Vec::new(),
             carry: Vec::new(),
             passing: 0,
         }
@@ -267,6 +272,7 @@ impl Session {
         self.send_own("DISCARD ALL", false);
         self.settings = Settings::default();
         self.statements.clear();
+        self.stale.clear();
     }
 
     fn send_own(&mut self, sql: &str, asks: bool) {
@@ -305,10 +311,10 @@ impl Session {
             Part::Plain(tag, message) => {
                 self.out.extend_from_slice(&message);
                 slot.expects.extend(match tag {
-                    b'B' => Some(Expect::Bind),
-                    b'D' => Some(Expect::Describe),
+                    b'B' => Some(Expect::Bind(None)),
+                    b'D' => Some(Expect::Describe(None)),
                     b'E' => Some(Expect::Execute),
-                    b'C' => Some(Expect::Close { told: true }),
+                    b'C' => Some(Expect::Close { own: None }),
                     _ => None,
                 });
             }
@@ -323,12 +329,12 @@ impl Session {
                 self.ensure(slot, &statement);
                 let name = statement.name();
                 frame_into(&mut self.out, b'B', &[&portal, b"\0", name.as_bytes(), b"\0", &rest]);
-                slot.expects.push_back(Expect::Bind);
+                slot.expects.push_back(Expect::Bind(Some(statement.id)));
             }
             Part::DescribeStatement(statement) => {
                 self.ensure(slot, &statement);
                 frame_into(&mut self.out, b'D', &[b"S", statement.name().as_bytes(), b"\0"]);
-                slot.expects.push_back(Expect::Describe);
+                slot.expects.push_back(Expect::Describe(Some(statement.id)));
             }
             Part::CloseStatement => {
                 slot.expects.push_back(Expect::Synthesise(backend::CLOSE_COMPLETE));
@@ -344,10 +350,11 @@ impl Session {
     }
 
     fn parse(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, name: Option<Name>) {
-        if let Some(old) = self.statements.excess(MOST_STATEMENTS) {
+        let excess = self.statements.excess(MOST_STATEMENTS);
+        for old in self.stale.drain(..).chain(excess) {
             let name = format!("S{OWN_PREFIX}{old}\0");
             frame_into(&mut self.out, b'C', &[name.as_bytes()]);
-            slot.expects.push_back(Expect::Close { told: false });
+            slot.expects.push_back(Expect::Close { own: Some(old) });
         }
         self.parses += 1;
         let server_name = statement.name();
@@ -463,6 +470,7 @@ impl Session {
             && let Some(forgotten) = Forgotten::by_tag(body)
         {
             self.statements.clear();
+            self.stale.clear();
             events.push(Event::Forgotten(client, forgotten));
         }
         if tag == backend::COMMAND_COMPLETE {
@@ -502,16 +510,32 @@ impl Session {
                     // The error proves that nothing of it stays, so it can be sent once more.
                     slot.struck = true;
                     for expect in slot.expects.drain(..) {
-                        if let Expect::Parse(statement, _) = expect {
-                            self.statements.forget(statement.id);
+                        match expect {
+                            Expect::Parse(statement, _) => {
+                                self.statements.forget(statement.id);
+                            }
+                            Expect::Close { own: Some(id) } => self.stale.push(id),
+                            _ => {}
                         }
                     }
                     return Ok(());
                 }
+                if let Some(Expect::Bind(Some(id)) | Expect::Describe(Some(id))) =
+                    slot.expects.front()
+                    && is_of_stale_plan(body)
+                    && self.statements.forget(*id)
+                {
+                    self.stale.push(*id);
+                }
                 for expect in slot.expects.drain(..) {
-                    if let Expect::Parse(statement, name) = expect {
-                        self.statements.forget(statement.id);
-                        slot.unprepared.extend(name.map(|name| (name, statement)));
+                    match expect {
+                        Expect::Parse(statement, name) => {
+                            self.statements.forget(statement.id);
+                            slot.unprepared.extend(name.map(|name| (name, statement)));
+                        }
+                        // The server has skipped it.
+                        Expect::Close { own: Some(id) } => self.stale.push(id),
+                        _ => {}
                     }
                 }
             }
@@ -537,16 +561,16 @@ impl Session {
                 _ => return Err(Mismatch(tag)),
             },
             backend::BIND_COMPLETE => match slot.expects.pop_front() {
-                Some(Expect::Bind) => {}
+                Some(Expect::Bind(_)) => {}
                 _ => return Err(Mismatch(tag)),
             },
             backend::CLOSE_COMPLETE => match slot.expects.pop_front() {
-                Some(Expect::Close { told: true }) => {}
-                Some(Expect::Close { told: false }) => return Ok(()),
+                Some(Expect::Close { own: None }) => {}
+                Some(Expect::Close { own: Some(_) }) => return Ok(()),
                 _ => return Err(Mismatch(tag)),
             },
             backend::ROW_DESCRIPTION | backend::NO_DATA => match slot.expects.pop_front() {
-                Some(Expect::Describe) => {}
+                Some(Expect::Describe(_)) => {}
                 _ => return Err(Mismatch(tag)),
             },
             backend::COMMAND_COMPLETE
@@ -581,6 +605,13 @@ impl Forgotten {
 /// Whether an ErrorResponse says that a statement was cancelled.
 fn is_canceled(body: &[u8]) -> bool {
     backend::ErrorFields::parse(body).is_ok_and(|fields| fields.code == "57014")
+}
+
+/// Whether an ErrorResponse says that a prepared statement would give other columns than it did:
+/// a client that prepares it once more is to get the new ones.
+fn is_of_stale_plan(body: &[u8]) -> bool {
+    let routine = b"\0RRevalidateCachedQuery\0";
+    body.windows(routine.len()).any(|part| part == routine)
 }
 
 /// Puts the gateway's own messages where they belong.

@@ -31,6 +31,9 @@ impl Change {
     /// What one statement does that changes a setting for the session and nothing else; `None`
     /// for any other, and for what does more than that (roles, SET LOCAL).
     pub fn of(sql: &str) -> Option<Change> {
+        if is_reset_of_pool(sql) {
+            return Some(Change::ResetAll);
+        }
         let sql = sql.trim().trim_end_matches(';').trim_end();
         if sql.contains([';', '\0']) || sql.contains("--") || sql.contains("/*") {
             return None;
@@ -66,6 +69,19 @@ impl Change {
         };
         Some(Change::Set(name, sql.to_owned()))
     }
+}
+
+/// Whether a text is what asyncpg sends when a connection goes back to its pool: it leaves
+/// nothing behind, so that no session has to stay for it.
+pub fn is_reset_of_pool(sql: &str) -> bool {
+    const RESETS: [&str; 4] =
+        ["SELECT pg_advisory_unlock_all()", "CLOSE ALL", "UNLISTEN *", "RESET ALL"];
+    let mut statements = sql.split(';').map(str::trim).filter(|sql| !sql.is_empty());
+    let mut last = "";
+    statements.all(|sql| {
+        last = sql;
+        RESETS.contains(&sql)
+    }) && last == "RESET ALL"
 }
 
 /// A word at the beginning of a text, and what follows it.

@@ -4,7 +4,7 @@
 //! told too early. A SELECT that writes through a function runs on a session that flushes by
 //! itself, and anything not known runs alone on a session that its client keeps.
 
-use crate::settings::Change;
+use crate::settings::{Change, is_reset_of_pool};
 
 /// What a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,9 @@ impl Need {
     pub fn of(sql: &[u8]) -> Need {
         use Hold::{Pinned, Shared, Transaction};
         use SessionKind::{Relaxed, Synchronous};
+        if std::str::from_utf8(sql).is_ok_and(is_reset_of_pool) {
+            return Need { session: Synchronous, hold: Transaction };
+        }
         let mut need: Option<Need> = None;
         let mut rest = sql;
         let (mut statements, mut sets) = (0, false);
@@ -359,6 +362,10 @@ mod tests {
             ("SELECT pg_try_advisory_lock(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
             ("SELECT pg_try_advisory_lock_shared(1)", (Relaxed, Pinned(Pin::AdvisoryLock))),
             ("SELECT pg_advisory_xact_lock(1)", (Synchronous, Shared)),
+            (
+                "SELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;",
+                (Synchronous, Transaction),
+            ),
             ("LISTEN a", (Relaxed, Pinned(Pin::Listen))),
             ("NOTIFY a", (Synchronous, Transaction)),
             ("PREPARE a AS SELECT 1", (Relaxed, Pinned(Pin::Prepare))),

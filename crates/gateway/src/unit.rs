@@ -188,7 +188,6 @@ impl Gatherer {
         match tag {
             b'Q' => {
                 self.must_be_synced()?;
-                self.must_be_synced()?;
                 let (sql, _) = text(body)?;
                 self.needs(Need::of(sql));
                 self.change = std::str::from_utf8(sql).ok().and_then(Change::of);
@@ -250,6 +249,8 @@ impl Gatherer {
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Sync)));
             }
+            // Behind a Sync, as libpq sends it, it begins nothing.
+            b'H' if self.parts.is_empty() && !self.flushed => self.bytes = 0,
             b'H' => {
                 self.plain(tag, body);
                 return Ok(Some(self.finish_before_sync()));
@@ -410,7 +411,8 @@ mod tests {
         let (sync, flush) = ((b'S', Vec::new()), (b'H', Vec::new()));
         let close = (b'C', b"Sa\0".to_vec());
         assert!(of(&[parse("a", "SELECT 1"), sync.clone(), query.clone()]));
-        assert!(of(&[parse("a", "SELECT 1"), flush.clone(), sync, query.clone()]));
+        assert!(of(&[parse("a", "SELECT 1"), flush.clone(), sync.clone(), query.clone()]));
+        assert!(of(&[parse("a", "SELECT 1"), sync, flush.clone(), query.clone()]));
         assert!(of(&[close, query.clone()]));
         assert!(!of(&[parse("a", "SELECT 1"), query.clone()]));
         assert!(!of(&[parse("a", "SELECT 1"), flush, query]));
