@@ -251,6 +251,12 @@ impl Session {
         self.ledger.back().is_some_and(|slot| !slot.synced)
     }
 
+    /// Whether something of a client is unanswered that may turn out to copy in.
+    pub fn may_copy_in(&self, client: ClientId) -> bool {
+        let may = |slot: &Slot| !slot.failed && (slot.simple || !slot.expects.is_empty());
+        self.ledger.iter().any(|slot| slot.client == client && may(slot))
+    }
+
     /// Gives it the settings of a client, by statements of the gateway's own.
     pub fn take_settings(&mut self, settings: &Settings) {
         let settings = settings.given_to(self.kind);

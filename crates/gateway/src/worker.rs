@@ -630,10 +630,8 @@ impl Worker {
                         return at;
                     };
                     let length = u32::from_be_bytes([a, b, c, d]) as usize;
-                    let most = match client.phase {
-                        Phase::Proving(..) => MOST_OF_A_PROOF,
-                        _ => longest_of(tag),
-                    };
+                    let proves = matches!(client.phase, Phase::Proving(..));
+                    let most = if proves { MOST_OF_A_PROOF } else { longest_of(tag) };
                     let known = walwright_wire::frontend::TAGS.contains(tag);
                     if !known || !(4..=most).contains(&length) {
                         let what =
@@ -642,13 +640,38 @@ impl Worker {
                         return input.len();
                     }
                     let Some(body) = input.get(at + 5..at + 1 + length) else { return at };
+                    if matches!(tag, b'd' | b'c' | b'f') && self.may_yet_copy_in(id) {
+                        return at;
+                    }
                     at += 1 + length;
-                    match &client.phase {
-                        Phase::Proving(..) => self.take_proof(id, tag, body),
-                        _ => self.take_message(id, tag, body),
+                    if proves {
+                        self.take_proof(id, tag, body);
+                    } else {
+                        self.take_message(id, tag, body);
                     }
                 }
             }
+        }
+    }
+
+    /// Whether the answer that tells whether a client copies in is still to come. Drivers need
+    /// not wait for it before they send what they copy.
+    fn may_yet_copy_in(&self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(id.place).filter(|client| client.id == id) else {
+            return false;
+        };
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        !client.queue.is_empty()
+            || session.is_some_and(|session| !session.copying_in && session.may_copy_in(id))
+    }
+
+    /// Goes on with what a client sent before it was known whether it copies in.
+    fn hear_rest(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id)
+            && !client.carry.is_empty()
+        {
+            let carry = std::mem::take(&mut client.carry);
+            self.hear_client(id, &carry);
         }
     }
 
@@ -1845,8 +1868,15 @@ impl Worker {
                     messages::bare(client.answers.buffer(), tag);
                 }
             }
-            Event::Open(id) => self.hold_within(place, id),
-            Event::Ended(slot, status) => self.end_unit(place, slot, status),
+            Event::Open(id) => {
+                self.hold_within(place, id);
+                self.hear_rest(id);
+            }
+            Event::Ended(slot, status) => {
+                let id = slot.client;
+                self.end_unit(place, slot, status);
+                self.hear_rest(id);
+            }
             Event::Forgotten(id, forgotten) => {
                 if let Some(client) = self.client(id) {
                     client.statements.clear();

@@ -81,3 +81,22 @@ async fn what_the_server_does_not_take_is_not_taken_from_its_client() {
     let process = waiting(&direct, "PgSleep", "COPY%").await;
     direct.execute("SELECT pg_terminate_backend($1)", &[&process]).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_copied_before_the_server_asks_for_it_is_not_lost() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (a text)").await.unwrap();
+    for rows in 1..=20 {
+        let mut copies = asking(testbed.port(), "COPY t FROM STDIN");
+        copies.write_all(b"d\0\0\0\x06x\nc\0\0\0\x04").unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"Z\0\0\0\x05I") {
+            let mut byte = [0];
+            copies.read_exact(&mut byte).expect("an answer");
+            said.extend(byte);
+        }
+        let count = direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+        assert_eq!(count.get::<_, i64>(0), rows);
+    }
+}
