@@ -122,9 +122,14 @@ impl Barrier {
         self.wanted
     }
 
+    /// Whether somebody waits for a barrier and none is on its way.
+    pub fn is_due(&self) -> bool {
+        self.sent == self.returned && self.wanted > self.sent
+    }
+
     /// Whether to send a barrier now. If so, it counts as sent.
     pub fn send(&mut self) -> bool {
-        let send = self.sent == self.returned && self.wanted > self.sent;
+        let send = self.is_due();
         if send {
             self.sent = Epoch(self.sent.0 + 1);
         }

@@ -127,6 +127,8 @@ pub struct Client {
     pub stalls: Option<(usize, Instant)>,
     /// Whether it is among those that are read later.
     pub put_off: bool,
+    /// Whether what it has in flight is to be cancelled once that runs.
+    pub cancels: bool,
 }
 
 impl Client {
@@ -163,6 +165,7 @@ impl Client {
             blocked: false,
             stalls: None,
             put_off: false,
+            cancels: false,
         }
     }
 }

@@ -27,6 +27,7 @@ mod lookup;
 mod messages;
 mod metrics;
 mod options;
+mod pace;
 mod prepared;
 mod report;
 mod rules;

@@ -5,7 +5,7 @@ mod control;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use mio::event::Source;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rand::random;
 use slab::Slab;
 use walwright_wire::{ScramKeys, Stream, WireError, backend};
@@ -29,6 +31,7 @@ use crate::gateway::Handle;
 use crate::levels::Barriers;
 use crate::messages::{self, Refusal};
 use crate::options::{Database, PoolMode, Pooling, Reads, Server};
+use crate::pace::Pace;
 use crate::prepared::Registry;
 use crate::scram::{Exchange, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
@@ -41,6 +44,7 @@ use crate::users::{Credential, Stored, Verifiers};
 use crate::{ClientId, Epoch, Exposures, Hold, Level, Options, Pin, SessionKind, Until};
 
 const WAKE: Token = Token(0);
+const PACE: Token = Token(usize::MAX);
 const FIRST: usize = 1;
 /// Bytes read from a socket at once.
 const BUFFER: usize = 64 * 1024;
@@ -73,6 +77,8 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
 /// How often it is asked whether what ran on a lost session has ended.
 const STRAYS_RETRY: Duration = Duration::from_millis(500);
+/// Writes of one client in a row after which it counts as the only one that writes.
+const LONE: u32 = 8;
 /// Connections that did not reach the server of the barrier before their clients are told.
 const MOST_STRAYS: u32 = 3;
 
@@ -168,6 +174,8 @@ struct Upstream {
     retires: bool,
     /// Until when its clients are made to wait for that.
     holds: Option<Instant>,
+    /// Who has written last, and how often in a row.
+    writer: (ClientId, u32),
     stats: BarrierStats,
 }
 
@@ -186,6 +194,7 @@ struct Flusher {
     withheld: VecDeque<(Epoch, ClientId, Instant)>,
     /// When the barrier that is on its way was sent.
     sent: Instant,
+    pace: Pace,
     /// Bytes of an answer that is not whole.
     carry: Vec<u8>,
 }
@@ -244,6 +253,8 @@ pub struct Worker {
     now: Instant,
     /// Barrier sessions on which a barrier may have to be sent.
     to_flush: Vec<usize>,
+    /// Barrier sessions whose barriers wait until the timer rings.
+    paced: Vec<usize>,
     /// Sessions with bytes to send.
     to_send: Vec<usize>,
     /// Clients with answers to send.
@@ -260,6 +271,8 @@ pub struct Worker {
     /// Whether transactions or idle clients are limited in time at all.
     limits_transactions: bool,
     limits_idle: bool,
+    /// Wakes it when a barrier has waited long enough: polling is not as exact.
+    pace_timer: TimerFd,
     /// What makes a barrier session flush.
     barrier_message: Vec<u8>,
     drains: bool,
@@ -293,6 +306,10 @@ impl Worker {
     ) -> io::Result<(Worker, Handle)> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let pace_timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+        let fd = pace_timer.as_fd().as_raw_fd();
+        SourceFd(&fd).register(poll.registry(), PACE, Interest::READABLE)?;
         let (to_orders, orders) = channel();
         let (to_dialled, dialled) = channel();
         let upstreams = shared.upstreams.iter().map(|(server, exposures)| Upstream {
@@ -308,6 +325,7 @@ impl Worker {
             trouble: None,
             retires: false,
             holds: None,
+            writer: (ClientId::NOBODY, 0),
             stats: BarrierStats::default(),
         });
         let upstreams = upstreams.collect();
@@ -340,6 +358,7 @@ impl Worker {
             timers: BinaryHeap::new(),
             now: Instant::now(),
             to_flush: Vec::new(),
+            paced: Vec::new(),
             to_send: Vec::new(),
             to_tell: Vec::new(),
             put_off: Vec::new(),
@@ -349,6 +368,7 @@ impl Worker {
             lost: Vec::new(),
             limits_transactions: false,
             limits_idle: false,
+            pace_timer,
             barrier_message,
             drains: false,
             closes: false,
@@ -381,6 +401,9 @@ impl Worker {
                 // A timer that is due a little later than the clock has it is not missed twice.
                 at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
             });
+            if self.hurries {
+                self.to_flush.append(&mut self.paced);
+            }
             let wait = if self.hurries { Some(Duration::ZERO) } else { due };
             self.hurries = false;
             if let Err(error) = self.poll.poll(&mut events, wait)
@@ -392,6 +415,7 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     WAKE => self.take_orders(),
+                    PACE => self.end_pace(),
                     Token(token) if (token - FIRST) % 3 == 2 => {
                         self.read_barrier((token - FIRST) / 3, &mut buffer);
                     }
@@ -1202,7 +1226,16 @@ impl Worker {
             Some(target) => target == id && session.cancel_sent,
             None => true,
         };
-        let Some(session) = sessions.find(runs).filter(may) else { return };
+        let Some(session) = sessions.find(runs) else {
+            // It waits behind another's on the same session, and is cancelled when it runs.
+            if let Some(client) = self.client(id) {
+                client.cancels = true;
+            }
+            return;
+        };
+        if !may(&session) {
+            return;
+        }
         // What is behind it may be hit in its place, and is sent once more then.
         let harmless = |slot: &Slot| slot.client == id || slot.again.is_some();
         if !session.ledger.iter().all(harmless) {
@@ -1262,7 +1295,11 @@ impl Worker {
             if of.pooling.mode == PoolMode::Session && client.owned.is_none() {
                 need = Need { session: SessionKind::Relaxed, hold: Hold::Pinned(Pin::Pooling) };
             }
-            if self.upstreams[of.upstream].life.as_ref().is_some_and(Life::is_standby) {
+            let upstream = &mut self.upstreams[of.upstream];
+            let level = client.settings.level(of.level);
+            if upstream.life.as_ref().is_some_and(Life::is_standby)
+                || client.owned.is_none() && upstream.is_lone(id, need, level)
+            {
                 need.session = SessionKind::Synchronous;
             }
             let place = match client.owned {
@@ -1317,11 +1354,16 @@ impl Worker {
         }
         session.used = self.now;
         let pool = &self.pools[session.pool];
-        let relaxed = session.kind == SessionKind::Relaxed;
+        let level = client.settings.level(pool.level);
+        // One that was asked not to wait for flushes commits as a relaxed session does.
+        let relaxed = session.kind == SessionKind::Relaxed || level.is_none();
         let begins = relaxed && session.exposed.is_none() && !session.is_open();
         let mut covers = None;
-        if begins && let Some(life) = &mut self.upstreams[pool.upstream].life {
-            let place = life.barriers.relaxed_begins(client.settings.level(pool.level));
+        if begins
+            && let Some(life) = &mut self.upstreams[pool.upstream].life
+            && !life.is_standby()
+        {
+            let place = life.barriers.relaxed_begins(level);
             if session.owner.is_some() {
                 session.exposed = Some(place);
             } else {
@@ -1639,7 +1681,8 @@ impl Worker {
                 return self.fail_upstream(upstream, &error.into());
             }
             let (withheld, carry) = (VecDeque::new(), Vec::new());
-            flushers.push(Flusher { stream: opened.stream, withheld, carry, sent: self.now });
+            let (sent, pace) = (self.now, Pace::default());
+            flushers.push(Flusher { stream: opened.stream, withheld, carry, sent, pace });
         }
         let of = &mut self.upstreams[upstream];
         of.trouble = None;
@@ -2026,7 +2069,7 @@ impl Worker {
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
-        client.part_told = false;
+        (client.part_told, client.cancels) = (false, false);
         client.idle_since = self.now;
         for (name, statement) in &slot.unprepared {
             client.statements.forget(name, statement);
@@ -2065,6 +2108,11 @@ impl Worker {
         }
         self.dispatch(id);
         self.let_go_if_drained(id);
+        let next = self.sessions.get(place).and_then(|session| session.ledger.front());
+        let next = next.map(|slot| slot.client);
+        if let Some(next) = next.filter(|next| self.client(*next).is_some_and(|of| of.cancels)) {
+            self.cancel_statement(next);
+        }
     }
 
     /// A statement was hit by a cancel that was meant for another: the server took it back.
@@ -2179,15 +2227,46 @@ impl Worker {
         let (upstream, barrier) = (place / Level::ALL.len(), place % Level::ALL.len());
         let Some(life) = &mut self.upstreams[upstream].life else { return };
         let Some(of) = life.barriers.get_mut(barrier) else { return };
-        if !of.send() {
+        let flusher = &mut life.flushers[barrier];
+        if !of.is_due() {
             return;
         }
-        life.flushers[barrier].sent = self.now;
+        if !flusher.pace.may_send(self.now, flusher.withheld.len()) {
+            return self.set_pace(place);
+        }
+        of.send();
+        flusher.sent = self.now;
         // One barrier is out at a time: a socket that cannot take these bytes is lost.
-        match life.flushers[barrier].stream.write(&self.barrier_message) {
+        match flusher.stream.write(&self.barrier_message) {
             Ok(count) if count == self.barrier_message.len() => {}
             _ => self.end_life(upstream),
         }
+    }
+
+    /// Has a barrier looked at again when it has waited long enough.
+    fn set_pace(&mut self, place: usize) {
+        let life = self.upstreams[place / Level::ALL.len()].life.as_ref();
+        let flusher = life.and_then(|life| life.flushers.get(place % Level::ALL.len()));
+        let Some(due) = flusher.and_then(|of| of.pace.due()) else { return };
+        if self.paced.is_empty() {
+            let wait = due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+            let once = Expiration::OneShot(TimeSpec::from_duration(wait));
+            if let Err(error) = self.pace_timer.set(once, TimerSetTimeFlags::empty()) {
+                tracing::error!("a timer cannot be set: {error}");
+                self.hurries = true;
+            }
+        }
+        if !self.paced.contains(&place) {
+            self.paced.push(place);
+        }
+    }
+
+    /// Barriers that waited are looked at again.
+    fn end_pace(&mut self) {
+        // What it counts is of no use.
+        let _ = self.pace_timer.wait();
+        self.now = Instant::now();
+        self.to_flush.append(&mut self.paced);
     }
 
     fn read_barrier(&mut self, place: usize, buffer: &mut [u8]) {
@@ -2211,7 +2290,10 @@ impl Worker {
                                 free.push((id, since));
                             }
                             stats.clients.record(free.len() as u64);
-                            stats.time.record(micros(self.now - flusher.sent));
+                            let took = self.now.saturating_duration_since(flusher.sent);
+                            stats.time.record(micros(took));
+                            let waiting = flusher.withheld.len();
+                            flusher.pace.returned(self.now, took, free.len(), waiting);
                             // Now, while there is the life that proves it.
                             for (id, since) in &free {
                                 let client = self.clients.get_mut(id.place);
@@ -2535,6 +2617,21 @@ enum Limit {
     IdleTransaction,
     Idle,
     Goodbye,
+}
+
+impl Upstream {
+    /// Whether a client that is about to write is the only one that does: with nobody to share
+    /// a barrier with, a commit that flushes by itself saves a round trip. Its locks are kept
+    /// meanwhile, but nobody is there to wait for them.
+    fn is_lone(&mut self, id: ClientId, need: Need, level: Option<Level>) -> bool {
+        if need.session != SessionKind::Relaxed || matches!(need.hold, Hold::Pinned(_)) {
+            return false;
+        }
+        let (writer, times) = &mut self.writer;
+        *times = if *writer == id { times.saturating_add(1) } else { 0 };
+        *writer = id;
+        *times >= LONE && level.is_some() && self.exposures.count() == 0
+    }
 }
 
 impl Life {

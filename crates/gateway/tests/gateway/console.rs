@@ -97,7 +97,8 @@ async fn what_clients_did_is_shown_and_counted() {
     assert_eq!((pin["clients"].as_str(), pin["total"].as_str()), ("1", "1"));
     let barriers = show(&console, "BARRIERS").await;
     assert_eq!((barriers.len(), barriers[0]["state"].as_str()), (1, "up"));
-    assert!(barriers[0]["clients"].parse::<u64>().unwrap() >= 10, "{barriers:?}");
+    // Who writes alone for long needs none.
+    assert!(barriers[0]["clients"].parse::<u64>().unwrap() >= 8, "{barriers:?}");
     let databases = show(&console, "DATABASES").await;
     assert_eq!(of(&databases, "name", "postgres")["current_client_connections"], "2");
     let lists = show(&console, "LISTS").await;

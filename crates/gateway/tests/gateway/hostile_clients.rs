@@ -83,3 +83,28 @@ async fn who_cancels_in_vain_cancels_again() {
     let error = ended.expect("it is cancelled in the end").unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_cancelled_behind_anothers_statement_ends_when_it_runs() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let direct = testbed.direct().await;
+    direct.execute("SELECT pg_advisory_lock(1)", &[]).await.unwrap();
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    let cancels = second.cancel_token();
+    let (lock, sleep) = ("SELECT pg_advisory_xact_lock(1)", "SELECT pg_sleep(300)");
+    // Prepared before, so that each is one message to the session that both share.
+    let lock = first.prepare(lock).await.unwrap();
+    let sleep = second.prepare(sleep).await.unwrap();
+    let blocked = tokio::spawn(async move { first.execute(&lock, &[]).await });
+    let behind = tokio::spawn(async move { second.execute(&sleep, &[]).await });
+    // Whichever came first.
+    let waits = "SELECT count(*) FROM pg_stat_activity \
+                 WHERE wait_event_type = 'Lock' OR wait_event = 'PgSleep'";
+    while direct.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    cancels.cancel_query(NoTls).await.unwrap();
+    direct.execute("SELECT pg_advisory_unlock(1)", &[]).await.unwrap();
+    blocked.await.unwrap().expect("it is not meant");
+    let ended = tokio::time::timeout(Duration::from_secs(60), behind).await;
+    let error = ended.expect("it is cancelled").unwrap().unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+}

@@ -175,3 +175,20 @@ async fn a_statement_can_be_prepared_while_transactions_have_all_sessions() {
     second.execute(&begin, &[]).await.unwrap();
     second.batch_execute("COMMIT").await.unwrap();
 }
+
+/// A client that prepares a statement once more after its table has changed gets the new columns,
+/// as it does directly.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_is_prepared_anew_where_its_columns_have_changed() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let client = testbed.client().await;
+    client.batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)").await.unwrap();
+    let sql = "SELECT * FROM t";
+    let old = client.prepare(sql).await.unwrap();
+    assert_eq!(client.query_one(&old, &[]).await.unwrap().len(), 1);
+    client.batch_execute("ALTER TABLE t ADD COLUMN b int").await.unwrap();
+    let error = client.query_one(&old, &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
+    let new = client.prepare(sql).await.unwrap();
+    assert_eq!(client.query_one(&new, &[]).await.unwrap().len(), 2);
+}
