@@ -731,7 +731,7 @@ impl Worker {
                         unknown.filter(|name| name.starts_with("_pq_.")).collect();
                     if minor > NEWEST_MINOR || !unknown.is_empty() {
                         let out = client.answers.buffer();
-                        messages::negotiate_protocol(out, NEWEST_MINOR, &unknown);
+                        messages::negotiate_protocol(out, client.minor, &unknown);
                         client.answers.hold(Until::AT_ONCE);
                     }
                 }
@@ -2046,6 +2046,9 @@ impl Worker {
         if slot.struck {
             return self.send_again(place, slot);
         }
+        if !ended && self.pools[session.pool].pooling.mode == PoolMode::Statement {
+            return self.refuse_transaction(place, id);
+        }
         let until = match until {
             Some(until) => until,
             None if sets => Until::AT_ONCE,
@@ -2064,8 +2067,6 @@ impl Worker {
         if session.retires && session.is_idle() {
             self.lost.push(place);
         }
-        let statement_pooling =
-            !ended && self.pools[session.pool].pooling.mode == PoolMode::Statement;
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
@@ -2098,11 +2099,6 @@ impl Worker {
                 }
             }
         }
-        if statement_pooling {
-            self.lost.push(place);
-            let what = "transaction blocks not allowed in statement pooling mode";
-            return self.refuse(id, &Refusal::fatal("08P01", what));
-        }
         if self.limits_idle {
             self.arm(id);
         }
@@ -2113,6 +2109,22 @@ impl Worker {
         if let Some(next) = next.filter(|next| self.client(*next).is_some_and(|of| of.cancels)) {
             self.cancel_statement(next);
         }
+    }
+
+    /// A statement began a transaction where none may go on. It ends with its session, and its
+    /// client is told why, in place of what the statement answered.
+    fn refuse_transaction(&mut self, place: usize, id: ClientId) {
+        if let Some(session) = self.sessions.get_mut(place) {
+            session.owner = None;
+        }
+        self.lost.push(place);
+        if let Some(client) = self.client(id) {
+            client.owned = None;
+            client.in_flight = client.in_flight.saturating_sub(1);
+            client.answers.drop_unheld();
+        }
+        let what = "transaction blocks not allowed in statement pooling mode";
+        self.refuse(id, &Refusal::fatal("08P01", what));
     }
 
     /// A statement was hit by a cancel that was meant for another: the server took it back.

@@ -6,6 +6,7 @@ mod encryption;
 mod hostile_clients;
 mod load;
 mod people;
+mod pooling;
 mod power_cuts;
 mod pressure;
 mod restarts;

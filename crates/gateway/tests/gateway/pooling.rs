@@ -1,0 +1,147 @@
+//! Pool modes, limits of clients, versions of the protocol.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+use walwright_gateway::{PoolMode, User};
+
+use crate::common::Testbed;
+
+async fn refused(testbed: &Testbed, user: &str) -> Option<SqlState> {
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(testbed.port()).user(user).dbname("postgres");
+    match config.connect(NoTls).await {
+        Ok((_, connection)) => {
+            tokio::spawn(async move { connection.await.ok() });
+            None
+        }
+        Err(error) => error.code().cloned(),
+    }
+}
+
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), what).await.expect("in time")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_that_connect_and_say_nothing_stop_nobody_who_is_in() {
+    let testbed = Testbed::new(&[], |options| {
+        options.limits.max_clients = 4;
+        options.limits.login_timeout = Some(Duration::from_secs(2));
+        options.users.insert("few".to_owned(), User { max_clients: Some(1), ..User::default() });
+    });
+    let client = testbed.client().await;
+    client.batch_execute("CREATE ROLE few LOGIN").await.unwrap();
+    {
+        let mut config = tokio_postgres::Config::new();
+        config.host("127.0.0.1").port(testbed.port()).user("few").dbname("postgres");
+        let (first, connection) = config.connect(NoTls).await.unwrap();
+        let ended = tokio::spawn(async move { connection.await.ok() });
+        first.batch_execute("SELECT 1").await.unwrap();
+        let second = refused(&testbed, "few").await;
+        assert_eq!(second, Some(SqlState::TOO_MANY_CONNECTIONS));
+        drop(first);
+        ended.await.unwrap();
+    }
+    // Some say nothing, some a part of what they have to say.
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = TcpStream::connect(("127.0.0.1", testbed.port())).unwrap();
+            let _ = stream.write_all(&b"\0\0\0\x33\0\x03"[..number % 7]);
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        in_time(client.batch_execute("SELECT 1")).await.unwrap();
+    }
+    let late = refused(&testbed, "postgres").await;
+    assert!(late.is_none_or(|code| code == SqlState::TOO_MANY_CONNECTIONS));
+    for mut stream in silent {
+        // Each is closed when its time to log in is over.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut heard = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut heard) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+    }
+    in_time(testbed.client()).await.batch_execute("SELECT 1").await.unwrap();
+}
+
+#[tokio::test]
+async fn each_pool_mode_gives_sessions_back_when_it_says() {
+    let pooled = |mode| {
+        Testbed::new(&[], |options| {
+            options.pooling.mode = mode;
+            options.pooling.size = 1;
+            options.workers = 1;
+            options.limits.query_wait_timeout = Some(Duration::from_secs(1));
+        })
+    };
+    let testbed = pooled(PoolMode::Session);
+    let keeps = testbed.client().await;
+    keeps.batch_execute("SET application_name = 'kept'").await.unwrap();
+    let late = testbed.client().await;
+    let waited = late.batch_execute("SELECT 1").await.unwrap_err();
+    assert_eq!(waited.code(), Some(&SqlState::TOO_MANY_CONNECTIONS));
+    drop(keeps);
+    let next = testbed.client().await;
+    let name = next.query_one("SHOW application_name", &[]).await.unwrap();
+    assert_ne!(name.get::<_, &str>(0), "kept", "nothing is left to the next");
+
+    let testbed = pooled(PoolMode::Statement);
+    let (one, other) = (testbed.client().await, testbed.client().await);
+    one.batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)").await.unwrap();
+    other.batch_execute("SELECT 1").await.unwrap();
+    let refused = one.batch_execute("BEGIN").await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::PROTOCOL_VIOLATION));
+    // An open transaction goes with its session.
+    let rows = other.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+    assert_eq!(rows.get::<_, i64>(0), 1);
+}
+
+/// What is answered to a startup packet, up to ReadyForQuery: type and body.
+fn answered(mut stream: impl Read + Write, minor: u8, option: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let body = [&[0, 3, 0, minor], &b"user\0postgres\0database\0postgres\0"[..], option, b"\0"];
+    let body = body.concat();
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    stream.write_all(&[&length[..], &body].concat()).unwrap();
+    let mut messages = Vec::new();
+    while messages.last().is_none_or(|(tag, _)| *tag != b'Z') {
+        let mut header = [0; 5];
+        stream.read_exact(&mut header).unwrap();
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let mut body = vec![0; length - 4];
+        stream.read_exact(&mut body).unwrap();
+        messages.push((header[0], body));
+    }
+    messages
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_of_the_protocol_are_negotiated_as_the_server_does() {
+    let testbed = Testbed::new(&[], |_| {});
+    let server = &testbed.server;
+    let socket = server.socket_dir().join(format!(".s.PGSQL.{}", server.port()));
+    let asks = |minor, option| {
+        let gateway = TcpStream::connect(("127.0.0.1", testbed.port())).unwrap();
+        gateway.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let direct = UnixStream::connect(&socket).unwrap();
+        let of = |messages: Vec<(u8, Vec<u8>)>| {
+            let find = |of: u8| messages.iter().find(|(tag, _)| *tag == of).cloned();
+            (find(b'v'), find(b'K').map(|(_, body)| body.len()))
+        };
+        (of(answered(gateway, minor, option)), of(answered(direct, minor, option)))
+    };
+    tokio::task::block_in_place(|| {
+        for minor in [0, 2, 3, 255] {
+            for option in [&b""[..], b"_pq_.new\0on\0"] {
+                let (gateway, server) = asks(minor, option);
+                assert_eq!(gateway, server, "3.{minor}");
+            }
+        }
+    });
+}
