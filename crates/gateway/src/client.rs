@@ -168,9 +168,14 @@ impl Client {
             cancels: false,
         }
     }
+
+    /// Whether it is not its turn to say anything.
+    pub fn waits_to_be_let_in(&self) -> bool {
+        matches!(self.phase, Phase::Claiming(_) | Phase::Arriving | Phase::Console(_))
+    }
 }
 
-/// Where a gateway listens, and what a client speaks over.
+/// What a client speaks over.
 #[derive(Debug)]
 pub enum ClientStream {
     /// TCP.

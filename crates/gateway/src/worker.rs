@@ -54,6 +54,8 @@ const LONG_ANSWER: usize = 64 * 1024;
 const TLS_HANDSHAKE: u8 = 0x16;
 /// Longest message of a client that has not proved who it is.
 const MOST_OF_A_PROOF: usize = 4096;
+/// Bytes of a client that are kept while it waits to be let in.
+const MOST_AHEAD: usize = BUFFER;
 /// Verifiers that are looked for at a time: each takes a connection to the server.
 const MOST_LOOKUPS: usize = 4;
 /// Units of one client that are kept before no more of it is read.
@@ -604,6 +606,10 @@ impl Worker {
 
     fn hear_client(&mut self, id: ClientId, bytes: &[u8]) {
         let Some(client) = self.client(id) else { return };
+        if client.waits_to_be_let_in() && client.carry.len() > MOST_AHEAD {
+            let what = "too much was sent before the connection was ready";
+            return self.refuse(id, &Refusal::fatal("08P01", what));
+        }
         if client.carry.is_empty() {
             let used = self.take_messages(id, bytes);
             if let Some(client) = self.client(id) {
@@ -1003,6 +1009,10 @@ impl Worker {
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
+        if !matches!(client.phase, Phase::Arriving) {
+            // It was told to leave while it waited.
+            return;
+        }
         let Some(pool) = client.pool.and_then(|place| self.pools.get(place)) else { return };
         let out = client.answers.buffer();
         messages::authentication_ok(out);

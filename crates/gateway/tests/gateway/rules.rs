@@ -14,7 +14,7 @@ use walwright_wire::{
     ConnectOptions, Connection, Connector, Host, Secret, SslMode, SslNegotiation, WireError,
 };
 
-use crate::common::{PASSWORD, Testbed};
+use crate::common::{PASSWORD, Testbed, port_of};
 
 /// An authority, and what it signs.
 struct Authority {
@@ -302,4 +302,21 @@ fn nothing_said_during_scram_does_more_than_end_its_own_connection() {
     let mut options = options(Host::Tcp("127.0.0.1".to_owned()), testbed.port(), "app");
     options.password = Some(Secret::new("not x"));
     assert_eq!(code(user_of(options)), "28P01", "it goes on as it should");
+}
+
+/// What a client sends while the server is asked for its password is not kept without an end.
+#[test]
+fn who_is_not_let_in_yet_cannot_fill_the_memory() {
+    // It takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let port = silent.local_addr().expect("bound").port();
+    let server = options(Host::Tcp("127.0.0.1".to_owned()), port, "postgres");
+    let mut options = walwright_gateway::Options::new(server);
+    options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+    let gateway = walwright_gateway::Gateway::start(options).expect("a gateway");
+    let mut stream = TcpStream::connect(("127.0.0.1", port_of(&gateway))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(&packet(None, b"\0\x03\0\0user\0app\0\0")).unwrap();
+    let kept = (0..512).take_while(|_| stream.write_all(&[0; 64 * 1024]).is_ok()).count();
+    assert!(kept < 512, "32 MB of it are kept");
 }
