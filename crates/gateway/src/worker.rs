@@ -558,13 +558,10 @@ impl Worker {
             if matches!(client.phase, Phase::Leaving) {
                 return;
             }
-            let session = client.owned.and_then(|place| self.sessions.get(place));
-            if client.queue.len() >= MOST_QUEUED
-                || client.answers.len() > MOST_UNREAD
-                || session.is_some_and(|session| session.unsent() > MOST_UNREAD)
-            {
+            if self.has_enough_of(id) {
                 return self.put_off(id);
             }
+            let Some(client) = self.clients.get_mut(place) else { return };
             match client.stream.read(buffer) {
                 Ok(0) => return self.gone.push(id),
                 Ok(count) => {
@@ -593,6 +590,16 @@ impl Worker {
         if let Some(id) = self.clients.get(place).map(|client| client.id) {
             self.put_off(id);
         }
+    }
+
+    /// Whether so much of a client waits that no more of it is read.
+    fn has_enough_of(&self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(id.place) else { return false };
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        client.queue.len() >= MOST_QUEUED
+            || client.answers.len() > MOST_UNREAD
+            || session.is_some_and(|session| session.unsent() > MOST_UNREAD)
+            || client.carry.len() > MOST_UNREAD && self.may_yet_copy_in(id)
     }
 
     /// A client is read again when something of it, or of its session, has gone on.

@@ -13,6 +13,11 @@ const MUCH: usize = 100_000_000;
 
 /// A client of bytes alone, logged in, that has asked this.
 fn asking(port: u16, sql: &str) -> TcpStream {
+    asking_and(port, sql, b"")
+}
+
+/// The same, where more comes in one piece with what it asks.
+fn asking_and(port: u16, sql: &str, more: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let startup = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
@@ -25,7 +30,8 @@ fn asking(port: u16, sql: &str) -> TcpStream {
         said.extend(byte);
     }
     let length = (sql.len() as u32 + 5).to_be_bytes();
-    stream.write_all(&[b"Q", &length[..], sql.as_bytes(), b"\0"].concat()).expect("asked");
+    let query = [b"Q", &length[..], sql.as_bytes(), b"\0", more].concat();
+    stream.write_all(&query).expect("asked");
     stream
 }
 
@@ -88,8 +94,8 @@ async fn what_is_copied_before_the_server_asks_for_it_is_not_lost() {
     let direct = testbed.direct().await;
     direct.batch_execute("CREATE TABLE t (a text)").await.unwrap();
     for rows in 1..=20 {
-        let mut copies = asking(testbed.port(), "COPY t FROM STDIN");
-        copies.write_all(b"d\0\0\0\x06x\nc\0\0\0\x04").unwrap();
+        let data = b"d\0\0\0\x06x\nc\0\0\0\x04";
+        let mut copies = asking_and(testbed.port(), "COPY t FROM STDIN", data);
         let mut said = Vec::new();
         while !said.ends_with(b"Z\0\0\0\x05I") {
             let mut byte = [0];
