@@ -857,8 +857,13 @@ impl Worker {
 
     fn dial(&self, upstream: usize, purpose: Purpose) {
         let of = &self.upstreams[upstream];
+        // Databases of one server may differ in how it is connected to.
+        let server = match &purpose {
+            Purpose::Session(pool, ..) => &self.pools[*pool].database.server,
+            _ => &of.server,
+        };
         let (done, waker) = (self.to_dialled.clone(), self.waker.clone());
-        dial((upstream, of.lives), of.server.clone(), purpose, done, waker);
+        dial((upstream, of.lives), server.clone(), purpose, done, waker);
     }
 
     /// It is known what is stored of a claim's password, or that nothing is.

@@ -66,3 +66,27 @@ fn clients_are_encrypted_as_libpq_wants_it() {
     let refused = Connector::new(options(SslMode::Disable)).unwrap().connect().unwrap_err();
     assert_eq!(refused.server_error().map(|fields| fields.code.as_str()), Some("28000"));
 }
+
+/// Databases of one server share its barrier, and nothing of how each is connected to.
+#[test]
+fn each_database_has_its_own_way_to_the_server() {
+    let testbed = Testbed::over_tcp(|options| {
+        options.authentication = Authentication::Trust;
+        let mut encrypted = options.databases[0].clone();
+        let mut server = (*encrypted.server).clone();
+        server.addresses[0].tls.mode = SslMode::Require;
+        encrypted.name = Some("encrypted".to_owned());
+        encrypted.dbname = Some("postgres".to_owned());
+        encrypted.server = Arc::new(server);
+        options.databases.push(encrypted);
+    });
+    let ask = |database: &str| {
+        let host = Host::Tcp("127.0.0.1".to_owned());
+        let mut options = ConnectOptions::new(host, testbed.port(), "postgres", database);
+        options.tls.mode = SslMode::Disable;
+        Connector::new(options)?.connect()?.query("SELECT 1")
+    };
+    assert!(ask("postgres").is_ok());
+    let refused = ask("encrypted").expect_err("the server has no TLS").to_string();
+    assert!(refused.contains("TLS"), "{refused}");
+}
