@@ -3,6 +3,7 @@
 mod common;
 mod console;
 mod encryption;
+mod failover;
 mod hostile_clients;
 mod load;
 mod people;
