@@ -47,24 +47,10 @@ impl Service {
         keeps_sockets: bool,
         patience: Duration,
     ) -> ExitCode {
-        self.runtime.block_on(async {
-            loop {
-            tokio::select! {
-                () = self.signals.next() => break,
-                _ = self.hangup.recv() => reload(&gateway),
-                () = end(&gateway, LOOK_FOR_END) => return ExitCode::SUCCESS,
-                () = taken_over(&gateway) => {
-                    say(&format!(
-                        "another gateway has taken over: clients are served until they leave, for {} s at most",
-                        patience.as_secs()
-                    ));
-                    tokio::select! {
-                        () = end(&gateway, LOOK) => return ExitCode::SUCCESS,
-                        () = self.signals.next() => break,
-                        () = tokio::time::sleep(patience) => break,
-                    }
-                }
-            }
+        let Service { runtime, signals, hangup } = &mut self;
+        runtime.block_on(async {
+            if let Some(code) = until_asked(&gateway, signals, hangup, patience).await {
+                return code;
             }
             systemd::tell(&[NotifyState::Stopping, NotifyState::Status("clients finish")]);
             gateway.drain(keeps_sockets);
@@ -74,13 +60,39 @@ impl Service {
             ));
             tokio::select! {
                 () = end(&gateway, LOOK) => ExitCode::SUCCESS,
-                () = self.signals.next() => ExitCode::from(exit::KILLED),
+                () = signals.next() => ExitCode::from(exit::KILLED),
                 () = tokio::time::sleep(patience) => {
                     say("error: clients that had not finished within --drain-timeout were cut off");
                     ExitCode::from(exit::INTERRUPTED)
                 }
             }
         })
+    }
+}
+
+/// Serves until a signal asks for the end, or it has ended otherwise: with which code.
+async fn until_asked(
+    gateway: &Gateway,
+    signals: &mut Signals,
+    hangup: &mut Signal,
+    patience: Duration,
+) -> Option<ExitCode> {
+    loop {
+        tokio::select! {
+            () = signals.next() => return None,
+            _ = hangup.recv() => reload(gateway),
+            () = end(gateway, LOOK_FOR_END) => return Some(ExitCode::SUCCESS),
+            () = taken_over(gateway) => break,
+        }
+    }
+    say(&format!(
+        "another gateway has taken over: clients are served until they leave, for {} s at most",
+        patience.as_secs()
+    ));
+    tokio::select! {
+        () = end(gateway, LOOK) => Some(ExitCode::SUCCESS),
+        () = signals.next() => None,
+        () = tokio::time::sleep(patience) => None,
     }
 }
 
@@ -93,10 +105,13 @@ async fn taken_over(gateway: &Gateway) {
 
 /// Does what the console's RELOAD does.
 fn reload(gateway: &Gateway) {
+    systemd::tell_reloading();
     match gateway.reload() {
         Ok(()) => say("SIGHUP: the configuration was read again"),
         Err(what) => say(&format!("error: SIGHUP: {what}; all stays as it was")),
     }
+    // It serves on, also where nothing was changed.
+    systemd::tell(&[NotifyState::Ready]);
 }
 
 /// Waits until a gateway has ended, looking every so often.

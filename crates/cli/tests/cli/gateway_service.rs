@@ -61,6 +61,9 @@ fn a_gateway_serves_on_the_socket_that_it_is_handed_and_says_how_it_is() {
     until_told(&manager, vec!["READY=1", "STATUS=before the server at", "WATCHDOG=1"]);
     let mut idle = connected(port);
     assert_eq!(idle.query("SELECT 1").unwrap()[0][0].as_deref(), Some("1"));
+    signal(first.id(), libc::SIGHUP);
+    until_told(&manager, vec!["RELOADING=1", "MONOTONIC_USEC="]);
+    until_told(&manager, vec!["READY=1"]);
     signal(first.id(), libc::SIGTERM);
     until_told(&manager, vec!["STOPPING=1"]);
     finish(first).code(0);

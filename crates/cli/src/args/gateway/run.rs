@@ -37,7 +37,7 @@ The new gateway accepts from then on; the old one serves its clients until they 
 systemd hands down sockets (a unit with ListenStream=, in place of --listen; one that is named by
 FileDescriptorName=metrics is for metrics) and is told when it serves, reloads and stops:
   [Service]
-  Type=notify
+  Type=notify-reload
   ExecStart=/usr/bin/walwright gateway --config /etc/walwright/gateway.toml
   WatchdogSec=30s";
 

@@ -49,6 +49,14 @@ pub fn tell_ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
+/// Tells systemd that the configuration is being read again, until it is told that that is done.
+pub fn tell_reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => say(&format!("warning: systemd could not be told: {error}")),
+    }
+}
+
 /// Has systemd know, as often as it wants to hear it, that the gateway lives as long as
 /// `lives` says so.
 pub fn keep_watchdog(lives: impl Fn() -> bool + Send + 'static) {
