@@ -95,7 +95,18 @@ fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 fn tracked(name: &str) -> Option<String> {
     let name = name.trim_matches('"').to_ascii_lowercase();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-    let untracked = ["role", "session_authorization", "local", "transaction", "constraints"];
+    let untracked = [
+        "role",
+        "session_authorization",
+        "local",
+        "transaction",
+        "constraints",
+        // RESET refuses these.
+        "transaction_isolation",
+        "transaction_read_only",
+        "transaction_deferrable",
+        "seed",
+    ];
     let is_plain = !name.is_empty() && name.chars().all(plain);
     (is_plain && !untracked.contains(&name.as_str())).then_some(name)
 }
@@ -169,6 +180,7 @@ mod tests {
             ("SET LOCAL work_mem = 1", None),
             ("SET ROLE x", None),
             ("SET role = x", None),
+            ("SET transaction_read_only = on", None),
             ("SET SESSION AUTHORIZATION x", None),
             ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", None),
             ("SET a = 1; SELECT 1", None),

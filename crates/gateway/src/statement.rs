@@ -356,6 +356,8 @@ mod tests {
             ("SET LOCAL work_mem = 1", (Synchronous, Transaction)),
             ("SET work_mem = 1", (Synchronous, Transaction)),
             ("SET ROLE x", (Relaxed, Pinned(Pin::Setting))),
+            ("SET seed = 0.5", (Relaxed, Pinned(Pin::Setting))),
+            ("SET transaction_isolation = 'serializable'", (Synchronous, Transaction)),
             ("select SET_CONFIG('a', 'b', false)", (Relaxed, Pinned(Pin::Setting))),
             ("SET work_mem = 1; SELECT 1", (Relaxed, Pinned(Pin::Setting))),
             ("SELECT 1; RESET work_mem", (Relaxed, Pinned(Pin::Setting))),

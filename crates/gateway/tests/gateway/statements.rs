@@ -192,3 +192,15 @@ async fn a_statement_is_prepared_anew_where_its_columns_have_changed() {
     let new = client.prepare(sql).await.unwrap();
     assert_eq!(client.query_one(&new, &[]).await.unwrap().len(), 2);
 }
+
+/// `RESET` refuses settings of one transaction, and a session that is not as it should be is lost.
+#[tokio::test]
+async fn a_setting_of_one_transaction_does_not_follow_its_client() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (a, b) = (testbed.client().await, testbed.client().await);
+    let process = "SELECT pg_backend_pid()";
+    let before: i32 = b.query_one(process, &[]).await.unwrap().get(0);
+    a.batch_execute("SET transaction_isolation = 'serializable'").await.unwrap();
+    b.batch_execute("SELECT 1").await.unwrap();
+    assert_eq!(b.query_one(process, &[]).await.unwrap().get::<_, i32>(0), before);
+}
