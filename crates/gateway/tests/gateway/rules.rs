@@ -84,7 +84,7 @@ fn rules_certificates_and_the_systems_user_decide() {
     let rules = "local all postgres peer map=admins\n\
                  local all app peer\n\
                  hostssl all app 127.0.0.1/32 cert\n\
-                 hostssl all renamed 127.0.0.1/32 cert map=certs\n\
+                 hostssl all renamed 127.0.0.1/32 cert map=certs clientcert=verify-full\n\
                  hostssl all postgres all scram-sha-256 clientcert=verify-ca\n\
                  host all banned all reject\n\
                  hostnossl all postgres all scram-sha-256";
