@@ -55,7 +55,7 @@ pub fn look_up(
     let found = rows.into_iter().next().and_then(|row| row.into_iter().take(2).next_back());
     let expired = first(&mut connection, &format!("{EXPIRED} {name}"))?;
     if expired.as_deref() == Some("t") {
-        tracing::warn!("the password of \"{user}\" is no longer valid");
+        tracing::warn!(user, "a password is no longer valid");
         return Ok(None);
     }
     Ok(found.flatten())

@@ -800,7 +800,8 @@ impl Worker {
         match (admission, known) {
             (Err(denial), _) => {
                 let refusal = denial.refusal();
-                tracing::warn!("a client is not let in as \"{}\": {}", claim.user, refusal.message);
+                let (user, reason) = (&*claim.user, refusal.message);
+                tracing::warn!(user, reason, "a client is not let in");
                 self.refuse(id, &refusal);
             }
             (Ok(Admission::In), known) => {
@@ -870,10 +871,7 @@ impl Worker {
     fn ask_for_proof(&mut self, id: ClientId, mut claim: Claim, stored: Option<Stored>) {
         let verifier = stored.as_ref().and_then(|of| self.verifiers.of(&claim.user, of));
         if let Some(Stored::Md5) = stored {
-            tracing::warn!(
-                "of \"{}\" an MD5 hash alone is stored, which lets nobody in",
-                claim.user
-            );
+            tracing::warn!(user = claim.user, "an MD5 hash alone is stored, which lets nobody in");
         }
         if let Some(Stored::Password(password)) = stored {
             claim.password = Some(password);
@@ -924,7 +922,7 @@ impl Worker {
                 self.arrive(id, claim);
             }
             Err(error) => {
-                tracing::warn!("a client is not let in as \"{}\": {error}", claim.user);
+                tracing::warn!(user = claim.user, "a client is not let in: {error}");
                 let what = format!("password authentication failed for user \"{}\"", claim.user);
                 self.refuse(id, &Refusal::fatal("28P01", &what));
             }
@@ -1684,7 +1682,7 @@ impl Worker {
                 }
             }
             Err(error) => {
-                tracing::error!("the password of \"{user}\" could not be looked up: {error}");
+                tracing::error!(user, "a password could not be looked up: {error}");
                 let refusal = Refusal::fatal("08001", "the server could not be asked who you are");
                 self.refuse(id, &refusal);
             }
