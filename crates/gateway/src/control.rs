@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::Options;
 use crate::gateway::Handle;
 use crate::handover::Canceller;
 use crate::report::Report;
 use crate::stats::Stats;
 use crate::worker::Order;
+use crate::{Options, Server};
 
 /// Longest that a worker may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub enum Action {
     /// Go on.
     Resume(Option<String>),
     /// Pause, and close all connections at once.
-    Kill(String),
+    Kill(Option<String>),
     /// Close the connection of a client.
     KillClient(u64),
     /// Close sessions when they are free, and open new ones.
@@ -81,8 +81,8 @@ impl Paused {
     /// Notes what an action pauses or disables.
     pub fn note(&mut self, action: &Action) {
         match action {
-            Action::Pause(None) => self.all = true,
-            Action::Pause(Some(name)) | Action::Kill(name) => {
+            Action::Pause(None) | Action::Kill(None) => self.all = true,
+            Action::Pause(Some(name)) | Action::Kill(Some(name)) => {
                 self.databases.insert(name.clone());
             }
             Action::Resume(None) => {
@@ -156,7 +156,8 @@ impl Control {
         }))
     }
 
-    fn workers(&self) -> &[Handle] {
+    /// The workers that were started, whether or not they have ended.
+    pub fn workers(&self) -> &[Handle] {
         self.0.workers.get().map_or(&[], Vec::as_slice)
     }
 
@@ -193,7 +194,9 @@ impl Control {
     /// Has every worker do something. Who asks them afterwards how they are is told the state
     /// after it.
     pub fn act(&self, action: Action) {
-        lock(&self.0.paused).note(&action);
+        // Kept until all are told, so that all hear of several actions in one order.
+        let mut paused = lock(&self.0.paused);
+        paused.note(&action);
         for worker in self.workers() {
             worker.tell(Order::Do(action.clone()));
         }
@@ -279,21 +282,27 @@ impl Control {
     /// With what is wrong with them; then nothing changes.
     pub fn reload(&self) -> Result<(), String> {
         let reread = self.0.reread.get().ok_or("nothing tells where the options come from")?;
-        let options = reread()?;
+        let mut options = reread()?;
         let mut known = lock(&self.0.options);
-        let serves = |server: &Arc<crate::Server>| {
-            known.databases.iter().any(|database| database.server.is_same(server))
+        let serves = |server: &Server| known.databases.iter().any(|of| of.server.is_same(server));
+        // A name may have had its server by the entry for every other name, or get it so now.
+        let is_moved = |name: Option<&str>| match (known.named(name), options.named(name)) {
+            (Some(before), Some(now)) => !before.server.is_same(&now.server),
+            (None, Some(now)) => !serves(&now.server),
+            (_, None) => false,
         };
-        if let Some(database) = options.databases.iter().find(|of| !serves(&of.server)) {
-            let name = database.name.as_deref().unwrap_or("*");
+        let all = known.databases.iter().chain(&options.databases);
+        if let Some(name) = all.map(|of| of.name.as_deref()).find(|name| is_moved(*name)) {
+            let name = name.unwrap_or("*");
             return Err(format!(
                 "database {name} is at another server than before; that takes a restart"
             ));
         }
+        // What takes a restart stays as it is.
+        options.listen.clone_from(&known.listen);
+        (options.workers, options.metrics) = (known.workers, known.metrics);
         *known = Arc::new(options);
-        let options = known.clone();
-        drop(known);
-        self.act(Action::Reload(options));
+        self.act(Action::Reload(known.clone()));
         Ok(())
     }
 
@@ -355,4 +364,52 @@ pub fn by_database(reports: &[Report]) -> HashMap<String, Stats> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use walwright_wire::{ConnectOptions, Host};
+
+    use super::*;
+    use crate::options::Database;
+
+    fn options(databases: &[(Option<&str>, u16)]) -> Options {
+        let server =
+            |port| Server::new(ConnectOptions::new(Host::Tcp("h".to_owned()), port, "u", "d"));
+        let database = |(name, port): &(Option<&str>, u16)| Database {
+            name: name.map(str::to_owned),
+            ..Database::any(server(*port))
+        };
+        Options {
+            databases: databases.iter().map(database).collect(),
+            ..Options::new(server(1).addresses.remove(0))
+        }
+    }
+
+    #[test]
+    fn a_reload_moves_no_database_to_another_server() {
+        for (databases, is_taken) in [
+            (vec![(Some("a"), 1), (Some("b"), 2), (None, 1)], true),
+            (vec![(Some("a"), 1), (Some("b"), 2), (Some("c"), 1), (None, 1)], true),
+            (vec![(Some("a"), 1), (Some("b"), 2)], true),
+            (vec![(Some("a"), 2), (Some("b"), 2), (None, 1)], false),
+            (vec![(Some("a"), 1), (Some("b"), 2), (None, 2)], false),
+            (vec![(Some("a"), 3), (Some("b"), 2), (None, 1)], false),
+            // Before and after, "c" and "b" are what the entry for every other name says.
+            (vec![(Some("a"), 1), (Some("b"), 2), (Some("c"), 2), (None, 1)], false),
+            (vec![(Some("a"), 1), (None, 1)], false),
+        ] {
+            let before = options(&[(Some("a"), 1), (Some("b"), 2), (None, 1)]);
+            let workers = before.workers;
+            let control = Control::new(Arc::default(), Arc::new(before));
+            let mut read = options(&databases);
+            read.workers += 1;
+            read.depth = 77;
+            control.on_reload(Box::new(move || Ok(read.clone())));
+            assert_eq!(control.reload().is_ok(), is_taken, "{databases:?}");
+            let now = control.options();
+            assert_eq!(now.depth == 77, is_taken, "{databases:?}");
+            assert_eq!(now.workers, workers, "that takes a restart");
+        }
+    }
 }

@@ -73,6 +73,14 @@ impl Options {
         named.or_else(|| self.databases.iter().find(|database| database.name.is_none()))
     }
 
+    /// The same by the name of an entry; `None` is that of the one that stands for any.
+    pub(crate) fn named(&self, name: Option<&str>) -> Option<&Database> {
+        match name {
+            Some(name) => self.database(name),
+            None => self.databases.iter().find(|database| database.name.is_none()),
+        }
+    }
+
     /// How sessions of a user in a database are pooled: as is said of the user, else of the
     /// database, else of all.
     pub fn pooling_of(&self, database: &Database, user: &str) -> Pooling {
