@@ -359,6 +359,17 @@ impl Console {
 
     fn perform(&mut self, command: Command) -> Result<Result<Answer, Wrong>, Leaves> {
         let paused = self.control.paused();
+        let database = match &command {
+            Command::Pause(of)
+            | Command::Reconnect(of)
+            | Command::Kill(of)
+            | Command::WaitClose(of) => of.as_deref(),
+            Command::Disable(of) | Command::Enable(of) => Some(of.as_str()),
+            _ => None,
+        };
+        if let Err(wrong) = self.exists(database) {
+            return Ok(Err(wrong));
+        }
         let done = match command {
             Command::Show(show) => {
                 if show == show::Show::Help {
@@ -371,9 +382,6 @@ impl Console {
             }
             Command::Ignored => "SET",
             Command::Pause(database) => {
-                if let Err(wrong) = self.exists(database.as_deref()) {
-                    return Ok(Err(wrong));
-                }
                 let already = match &database {
                     Some(name) => paused.holds(name),
                     None => paused.all,
@@ -410,16 +418,10 @@ impl Console {
                 "RELOAD"
             }
             Command::Reconnect(database) => {
-                if let Err(wrong) = self.exists(database.as_deref()) {
-                    return Ok(Err(wrong));
-                }
                 self.control.act(Action::Reconnect(database));
                 "RECONNECT"
             }
             Command::Kill(database) => {
-                if let Err(wrong) = self.exists(Some(&database)) {
-                    return Ok(Err(wrong));
-                }
                 self.control.act(Action::Kill(database));
                 "KILL"
             }

@@ -144,14 +144,19 @@ pub fn dial(
     done: Sender<Dialled>,
     waker: Arc<Waker>,
 ) {
-    std::thread::spawn(move || {
-        let result = perform(&server, &purpose);
-        let dialled = Dialled { upstream, purpose, life, result };
+    let wanted = purpose.clone();
+    let tell = move |result, purpose| {
         // A worker that has ended wants no connection.
-        if done.send(dialled).is_ok() {
+        if done.send(Dialled { upstream, purpose, life, result }).is_ok() {
             let _ = waker.wake();
         }
-    });
+    };
+    let tells = tell.clone();
+    let thread = std::thread::Builder::new().name("gateway-dial".to_owned());
+    let spawned = thread.spawn(move || tells(perform(&server, &purpose), purpose));
+    if let Err(error) = spawned {
+        tell(Err(WireError::Io(error)), wanted);
+    }
 }
 
 fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
@@ -222,11 +227,9 @@ pub fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Re
             let identity = Identity::of(&mut connection)?;
             Ok(Reached { connection, identity, address: address.clone() })
         });
-        match connected {
-            Ok(mut reached) => {
-                if reached.has(server.attributes)? {
-                    return Ok(reached);
-                }
+        match connected.and_then(|mut of| Ok((of.has(server.attributes)?, of))) {
+            Ok((true, reached)) => return Ok(reached),
+            Ok((false, reached)) => {
                 failed = WireError::Refused(format!(
                     "no server is as target_session_attrs wants it: that at {} is a {}",
                     place(address),
@@ -297,6 +300,9 @@ fn barriers(server: &Server) -> Result<Reply, WireError> {
             options.application_name = "walwright barrier".to_owned();
             set(options, "default_transaction_read_only", "off");
             set(options, "statement_timeout", "0");
+            set(options, "idle_session_timeout", "0");
+            // Whatever the role has, no object of somebody else's stands in for a function.
+            set(options, "search_path", "pg_catalog");
             set(options, "synchronous_commit", level.name());
         })
     };

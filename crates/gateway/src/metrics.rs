@@ -123,6 +123,9 @@ fn health(control: &Control) -> Result<(), String> {
     if overview.reports.is_empty() || overview.reports.iter().any(|report| report.closes) {
         return Err("the gateway takes no new clients: it is about to end".to_owned());
     }
+    if overview.reports.len() < control.workers().len() {
+        return Err("a worker has ended by a fault: restart the gateway".to_owned());
+    }
     for server in overview.servers() {
         if let Some(trouble) = server.trouble {
             return Err(format!("the server at {} cannot be used: {trouble}", server.address));
@@ -329,5 +332,46 @@ fn of_servers(out: &mut Exposition, servers: &[ServerReport]) {
             &server.stats.clients,
             1.0,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, OnceLock};
+
+    use mio::Waker;
+    use walwright_wire::{ConnectOptions, Host};
+
+    use super::*;
+    use crate::Options;
+    use crate::gateway::Handle;
+    use crate::report::Report;
+    use crate::worker::Order;
+
+    /// The health of a gateway with two workers, of which so many have not ended.
+    fn health_with(live: usize) -> Result<(), String> {
+        let poll = Poll::new().expect("a poll");
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let worker = |number: usize| {
+            let (orders, taken) = channel();
+            if number < live {
+                std::thread::spawn(move || {
+                    while let Ok(Order::Report(ask)) = taken.recv() {
+                        ask.answer.send((number, Report::default())).expect("it waits");
+                    }
+                });
+            }
+            Handle { orders, waker: waker.clone() }
+        };
+        let workers = Arc::new(OnceLock::from(vec![worker(0), worker(1)]));
+        let server = ConnectOptions::new(Host::Tcp("h".to_owned()), 1, "u", "d");
+        health(&Control::new(workers, Arc::new(Options::new(server))))
+    }
+
+    #[test]
+    fn a_worker_that_has_ended_is_missed() {
+        assert_eq!(health_with(2), Ok(()));
+        assert!(health_with(1).is_err_and(|why| why.contains("a worker has ended")));
     }
 }

@@ -16,8 +16,8 @@ pub enum Command {
     Reload,
     /// A database, or all.
     Reconnect(Option<String>),
-    /// A database.
-    Kill(String),
+    /// A database, or all.
+    Kill(Option<String>),
     /// A client by its number.
     KillClient(u64),
     /// A database, or all.
@@ -86,7 +86,7 @@ impl Command {
             "RESUME" => Command::Resume(optional()?),
             "RELOAD" if rest.is_empty() => Command::Reload,
             "RECONNECT" => Command::Reconnect(optional()?),
-            "KILL" => Command::Kill(required()?),
+            "KILL" => Command::Kill(optional()?),
             "KILL_CLIENT" => {
                 let id = rest.first().filter(|_| rest.len() == 1).and_then(|id| id.parse().ok());
                 let what = "KILL_CLIENT takes the id of a client, as SHOW CLIENTS has it";
@@ -157,7 +157,7 @@ pub fn help() -> String {
     let shows: Vec<&str> = Show::ALL.iter().map(|show| show.name()).collect();
     format!(
         "\n\tSHOW {}\n\tRELOAD\n\tPAUSE [<db>]\n\tRESUME [<db>]\n\tDISABLE <db>\n\tENABLE <db>\n\t\
-         RECONNECT [<db>]\n\tKILL <db>\n\tKILL_CLIENT <client_id>\n\tSHUTDOWN\n\t\
+         RECONNECT [<db>]\n\tKILL [<db>]\n\tKILL_CLIENT <client_id>\n\tSHUTDOWN\n\t\
          SHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS\n\tWAIT_CLOSE [<db>]",
         shows.join("|")
     )
@@ -175,7 +175,7 @@ mod tests {
     fn commands_are_read_as_pgbouncer_reads_them() {
         assert_eq!(parsed(" show  pools ; "), Ok(Some(Command::Show(Show::Pools))));
         assert_eq!(parsed("PAUSE"), Ok(Some(Command::Pause(None))));
-        let quoted = Command::Kill("a \"b".to_owned());
+        let quoted = Command::Kill(Some("a \"b".to_owned()));
         assert_eq!(parsed("kill \"a \"\"b\""), Ok(Some(quoted)));
         assert_eq!(parsed("kill_client 258"), Ok(Some(Command::KillClient(258))));
         let waits = Command::Shutdown(Shutdown::WaitForClients);
@@ -194,7 +194,7 @@ mod tests {
             ("SHOW PEERS", "0A000"),
             ("SHOW nothing", "42601"),
             ("SELECT 1", "42601"),
-            ("KILL", "42601"),
+            ("DISABLE", "42601"),
             ("KILL \"a", "42601"),
             ("KILL_CLIENT x", "42601"),
         ] {

@@ -466,17 +466,16 @@ impl Overview {
         let users: HashSet<&str> = pools.iter().map(|pool| pool.user.as_str()).collect();
         let clients: usize = pools.iter().map(|pool| pool.active + pool.waiting).sum();
         let sessions: usize = pools.iter().map(PoolReport::sessions).sum();
-        let most = self.options.limits.max_clients;
         [
             ("databases", self.database_names().len()),
             ("users", users.len()),
             ("peers", 0),
             ("pools", pools.len()),
             ("peer_pools", 0),
-            ("free_clients", most.saturating_sub(clients)),
+            ("free_clients", 0),
             ("used_clients", clients),
             ("login_clients", self.logging_in()),
-            ("free_servers", pools.iter().map(|pool| pool.idle).sum()),
+            ("free_servers", 0),
             ("used_servers", sessions),
             ("dns_names", 0),
             ("dns_zones", 0),
@@ -567,7 +566,7 @@ impl Overview {
             0_u64.into(),
             0_u64.into(),
             self.lifetime(),
-            mode(pooling.mode).into(),
+            database.pooling.mode.map(mode).into(),
             Value::Null,
             database.max_connections.or(limits.max_database_connections).unwrap_or(0).into(),
             pools().map(|pool| pool.sessions()).sum::<usize>().into(),
@@ -641,7 +640,8 @@ fn settings(options: &Options) -> Vec<(&'static str, String, bool)> {
     };
     let auth = match &options.authentication {
         crate::Authentication::Trust => "trust",
-        _ => "scram-sha-256",
+        crate::Authentication::Scram(_) => "scram-sha-256",
+        crate::Authentication::Rules(..) => "hba",
     };
     vec![
         ("admin_users", options.admin_users.join(","), true),

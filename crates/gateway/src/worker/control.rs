@@ -190,8 +190,9 @@ impl Worker {
             Action::Pause(database) => self.pause(database.as_deref()),
             Action::Resume(database) => self.resume(database.as_deref()),
             Action::Kill(database) => {
-                self.pause(Some(&database));
-                let of = |pool: usize| self.pools[pool].key.database == database;
+                self.pause(database.as_deref());
+                let pools = self.pools_of(database.as_deref());
+                let of = |pool: usize| pools.contains(&pool);
                 let sessions = self.sessions.iter().filter(|(_, session)| of(session.pool));
                 let sessions: Vec<usize> = sessions.map(|(place, _)| place).collect();
                 let clients = self.clients.iter().filter(|(_, client)| client.pool.is_some_and(of));
@@ -368,6 +369,13 @@ impl Worker {
     }
 
     fn reload(&mut self, options: std::sync::Arc<Options>) {
+        for of in &mut self.upstreams {
+            // Users, passwords and TLS may be others now.
+            let same = options.databases.iter().find(|at| at.server.is_same(&of.server));
+            if let Some(database) = same {
+                of.server = database.server.clone();
+            }
+        }
         for pool in &mut self.pools {
             if let Some(database) = options.database(&pool.key.database)
                 && self.upstreams[pool.upstream].server.is_same(&database.server)

@@ -193,12 +193,14 @@ async fn commands_do_what_their_names_say() {
     let disabled = config.connect(NoTls).await.err().expect("disabled");
     assert_eq!(disabled.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
     console.simple_query("ENABLE postgres").await.unwrap();
-    let client = testbed.client().await;
-    client.batch_execute("SELECT 1").await.unwrap();
-    console.simple_query("KILL postgres").await.unwrap();
-    assert!(client.batch_execute("SELECT 1").await.is_err());
-    console.simple_query("RESUME postgres").await.unwrap();
-    testbed.client().await.batch_execute("SELECT 1").await.unwrap();
+    for (kill, resume) in [("KILL postgres", "RESUME postgres"), ("KILL", "RESUME")] {
+        let client = testbed.client().await;
+        client.batch_execute("SELECT 1").await.unwrap();
+        console.simple_query(kill).await.unwrap();
+        assert!(client.batch_execute("SELECT 1").await.is_err(), "{kill}");
+        console.simple_query(resume).await.unwrap();
+        testbed.client().await.batch_execute("SELECT 1").await.unwrap();
+    }
 
     // Options are read once more.
     assert!(console.simple_query("RELOAD").await.is_err(), "nobody says how");
@@ -240,4 +242,17 @@ async fn health_tells_of_a_server_that_is_gone() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// A server that ends idle sessions ends those of the pools alone.
+#[tokio::test]
+async fn a_barrier_session_is_never_idle_for_too_long() {
+    let testbed = Testbed::new(&[("idle_session_timeout", "100ms")], |_| {});
+    testbed.client().await.batch_execute("SELECT 1").await.unwrap();
+    let console = console(&testbed, "postgres").await.expect("let in");
+    while !show(&console, "SERVERS").await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let barrier = show(&console, "BARRIERS").await.remove(0);
+    assert_eq!((&*barrier["sessions"], &*barrier["lost"]), ("1", "0"));
 }
