@@ -486,7 +486,6 @@ impl Audit {
 /// # Errors
 /// When the server does not answer.
 pub async fn audit(server: &Client, books: &[Book]) -> anyhow::Result<(Audit, Vec<String>)> {
-    // Not by the index, which is checked against it.
     let mut rows = pairs(server, "SELECT token, count(*) FROM ledger GROUP BY token").await?;
     let claims = pairs(server, "SELECT key, token FROM claim").await?;
     let hot = pairs(server, "SELECT id, n FROM hot").await?;
