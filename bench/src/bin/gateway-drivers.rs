@@ -47,16 +47,21 @@ struct Cli {
 enum Driver {
     Psycopg,
     Asyncpg,
+    NodePostgres,
+    Pgx,
     Pgbench,
 }
 
 impl Driver {
-    const ALL: [Driver; 3] = [Driver::Psycopg, Driver::Asyncpg, Driver::Pgbench];
+    const ALL: [Driver; 5] =
+        [Driver::Psycopg, Driver::Asyncpg, Driver::NodePostgres, Driver::Pgx, Driver::Pgbench];
 
     fn name(self) -> &'static str {
         match self {
             Driver::Psycopg => "psycopg",
             Driver::Asyncpg => "asyncpg",
+            Driver::NodePostgres => "node-postgres",
+            Driver::Pgx => "pgx",
             Driver::Pgbench => "pgbench",
         }
     }
@@ -72,6 +77,16 @@ impl Driver {
             Driver::Asyncpg => {
                 let python = python(&cli.cache, "asyncpg==0.32.0")?;
                 Ok(vec![script(&python, &sources.join("python/asyncpg_program.py"))])
+            }
+            Driver::NodePostgres => {
+                let modules = node_modules(&cli.cache)?;
+                let mut program = script(Path::new("node"), &sources.join("node/pg_program.js"));
+                program.env("NODE_PATH", modules);
+                Ok(vec![program])
+            }
+            Driver::Pgx => {
+                let program = go(&cli.cache, &sources.join("go/pgx_program.go"))?;
+                Ok(vec![Command::new(program)])
             }
             Driver::Pgbench => Ok(pgbench(install)),
         }
@@ -90,6 +105,36 @@ fn python(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
         fs::write(done, "")?;
     }
     Ok(python)
+}
+
+/// What node-postgres and what goes with it are.
+fn node_modules(cache: &Path) -> anyhow::Result<PathBuf> {
+    const PACKAGES: [&str; 4] =
+        ["pg@8.23.1", "pg-cursor@2.22.1", "pg-query-stream@4.17.0", "pg-copy-streams@7.0.0"];
+    let place = std::path::absolute(cache.join("node"))?;
+    let done = place.join("fetched");
+    if !done.exists() {
+        fs::create_dir_all(&place)?;
+        let install = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+        fetch(Command::new("npm").args(install).arg(&place).args(PACKAGES))?;
+        fs::write(done, "")?;
+    }
+    Ok(place.join("node_modules"))
+}
+
+/// A program in Go, built: where it is.
+fn go(cache: &Path, source: &Path) -> anyhow::Result<PathBuf> {
+    let place = std::path::absolute(cache.join("pgx"))?;
+    let run = |arguments: &[&str]| fetch(Command::new("go").args(arguments).current_dir(&place));
+    fs::create_dir_all(&place)?;
+    fs::copy(source, place.join("main.go")).context("copying a program")?;
+    if !place.join("go.mod").exists() {
+        run(&["mod", "init", "pgx_program"])?;
+        run(&["get", "github.com/jackc/pgx/v5@v5.12.0"])?;
+        run(&["mod", "tidy"])?;
+    }
+    run(&["build", "-o", "program"])?;
+    Ok(place.join("program"))
 }
 
 fn fetch(command: &mut Command) -> anyhow::Result<()> {
