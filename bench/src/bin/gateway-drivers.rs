@@ -17,7 +17,7 @@ use walwright_server::{Cluster, ClusterSpec, Install, Places, sweep};
 /// Runs one program per driver (`bench/gateway/drivers`) directly and through the gateway, and
 /// compares what they print.
 ///
-/// What the drivers need is fetched by pip, npm and go once. A driver whose tools are
+/// What the drivers need is fetched by pip, npm, go and mvn once. A driver whose tools are
 /// missing is told as not run.
 #[derive(Parser)]
 struct Cli {
@@ -49,12 +49,19 @@ enum Driver {
     Asyncpg,
     NodePostgres,
     Pgx,
+    Pgjdbc,
     Pgbench,
 }
 
 impl Driver {
-    const ALL: [Driver; 5] =
-        [Driver::Psycopg, Driver::Asyncpg, Driver::NodePostgres, Driver::Pgx, Driver::Pgbench];
+    const ALL: [Driver; 6] = [
+        Driver::Psycopg,
+        Driver::Asyncpg,
+        Driver::NodePostgres,
+        Driver::Pgx,
+        Driver::Pgjdbc,
+        Driver::Pgbench,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -62,6 +69,7 @@ impl Driver {
             Driver::Asyncpg => "asyncpg",
             Driver::NodePostgres => "node-postgres",
             Driver::Pgx => "pgx",
+            Driver::Pgjdbc => "pgjdbc",
             Driver::Pgbench => "pgbench",
         }
     }
@@ -87,6 +95,12 @@ impl Driver {
             Driver::Pgx => {
                 let program = go(&cli.cache, &sources.join("go/pgx_program.go"))?;
                 Ok(vec![Command::new(program)])
+            }
+            Driver::Pgjdbc => {
+                let jars = jars(&cli.cache, &sources.join("java/pom.xml"))?;
+                let mut program = Command::new("java");
+                program.arg("-cp").arg(jars.join("*")).arg(sources.join("java/PgjdbcProgram.java"));
+                Ok(vec![program])
             }
             Driver::Pgbench => Ok(pgbench(install)),
         }
@@ -135,6 +149,19 @@ fn go(cache: &Path, source: &Path) -> anyhow::Result<PathBuf> {
     }
     run(&["build", "-o", "program"])?;
     Ok(place.join("program"))
+}
+
+/// What a project in Java depends on: where the files are.
+fn jars(cache: &Path, project: &Path) -> anyhow::Result<PathBuf> {
+    let jars = std::path::absolute(cache.join("pgjdbc"))?;
+    let done = jars.join("fetched");
+    if !done.exists() {
+        let into = format!("-DoutputDirectory={}", jars.display());
+        let copy = ["-q", "dependency:copy-dependencies", "-f"];
+        fetch(Command::new("mvn").args(copy).arg(project).arg(into))?;
+        fs::write(done, "")?;
+    }
+    Ok(jars)
 }
 
 fn fetch(command: &mut Command) -> anyhow::Result<()> {
