@@ -36,6 +36,16 @@ pub struct GatewaySettings {
     pub query_wait: u64,
 }
 
+impl GatewaySettings {
+    /// For programs that others wrote, which are to find what they find directly.
+    pub const FOR_PROGRAMS: GatewaySettings = GatewaySettings {
+        workers: 1,
+        pool_size: 10,
+        reads: ReadsWait::Transaction,
+        query_wait: 60_000,
+    };
+}
+
 /// Which reads wait for a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReadsWait {

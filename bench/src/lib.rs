@@ -41,7 +41,9 @@ pub use link::Link;
 pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
-pub use process::{Busy, Usage, cpu_time, resident_bytes, run_measured, run_measured_to};
+pub use process::{
+    Busy, Usage, cpu_time, resident_bytes, run_measured, run_measured_to, without_pg_variables,
+};
 pub use raw_client::RawClient;
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};
 pub use testbed::{Testbed, local_dsn};

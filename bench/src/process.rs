@@ -125,3 +125,13 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     }
     Ok(Duration::from_nanos(nanoseconds))
 }
+
+/// Takes PostgreSQL's variables of this process's environment (`PGHOST`, `PGUSER`, …) from a
+/// command's.
+pub fn without_pg_variables(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PG") {
+            command.env_remove(name);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
-    Difference, GatewayProcess, GatewaySettings, MeantDifferences, ReadsWait, Report,
+    Difference, GatewayProcess, GatewaySettings, MeantDifferences, Report, without_pg_variables,
 };
 use walwright_server::{Cluster, ClusterSpec, Install, Places, sweep};
 
@@ -214,11 +214,7 @@ fn output(
     let path = files.path().join("output");
     let until = Instant::now() + limit;
     for mut program in programs {
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("PG") {
-                program.env_remove(name);
-            }
-        }
+        without_pg_variables(&mut program);
         let file = fs::File::create(&path)?;
         program
             .env("LC_ALL", "C.UTF-8")
@@ -258,13 +254,7 @@ fn main() -> anyhow::Result<ExitCode> {
     sweep(&places)?;
     let server = Cluster::create(ClusterSpec::new(&places, install.clone()))?.start()?;
     let directory = tempfile::tempdir()?;
-    let settings = GatewaySettings {
-        workers: 1,
-        pool_size: 10,
-        reads: ReadsWait::Transaction,
-        query_wait: 60_000,
-    };
-    let gateway = GatewayProcess::start(&server, directory.path(), settings)?;
+    let gateway = GatewayProcess::start(&server, directory.path(), GatewaySettings::FOR_PROGRAMS)?;
     let direct = (server.socket_dir(), server.port());
     let through = if cli.check { direct } else { gateway.place() };
     let limit = Duration::from_secs(cli.timeout);

@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
-    Difference, GatewayProcess, GatewaySettings, MeantDifferences, ReadsWait, Report,
+    Difference, GatewayProcess, GatewaySettings, MeantDifferences, Report, without_pg_variables,
 };
 use walwright_server::{Cluster, ClusterSpec, Install, Places, RunningCluster, sweep};
 
@@ -219,13 +219,11 @@ impl Side {
         side.prepare()?;
         if through {
             let directory = tempfile::tempdir()?;
-            let settings = GatewaySettings {
-                workers: 1,
-                pool_size: 10,
-                reads: ReadsWait::Transaction,
-                query_wait: 60_000,
-            };
-            let gateway = GatewayProcess::start(&side.server, directory.path(), settings)?;
+            let gateway = GatewayProcess::start(
+                &side.server,
+                directory.path(),
+                GatewaySettings::FOR_PROGRAMS,
+            )?;
             side.gateway = Some((gateway, directory));
         }
         Ok(side)
@@ -262,11 +260,7 @@ impl Side {
     fn psql(&self, database: &str) -> Command {
         let (directory, port) = self.place();
         let mut command = self.install.command("psql");
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("PG") {
-                command.env_remove(name);
-            }
-        }
+        without_pg_variables(&mut command);
         command
             .env("LC_ALL", "C")
             .env_remove("LANGUAGE")

@@ -13,6 +13,7 @@ use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
     Draw, Hostile, MISDEEDS, Misdeed, Moment, Report, Strike, Testbed, Walwright, Which,
+    without_pg_variables,
 };
 
 /// Commands that talk to a server, through something in between that misbehaves on one of
@@ -185,11 +186,7 @@ impl Scene {
             TO_CONNECT.as_secs()
         );
         let mut command = self.walwright.command_in(lab);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("PG") {
-                command.env_remove(name);
-            }
-        }
+        without_pg_variables(&mut command);
         command.env("RUST_BACKTRACE", "1").current_dir(self.directory.path());
         for argument in subject.arguments {
             match *argument {
