@@ -702,7 +702,7 @@ impl Worker {
             || session.is_some_and(|session| !session.copying_in && session.may_copy_in(id))
     }
 
-    /// Goes on with what a client sent before it was known whether it copies in.
+    /// Goes on with what a client sent before it was known what becomes of it.
     fn hear_rest(&mut self, id: ClientId) {
         if let Some(client) = self.client(id)
             && !client.carry.is_empty()
@@ -1042,10 +1042,7 @@ impl Worker {
         self.will_tell(id);
         self.arm(id);
         self.let_go_if_drained(id);
-        if let Some(client) = self.client(id) {
-            let carry = std::mem::take(&mut client.carry);
-            self.hear_client(id, &carry);
-        }
+        self.hear_rest(id);
     }
 
     fn take_message(&mut self, id: ClientId, tag: u8, body: &[u8]) {
@@ -1093,11 +1090,8 @@ impl Worker {
             }
             client.phase = Phase::Leaving;
             client.idle_since = now;
-            if let Some((place, _)) = client.stalls.take() {
-                // What is still to come for it is dropped.
-                self.to_read.push(place);
-                self.hurries = true;
-            }
+            // What is still to come for it is dropped.
+            self.end_stall(id);
             self.will_tell(id);
             self.arm(id);
         }
@@ -1145,12 +1139,7 @@ impl Worker {
                 Err(_) => return self.gone.push(id),
             }
         }
-        if client.answers.len() <= MOST_UNREAD
-            && let Some((place, _)) = client.stalls.take()
-        {
-            self.to_read.push(place);
-            self.hurries = true;
-        }
+        let reads_on = client.stalls.is_some() && client.answers.len() <= MOST_UNREAD;
         match client.stream.flush() {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => client.blocked = true,
@@ -1165,6 +1154,9 @@ impl Worker {
                 self.let_go_if_drained(id);
             }
         }
+        if reads_on {
+            self.end_stall(id);
+        }
     }
 
     /// Forgets a client. What was sent for it goes on, and its answer is dropped.
@@ -1172,11 +1164,8 @@ impl Worker {
         if self.client(id).is_none() {
             return;
         }
+        self.end_stall(id);
         let mut client = self.clients.remove(id.place);
-        if let Some((place, _)) = client.stalls {
-            self.to_read.push(place);
-            self.hurries = true;
-        }
         self.note_leaving(&client);
         self.shared.census.remove_client();
         self.shared.census.give_back(&client.counted);
@@ -1676,10 +1665,7 @@ impl Worker {
             Ok(text) => {
                 let stored = text.clone().and_then(|text| Stored::parse(text).ok()?);
                 self.ask_for_proof(id, claim, stored);
-                if let Some(client) = self.client(id) {
-                    let carry = std::mem::take(&mut client.carry);
-                    self.hear_client(id, &carry);
-                }
+                self.hear_rest(id);
             }
             Err(error) => {
                 tracing::error!(user, "a password could not be looked up: {error}");
@@ -1898,8 +1884,20 @@ impl Worker {
                 return;
             }
         }
+        self.read_next(place);
+    }
+
+    /// A session is read in the next turn, which begins at once.
+    fn read_next(&mut self, place: usize) {
         self.to_read.push(place);
         self.hurries = true;
+    }
+
+    /// The session that a client kept from being read is read again.
+    fn end_stall(&mut self, id: ClientId) {
+        if let Some((place, _)) = self.client(id).and_then(|client| client.stalls.take()) {
+            self.read_next(place);
+        }
     }
 
     /// Whether a session is not read until the client whose answer comes has read what it has.

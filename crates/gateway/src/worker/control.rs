@@ -9,7 +9,7 @@ use crate::dial::place as place_of;
 use crate::messages::Refusal;
 use crate::report::{ClientReport, PoolReport, Report, ServerReport, SessionReport};
 use crate::session::Session;
-use crate::{ClientId, Exposures, Level, Options, Pin};
+use crate::{ClientId, Exposures, Options, Pin};
 
 use super::{Timer, Worker};
 
@@ -353,18 +353,7 @@ impl Worker {
     /// A gateway that was there before has gone: the next barriers cover what it left.
     pub(super) fn cover_others(&mut self) {
         for upstream in 0..self.upstreams.len() {
-            let of = &mut self.upstreams[upstream];
-            match &mut of.life {
-                Some(life) if !life.is_standby() => {
-                    life.barriers.inherit(Exposures::OTHERS);
-                    let first = upstream * Level::ALL.len();
-                    self.to_flush.extend(first..first + life.flushers.len());
-                }
-                _ => {
-                    let all = of.left.iter_mut().zip(Exposures::OTHERS);
-                    all.for_each(|(left, more)| *left += more);
-                }
-            }
+            self.inherit(upstream, Exposures::OTHERS);
         }
     }
 
