@@ -273,6 +273,11 @@ impl Session {
         self.send_own("SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NULL", true);
     }
 
+    /// Has it forget what sequences gave to other clients, so that none is told of it.
+    pub fn forget_sequences(&mut self) {
+        self.send_own("DISCARD SEQUENCES", false);
+    }
+
     /// Makes the session as it was when it logged in.
     pub fn reset(&mut self) {
         self.send_own("DISCARD ALL", false);

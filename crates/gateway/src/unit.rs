@@ -260,6 +260,18 @@ impl Gatherer {
         Ok((self.bytes > MOST_GATHERED).then(|| self.finish_before_sync()))
     }
 
+    /// What has to reach the server before anything that is copied in: it says then whether it
+    /// takes that. Not every client waits for its word.
+    pub fn before_copy(&mut self) -> Option<Unit> {
+        let executes = |part: &Part| matches!(part, Part::Plain(b'E', _));
+        if !self.parts.iter().any(executes) {
+            return None;
+        }
+        // Where it is no COPY, the server would keep its answer up to the Sync.
+        self.plain(b'H', b"");
+        Some(self.finish_before_sync())
+    }
+
     /// A unit that more belongs to.
     fn finish_before_sync(&mut self) -> Unit {
         self.needs(Need { session: SessionKind::Relaxed, hold: Hold::Transaction });

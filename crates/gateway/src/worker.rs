@@ -677,8 +677,11 @@ impl Worker {
                         return input.len();
                     }
                     let Some(body) = input.get(at + 5..at + 1 + length) else { return at };
-                    if matches!(tag, b'd' | b'c' | b'f') && self.may_yet_copy_in(id) {
-                        return at;
+                    if matches!(tag, b'd' | b'c' | b'f') {
+                        self.send_before_copy(id);
+                        if self.may_yet_copy_in(id) {
+                            return at;
+                        }
                     }
                     at += 1 + length;
                     if proves {
@@ -688,6 +691,16 @@ impl Worker {
                     }
                 }
             }
+        }
+    }
+
+    /// What a client copies in comes before the Sync of its COPY.
+    fn send_before_copy(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id)
+            && let Some(unit) = client.gatherer.before_copy()
+        {
+            client.queue.push_back(unit);
+            self.dispatch(id);
         }
     }
 
@@ -1357,6 +1370,9 @@ impl Worker {
         let Some(client) = self.clients.get(id.place) else { return };
         if session.owner.is_none() && !session.settings.serve(&client.settings, session.kind) {
             session.take_settings(&client.settings);
+        }
+        if session.owner.is_none() && need.hold == Hold::Pinned(Pin::Sequence) {
+            session.forget_sequences();
         }
         if need.hold != Hold::Shared {
             session.owner = Some(id);

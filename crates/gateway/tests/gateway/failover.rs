@@ -88,6 +88,10 @@ async fn a_promoted_standby_has_all_that_was_acknowledged_and_is_gone_on_with() 
     for _ in 0..WRITERS {
         all.recv().await.expect("a writer goes on");
     }
+    // From now on nothing is confirmed, so that an answer is withheld when the primary is lost.
+    alter_system(&direct, "synchronous_standby_names", "FIRST 2 (nobody, one)").await;
+    until(&direct, "SELECT sync_priority = 2 FROM pg_stat_replication").await;
+    until(&direct, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'").await;
     tokio::task::block_in_place(|| primary.stop_immediately()).expect("stopped");
     // One that comes now waits for the server that takes over.
     let late = tokio::spawn(async move {
@@ -103,12 +107,15 @@ async fn a_promoted_standby_has_all_that_was_acknowledged_and_is_gone_on_with() 
     let late = late.expect("it ran").expect("the promoted server takes writes");
 
     stop.store(true, Ordering::Release);
+    let mut connections_lost = 0;
     for (writer, of) in (0_i64..).zip(writers) {
         // What had not been sent yet waited too, and went on there.
         let (acknowledged, lost) = of.await.expect("a writer");
+        connections_lost += usize::from(lost.is_some());
         assert!(lost.is_none_or(|code| code == SqlState::CONNECTION_FAILURE), "writer {writer}");
         let sql = "SELECT count(*) FROM ledger WHERE writer = $1 AND number <= $2";
         let row = late.query_one(sql, &[&writer, &acknowledged]).await.expect("asked");
         assert_eq!(row.get::<_, i64>(0), acknowledged, "writer {writer}");
     }
+    assert!(connections_lost > 0, "nobody was told that an answer is lost");
 }

@@ -7,6 +7,7 @@ mod failover;
 mod hostile_clients;
 mod load;
 mod people;
+mod pipelines;
 mod pooling;
 mod power_cuts;
 mod pressure;

@@ -204,3 +204,26 @@ async fn a_setting_of_one_transaction_does_not_follow_its_client() {
     b.batch_execute("SELECT 1").await.unwrap();
     assert_eq!(b.query_one(process, &[]).await.unwrap().get::<_, i32>(0), before);
 }
+
+/// What a sequence gave is told within its transaction; elsewhere another client may have had the
+/// session since.
+#[tokio::test]
+async fn nobody_is_told_what_a_sequence_gave_to_another() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (first, mut second) = (testbed.client().await, testbed.client().await);
+    first.batch_execute("CREATE SEQUENCE s").await.unwrap();
+    first.batch_execute("CREATE TABLE t (a bigint DEFAULT nextval('s'))").await.unwrap();
+    first.batch_execute("INSERT INTO t DEFAULT VALUES").await.unwrap();
+    for sql in ["SELECT currval('s')", "SELECT lastval()"] {
+        let error = second.query_one(sql, &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{sql}");
+        second.batch_execute("DISCARD ALL").await.unwrap();
+    }
+    let transaction = second.transaction().await.unwrap();
+    transaction.batch_execute("INSERT INTO t DEFAULT VALUES").await.unwrap();
+    let given = transaction.query_one("SELECT currval('s')", &[]).await.unwrap();
+    assert_eq!(given.get::<_, i64>(0), 2);
+    transaction.commit().await.unwrap();
+    let given = second.query_one("SELECT lastval()", &[]).await.unwrap();
+    assert_eq!(given.get::<_, i64>(0), 2);
+}

@@ -1,0 +1,337 @@
+//! Clients that send without waiting for answers, and copy in and out between statements.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::common::Testbed;
+
+/// Clients that send at a time.
+const CLIENTS: u64 = 24;
+/// What each sends in one go, and how often.
+const TOGETHER: usize = 12;
+const TIMES: usize = 40;
+/// Tokens of a client begin at so many times its number.
+const TOKENS: i64 = 1_000_000;
+
+/// A client of bytes alone, logged in.
+struct Client {
+    stream: TcpStream,
+    /// What it has to send.
+    out: Vec<u8>,
+    /// What it has to be answered, in order.
+    expected: VecDeque<Answer>,
+    next_token: i64,
+    random: Xoshiro256PlusPlus,
+    /// Tokens that are in the table afterwards.
+    stays: i64,
+}
+
+/// What tells of an answer that it is the right one: all its rows, commands and errors.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Answer {
+    /// Rows, and lines that were copied out.
+    rows: Vec<String>,
+    /// Command tags.
+    commands: Vec<String>,
+    /// SQLSTATEs.
+    errors: Vec<String>,
+    /// How often it was said that a client may copy in.
+    copies_in: usize,
+}
+
+impl Answer {
+    fn of(rows: impl IntoIterator<Item = i64>, command: &str) -> Answer {
+        let rows = rows.into_iter().map(|row| row.to_string()).collect();
+        Answer { rows, commands: vec![command.to_owned()], ..Answer::default() }
+    }
+
+    fn error(code: &str) -> Answer {
+        Answer { errors: vec![code.to_owned()], ..Answer::default() }
+    }
+
+    /// The same where a client copied in before.
+    fn copying(self) -> Answer {
+        Answer { copies_in: self.copies_in + 1, ..self }
+    }
+
+    /// This and what follows it before the same Sync.
+    fn then(mut self, next: Answer) -> Answer {
+        self.rows.extend(next.rows);
+        self.commands.extend(next.commands);
+        self.errors.extend(next.errors);
+        self.copies_in += next.copies_in;
+        self
+    }
+}
+
+impl Client {
+    fn connect(port: u16, number: u64) -> Client {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        stream.set_nodelay(true).expect("set");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+        let startup = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+        let length = (startup.len() as u32 + 4).to_be_bytes();
+        stream.write_all(&[&length[..], startup].concat()).expect("sent");
+        let random = Xoshiro256PlusPlus::seed_from_u64(number);
+        let next_token = number as i64 * TOKENS;
+        let (out, expected) = (Vec::new(), VecDeque::new());
+        let mut client = Client { stream, out, expected, next_token, random, stays: 0 };
+        client.answer();
+        client
+    }
+
+    fn message(&mut self, tag: u8, body: &[u8]) {
+        self.out.push(tag);
+        self.out.extend((body.len() as u32 + 4).to_be_bytes());
+        self.out.extend(body);
+    }
+
+    fn query(&mut self, sql: &str) {
+        self.message(b'Q', format!("{sql}\0").as_bytes());
+    }
+
+    /// Parse, Bind and Execute of a statement of this name.
+    fn execute(&mut self, name: &str, sql: &str) {
+        self.message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
+        self.message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
+        self.message(b'E', b"\0\0\0\0\0");
+        if !name.is_empty() {
+            self.message(b'C', format!("S{name}\0").as_bytes());
+        }
+    }
+
+    fn sync(&mut self) {
+        self.message(b'S', b"");
+    }
+
+    fn tokens(&mut self, count: i64) -> std::ops::Range<i64> {
+        let first = self.next_token;
+        self.next_token += count;
+        first..self.next_token
+    }
+
+    /// Sends what is copied in, in pieces that need not end where lines do.
+    fn copy(&mut self, lines: &str) {
+        let mut rest = lines.as_bytes();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(self.random.random_range(1..=rest.len()));
+            self.message(b'd', piece);
+            rest = after;
+        }
+    }
+
+    /// Adds one thing to what is sent.
+    fn add(&mut self) {
+        let count = self.random.random_range(1..60);
+        let tokens = self.tokens(count);
+        let token = tokens.start;
+        let insert = format!("INSERT INTO t VALUES ({token}) RETURNING token");
+        let out = format!("COPY (SELECT generate_series({token}, {})) TO STDOUT", tokens.end - 1);
+        let (lines, bad) = (lines(tokens.clone()), format!("{token}\nnone\n"));
+        let name = if self.random.random() { "own" } else { "" };
+        let answer = match self.random.random_range(0..13) {
+            0 => {
+                self.stays += 1;
+                self.query(&insert);
+                Answer::of([token], "INSERT 0 1")
+            }
+            1 => {
+                self.stays += 1;
+                self.execute(name, &insert);
+                self.sync();
+                Answer::of([token], "INSERT 0 1")
+            }
+            2 => {
+                self.execute(name, &format!("SELECT generate_series({token}, {token} + 2)"));
+                self.sync();
+                Answer::of(token..token + 3, "SELECT 3")
+            }
+            // What is behind an error is skipped, and what is before it taken back.
+            3 => {
+                self.execute("", &insert);
+                self.execute("", "SELECT 1 / 0");
+                self.execute("", &insert);
+                self.sync();
+                Answer::of([token], "INSERT 0 1").then(Answer::error("22012"))
+            }
+            4 => {
+                self.query(&format!("{insert}; SELECT 1 / 0"));
+                Answer::of([token], "INSERT 0 1").then(Answer::error("22012"))
+            }
+            5 => {
+                self.query(&out);
+                Answer::of(tokens, &format!("COPY {count}"))
+            }
+            6 => {
+                self.stays += 1;
+                self.execute(name, &out);
+                self.execute("", &insert);
+                self.sync();
+                Answer::of(tokens, &format!("COPY {count}")).then(Answer::of([token], "INSERT 0 1"))
+            }
+            7 => {
+                self.stays += count;
+                self.query("COPY t FROM STDIN");
+                self.copy(&lines);
+                self.message(b'c', b"");
+                Answer::of([], &format!("COPY {count}")).copying()
+            }
+            8 => {
+                self.query("COPY t FROM STDIN");
+                self.copy(&lines);
+                self.message(b'f', b"no more\0");
+                Answer::error("57014").copying()
+            }
+            9 => {
+                self.query("COPY t FROM STDIN");
+                self.copy(&bad);
+                self.message(b'c', b"");
+                Answer::error("22P02").copying()
+            }
+            // Nobody copies in: what is sent in vain is dropped.
+            10 => {
+                self.query("COPY nowhere FROM STDIN");
+                self.copy(&lines);
+                self.message(b'c', b"");
+                Answer::error("42P01")
+            }
+            11 => {
+                let fails = self.random.random_range(0..3) == 0;
+                self.stays += if fails { 0 } else { count };
+                self.execute("", "COPY t FROM STDIN");
+                // The server is asked for its word, is told to go on, or neither.
+                match self.random.random_range(0..3) {
+                    0 => self.message(b'H', b""),
+                    1 => self.sync(),
+                    _ => {}
+                }
+                self.copy(if fails { &bad } else { &lines });
+                self.message(b'c', b"");
+                self.sync();
+                match fails {
+                    true => Answer::error("22P02").copying(),
+                    false => Answer::of([], &format!("COPY {count}")).copying(),
+                }
+            }
+            _ => {
+                self.query("BEGIN");
+                self.expected.push_back(Answer::of([], "BEGIN"));
+                self.query(&insert);
+                self.expected.push_back(Answer::of([token], "INSERT 0 1"));
+                self.query("COPY t FROM STDIN");
+                self.copy(&format!("{}\n", token + TOKENS / 2));
+                self.message(b'c', b"");
+                self.expected.push_back(Answer::of([], "COPY 1").copying());
+                let commits: bool = self.random.random();
+                self.stays += if commits { 2 } else { 0 };
+                let end = if commits { "COMMIT" } else { "ROLLBACK" };
+                self.query(end);
+                Answer::of([], end)
+            }
+        };
+        self.expected.push_back(answer);
+    }
+
+    fn send(&mut self) {
+        self.stream.write_all(&self.out).expect("sent");
+        self.out.clear();
+    }
+
+    /// Reads an answer up to its ReadyForQuery.
+    fn answer(&mut self) -> Answer {
+        let mut answer = Answer::default();
+        loop {
+            let mut head = [0; 5];
+            self.stream.read_exact(&mut head).expect("an answer");
+            let [tag, length @ ..] = head;
+            let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+            self.stream.read_exact(&mut body).expect("all of it");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+            match tag {
+                b'Z' => return answer,
+                b'D' => answer.rows.push(text(&body[6..])),
+                b'd' => answer.rows.push(text(&body)),
+                b'C' => answer.commands.push(text(&body[..body.len() - 1])),
+                b'G' => answer.copies_in += 1,
+                b'E' => {
+                    let mut fields = body.split(|byte| *byte == 0);
+                    let code = fields.find(|field| field.first() == Some(&b'C'));
+                    answer.errors.push(text(&code.expect("it has a code")[1..]));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn lines(tokens: std::ops::Range<i64>) -> String {
+    tokens.map(|token| format!("{token}\n")).collect()
+}
+
+/// Sends, reads every answer and compares it with what was sent; how many tokens stay.
+fn live(port: u16, number: u64) -> i64 {
+    let mut client = Client::connect(port, number);
+    for _ in 0..TIMES {
+        for _ in 0..TOGETHER {
+            client.add();
+        }
+        client.send();
+        while let Some(expected) = client.expected.pop_front() {
+            assert_eq!(client.answer(), expected, "client {number}");
+        }
+    }
+    client.stays
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_pipeline_and_copy_get_their_own_answers() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 6);
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (token bigint)").await.unwrap();
+    let port = testbed.port();
+    let clients: Vec<_> = (1..=CLIENTS)
+        .map(|number| tokio::task::spawn_blocking(move || (number, live(port, number))))
+        .collect();
+    for client in clients {
+        let (number, stays) = client.await.expect("every answer is right");
+        let sql = "SELECT count(*), count(DISTINCT token) FROM t WHERE token / $1 = $2";
+        let row = direct.query_one(sql, &[&TOKENS, &(number as i64)]).await.unwrap();
+        let counts: [i64; 2] = [row.get(0), row.get(1)];
+        assert_eq!(counts, [stays; 2], "client {number}");
+    }
+}
+
+/// Parse to CopyDone in one go, before the Sync and without a Flush.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_copied_before_the_sync_is_copied() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (token bigint)").await.unwrap();
+    let port = testbed.port();
+    let copied = tokio::task::spawn_blocking(move || {
+        let mut client = Client::connect(port, 1);
+        for (sql, done, expected) in [
+            ("COPY t FROM STDIN", b'c', Answer::of([], "COPY 2").copying()),
+            ("COPY t FROM STDIN", b'f', Answer::error("57014").copying()),
+            ("COPY nowhere FROM STDIN", b'c', Answer::error("42P01")),
+            // The server drops what nobody asked for.
+            ("SELECT 7", b'c', Answer::of([7], "SELECT 1")),
+        ] {
+            client.execute("", sql);
+            client.copy("1\n2\n");
+            let why: &[u8] = if done == b'f' { b"no more\0" } else { b"" };
+            client.message(done, why);
+            client.sync();
+            client.send();
+            assert_eq!(client.answer(), expected, "{sql}");
+        }
+    });
+    copied.await.expect("every answer is right");
+    let row = direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 2);
+}
