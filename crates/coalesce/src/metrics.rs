@@ -1,0 +1,119 @@
+//! What can be watched.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::batch::{Answer, Batch};
+use crate::error::WriteError;
+use crate::queue::Cause;
+
+/// The metrics of a coalescer; clones share their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    rows: Family<OutcomeLabel, Counter>,
+    batches: Family<CauseLabel, Counter>,
+    batch_rows: Histogram,
+    queue_age: Histogram,
+    latency: Histogram,
+    pub(crate) waiting_rows: Gauge,
+    pub(crate) waiting_bytes: Gauge,
+    pub(crate) retries: Counter,
+    pub(crate) bisections: Counter,
+    dead_letters: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabel {
+    cause: &'static str,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        // 50 µs to 26 s.
+        let seconds = || Histogram::new(exponential_buckets(50e-6, 2.0, 20));
+        Self {
+            rows: Family::default(),
+            batches: Family::default(),
+            batch_rows: Histogram::new(exponential_buckets(1.0, 2.0, 14)),
+            queue_age: seconds(),
+            latency: seconds(),
+            waiting_rows: Gauge::default(),
+            waiting_bytes: Gauge::default(),
+            retries: Counter::default(),
+            bisections: Counter::default(),
+            dead_letters: Counter::default(),
+        }
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register("rows", "Rows answered, by outcome", self.rows.clone());
+        registry.register("batches", "Batches, by what sent them off", self.batches.clone());
+        registry.register("batch_rows", "Rows of a batch", self.batch_rows.clone());
+        registry.register_with_unit(
+            "queue_age",
+            "How long the oldest row of a batch had waited when it went",
+            Unit::Seconds,
+            self.queue_age.clone(),
+        );
+        registry.register_with_unit(
+            "acknowledgement",
+            "From a row's coming to its answer",
+            Unit::Seconds,
+            self.latency.clone(),
+        );
+        registry.register(
+            "waiting_rows",
+            "Rows that wait or are on their way",
+            self.waiting_rows.clone(),
+        );
+        registry.register_with_unit(
+            "waiting",
+            "Bytes of rows that wait or are on their way",
+            Unit::Bytes,
+            self.waiting_bytes.clone(),
+        );
+        registry.register("retries", "Batches tried again", self.retries.clone());
+        registry.register(
+            "bisections",
+            "Batches taken apart to find a refused row",
+            self.bisections.clone(),
+        );
+        registry.register("dead_letters", "Rows kept as dead letters", self.dead_letters.clone());
+    }
+
+    pub(crate) fn took(&self, batch: &Batch, cause: Cause) {
+        let cause = cause.into();
+        self.batches.get_or_create(&CauseLabel { cause }).inc();
+        self.batch_rows.observe(batch.rows.len() as f64);
+        if let Some(first) = batch.rows.first() {
+            self.queue_age.observe(first.since.elapsed().as_secs_f64());
+        }
+    }
+
+    pub(crate) fn answered(&self, answer: &Answer, latency: Duration) {
+        let outcome = match answer {
+            Ok(()) => "written",
+            Err(WriteError::Refused(refusal)) => {
+                if refusal.dead_letter {
+                    self.dead_letters.inc();
+                }
+                "refused"
+            }
+            Err(WriteError::Unknown(_)) => "unknown",
+            Err(_) => "failed",
+        };
+        self.rows.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.latency.observe(latency.as_secs_f64());
+    }
+}

@@ -1,0 +1,196 @@
+//! Rows that wait for a connection, and when they go.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::batch::{Answer, Batch};
+use crate::options::Flush;
+use crate::table::Table;
+
+/// Why a batch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// No batch was on its way.
+    Idle,
+    /// It had [`Flush::rows`].
+    Rows,
+    /// It had [`Flush::bytes`].
+    Bytes,
+    /// Its oldest row had waited for [`Flush::age`].
+    Age,
+    /// [`flush`](crate::Coalescer::flush) or [`close`](crate::Coalescer::close) asked for it.
+    Asked,
+}
+
+/// A queue that one connection or several take batches from.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+/// What waits, and the rule of when it goes; knows no clock and no connection.
+#[derive(Debug)]
+struct Waiting {
+    flush: Flush,
+    /// In the order in which they came; only the last takes further rows.
+    batches: VecDeque<Batch>,
+    on_their_way: usize,
+    /// Batches that were asked for, from the front.
+    asked: usize,
+    closed: bool,
+}
+
+impl Waiting {
+    /// Whether the last batch takes no further row.
+    fn is_full(&self, batch: &Batch) -> bool {
+        batch.rows.len() >= self.flush.rows || batch.bytes() >= self.flush.bytes
+    }
+
+    fn last(&mut self) -> &mut Batch {
+        if self.batches.back().is_none_or(|last| self.is_full(last)) {
+            self.batches.push_back(Batch::default());
+        }
+        let last = self.batches.len() - 1;
+        &mut self.batches[last]
+    }
+
+    /// Why the first batch should go now.
+    fn due(&self, now: Instant) -> Option<Cause> {
+        let first = self.batches.front()?;
+        if first.rows.len() >= self.flush.rows {
+            Some(Cause::Rows)
+        } else if first.bytes() >= self.flush.bytes {
+            Some(Cause::Bytes)
+        } else if self.on_their_way == 0 {
+            Some(Cause::Idle)
+        } else if self.asked > 0 || self.closed {
+            Some(Cause::Asked)
+        } else {
+            (self.due_at()? <= now).then_some(Cause::Age)
+        }
+    }
+
+    /// When the first batch goes for its age.
+    fn due_at(&self) -> Option<Instant> {
+        Some(self.batches.front()?.rows.first()?.since + self.flush.age)
+    }
+
+    fn take(&mut self, now: Instant) -> Option<(Batch, Cause)> {
+        let cause = self.due(now)?;
+        let batch = self.batches.pop_front()?;
+        self.asked = self.asked.saturating_sub(1);
+        self.on_their_way += 1;
+        Some((batch, cause))
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(flush: Flush) -> Self {
+        let waiting =
+            Waiting { flush, batches: VecDeque::new(), on_their_way: 0, asked: 0, closed: false };
+        Self { waiting: Mutex::new(waiting), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a row; `false` where the queue is closed.
+    pub(crate) fn push(
+        &self,
+        table: &Arc<Table>,
+        fields: &[u8],
+        position: Option<Range<u64>>,
+        now: Instant,
+        writer: oneshot::Sender<Answer>,
+    ) -> bool {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return false;
+        }
+        let last = waiting.last();
+        last.push(Arc::clone(table), fields, position, now, writer);
+        let is_first = last.rows.len() == 1;
+        let is_full = waiting.batches.back().is_some_and(|last| waiting.is_full(last));
+        drop(waiting);
+        // A connection is told of what may change its mind: something to wait for, or to take.
+        if is_first || is_full {
+            self.changed.notify_one();
+        }
+        true
+    }
+
+    /// The next batch, when it is due; none when the queue is closed and empty.
+    pub(crate) async fn next(&self) -> Option<(Batch, Cause)> {
+        loop {
+            let wait = {
+                let now = Instant::now();
+                let mut waiting = self.lock();
+                if let Some(taken) = waiting.take(now) {
+                    // Another connection may find the next one due, or must learn its time.
+                    if !waiting.batches.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Some(taken);
+                }
+                if waiting.closed && waiting.batches.is_empty() {
+                    // The others learn it from each other.
+                    self.changed.notify_one();
+                    return None;
+                }
+                waiting.due_at().map(|at| at.saturating_duration_since(now))
+            };
+            match wait {
+                Some(wait) => {
+                    // Lateness of a millisecond is the timer's own.
+                    _ = tokio::time::timeout(
+                        wait.max(Duration::from_micros(1)),
+                        self.changed.notified(),
+                    )
+                    .await;
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// A batch that was taken is answered.
+    pub(crate) fn done(&self) {
+        let mut waiting = self.lock();
+        waiting.on_their_way -= 1;
+        let more = !waiting.batches.is_empty();
+        drop(waiting);
+        if more {
+            self.changed.notify_one();
+        }
+    }
+
+    /// What waits now goes as soon as a connection is free.
+    pub(crate) fn flush(&self) {
+        let mut waiting = self.lock();
+        waiting.asked = waiting.batches.len();
+        drop(waiting);
+        self.changed.notify_one();
+    }
+
+    /// Takes no further rows; what waits goes.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// What waits, for good.
+    pub(crate) fn give_up(&self) -> Vec<Batch> {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let batches = waiting.batches.drain(..).collect();
+        drop(waiting);
+        self.changed.notify_one();
+        batches
+    }
+}

@@ -1,0 +1,110 @@
+//! Finds the rows that the server refuses: by halves, in one transaction that keeps the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::engine::Engine;
+use crate::error::Refusal;
+use crate::failure::Failure;
+use crate::lane::Record;
+use crate::session::{Manner, Session};
+use crate::table::Table;
+
+/// Writes the rows that the server takes, and puts those that it refuses into `refused`, which
+/// holds what an earlier attempt found.
+pub(crate) async fn write(
+    engine: &Engine,
+    session: &mut Session,
+    batch: &Batch,
+    record: Option<&Record>,
+    manner: Manner,
+    refused: &mut BTreeMap<usize, Refusal>,
+) -> Result<(), Failure> {
+    let written = write_in_transaction(engine, session, batch, record, manner, refused).await;
+    session.end(written).await
+}
+
+async fn write_in_transaction(
+    engine: &Engine,
+    session: &mut Session,
+    batch: &Batch,
+    record: Option<&Record>,
+    manner: Manner,
+    refused: &mut BTreeMap<usize, Refusal>,
+) -> Result<(), Failure> {
+    session.begin(record).await?;
+    // What is deferred would only show at COMMIT, and not say which row it was.
+    run(session, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+    let mut found = Vec::new();
+    for (table, mut rows) in batch.by_table() {
+        rows.retain(|row| !refused.contains_key(row));
+        halve(session, &table, batch, rows, manner, &mut found).await?;
+    }
+    for (row, refusal) in &found {
+        engine.dead_letters.keep(&session.client, batch, *row, refusal).await?;
+    }
+    // A file keeps what it was given whatever becomes of the transaction.
+    if engine.dead_letters.is_file() {
+        refused.extend(found.iter().cloned());
+    }
+    session.commit().await?;
+    refused.extend(found);
+    if engine.keeps_dead_letters() {
+        for refusal in refused.values_mut() {
+            refusal.dead_letter = true;
+        }
+    }
+    Ok(())
+}
+
+/// Writes `rows` that may have some among them that are refused.
+async fn halve(
+    session: &mut Session,
+    table: &Arc<Table>,
+    batch: &Batch,
+    rows: Vec<usize>,
+    manner: Manner,
+    found: &mut Vec<(usize, Refusal)>,
+) -> Result<(), Failure> {
+    // In their order: the first part is on top.
+    let mut parts = vec![rows];
+    while let Some(mut part) = parts.pop() {
+        if part.is_empty() {
+            continue;
+        }
+        run(session, "SAVEPOINT walwright").await?;
+        let written = session.put(table, batch, &part, manner, false).await;
+        let (refusal, at) = match written {
+            Ok(()) => {
+                run(session, "RELEASE SAVEPOINT walwright").await?;
+                continue;
+            }
+            Err(Failure::Row { refusal, at }) => (refusal, at),
+            Err(failure) => return Err(failure),
+        };
+        run(session, "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright").await?;
+        if part.len() == 1 {
+            found.push((part[0], refusal));
+            continue;
+        }
+        // COPY says the row: what is before it was good, and it is alone between two parts.
+        let middle = match at.filter(|at| *at < part.len()) {
+            Some(at) => {
+                let behind = part.split_off(at + 1);
+                let named = part.split_off(at);
+                parts.extend([behind, named]);
+                parts.push(part);
+                continue;
+            }
+            None => part.len() / 2,
+        };
+        let behind = part.split_off(middle);
+        parts.extend([behind, part]);
+    }
+    Ok(())
+}
+
+async fn run(session: &Session, sql: &str) -> Result<(), Failure> {
+    session.client.batch_execute(sql).await.map_err(|error| Failure::of(&error, false))
+}

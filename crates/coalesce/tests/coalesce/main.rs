@@ -1,0 +1,5 @@
+//! A coalescer before real servers.
+
+mod common;
+mod refused;
+mod rows;
