@@ -207,3 +207,65 @@ fn put_field(array: &mut BytesMut, field: Option<&[u8]>) {
         None => array.put_i32(-1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn batch(rows: &[Vec<Option<Vec<u8>>>], table: &Arc<Table>) -> Batch {
+        let mut batch = Batch::default();
+        for row in rows {
+            let mut fields = BytesMut::new();
+            row.iter().for_each(|field| put_field(&mut fields, field.as_deref()));
+            let writer = oneshot::channel().0;
+            batch.push(Arc::clone(table), &fields, None, Instant::now(), writer);
+        }
+        batch
+    }
+
+    proptest! {
+        /// COPY's text as the server reads it: lines, tabs, and escapes.
+        #[test]
+        fn copy_text_says_what_was_given(rows in prop::collection::vec(
+            prop::collection::vec(prop::option::of("[a\\\\\t\n\rN.ü]{0,6}"), 2), 1..6))
+        {
+            let table = Arc::new(Table::unknown(Format::Text));
+            let given = rows.iter().map(|row| {
+                row.iter().map(|field| field.as_ref().map(|text| text.clone().into_bytes())).collect()
+            });
+            let given = given.collect::<Vec<Vec<Option<Vec<u8>>>>>();
+            let data = batch(&given, &table).copy_text(&(0..rows.len()).collect::<Vec<_>>());
+            let text = std::str::from_utf8(&data).expect("UTF-8");
+            let read = text.split_terminator('\n').map(|line| {
+                line.split('\t').map(|field| (field != "\\N").then(|| {
+                    let mut unescaped = String::new();
+                    let mut rest = field.chars();
+                    while let Some(c) = rest.next() {
+                        unescaped.push(match c {
+                            '\\' => match rest.next() {
+                                Some('n') => '\n',
+                                Some('r') => '\r',
+                                Some('t') => '\t',
+                                Some(other) => other,
+                                None => panic!("an escape of nothing"),
+                            },
+                            c => c,
+                        });
+                    }
+                    unescaped
+                })).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(read.collect::<Vec<_>>(), rows);
+        }
+    }
+
+    #[test]
+    fn copy_binary_has_its_header_a_count_for_each_row_and_its_end() {
+        let table = Arc::new(Table::unknown(Format::Binary));
+        let batch = batch(&[vec![], vec![]], &table);
+        let data = batch.copy_binary(&table, &[1]);
+        assert_eq!(&data[..], b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\0\xff\xff");
+    }
+}

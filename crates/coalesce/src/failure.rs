@@ -14,7 +14,8 @@ pub(crate) enum Failure {
     Statement(Refusal),
     /// Rolled back for something that may pass.
     Passing(String),
-    /// Rolled back, and what the session knew of the table is no longer so.
+    /// Rolled back, and the session is of no more use: what it prepared is no longer so, or its
+    /// server takes no writes.
     Stale(String),
     /// The connection was lost when the transaction could already be committing.
     Unknown(String),
@@ -48,7 +49,9 @@ impl Failure {
     fn of_error(error: &DbError) -> Self {
         let refusal = Refusal::from(error);
         match error.code().code() {
-            "40001" | "40P01" | "55P03" | "57014" | "25006" => Self::Passing(refusal.to_string()),
+            "40001" | "40P01" | "55P03" | "57014" | "25P02" => Self::Passing(refusal.to_string()),
+            // A server that became a standby: another host may be the primary now.
+            "25006" => Self::Stale(refusal.to_string()),
             state => match &state[..2] {
                 "08" | "53" | "57" => Self::Passing(refusal.to_string()),
                 // "cached plan must not change result type", and statements that a pooler lost.

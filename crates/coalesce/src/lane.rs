@@ -47,11 +47,16 @@ impl Record {
     ) -> Result<(Self, Vec<Range<u64>>), Error> {
         let table = quote_name(&lanes.table);
         let lane: String = client.query_one("SELECT gen_random_uuid()::text", &[]).await?.get(0);
+        // Of clients that were killed; one that lives and was idle for so long makes a new row.
+        let sql =
+            format!("DELETE FROM {table} WHERE source IS NULL AND at < now() - interval '7 days'");
+        client.execute(&sql, &[]).await?;
         let mut done = String::from("{}");
         if take_over && let Some(source) = &lanes.source {
+            // PostgreSQL 14 aggregates ranges, but no multiranges.
             let sql = format!(
                 "WITH others AS (DELETE FROM {table} WHERE source = $1 RETURNING done)
-                 SELECT coalesce(range_agg(done), '{{}}')::text FROM others"
+                 SELECT coalesce(range_agg(range), '{{}}')::text FROM others, unnest(done) range"
             );
             // Together with the new row below, or not at all.
             client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
@@ -85,7 +90,8 @@ impl Record {
         let sql = format!(
             "WITH old AS (DELETE FROM {table} WHERE lane = $1::text::uuid RETURNING done)
              INSERT INTO {table} (lane, source, batch, done)
-             SELECT $2::text::uuid, $3, 0, coalesce(range_agg(done), '{{}}') FROM old",
+             SELECT $2::text::uuid, $3, 0, coalesce(range_agg(range), '{{}}')
+             FROM old, unnest(done) range",
             table = self.table
         );
         client.execute(&sql, &[&self.lane, &lane, &self.source]).await?;
@@ -119,6 +125,11 @@ impl Record {
             }
             Err(error) => Err(Failure::of(&error, committing)),
         }
+    }
+
+    /// Whether it has no source that somebody else could have taken over.
+    pub(crate) fn is_private(&self) -> bool {
+        self.source.is_none()
     }
 
     /// Whether the batch is written, after [`advance`](Self::advance) found no row to update.

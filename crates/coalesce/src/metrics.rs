@@ -1,6 +1,7 @@
 //! What can be watched.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +11,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::batch::{Answer, Batch};
-use crate::error::WriteError;
+use crate::error::{Refusal, WriteError};
 use crate::queue::Cause;
 
 /// The metrics of a coalescer; clones share their values.
@@ -101,19 +102,29 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn answered(&self, answer: &Answer, latency: Duration) {
+    /// Counts the rows of a batch: `answer` goes to all that are not refused.
+    pub(crate) fn answered(
+        &self,
+        batch: &Batch,
+        answer: &Answer,
+        refused: &BTreeMap<usize, Refusal>,
+    ) {
         let outcome = match answer {
             Ok(()) => "written",
-            Err(WriteError::Refused(refusal)) => {
-                if refusal.dead_letter {
-                    self.dead_letters.inc();
-                }
-                "refused"
-            }
+            Err(WriteError::Refused(_)) => "refused",
             Err(WriteError::Unknown(_)) => "unknown",
             Err(_) => "failed",
         };
-        self.rows.get_or_create(&OutcomeLabel { outcome }).inc();
-        self.latency.observe(latency.as_secs_f64());
+        let count = |outcome, rows: usize| {
+            self.rows.get_or_create(&OutcomeLabel { outcome }).inc_by(rows as u64);
+        };
+        count(outcome, batch.rows.len() - refused.len());
+        count("refused", refused.len());
+        let letters = refused.values().filter(|refusal| refusal.dead_letter).count();
+        self.dead_letters.inc_by(letters as u64);
+        let now = Instant::now();
+        for row in &batch.rows {
+            self.latency.observe(now.saturating_duration_since(row.since).as_secs_f64());
+        }
     }
 }

@@ -53,3 +53,30 @@ impl fmt::Display for Positions {
         f.write_str("}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The same as a set of single positions, and as few ranges as it takes.
+        #[test]
+        fn ranges_are_the_set_of_their_positions(ranges in prop::collection::vec((0..60_u64, 0..9_u64), 0..30)) {
+            let mut positions = Positions::default();
+            let mut model = BTreeSet::new();
+            for (start, length) in ranges {
+                positions.add(&(start..start + length));
+                model.extend(start..start + length);
+            }
+            let read = Positions::parse(&positions.to_string());
+            prop_assert_eq!(read.iter().cloned().flatten().collect::<BTreeSet<_>>(), model.clone());
+            prop_assert!(read.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let gapless = (0..).take_while(|n| model.contains(n)).count() as u64;
+            prop_assert_eq!(positions.first_gapless().map_or(0, |range| range.end), gapless);
+        }
+    }
+}

@@ -194,3 +194,89 @@ impl Queue {
         batches
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::row::Format;
+
+    const FLUSH: Flush = Flush { rows: 4, bytes: 100, age: Duration::from_millis(5) };
+
+    fn waiting() -> Waiting {
+        Waiting { flush: FLUSH, batches: VecDeque::new(), on_their_way: 0, asked: 0, closed: false }
+    }
+
+    fn push(waiting: &mut Waiting, table: &Arc<Table>, bytes: usize, now: Instant) {
+        let writer = oneshot::channel().0;
+        waiting.last().push(Arc::clone(table), &vec![0; bytes], None, now, writer);
+    }
+
+    #[test]
+    fn a_row_goes_at_once_only_while_nothing_is_on_its_way() {
+        let (now, table) = (Instant::now(), Arc::new(Table::unknown(Format::Text)));
+        let mut waiting = waiting();
+        push(&mut waiting, &table, 1, now);
+        assert_eq!(waiting.take(now).map(|taken| taken.1), Some(Cause::Idle));
+        push(&mut waiting, &table, 1, now);
+        assert!(waiting.take(now).is_none());
+        assert_eq!(waiting.due_at(), Some(now + FLUSH.age));
+        assert_eq!(waiting.due(now + FLUSH.age), Some(Cause::Age));
+        waiting.on_their_way = 0;
+        assert_eq!(waiting.due(now), Some(Cause::Idle));
+    }
+
+    #[test]
+    fn a_full_batch_goes_although_others_are_on_their_way() {
+        let (now, table) = (Instant::now(), Arc::new(Table::unknown(Format::Text)));
+        let mut waiting = waiting();
+        waiting.on_their_way = 1;
+        for _ in 0..5 {
+            push(&mut waiting, &table, 1, now);
+        }
+        assert_eq!(
+            waiting.take(now).map(|(batch, cause)| (batch.rows.len(), cause)),
+            Some((4, Cause::Rows))
+        );
+        push(&mut waiting, &table, 120, now);
+        assert_eq!(
+            waiting.take(now).map(|(batch, cause)| (batch.rows.len(), cause)),
+            Some((2, Cause::Bytes))
+        );
+        push(&mut waiting, &table, 1, now);
+        assert!(waiting.take(now).is_none());
+        waiting.asked = waiting.batches.len();
+        assert_eq!(waiting.take(now).map(|taken| taken.1), Some(Cause::Asked));
+    }
+
+    proptest! {
+        /// Whatever comes and goes: no row is lost or overtakes another, no batch is too large, and
+        /// while nothing is on its way nothing waits.
+        #[test]
+        fn rows_leave_in_the_order_in_which_they_came(steps in prop::collection::vec(0..4_u8, 1..200)) {
+            let (start, table) = (Instant::now(), Arc::new(Table::unknown(Format::Text)));
+            let mut waiting = waiting();
+            let (mut now, mut came, mut left) = (start, 0_usize, 0_usize);
+            for step in steps {
+                match step {
+                    0 | 1 => {
+                        // A row's number is its length, so that its order can be told.
+                        push(&mut waiting, &table, came % 50, now);
+                        came += 1;
+                    }
+                    2 => now += Duration::from_millis(3),
+                    _ => waiting.on_their_way = waiting.on_their_way.saturating_sub(1),
+                }
+                while let Some((batch, _)) = waiting.take(now) {
+                    prop_assert!(batch.rows.len() <= FLUSH.rows);
+                    for row in &batch.rows {
+                        prop_assert_eq!(row.fields.len(), left % 50);
+                        left += 1;
+                    }
+                }
+                prop_assert!(waiting.on_their_way > 0 || left == came);
+            }
+        }
+    }
+}

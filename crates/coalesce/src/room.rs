@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, TryAcquireError};
 
 use crate::error::WriteError;
 use crate::options::Capacity;
@@ -38,12 +38,15 @@ impl Room {
     /// Takes room for one row, if it is there.
     pub(crate) fn try_take(&self, bytes: usize) -> Result<(), WriteError> {
         let permits = self.permits(bytes)?;
-        let full = || {
-            let (rows, bytes) = self.taken();
-            WriteError::Full { rows, bytes }
+        let refused = |error| match error {
+            TryAcquireError::Closed => WriteError::Closed,
+            TryAcquireError::NoPermits => {
+                let (rows, bytes) = self.taken();
+                WriteError::Full { rows, bytes }
+            }
         };
-        let row = self.rows.try_acquire().map_err(|_| full())?;
-        let space = self.bytes.try_acquire_many(permits).map_err(|_| full())?;
+        let row = self.rows.try_acquire().map_err(refused)?;
+        let space = self.bytes.try_acquire_many(permits).map_err(refused)?;
         row.forget();
         space.forget();
         Ok(())

@@ -203,6 +203,21 @@ impl Table {
         }
     }
 
+    /// One without columns.
+    #[cfg(test)]
+    pub(crate) fn unknown(format: Format) -> Self {
+        Self {
+            name: quote("unknown"),
+            columns: Vec::new(),
+            format,
+            conflict: Conflict::Error,
+            order: Vec::new(),
+            key: None,
+            whole: None,
+            threshold: AtomicUsize::new(USUAL_THRESHOLD),
+        }
+    }
+
     pub(crate) fn set_threshold(&self, rows: usize) {
         self.threshold.store(rows, Ordering::Relaxed);
     }

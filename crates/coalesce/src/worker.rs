@@ -126,7 +126,12 @@ impl Worker {
                 }
                 Failure::Statement(refusal) => {
                     self.forget_batch();
-                    return Outcome { answer: Err(WriteError::Refused(refusal)), refused };
+                    let error = if uncertain {
+                        WriteError::Unknown(refusal.to_string())
+                    } else {
+                        WriteError::Refused(refusal)
+                    };
+                    return Outcome { answer: Err(error), refused };
                 }
                 Failure::NotReplicated => {
                     return Outcome {
@@ -147,9 +152,7 @@ impl Worker {
                     };
                 }
                 Failure::Stale(cause) => {
-                    if let Some(session) = &mut self.session {
-                        session.forget();
-                    }
+                    self.session = None;
                     cause
                 }
                 Failure::Passing(cause) => cause,
@@ -206,6 +209,14 @@ impl Worker {
             (Err(Failure::Displaced), Some(record)) => {
                 match record.is_written(&session.client).await {
                     Ok(true) if again => Err(Failure::Written),
+                    Ok(_) if record.is_private() && again => {
+                        Err(Failure::Unknown("the connection's record is gone".into()))
+                    }
+                    Ok(_) if record.is_private() => {
+                        self.record_is_uncertain = true;
+                        *began = false;
+                        Err(Failure::Passing("the connection's record is gone".into()))
+                    }
                     Ok(_) => Err(Failure::Displaced),
                     Err(error) => Err(Failure::of(&error, again)),
                 }
@@ -247,13 +258,12 @@ impl Worker {
     fn answer(&self, batch: Batch, mut outcome: Outcome) {
         let (rows, bytes) = (batch.rows.len(), batch.bytes());
         self.engine.room.give_back(rows, bytes);
-        let now = Instant::now();
+        self.engine.metrics.answered(&batch, &outcome.answer, &outcome.refused);
         for (at, row) in batch.rows.into_iter().enumerate() {
             let answer = match outcome.refused.remove(&at) {
                 Some(refusal) => Err(WriteError::Refused(refusal)),
                 None => outcome.answer.clone(),
             };
-            self.engine.metrics.answered(&answer, now.saturating_duration_since(row.since));
             // Who does not wait for the answer does not want it.
             _ = row.writer.send(answer);
         }

@@ -10,7 +10,7 @@ use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningClu
 pub struct Testbed {
     pub server: RunningCluster,
     pub client: Client,
-    _base: TempDir,
+    pub _base: TempDir,
 }
 
 pub const EVENTS: &str = "CREATE TABLE events (

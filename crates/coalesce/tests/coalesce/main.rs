@@ -1,5 +1,7 @@
 //! A coalescer before real servers.
 
 mod common;
+mod ends;
+mod order;
 mod refused;
 mod rows;
