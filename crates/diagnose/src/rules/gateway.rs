@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use walwright_figures::ProcessRole;
-use walwright_figures::queueing::{Calibration, Solution, Station, ThroughGateway};
+use walwright_figures::queueing::{Station, ThroughGateway, holders_committing};
 use walwright_stats::Estimate;
 
 use super::holding::commit_share;
@@ -16,8 +16,8 @@ const WAITS: f64 = 0.02;
 const WORTH: f64 = 0.1;
 /// What it certainly is then.
 const CERTAINLY: f64 = 0.02;
-/// Part of the time that a contended row lock is held in which its holder commits, from which the
-/// wait for it is the flush's.
+/// Part of the time that a contended row lock is held in which its holder waits for its flush,
+/// from which the wait for it is the flush's.
 const HOLDING: f64 = 0.3;
 /// Part of the processors from which they are said to be full.
 const FULL: f64 = 0.9;
@@ -47,15 +47,23 @@ pub(crate) fn outlook(reading: &Reading) -> GatewayOutlook {
 /// Advises it in the findings whose cause it takes away, or says there that it does not help.
 pub(crate) fn advise(reading: &Reading, findings: &mut [Finding]) {
     let mut outlook = None;
-    for finding in findings.iter_mut().filter(|finding| is_relieved(reading, finding)) {
-        match outlook.get_or_insert_with(|| gain(reading)) {
-            Ok(gain) => {
+    for finding in findings.iter_mut() {
+        let Some(behind) = Behind::of(reading, finding) else { continue };
+        let no = match (outlook.get_or_insert_with(|| gain(reading)), behind) {
+            (Ok(gain), Behind::Commits) => {
                 // A pool is the gateway's other half; elsewhere what needs no process comes first.
                 let place = usize::from(finding.id != DiagnosisId::D11).min(finding.actions.len());
                 finding.actions.insert(place, action(gain.clone()));
+                continue;
             }
-            Err(why) => finding.ruled_out.push(format!("walwright gateway: {why}")),
-        }
+            (Ok(_), Behind::FewCommits { share }) => format!(
+                "It would free these rows hardly sooner: who holds one waits for its WAL flush \
+                 {:.0} % of the time.",
+                share * 100.0
+            ),
+            (Err(why), _) => why.clone(),
+        };
+        finding.ruled_out.push(format!("walwright gateway: {no}"));
     }
 }
 
@@ -70,19 +78,28 @@ fn action(gain: Gain) -> Action {
     }
 }
 
-/// Whether commits that wait are behind a finding.
-fn is_relieved(reading: &Reading, finding: &Finding) -> bool {
-    let behind_commits = || commit_share(reading) >= HOLDING;
-    match finding.id {
-        DiagnosisId::D1 | DiagnosisId::D5 | DiagnosisId::D6 | DiagnosisId::D11 => {
-            finding.kind != Kind::Symptom
+/// What is behind a finding that the gateway may relieve.
+enum Behind {
+    /// Commits that wait.
+    Commits,
+    /// Row locks whose holders wait for a flush in a part of the time that is too small.
+    FewCommits { share: f64 },
+}
+
+impl Behind {
+    /// `None` where the gateway has nothing to do with it.
+    fn of(reading: &Reading, finding: &Finding) -> Option<Behind> {
+        match (finding.id, finding.subject.as_deref()) {
+            (DiagnosisId::D1 | DiagnosisId::D5 | DiagnosisId::D6 | DiagnosisId::D11, _) => {
+                (finding.kind != Kind::Symptom).then_some(Behind::Commits)
+            }
+            (DiagnosisId::D9, Some("rows")) => match commit_share(reading) {
+                share if share < HOLDING => Some(Behind::FewCommits { share }),
+                _ => Some(Behind::Commits),
+            },
+            (DiagnosisId::D9, Some(NOTIFY)) => Some(Behind::Commits),
+            _ => None,
         }
-        DiagnosisId::D9 => match finding.subject.as_deref() {
-            Some("rows") => behind_commits(),
-            Some(NOTIFY) => true,
-            _ => false,
-        },
-        _ => false,
     }
 }
 
@@ -104,7 +121,8 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
         let parts = now.parts.iter().filter(|(station, _)| of.contains(station));
         parts.map(|(_, seconds)| seconds).sum::<f64>() / now.latency
     };
-    let waits = ThroughGateway::waits_for_flushes(&now);
+    let through = through(reading);
+    let waits = through.waits_for_flushes(&now);
     if waits < WAITS {
         return Err("It would gain nothing: next to nothing waits for a WAL flush.".to_owned());
     }
@@ -115,7 +133,9 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
                 .to_owned(),
         );
     }
-    let gain = predict(reading, calibration, &now);
+    let [least, expected, most] =
+        through.put(&calibration.network, &now).map(|network| calibration.solve(&network));
+    let gain = Gain::of(calibration, &expected, &[least, most]);
     let worth = |of: &Estimate| of.center >= WORTH && of.low().is_some_and(|low| low >= CERTAINLY);
     if gain.throughput.as_ref().is_some_and(worth)
         || (calibration.given.is_some() && worth(&gain.latency))
@@ -149,11 +169,12 @@ fn is_in_between(reading: &Reading) -> bool {
     ours || poolers.any(|group| group.group == IN_BETWEEN)
 }
 
-fn predict(reading: &Reading, calibration: &Calibration, now: &Solution) -> Gain {
-    let through = ThroughGateway { statements: statements(reading) };
-    let [least, expected, most] =
-        through.put(&calibration.network, now).map(|network| calibration.solve(&network));
-    Gain::of(calibration, &expected, &[least, most])
+/// What the load would send through it, and what its holders of locks do.
+fn through(reading: &Reading) -> ThroughGateway {
+    ThroughGateway {
+        statements: statements(reading),
+        holders_committing: holders_committing(reading.record, reading.window),
+    }
 }
 
 /// Statements of a transaction.

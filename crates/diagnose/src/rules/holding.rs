@@ -4,6 +4,7 @@
 //! wait: part of the time in row locks is the commit's, and goes with it.
 
 use walwright_figures::WaitClass;
+use walwright_figures::queueing::holders_committing;
 use walwright_stats::Estimate;
 
 use super::commit::COMMIT;
@@ -18,12 +19,13 @@ pub(super) fn row_locks(reading: &Reading) -> f64 {
     reading.in_events("Lock", &["transactionid", "tuple"]).map_or(0.0, |e| e.center)
 }
 
-/// Share of the time that a contended row lock is held in which its holder
-/// commits: from the driver's own latencies of the statements after the contended
-/// one, or, where they are not known, from what sessions that do not wait for
-/// locks do.
+/// Share of the time that a contended row lock is held in which its holder waits for its commit's
+/// flush: by the waits of those who were seen to hold one; where too few were, by the driver's own
+/// latencies of the statements after the contended one; where those are not known, from what
+/// sessions that do not wait for locks do.
 pub(super) fn commit_share(reading: &Reading) -> f64 {
-    timed(reading).unwrap_or_else(|| {
+    let seen = holders_committing(reading.record, reading.window);
+    seen.or_else(|| timed(reading)).unwrap_or_else(|| {
         let Some(time) = &reading.summary.time else { return 0.0 };
         let lock = time.part(WaitClass::Lock).map_or(0.0, |p| p.per_transaction.center);
         let holding = time.on_server.center - lock;
@@ -47,8 +49,9 @@ fn timed(reading: &Reading) -> Option<f64> {
             return None;
         }
         let held: f64 = (place + 1..=last).filter_map(mean).sum();
-        let commit = mean(last)?;
-        (held > 0.0).then(|| commit / held)
+        // The command takes CPU, and waits for a processor, beside its flush.
+        let flush = reading.in_classes(&COMMIT).map_or(0.0, |e| e.center);
+        (held > 0.0).then(|| mean(last).map(|commit| commit.min(flush) / held))?
     })
 }
 

@@ -288,9 +288,10 @@ impl Background {
     }
 }
 
-/// Part of a transaction besides its commit in which its locks are held: told by what those did
-/// who were seen to hold one that others waited for.
-fn held_of_rest(record: &Record, window: Window, parts: &Parts) -> f64 {
+/// Part of the time that contended locks are held in which their holders wait for their commits'
+/// flush: told by the waits of those who were seen to hold one that others waited for. `None`
+/// where too few were.
+pub fn holders_committing(record: &Record, window: Window) -> Option<f64> {
     let inside = record.samples(Source::Sessions).iter().filter(|s| window.contains(s.at));
     let (mut holders, mut committing) = (0.0, 0.0);
     for row in inside.flat_map(|sample| &sample.rows) {
@@ -301,12 +302,17 @@ fn held_of_rest(record: &Record, window: Window, parts: &Parts) -> f64 {
         holders += pids.split(',').count() as f64 - waiting;
         committing += of_these;
     }
+    (holders >= FEWEST_HOLDERS).then(|| (committing / holders).clamp(0.0, 1.0))
+}
+
+/// Part of a transaction besides its commit in which its locks are held.
+fn held_of_rest(record: &Record, window: Window, parts: &Parts) -> f64 {
     let rest = parts.sum() - parts.lock - parts.commit;
-    if holders < FEWEST_HOLDERS || rest <= 0.0 {
+    let Some(share) = holders_committing(record, window).filter(|_| rest > 0.0) else {
         return HELD_OF_REST;
-    }
+    };
     // Held for the commit and this part of the rest: so many of the looks find the commit.
-    let share = (committing / holders).clamp(0.01, 1.0);
+    let share = share.max(0.01);
     (parts.commit * (1.0 - share) / share / rest).clamp(0.0, 1.0)
 }
 

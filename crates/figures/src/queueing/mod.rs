@@ -14,7 +14,7 @@ mod gateway;
 mod network;
 mod what_if;
 
-pub use calibration::{Calibration, Uncalibrated, processors};
+pub use calibration::{Calibration, Uncalibrated, holders_committing, processors};
 pub use error::around;
 pub use gateway::ThroughGateway;
 pub use network::{

@@ -300,3 +300,68 @@ fn full_wal_buffers_are_found_by_what_they_cost() {
     assert_eq!(finding.actions[0].needs, crate::Needs::Restart);
     assert!(finding.evidence.iter().any(|e| e.value == Value::Bytes(65_536.0)));
 }
+
+/// A branch of pgbench on two processors that are nearly full: a transaction takes 0.27 ms of CPU.
+fn branches_on_full_processors() -> Case {
+    case(16, 5_500)
+        .waits(&[
+            ("active", "", "", 6.5),
+            ("active", "IO", "walsync", 0.46),
+            ("active", "LWLock", "walwrite", 1.16),
+            ("active", "Lock", "transactionid", 2.87),
+            ("idle in transaction", "Client", "clientread", 3.48),
+        ])
+        .storage(0.13)
+        .flushes(0.35, 0.24)
+        .processes(
+            Source::Processes,
+            &[("server: client backends", 1.49, 0.91e-3), ("walwright", 0.24, 0.1e-3)],
+        )
+        .busy(0.475, 0.0)
+        .with(|record| record.host.as_mut().unwrap().processors = Some(2))
+        .statement("UPDATE t SET n = n + $1 WHERE id = $2", 3.0, 0.1, [("rows", 1.0)])
+        .statement("END", 1.0, 0.3, [])
+}
+
+#[test]
+fn what_waits_for_rows_gains_no_more_than_the_processors_allow() {
+    let diagnosis = branches_on_full_processors().diagnose();
+    let rise = found(&diagnosis, D9).gain.as_ref().unwrap().throughput.as_ref().unwrap();
+    // 1.73 of two processors are busy.
+    assert!(rise.center > 0.0 && rise.center < 2.0 / 1.73 - 1.0, "{rise:?}");
+}
+
+#[test]
+fn the_gateway_frees_no_row_whose_holder_does_not_wait_for_a_flush() {
+    // Clients that commit share the server with others that wait for a row.
+    let of = |committing: f64| {
+        let mut case = case(32, 400)
+            .waits(&[
+                ("active", "", "", 1.0),
+                ("active", "IO", "walsync", 1.0),
+                ("active", "LWLock", "walwrite", 9.0),
+                ("active", "Lock", "transactionid", 20.0),
+            ])
+            .flushes(0.5, 2.0)
+            .statement("UPDATE t SET n = n + 1 WHERE id = 1", 3.0, 20.0, [("rows", 1.0)])
+            .statement("COMMIT", 1.0, 2.0, []);
+        for s in 0..70 {
+            let mut row = walwright_testing::row([
+                ("blocking_waiting_for_lock", 0.0),
+                ("blocking_committing", committing),
+            ]);
+            row.set("blocking_pids", "17,18,19");
+            case.build.sample(f64::from(s), Source::Sessions, [row]);
+        }
+        found(&case.diagnose(), D9).clone()
+    };
+    let advised = of(3.0);
+    assert!(commands(&advised).iter().any(|of| of.starts_with("--gateway")), "{advised:?}");
+    // What the gateway gains elsewhere is no reason to advise it here.
+    for (committing, part) in [(0.75, "25 % of the time"), (0.0, "")] {
+        let executing = of(committing);
+        assert!(!commands(&executing).iter().any(|of| of.starts_with("--gateway")));
+        let mut out = executing.ruled_out.iter();
+        assert!(out.any(|of| of.starts_with("walwright gateway") && of.contains(part)), "{out:?}");
+    }
+}
