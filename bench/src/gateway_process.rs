@@ -70,7 +70,10 @@ pub struct GatewayPlaces {
     /// Directory of another server's socket with the same port, for the database [`OTHER`].
     #[arg(long)]
     pub other: Option<PathBuf>,
-    /// Certificate and key in PEM for TLS on TCP, where clients have to prove who they are then.
+    /// Whether clients on TCP have to prove who they are.
+    #[arg(long)]
+    pub asks: bool,
+    /// Certificate and key in PEM for TLS on TCP; clients have to prove who they are then too.
     #[arg(long)]
     pub identity: Option<PathBuf>,
     /// Where what it says on standard error goes.
@@ -89,6 +92,7 @@ impl GatewayPlaces {
             server_port: server.port(),
             directory: directory.to_owned(),
             other: None,
+            asks: false,
             identity: None,
             said: None,
         }
@@ -117,9 +121,11 @@ impl Role {
         let listen = vec![Listen::Unix(places.socket()), tcp];
         let mut options = Options::new(to(places.server));
         options.authentication = Authentication::Trust;
-        if let Some(identity) = &places.identity {
+        if places.asks || places.identity.is_some() {
             options.authentication =
                 Authentication::Scram(Arc::new(Users { ask_server: true, ..Users::default() }));
+        }
+        if let Some(identity) = &places.identity {
             options.tls = Some(Tls::from_files(identity, identity, false)?);
         }
         if let Some(other) = places.other {
@@ -207,6 +213,9 @@ impl GatewayProcess {
             .args(["--reads", reads.get_name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
+        if places.asks {
+            command.arg("--asks");
+        }
         for (name, path) in [("--other", &places.other), ("--identity", &places.identity)] {
             if let Some(path) = path {
                 command.arg(name).arg(path);

@@ -25,6 +25,7 @@ mod peers;
 mod pgbench;
 mod process;
 pub mod raw_client;
+pub mod suites;
 mod surfaces;
 pub mod survival;
 mod testbed;

@@ -1,4 +1,4 @@
-//! Programs of the drivers through the gateway, line by line as directly.
+//! Programs of the drivers, and their own tests, through the gateway as directly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::json;
 use walwright_bench::{
-    Difference, GatewayProcess, GatewaySettings, MeantDifferences, Report, without_pg_variables,
+    Difference, GatewayProcess, GatewaySettings, MeantDifferences, Report, suites,
+    without_pg_variables,
 };
 use walwright_server::{Cluster, ClusterSpec, Install, Places, sweep};
 
@@ -19,6 +20,9 @@ use walwright_server::{Cluster, ClusterSpec, Install, Places, sweep};
 ///
 /// What the drivers need is fetched by pip, npm, go and mvn once. A driver whose tools are
 /// missing is told as not run.
+///
+/// With `--suites` it is the drivers' own tests, outcome by outcome: twice directly and once
+/// through the gateway. `git` fetches those that come with no package.
 #[derive(Parser)]
 struct Cli {
     /// Where postgres, initdb and pgbench are.
@@ -32,10 +36,16 @@ struct Cli {
     /// Compares two direct runs, which must be the same: what the programs themselves vary.
     #[arg(long)]
     check: bool,
+    /// Runs the drivers' own tests instead: of these drivers, or of all.
+    #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with_all = ["only", "check"])]
+    suites: Option<Vec<String>>,
+    /// Seconds that one run of a driver's tests may take.
+    #[arg(long, default_value_t = 2400)]
+    suite_timeout: u64,
     /// Seconds that one program may take.
     #[arg(long, default_value_t = 120)]
     timeout: u64,
-    /// Keeps both outputs of every program in this directory.
+    /// Keeps the outputs of every program, or what every run of tests writes, in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Figures as JSON on standard output.
@@ -114,8 +124,8 @@ fn python(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
     let python = place.join("bin/python");
     let done = place.join("fetched");
     if !done.exists() {
-        fetch(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-        fetch(Command::new(&python).args(["-m", "pip", "install", "-q", package]))?;
+        suites::fetch(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        suites::fetch(Command::new(&python).args(["-m", "pip", "install", "-q", package]))?;
         fs::write(done, "")?;
     }
     Ok(python)
@@ -130,7 +140,7 @@ fn node_modules(cache: &Path) -> anyhow::Result<PathBuf> {
     if !done.exists() {
         fs::create_dir_all(&place)?;
         let install = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix"];
-        fetch(Command::new("npm").args(install).arg(&place).args(PACKAGES))?;
+        suites::fetch(Command::new("npm").args(install).arg(&place).args(PACKAGES))?;
         fs::write(done, "")?;
     }
     Ok(place.join("node_modules"))
@@ -139,7 +149,8 @@ fn node_modules(cache: &Path) -> anyhow::Result<PathBuf> {
 /// A program in Go, built: where it is.
 fn go(cache: &Path, source: &Path) -> anyhow::Result<PathBuf> {
     let place = std::path::absolute(cache.join("pgx"))?;
-    let run = |arguments: &[&str]| fetch(Command::new("go").args(arguments).current_dir(&place));
+    let run =
+        |arguments: &[&str]| suites::fetch(Command::new("go").args(arguments).current_dir(&place));
     fs::create_dir_all(&place)?;
     fs::copy(source, place.join("main.go")).context("copying a program")?;
     if !place.join("go.mod").exists() {
@@ -158,18 +169,10 @@ fn jars(cache: &Path, project: &Path) -> anyhow::Result<PathBuf> {
     if !done.exists() {
         let into = format!("-DoutputDirectory={}", jars.display());
         let copy = ["-q", "dependency:copy-dependencies", "-f"];
-        fetch(Command::new("mvn").args(copy).arg(project).arg(into))?;
+        suites::fetch(Command::new("mvn").args(copy).arg(project).arg(into))?;
         fs::write(done, "")?;
     }
     Ok(jars)
-}
-
-fn fetch(command: &mut Command) -> anyhow::Result<()> {
-    let name = command.get_program().to_owned();
-    let output = command.output().with_context(|| format!("starting {}", name.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{}: {}", name.display(), said.trim());
-    Ok(())
 }
 
 fn script(runtime: &Path, script: &Path) -> Command {
@@ -245,13 +248,75 @@ fn output(
     Ok(lines.map(|line| line.replace(&socket, "SOCKET") + "\n").collect())
 }
 
+/// Compares the drivers' own tests.
+fn run_suites(
+    cli: &Cli,
+    only: &[String],
+    install: Install,
+    places: Places,
+) -> anyhow::Result<ExitCode> {
+    let rules = MeantDifferences::parse(include_str!("../../gateway/suites.toml"))?;
+    let suites = suites::suites();
+    if let Some(unknown) = only.iter().find(|name| !suites.iter().any(|of| of.name() == *name)) {
+        let names: Vec<&str> = suites.iter().map(|suite| suite.name()).collect();
+        bail!("no tests of {unknown} here, but of {}", names.join(", "));
+    }
+    let mut report = Report::new(&format!(
+        "The drivers' own tests before PostgreSQL {}, through the gateway and directly",
+        install.version()
+    ));
+    let bench = suites::Bench {
+        install,
+        places,
+        cache: cli.cache.clone(),
+        limit: Duration::from_secs(cli.suite_timeout),
+        keep: cli.keep.clone(),
+    };
+    for suite in suites.iter().filter(|of| only.is_empty() || only.iter().any(|o| of.name() == o)) {
+        let verdict = suites::judge(suite.name(), &bench.run(suite.as_ref())?, &rules);
+        for (why, tests) in &verdict.by_rule {
+            eprintln!("meant    {}: {why}: {}", suite.name(), tests.join(", "));
+        }
+        for test in &verdict.unstable {
+            eprintln!("unstable {}: {test}", suite.name());
+        }
+        for (test, how) in &verdict.unexplained {
+            eprintln!("DIFFERS  {}: {test}: {how}", suite.name());
+        }
+        let name = format!("{} {}", suite.name(), suite.version());
+        let (passed, failed) = (verdict.passed, verdict.failed);
+        let skipped = verdict.same - passed - failed;
+        let same = json!({ "passed": passed, "failed": failed, "skipped": skipped });
+        let shown =
+            format!("{} ({passed} passed, {skipped} skipped, {failed} failed)", verdict.same);
+        report.figure(&format!("{name}: the same"), shown, same);
+        let meant: usize = verdict.by_rule.values().map(Vec::len).sum();
+        let by_rule = json!(verdict.by_rule);
+        report.figure(&format!("{name}: different by a rule"), meant.to_string(), by_rule);
+        let unstable = verdict.unstable.len().to_string();
+        report.figure(&format!("{name}: not stable directly"), unstable, json!(verdict.unstable));
+        let unexplained = verdict.unexplained;
+        report.bar(
+            &format!("{name}: different without a rule"),
+            unexplained.len().to_string(),
+            json!(unexplained),
+            "0",
+            unexplained.is_empty() && passed > 0,
+        );
+    }
+    Ok(report.print(cli.json))
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     GatewayProcess::become_one()?;
     let cli = Cli::parse();
-    let rules = MeantDifferences::parse(include_str!("../../gateway/drivers.toml"))?;
     let install = Install::from_bin_dir(&cli.pg_bin)?;
     let places = Places::open(None)?;
     sweep(&places)?;
+    if let Some(only) = &cli.suites {
+        return run_suites(&cli, only, install.clone(), places);
+    }
+    let rules = MeantDifferences::parse(include_str!("../../gateway/drivers.toml"))?;
     let server = Cluster::create(ClusterSpec::new(&places, install.clone()))?.start()?;
     let directory = tempfile::tempdir()?;
     let gateway = GatewayProcess::start(&server, directory.path(), GatewaySettings::FOR_PROGRAMS)?;
