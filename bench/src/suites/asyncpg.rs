@@ -7,8 +7,9 @@ use std::process::Command;
 use super::{DATABASE, Outcomes, PASSWORD, Run, SUPERUSER, Suite, fetch, python};
 
 const VERSION: &str = "0.32.0";
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "asyncpg==0.32.0",
+    "distro==1.9.0",
     "pytest==9.2.0",
     "pytest-reportlog==1.0.0",
     "pytest-timeout==2.4.0",

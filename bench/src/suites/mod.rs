@@ -247,7 +247,11 @@ impl Bench {
         // What it started and left goes too.
         let _ = kill_process_group(group, Signal::KILL);
         child.wait()?;
-        suite.outcomes(directory, run)
+        let outcomes = suite.outcomes(directory, run)?;
+        let printed = fs::read(printed(run))?;
+        let end = String::from_utf8_lossy(&printed[printed.len().saturating_sub(2000)..]);
+        ensure!(!outcomes.is_empty(), "no test of {} ended:\n{end}", suite.name());
+        Ok(outcomes)
     }
 }
 
