@@ -35,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) farewell: Option<Failure>,
     /// The result that is to become variables.
     pub(crate) capture: Option<Box<Capture>>,
+    /// What the server is to copy, where it has not asked for it yet.
+    pub(crate) to_copy: Option<Vec<u8>>,
     /// Between `\startpipeline` and `\endpipeline`.
     pub(crate) in_pipeline: bool,
     /// Only the timer with this number counts.
@@ -173,6 +175,7 @@ impl Client {
             failure: None,
             farewell: None,
             capture: None,
+            to_copy: None,
             in_pipeline: false,
             timer: 0,
             attempts: 0,
@@ -209,6 +212,7 @@ impl Client {
         self.parsing.clear();
         self.burst = Burst::default();
         self.capture = None;
+        self.to_copy = None;
         self.in_pipeline = false;
     }
 }

@@ -16,6 +16,8 @@ use crate::plan::{Mode, Protocol};
 pub(crate) struct WireStatement {
     /// Its number over all scripts, from 0.
     pub(crate) number: usize,
+    /// The name it is prepared under; empty where it is not.
+    pub(crate) name: String,
     /// The Parse that names it; only with prepared statements.
     pub(crate) parse: Vec<u8>,
     /// One execution with all values as text.
@@ -101,8 +103,8 @@ pub(crate) fn compile(
             }
             _ => None,
         };
-        let wire =
-            WireStatement { number, parse, text, binary, effect: effect(&statement.text_extended) };
+        let effect = effect(&statement.text_extended);
+        let wire = WireStatement { number, name, parse, text, binary, effect };
         number += 1;
         wire
     };
@@ -124,6 +126,10 @@ fn simple_query(statement: &Statement) -> Template {
             Piece::Variable(_) => {
                 parameter += 1;
                 WirePiece::Value(parameter - 1)
+            }
+            Piece::Quoted(_) => {
+                parameter += 1;
+                WirePiece::Quoted(parameter - 1)
             }
         })
         .collect();

@@ -26,6 +26,7 @@ use crate::connection_totals::ConnectionTotals;
 use crate::courtesy::Courtesy;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
+use crate::rows::Rows;
 use crate::schedule::{Schedule, think};
 use crate::send_queue::SendQueue;
 use crate::shared::{Report, Shared};
@@ -65,6 +66,8 @@ pub(crate) struct Engine {
     /// Bytes being read.
     pub(crate) input: Vec<u8>,
     pub(crate) columns: ColumnCache,
+    /// Rows of the batch that is being put together.
+    pub(crate) rows: Rows,
     /// When each waiting client goes on, with its index and the timer's number.
     timers: BinaryHeap<Reverse<(Moment, u32, u32)>>,
     /// Open loop: clients without a transaction, the one that waited longest
@@ -160,6 +163,7 @@ impl Engine {
             send_queue: SendQueue::default(),
             input: vec![0; INPUT],
             columns: ColumnCache::default(),
+            rows: Rows::default(),
             timers: BinaryHeap::new(),
             idle: VecDeque::new(),
             arrivals: arrivals.map(Arrivals::new),

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use walwright_wire::backend::TransactionStatus;
-use walwright_wire::frontend::{ROLLBACK, SYNC};
-use walwright_workload::script::{Command, EvalError, Script, StatementId};
+use walwright_wire::bind_execute_values;
+use walwright_wire::frontend::{COPY_DONE, ROLLBACK, SYNC, copy_data};
+use walwright_workload::script::{BatchForm, Command, EvalError, Gathered, Script, StatementId};
 
 use crate::capture::Capture;
 use crate::client::{Client, Failure, State, Waiting};
@@ -52,6 +53,7 @@ impl Engine {
     fn break_off(&mut self, client: &mut Client, message: String, now: Moment) -> Next {
         let failure = Failure { kind: SCRIPT.into(), message };
         self.send_queue.discard();
+        self.rows.clear();
         client.owed = client.owed.saturating_sub(client.burst.unsent_syncs);
         let unsent_parses = client.burst.unsent_parses.min(client.parsing.len());
         client.parsing.drain(..unsent_parses);
@@ -95,6 +97,19 @@ impl Engine {
                 Command::Set { slot, expr } => expr
                     .eval(&client.variables, &mut client.rng)
                     .map(|value| client.variables.set(*slot, value)),
+                Command::SetText { slot, text } => text
+                    .eval(&client.variables, &mut client.rng)
+                    .map(|value| client.variables.set(*slot, value)),
+                Command::Row { values, statement } => {
+                    let prepared = &wire[statement.index()];
+                    // Once rows are there nothing may be waited for: see `Rows`.
+                    if self.must_prepare(job, client, prepared) {
+                        return self.prepare(client, prepared);
+                    }
+                    // Only a batch that gathers its rows has such commands.
+                    let form = script.batch.map_or(BatchForm::Values, |batch| batch.form);
+                    self.rows.add(form, values, &client.variables)
+                }
                 Command::JumpIfFalse { condition, target } => {
                     match condition.eval_condition(&client.variables, &mut client.rng) {
                         Ok(true) => Ok(()),
@@ -183,10 +198,10 @@ impl Engine {
         now: Moment,
     ) -> Result<Option<Progress>, EvalError> {
         let lean = job.plan.mode == Mode::Lean;
+        if self.must_prepare(job, client, wire) {
+            return Ok(Some(self.prepare(client, wire)));
+        }
         if job.plan.protocol == Protocol::Prepared && !client.prepared[wire.number] {
-            if !lean && !client.in_pipeline {
-                return Ok(Some(self.prepare(client, wire)));
-            }
             // Once in a burst is enough; the ParseComplete confirms it.
             if !client.parsing.contains(&wire.number) {
                 self.send_queue.open().extend_from_slice(&wire.parse);
@@ -200,15 +215,20 @@ impl Engine {
             let message = at(script, client.transaction.pc, "a pipeline cannot keep a result");
             return Ok(Some(Progress::Failed(message)));
         }
-        let values = Bound::new(&client.variables, &statement.params);
-        let binary =
-            wire.binary.as_ref().is_some_and(|t| t.render(&values, self.send_queue.open()).is_ok());
-        if !binary {
-            // Text fits every place, so this cannot fail.
-            let _ = wire.text.render(&values, self.send_queue.open());
-        }
-        if let Some(slot) = values.undefined() {
-            return Err(EvalError::Undefined(slot));
+        match statement.gathered {
+            Some(of) => self.gathered(job, client, wire, of),
+            None => {
+                let values = Bound::new(&client.variables, &statement.params);
+                let out = self.send_queue.open();
+                let binary = wire.binary.as_ref().is_some_and(|t| t.render(&values, out).is_ok());
+                if !binary {
+                    // Text fits every place, so this cannot fail.
+                    let _ = wire.text.render(&values, out);
+                }
+                if let Some(slot) = values.undefined() {
+                    return Err(EvalError::Undefined(slot));
+                }
+            }
         }
         client.transaction.pc += 1;
         client.burst.parts += 1;
@@ -236,6 +256,40 @@ impl Engine {
         client.burst.sent = now;
         self.send(client, Waiting::Executing);
         Ok(Some(Progress::Waits))
+    }
+
+    /// Whether a statement is to be parsed before it is sent, as pgbench does it.
+    fn must_prepare(&self, job: &Job, client: &Client, wire: &WireStatement) -> bool {
+        job.plan.protocol == Protocol::Prepared
+            && job.plan.mode == Mode::Faithful
+            && !client.in_pipeline
+            && !client.prepared[wire.number]
+    }
+
+    /// Adds a statement with the rows that were gathered.
+    fn gathered(&mut self, job: &Job, client: &mut Client, wire: &WireStatement, of: Gathered) {
+        let lean = job.plan.mode == Mode::Lean;
+        if of.form == BatchForm::Copy {
+            // It has no parameters.
+            let _ = wire.text.render(&Bound::new(&client.variables, &[]), self.send_queue.open());
+            // As clients do it, the data follow once the server asks for them. It takes them
+            // before, too.
+            if lean || client.in_pipeline {
+                copy(self.rows.bytes(), self.send_queue.open());
+                client.to_copy = Some(Vec::new());
+            } else {
+                client.to_copy = Some(self.rows.bytes().to_vec());
+            }
+        } else {
+            let parameters = self.rows.parameters(of);
+            let out = self.send_queue.open();
+            if job.plan.protocol == Protocol::Extended {
+                out.extend_from_slice(&wire.parse);
+            }
+            let values = |out: &mut Vec<u8>| out.extend_from_slice(self.rows.bytes());
+            bind_execute_values(&wire.name, parameters, !lean, values, out);
+        }
+        self.rows.clear();
     }
 
     /// The end of the commands: what is still unsent goes out first.
@@ -302,6 +356,12 @@ impl Engine {
         client.burst.unsent_parses = 0;
         self.send_queue.close(client.index);
     }
+}
+
+/// Appends all that is to be copied, and its end.
+pub(crate) fn copy(data: &[u8], out: &mut Vec<u8>) {
+    copy_data(data, out);
+    out.extend_from_slice(&COPY_DONE);
 }
 
 fn at(script: &Script, command: usize, what: &str) -> String {

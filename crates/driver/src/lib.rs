@@ -34,6 +34,7 @@ mod outcome;
 mod plan;
 mod receive;
 mod responder;
+mod rows;
 mod schedule;
 mod send_queue;
 mod shared;

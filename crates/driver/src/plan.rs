@@ -178,8 +178,9 @@ impl LoadPlan {
         if self.mode == Mode::Lean && self.protocol != Protocol::Prepared {
             return Err(PlanError::LeanNeedsPrepared);
         }
-        if self.protocol != Protocol::Simple {
-            self.program.check_extended()?;
+        match self.protocol {
+            Protocol::Simple => self.program.check_simple()?,
+            Protocol::Extended | Protocol::Prepared => self.program.check_extended()?,
         }
         Ok(())
     }

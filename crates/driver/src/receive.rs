@@ -11,6 +11,7 @@ use walwright_wire::{TagSet, WireError};
 use crate::client::{Client, Failure, State, Waiting};
 use crate::clock::Moment;
 use crate::engine::{Engine, Next};
+use crate::execute::copy;
 use crate::plan::Protocol;
 use crate::tally::{CONNECTION, Histogram, SCRIPT, add};
 
@@ -60,9 +61,14 @@ impl Engine {
                 Err(error) => Err(error),
             };
             match taken {
-                Ok(Taken { wants_copy: true, .. }) => self.decline_copy(client),
-                Ok(Taken { answered: true, .. }) => self.answered(client, now),
-                Ok(_) => {}
+                Ok(Taken { answered, wants_copy }) => {
+                    if wants_copy {
+                        self.give_copy(client);
+                    }
+                    if answered {
+                        self.answered(client, now);
+                    }
+                }
                 Err(error) => return self.lose(client, &error, now),
             }
             if !more {
@@ -126,13 +132,18 @@ impl Engine {
         Ok(taken)
     }
 
-    /// There is no data to copy; the statement is to fail, not to wait.
-    fn decline_copy(&mut self, client: &mut Client) {
+    /// The server wants data to copy. A statement that has none is to fail, not to wait.
+    fn give_copy(&mut self, client: &mut Client) {
         let out = self.send_queue.open();
-        out.extend_from_slice(&NOTHING_TO_COPY);
+        match client.to_copy.take() {
+            // They were sent with the statement.
+            Some(data) if data.is_empty() => return,
+            Some(data) => copy(&data, out),
+            None => out.extend_from_slice(&NOTHING_TO_COPY),
+        }
         if self.job.plan.protocol != Protocol::Simple {
             // The server has ignored the Sync that came while it expected data.
-            out.extend_from_slice(&SYNC);
+            self.send_queue.open().extend_from_slice(&SYNC);
         }
         self.send(client, Waiting::Executing);
     }

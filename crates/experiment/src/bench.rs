@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use walwright_figures::compare::{latency_percentile, run_figures};
+use walwright_figures::rows_each;
 use walwright_record::{RunId, RunState, Warning};
 use walwright_run::{
     Finished, LoadChoice, Observer, ProbePlan, Restored, RunError, RunPlan, TargetPlan,
@@ -19,7 +20,7 @@ use walwright_workload::Workload;
 use super::at_rest::{AtRest, DataOnDisk};
 use super::attached_server::{AttachedServer, left_by};
 use super::kernel::Kernel;
-use super::units::per_unit;
+use super::units::{Units, per_unit};
 use super::{Configuration, ExperimentError, Postgres};
 
 /// What all runs of a bench have in common.
@@ -169,7 +170,6 @@ impl Bench {
     ) -> Result<Measured, ExperimentError> {
         let begun = Instant::now();
         let whole = self.plan.base.with(configuration);
-        let units = whole.units.unwrap_or(1);
         let mut plan = self.run_plan(configuration, seed, label);
         let finished = match &self.attached {
             Some(attached) => self.visit(attached, &whole, plan, stop, observer).await?,
@@ -181,9 +181,8 @@ impl Bench {
                 self.run(&whole.kernel, plan, stop, observer).await?
             }
         };
-        let measured = self.read(finished, stop)?;
-        let figures = per_unit(measured.figures, units);
-        Ok(Measured { elapsed: begun.elapsed(), figures, ..measured })
+        let measured = self.read(finished, whole.units, stop)?;
+        Ok(Measured { elapsed: begun.elapsed(), ..measured })
     }
 
     /// A run with these values of the kernel.
@@ -252,7 +251,12 @@ impl Bench {
         }
     }
 
-    fn read(&self, finished: Finished, stop: &Stop) -> Result<Measured, ExperimentError> {
+    fn read(
+        &self,
+        finished: Finished,
+        units: Option<u32>,
+        stop: &Stop,
+    ) -> Result<Measured, ExperimentError> {
         if finished.state != RunState::Complete {
             if stop.is_requested() {
                 self.lab.store()?.delete(&finished.id)?;
@@ -275,9 +279,13 @@ impl Bench {
                 figures.insert(key.clone(), value);
             }
         }
+        let units = match units {
+            Some(units) => Units::Transactions(units),
+            None => Units::Rows(rows_each(&record).unwrap_or(1)),
+        };
         Ok(Measured {
             run: finished.id,
-            figures,
+            figures: per_unit(figures, units),
             warnings: record.warnings,
             elapsed: Duration::ZERO,
         })

@@ -65,8 +65,8 @@ pub use data_disk_use::{DataDiskUse, Requests};
 pub use latency::{Latency, lags, latencies};
 pub use latency_breakdown::{BookLine, CrossCheck, LatencyBreakdown};
 pub use load::{
-    LatencyPrecision, LoadSummary, OpenLoop, PassMark, ScriptSummary, StatementLatency,
-    UnderWaySummary, load_summary,
+    LatencyPrecision, LoadSummary, OpenLoop, PassMark, RowsWritten, ScriptSummary,
+    StatementLatency, UnderWaySummary, load_summary, rows_each,
 };
 pub use not_observable::{Blind, NotObservable};
 pub use process_role::ProcessRole;

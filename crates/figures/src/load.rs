@@ -131,6 +131,8 @@ pub struct LoadSummary {
     pub transactions: u64,
     /// Transactions a second, with the precision of this one run; `None` without intervals.
     pub throughput: Option<Estimate>,
+    /// The rows that they wrote, where rows are the unit of work of every script.
+    pub rows: Option<RowsWritten>,
     /// Whether throughput was level through the window; `None` where the load was driven in
     /// stages, which are not meant to be.
     pub steadiness: Option<SteadyState>,
@@ -169,6 +171,24 @@ pub struct LoadSummary {
     /// Time to open a connection over the whole load, where each transaction had its own. In a
     /// closed loop it is no part of `latency`.
     pub connection_time: Option<Latency>,
+}
+
+/// Rows that transactions wrote.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowsWritten {
+    /// In a transaction.
+    pub each: u32,
+    /// A second; `None` without intervals.
+    pub throughput: Option<Estimate>,
+}
+
+/// Rows that each transaction of a record writes, where rows are the unit of work and all
+/// scripts write as many.
+pub fn rows_each(record: &Record) -> Option<u32> {
+    let scripts = &record.workload.as_ref()?.scripts;
+    let mut rows = scripts.iter().map(|script| Some(script.batch.as_ref()?.rows));
+    let first = rows.next()??;
+    rows.all(|of| of == Some(first)).then_some(first)
 }
 
 /// The load inside the window; `None` for a record without driver intervals there.
@@ -210,12 +230,18 @@ pub fn load_summary(record: &Record, window: Window) -> Option<LoadSummary> {
         mean: latency.mean,
         passed: latency.mean < mark,
     });
+    let throughput = throughput(&rates, total).map(|mean| match level {
+        true => mean,
+        false => Estimate { interval: None, ..mean },
+    });
+    let rows = rows_each(record).map(|each| RowsWritten {
+        each,
+        throughput: throughput.clone().map(|rate| rate.map(|rate| rate * f64::from(each))),
+    });
     Some(LoadSummary {
         transactions: total,
-        throughput: throughput(&rates, total).map(|mean| match level {
-            true => mean,
-            false => Estimate { interval: None, ..mean },
-        }),
+        throughput,
+        rows,
         steadiness: level.then(|| steady_state(&rates, &SteadyRule::default())),
         stages: stages(record, window),
         precision: level.then(|| precision(&intervals, under_way)).flatten(),

@@ -26,7 +26,7 @@ const FEWEST_TICKS: usize = 15;
 /// said not to close; sampling itself errs by a few points.
 const OVERDRAWN: f64 = 0.1;
 /// Events listed for a class.
-const EVENTS: usize = 5;
+pub(crate) const EVENTS: usize = 5;
 
 /// The latency breakdown of one transaction's latency, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -564,6 +564,7 @@ mod tests {
                 weight: 1,
                 text: text.to_owned(),
                 statements: ["BEGIN", "UPDATE", "END"].map(str::to_owned).to_vec(),
+                batch: None,
             }],
             pass_mark: None,
         });

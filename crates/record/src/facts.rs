@@ -172,6 +172,18 @@ pub struct ScriptFacts {
     pub text: String,
     /// A short label for each SQL command, in order.
     pub statements: Vec<String>,
+    /// What each of its transactions writes, where rows are its unit of work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchFacts>,
+}
+
+/// Rows that are sent together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchFacts {
+    /// How: the word that the script has for it.
+    pub form: String,
+    /// Rows a transaction.
+    pub rows: u32,
 }
 
 /// When transactions begin.

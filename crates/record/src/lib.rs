@@ -28,8 +28,8 @@ mod warning;
 
 pub use client::{ClientDetail, ClientFacts, ClientLog, ClientUnit, OperationTotals};
 pub use facts::{
-    ClientRules, CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts, LoadLevel,
-    LoadStage, OnError, PoolerFacts, PoolerKind, Probes, Schedule, ScriptFacts, Setting,
+    BatchFacts, ClientRules, CpuProbe, DiskFacts, Headline, HostFacts, InstrumentFacts, LoadFacts,
+    LoadLevel, LoadStage, OnError, PoolerFacts, PoolerKind, Probes, Schedule, ScriptFacts, Setting,
     StorageProbe, TableFacts, TargetFacts, TargetKind, WorkloadFacts,
 };
 pub use histogram::{HistogramError, LatencyHistogram, SparseHistogram};

@@ -83,6 +83,14 @@ fn batch(script: &ScriptFacts) -> Result<String, String> {
         };
         return Err(format!("{}: {first} {why}", script.name));
     }
+    match script.batch.as_ref().map(|batch| batch.rows) {
+        None => {}
+        // Its own form of the same.
+        Some(1) => return Ok(with_batch(&script.text, &format!("\\batch {BATCH} transaction"))),
+        Some(rows) => {
+            return Err(format!("{}: it sends {rows} rows together already", script.name));
+        }
+    }
     if script.text.contains("pipeline") {
         return Err(format!("{}: it is a pipeline already", script.name));
     }
@@ -93,6 +101,13 @@ fn batch(script: &ScriptFacts) -> Result<String, String> {
     }
     body.push('\n');
     Ok(format!("BEGIN;\n{}END;\n", body.repeat(BATCH as usize)))
+}
+
+/// A script with another `\batch` in place of its own.
+fn with_batch(text: &str, batch: &str) -> String {
+    let is_batch = |line: &str| line.trim_start().to_ascii_lowercase().starts_with("\\batch ");
+    let lines = text.lines().map(|line| if is_batch(line) { batch } else { line });
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Whether a line is the begin or the end of the script's own transaction.
@@ -136,6 +151,7 @@ fn words(statement: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use walwright_record::BatchFacts;
     use walwright_workload::script::{Command, Program, ScriptSource};
 
     use super::*;
@@ -146,6 +162,7 @@ mod tests {
             weight: 1,
             text: text.to_owned(),
             statements: Vec::new(),
+            batch: None,
         }
     }
 
@@ -188,5 +205,20 @@ mod tests {
         assert!(why("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING;").contains("other clients"));
         assert!(why("INSERT INTO t VALUES (1)").contains("semicolon"));
         assert!(why("BEGIN; INSERT INTO t VALUES (1);").contains("begin is not"));
+    }
+
+    #[test]
+    fn rows_that_are_sent_alone_are_sent_in_transactions() {
+        let text =
+            "\\batch :rows :pattern\n\\set a 1\nINSERT INTO t (a) VALUES (:a);\n\\endbatch\n";
+        let of = |rows| {
+            let facts = BatchFacts { form: "single".to_owned(), rows };
+            batch(&ScriptFacts { batch: Some(facts), ..script(text) })
+        };
+        let batched = of(1).unwrap();
+        let source = ScriptSource { name: "b".to_owned(), text: batched, weight: 1 };
+        let program = Program::compile(&[source], &[]).unwrap();
+        assert_eq!(program.scripts[0].batch.unwrap().rows, BATCH);
+        assert!(of(100).unwrap_err().contains("100 rows together already"));
     }
 }

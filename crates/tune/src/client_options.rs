@@ -258,6 +258,7 @@ mod tests {
             weight: 3,
             text: sql.to_owned(),
             statements: Vec::new(),
+            batch: None,
         };
         record.workload = Some(WorkloadFacts {
             name: "s".to_owned(),

@@ -19,7 +19,23 @@ pub const ROLLBACK: [u8; 14] = *b"Q\0\0\0\x0dROLLBACK\0";
 /// CopyFail ('f') of a client that has nothing to copy.
 pub const NOTHING_TO_COPY: [u8; 42] = *b"f\0\0\0\x29a load script cannot COPY FROM STDIN\0";
 
+/// CopyDone ('c'): all that is to be copied was sent.
+pub const COPY_DONE: [u8; 5] = *b"c\0\0\0\x04";
+
 const CANCEL_REQUEST: u32 = 80_877_102;
+
+/// Most bytes of what is copied in one message: the server reads each whole before it looks
+/// into it.
+const COPY_CHUNK: usize = 64 * 1024;
+
+/// Appends CopyData ('d') with these bytes, in as many messages as they take.
+pub fn copy_data(data: &[u8], out: &mut Vec<u8>) {
+    for chunk in data.chunks(COPY_CHUNK) {
+        out.push(b'd');
+        out.extend_from_slice(&(4 + chunk.len() as u32).to_be_bytes());
+        out.extend_from_slice(chunk);
+    }
+}
 
 /// StartupMessage with `user`, `database` and run-time settings.
 ///
@@ -64,6 +80,7 @@ mod tests {
         };
         assert_eq!(SYNC.as_slice(), always(frontend::sync));
         assert_eq!(TERMINATE.as_slice(), always(frontend::terminate));
+        assert_eq!(COPY_DONE.as_slice(), always(frontend::copy_done));
         assert_eq!(ROLLBACK.as_slice(), written(|out| frontend::query("ROLLBACK", out)));
         let reason = "a load script cannot COPY FROM STDIN";
         assert_eq!(NOTHING_TO_COPY.as_slice(), written(|out| frontend::copy_fail(reason, out)));
@@ -71,6 +88,20 @@ mod tests {
             cancel_request(258, &[1, 2, 3, 4]),
             always(|out| frontend::cancel_request(258, 0x0102_0304, out))
         );
+    }
+
+    #[test]
+    fn what_is_copied_goes_in_messages_of_bounded_length() {
+        let data: Vec<u8> = (0..COPY_CHUNK + 10).map(|place| place as u8).collect();
+        let mut out = Vec::new();
+        copy_data(&data, &mut out);
+        let expected = written(|out| {
+            for chunk in [&data[..COPY_CHUNK], &data[COPY_CHUNK..]] {
+                frontend::CopyData::new(chunk)?.write(out);
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        assert_eq!(out, expected);
     }
 
     #[test]

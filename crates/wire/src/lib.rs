@@ -48,5 +48,7 @@ pub use scram_keys::ScramKeys;
 pub use secret::Secret;
 pub use stream::Stream;
 pub use tag_set::TagSet;
-pub use template::{BindTemplate, Format, Piece, Template, Unrenderable, Values, parse_message};
+pub use template::{
+    BindTemplate, Format, Piece, Template, Unrenderable, Values, bind_execute_values, parse_message,
+};
 pub use tls::{TlsError, common_name, server_end_point};

@@ -73,6 +73,8 @@ pub enum Piece<'a> {
     Sql(&'a str),
     /// A value as text, as it is: no quotes are added.
     Value(u32),
+    /// A value as a string constant.
+    Quoted(u32),
 }
 
 /// One execution of a statement as Bind, perhaps Describe, and Execute.
@@ -101,6 +103,8 @@ enum Kind {
     Sized,
     /// Text alone; takes no bytes in the template.
     Raw,
+    /// Text as a string constant; takes no bytes in the template.
+    Quoted,
     /// An integer of the format's width, which the template has room for.
     Integer(Format),
 }
@@ -173,6 +177,9 @@ impl Template {
                     Piece::Value(slot) => {
                         slots.push(Slot { at: out.len(), slot, kind: Kind::Raw });
                     }
+                    Piece::Quoted(slot) => {
+                        slots.push(Slot { at: out.len(), slot, kind: Kind::Quoted });
+                    }
                 }
             }
             out.push(0);
@@ -229,6 +236,15 @@ impl Template {
                     }
                     grown += out.len() - length_at;
                 }
+                Kind::Quoted => {
+                    let text_at = out.len();
+                    if values.write_text(slot, out) {
+                        quote(out, text_at);
+                    } else {
+                        out.extend_from_slice(b"null");
+                    }
+                    grown += out.len() - text_at;
+                }
                 Kind::Raw => {
                     let text_at = out.len();
                     if !values.write_text(slot, out) {
@@ -248,6 +264,47 @@ impl Template {
         }
         Ok(())
     }
+}
+
+/// Appends Bind of parameters whose length and bytes `values` holds, all of them text, perhaps
+/// Describe, and Execute of all rows: for statements with more parameters than a [`Template`]
+/// should have places.
+pub fn bind_execute_values(
+    statement: &str,
+    parameters: usize,
+    describe: bool,
+    values: impl FnOnce(&mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    message(out, b'B', |out| {
+        cstr(out, "");
+        cstr(out, statement);
+        count(out, 0);
+        count(out, parameters);
+        values(out);
+        count(out, 1);
+        count(out, 0);
+    });
+    if describe {
+        out.extend_from_slice(&DESCRIBE);
+    }
+    out.extend_from_slice(&EXECUTE);
+}
+
+/// Makes the text from `at` on a string constant, whatever `standard_conforming_strings` is.
+fn quote(out: &mut Vec<u8>, at: usize) {
+    let text = out.split_off(at);
+    if text.contains(&b'\\') {
+        out.extend_from_slice(b" E");
+    }
+    out.push(b'\'');
+    for byte in text {
+        if matches!(byte, b'\'' | b'\\') {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
+    out.push(b'\'');
 }
 
 /// Parse of a statement whose parameters' types the server infers. The name and SQL hold no
@@ -399,6 +456,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn values_that_are_encoded_already_give_the_same_messages() {
+        let template = Template::bind_execute(&BindTemplate {
+            statement: "P_1",
+            parameters: &[(0, Format::Text), (1, Format::Text)],
+            describe: true,
+        });
+        let values = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"\0\0\0\x01a");
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+        };
+        let mut out = Vec::new();
+        bind_execute_values("P_1", 2, true, values, &mut out);
+        assert_eq!(out, rendered(&template, &Texts(vec![Some("a".to_owned()), None])));
+    }
+
     /// What pgbench 18.6 sends for the second statement of its built-in script,
     /// recorded from its socket.
     #[test]
@@ -426,6 +499,17 @@ mod tests {
         let mut expected = BytesMut::new();
         frontend::query("UPDATE t SET a = a + -77 WHERE id = 5;", &mut expected).unwrap();
         assert_eq!(rendered(&template, &integers(&[5, -77])), expected);
+        let template = Template::query(&[Piece::Sql("SELECT "), Piece::Quoted(0), Piece::Sql(";")]);
+        for (value, sql) in [
+            (Some("it's"), "SELECT 'it''s';"),
+            (Some("a\\'"), "SELECT  E'a\\\\''';"),
+            (None, "SELECT null;"),
+        ] {
+            let mut expected = BytesMut::new();
+            frontend::query(sql, &mut expected).unwrap();
+            let value = Texts(vec![value.map(str::to_owned)]);
+            assert_eq!(rendered(&template, &value), expected, "{sql}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod kills;
 mod limits;
 mod load;
 mod maintenance;
+mod patterns;
 mod pgbench_options;
 mod pooler;
 mod power_cut;

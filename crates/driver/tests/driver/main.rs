@@ -1,5 +1,6 @@
 //! The load path against real servers, whole and in trouble.
 
+mod batch;
 mod common;
 mod faithful;
 mod load;

@@ -10,6 +10,7 @@ use super::compared_figure::{ComparedFigure, Section};
 use super::effect::{Basis, effect};
 use super::group::{GroupValue, RunGroup};
 use crate::figure_unit::{Better, FigureUnit};
+use crate::time_split::EVENTS;
 use crate::{ProcessRole, Summary, TimeSplit, WaitClass, difference, work_counted};
 
 /// What a figure is, whatever run it is of.
@@ -227,12 +228,27 @@ fn time(figures: &mut Figures, summary: &Summary) {
         }
     }
     let queue = split.and_then(|split| split.queue).map(|queue| queue.as_secs_f64());
+    let names = ("time_extend", "waiting to extend a relation");
+    figures.push(Section::Time, names, FigureUnit::Seconds, lower, split.and_then(extending));
     let names = ("time_queue", "waiting to begin");
     figures.push(Section::Time, names, FigureUnit::Seconds, lower, queue);
     let outside = split.and_then(TimeSplit::outside);
     let names = ("time_outside", "outside, network");
     figures.estimated(Section::Time, names, FigureUnit::Seconds, None, outside.as_ref());
 }
+
+/// Time in waits for the lock by which a relation gets new pages, which is a part of that in
+/// locks; `None` where other locks are waited for so much that it is not told.
+fn extending(split: &TimeSplit) -> Option<f64> {
+    let Some(locks) = split.part(WaitClass::Lock) else { return Some(0.0) };
+    match locks.events.iter().find(|event| event.event.eq_ignore_ascii_case(EXTEND)) {
+        Some(event) => Some(event.per_transaction),
+        None => (locks.events.len() < EVENTS).then_some(0.0),
+    }
+}
+
+/// That wait as the server names it.
+const EXTEND: &str = "Lock:extend";
 
 fn work(figures: &mut Figures, record: &Record, summary: &Summary) {
     use FigureUnit::{Bytes, Count, Seconds, Share};
@@ -246,6 +262,11 @@ fn work(figures: &mut Figures, record: &Record, summary: &Summary) {
     push("wal_records", "WAL records", Count, lower, of_wal(|w| w.records_per_transaction));
     push("wal_fpi", "full-page images", Count, lower, of_wal(|w| w.fpi_per_transaction));
     push("flushes", "WAL flushes", Count, lower, of_wal(|w| w.flushes_per_transaction));
+    let rate = |of: Option<&Estimate>| of.map(|rate| rate.center).filter(|rate| *rate > 0.0);
+    let commits = summary.server_load.as_ref().and_then(|of| of.commits_per_second.as_ref());
+    let ended = summary.load.as_ref().and_then(|load| load.throughput.as_ref());
+    let commits = rate(commits).zip(rate(ended)).map(|(commits, ended)| commits / ended);
+    push("commits_each", "commits", Count, lower, commits);
     push(
         "flush",
         "a WAL flush takes",

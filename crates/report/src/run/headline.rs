@@ -53,6 +53,14 @@ fn load_figures(load: &LoadSummary) -> Vec<Figure> {
     };
     let lead = Figure::new("Throughput", Some(value)).note(note);
     let mut figures = vec![Figure { lead: true, ..lead }];
+    let rows = load.rows.as_ref().and_then(|rows| Some((rows.each, rows.throughput.as_ref()?)));
+    figures.extend(rows.map(|(each, rate)| {
+        let note = match each {
+            1 => format!("one a {unit}"),
+            each => format!("{each} a {unit}, whose latency is theirs"),
+        };
+        Figure::new("Rows", Some(format::estimate(rate, "/s"))).note(note)
+    }));
     figures.extend(load.open_loop.as_ref().map(|open| {
         let reached = format!("reached {}", format::rate(open.reached));
         let lag = open.lag.as_ref().map(|l| format!("lag p99 {}", format::latency(l.p99)));

@@ -7,7 +7,7 @@ use walwright_record::{Warning, WarningCode};
 use walwright_server::{Client, Row};
 use walwright_wire::{Connector, WireError};
 use walwright_workload::WorkloadError;
-use walwright_workload::workload::Origin;
+use walwright_workload::workload::{Done, Origin};
 
 use super::context::{Context, blocking};
 use super::drive::load_options;
@@ -222,11 +222,12 @@ pub(super) async fn after(
     target: &Target,
     client: Client,
     before: Vec<Option<String>>,
+    done: Done,
 ) -> Result<(), RunError> {
     let client = if client.is_closed() { reconnected(target).await? } else { client };
     let client = &client;
     for (check, before) in context.job.checks.iter().zip(before) {
-        let holds = first_value(client, &check.name, &check.sql(before.as_deref())).await?;
+        let holds = first_value(client, &check.name, &check.sql(before.as_deref(), done)).await?;
         if holds.as_deref() == Some("t") {
             context.notes.event("check", format!("holds: {}", check.name));
         } else {

@@ -70,6 +70,10 @@ impl Context {
                 weight: source.weight,
                 text: source.text.clone(),
                 statements: script.statements.iter().map(|s| s.label.clone()).collect(),
+                batch: script.batch.map(|batch| walwright_record::BatchFacts {
+                    form: batch.form.name().to_owned(),
+                    rows: batch.rows,
+                }),
             })
             .collect()
     }

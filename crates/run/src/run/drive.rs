@@ -16,6 +16,8 @@ use walwright_record::{
 };
 use walwright_server::{ConnectParams, Stop};
 use walwright_wire::ConnectOptions;
+use walwright_workload::script::{Program, Script};
+use walwright_workload::workload::Done;
 
 use super::RunError;
 use super::context::{Context, blocking};
@@ -54,6 +56,8 @@ pub(super) struct Driven {
     pub nothing: Option<RunError>,
     /// When clients were told that a process of the server crashed, if they were.
     pub told_of_crash: Option<Timestamp>,
+    /// What the whole load came to.
+    pub done: Done,
 }
 
 /// Drives the load to the end of its window, and tells `window` when that begins.
@@ -115,7 +119,23 @@ pub(super) async fn drive(
     if outcome.clients_stopped > 0 && outcome.clients_stopped == clients {
         return Err(RunError::NoClientLeft);
     }
-    Ok(Driven { stopped_early: context.stop.is_requested(), window, nothing, told_of_crash })
+    let stopped_early = context.stop.is_requested();
+    let done = done(&context.job.program, &outcome);
+    Ok(Driven { stopped_early, window, nothing, told_of_crash, done })
+}
+
+/// What a load wrote, from its first transaction to its last.
+fn done(program: &Program, outcome: &LoadOutcome) -> Done {
+    let mut done = Done::default();
+    let rows = |script: &Script| script.batch.map_or(1, |batch| u64::from(batch.rows));
+    for (script, totals) in program.scripts.iter().zip(&outcome.scripts) {
+        done.written += rows(script) * totals.transactions;
+        // The commit of one whose connection broke may have arrived.
+        let lost = totals.failures.get("connection").copied().unwrap_or(0);
+        done.unknown += rows(script) * lost;
+    }
+    done.unknown += outcome.unfinished * program.scripts.iter().map(rows).max().unwrap_or(1);
+    done
 }
 
 /// How the load connects: as everything else, under a name of its own.

@@ -42,7 +42,7 @@ pub use target::{install, with_connections};
 
 use crate::lifecycle::{self, Filled};
 use crate::lifetime::{Interruption, Lifetime};
-use crate::{Observer, Progress, ceiling};
+use crate::{Observer, Pooler, Progress, ceiling};
 use between::Between;
 use context::Context;
 pub(crate) use context::blocking;
@@ -97,6 +97,10 @@ pub async fn run(
         plan.workload.scale = scale::of_tables(&plan, &workload, &stop).await?;
     }
     let job = plan.job(&workload)?;
+    if job.program.wants_gateway() && plan.load.pooler == Pooler::None {
+        plan.load.pooler = Pooler::Gateway;
+        plan.check()?;
+    }
     let header = header(&plan, &workload);
     let directory = lab.directory().to_owned();
     let fill = async |notes| {
@@ -241,7 +245,7 @@ async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
         return Err(nothing);
     }
     if !driven.stopped_early {
-        let checked = checks::after(context, target, ready.client, ready.before);
+        let checked = checks::after(context, target, ready.client, ready.before, driven.done);
         match context.unless_stopped(checked).await {
             Err(RunError::Stopped) => return Ok(Ended::Stopped),
             checked => checked?,

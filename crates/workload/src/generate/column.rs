@@ -4,7 +4,7 @@ use super::copy_text::{NULL, displayed_length};
 use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
-use crate::script::{EvalError, Expr, Rng, Value, ValueType, Variables};
+use crate::script::{EvalError, Expr, Rng, Value, ValueType, Variables, write_uuid};
 
 /// A column with its generator.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Column {
             Generator::UuidV7 => uuid::write_v7(row, rng, buf),
             Generator::UuidOf(expr) => {
                 let number = integer(expr, variables, rng)?;
-                uuid::write(u128::from(number as u64), buf);
+                write_uuid(u128::from(number as u64), buf);
             }
             Generator::Timestamp(timestamps) => timestamps.write(row, rng, buf),
             Generator::Letters(length) => {

@@ -1,22 +1,10 @@
 //! UUIDs from the generator of a row.
 
-use crate::script::Rng;
+use crate::script::{Rng, write_uuid};
 
 const VERSION_MASK: u128 = 0xF << 76;
 const VARIANT_MASK: u128 = 0b11 << 62;
 const VARIANT: u128 = 0b10 << 62;
-
-/// Appends a UUID in its usual form.
-pub(crate) fn write(bits: u128, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (index, byte) in bits.to_be_bytes().into_iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            out.push(b'-');
-        }
-        out.push(DIGITS[usize::from(byte >> 4)]);
-        out.push(DIGITS[usize::from(byte & 0xF)]);
-    }
-}
 
 fn random_bits(rng: &mut Rng) -> u128 {
     u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())
@@ -25,7 +13,7 @@ fn random_bits(rng: &mut Rng) -> u128 {
 /// A random UUID (RFC 9562, version 4).
 pub(crate) fn write_v4(rng: &mut Rng, out: &mut Vec<u8>) {
     let bits = random_bits(rng) & !VERSION_MASK & !VARIANT_MASK;
-    write(bits | 4 << 76 | VARIANT, out);
+    write_uuid(bits | 4 << 76 | VARIANT, out);
 }
 
 /// 2025-01-01 00:00:00 UTC in milliseconds since 1970: a fixed start, so that
@@ -36,7 +24,7 @@ const V7_START_MS: u64 = 1_735_689_600_000;
 pub(crate) fn write_v7(row: u64, rng: &mut Rng, out: &mut Vec<u8>) {
     let time = u128::from((V7_START_MS + row) & 0xFFFF_FFFF_FFFF) << 80;
     let random = random_bits(rng) & ((1 << 80) - 1) & !VERSION_MASK & !VARIANT_MASK;
-    write(time | random | 7 << 76 | VARIANT, out);
+    write_uuid(time | random | 7 << 76 | VARIANT, out);
 }
 
 #[cfg(test)]
@@ -74,6 +62,6 @@ mod tests {
 
     #[test]
     fn a_number_stands_in_the_last_digits() {
-        assert_eq!(text(|out| write(0x3e8, out)), "00000000-0000-0000-0000-0000000003e8");
+        assert_eq!(text(|out| write_uuid(0x3e8, out)), "00000000-0000-0000-0000-0000000003e8");
     }
 }

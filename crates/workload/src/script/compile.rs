@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use super::error::{Located, ScriptError, locate};
+use super::batch::{alike, gathered};
+use super::error::{Fault, Located, ScriptError, locate};
 use super::names::{Names, is_valid_name};
-use super::program::{AUTOMATIC, Gset, Piece, Program, Script, Statement};
-use super::reader::Draft;
+use super::program::{AUTOMATIC, Command, Gset, Piece, Program, Script, Statement, StatementId};
+use super::reader::{Draft, DraftBatch};
 use super::sql_scanner::{Context, SqlText};
 use super::value::Value;
 
@@ -64,7 +65,7 @@ impl Program {
 
         let mut drafts = Vec::new();
         for source in sources {
-            let draft = Draft::read(&source.text, &mut names)
+            let draft = Draft::read(&source.text, &mut names, definitions)
                 .map_err(|(at, fault)| ScriptError::at(&source.name, &source.text, at, fault))?;
             if draft.commands.is_empty() {
                 return Err(ScriptError::whole(&source.name, "the script has no commands"));
@@ -104,14 +105,48 @@ fn finish(draft: Draft, source: &ScriptSource, names: &mut Names) -> Result<Scri
     for (sql, gset) in draft.statements {
         statements.push(finish_statement(sql, gset, &source.text, names)?);
     }
+    let mut commands = draft.commands;
+    if let Some(batch) = &draft.batch
+        && batch.batch.form.gathers()
+    {
+        gather(batch, &mut commands, &mut statements)?;
+    }
     Ok(Script {
         name: source.name.clone(),
         weight: source.weight,
-        commands: draft.commands,
+        commands,
         statements,
+        batch: draft.batch.map(|of| of.batch),
         source: Arc::from(source.text.as_str()),
         offsets: draft.offsets,
     })
+}
+
+/// Makes the INSERTs of a batch the rows of the statement behind them.
+fn gather(
+    of: &DraftBatch,
+    commands: &mut [Command],
+    statements: &mut Vec<Statement>,
+) -> Result<(), Located> {
+    let rows = of.statements.clone();
+    let one = &statements[rows.start];
+    if let Some(other) = statements[rows.clone()].iter().find(|other| !alike(one, other)) {
+        let fault = Fault::new("the INSERTs of a batch are not the same");
+        return Err((other.offset, fault.hint("only the variables in them may differ")));
+    }
+    let sent = gathered(one, of.batch.form, of.batch.rows).map_err(|fault| (one.offset, fault))?;
+    for command in commands.iter_mut() {
+        let Command::Sql(id) = command else { continue };
+        if rows.contains(&id.index()) {
+            let values = statements[id.index()].params.clone();
+            *command = Command::Row { values, statement: StatementId(rows.start as u32) };
+        } else if id.index() >= rows.end {
+            *id = StatementId((id.index() - rows.len()) as u32);
+        }
+    }
+    statements[rows.end] = sent;
+    statements.drain(rows);
+    Ok(())
 }
 
 fn finish_statement(
@@ -149,8 +184,11 @@ fn finish_statement(
         if !literal.is_empty() {
             pieces.push(Piece::Text(std::mem::take(&mut literal)));
         }
-        pieces.push(Piece::Variable(slot));
         let quoted = reference.context == Context::Quoted;
+        pieces.push(match names.texts.contains(name) && !quoted {
+            true => Piece::Quoted(slot),
+            false => Piece::Variable(slot),
+        });
         if quoted && !names.is_meant(name) {
             names.doubtful.insert(name.to_owned());
             extended.push_str(as_written);
@@ -177,6 +215,7 @@ fn finish_statement(
         label: label(&sql.text),
         line: locate(source, sql.offset).0.line,
         compound: sql.compound,
+        gathered: None,
         offset: sql.offset,
         quoted_variable,
     })

@@ -121,6 +121,11 @@ impl ControlFlow {
         Ok(())
     }
 
+    /// How many `\if`s are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
     /// `\gset` and `\aset` need a result, which a pipeline brings only later.
     pub(crate) fn gset(&self, offset: usize, command: &str) -> Result<(), Located> {
         if self.pipeline.is_some() && !self.pipeline_is_conditional {

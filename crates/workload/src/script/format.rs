@@ -19,6 +19,18 @@ pub(crate) fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[start..]);
 }
 
+/// Appends a UUID in its usual form.
+pub(crate) fn write_uuid(bits: u128, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (index, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.push(DIGITS[usize::from(byte >> 4)]);
+        out.push(DIGITS[usize::from(byte & 0xF)]);
+    }
+}
+
 /// Digits that a double carries for certain (C's `DBL_DIG`).
 const DOUBLE_DIGITS: i32 = 15;
 

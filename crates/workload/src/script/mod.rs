@@ -43,8 +43,18 @@
 //! * A NULL variable is a NULL parameter; pgbench sends the text `NULL`.
 //! * A statement has up to 65,535 variables, not 255.
 //! * `\shell` and `\setshell` are refused.
+//!
+//! # What it has beside
+//!
+//! * `\text NAME TEXT` sets a variable to the rest of the line, in which `{{…}}` is an
+//!   expression; `\uuid NAME EXPRESSION` to a number as the last digits of a UUID.
+//! * `\batch ROWS FORM` … `\endbatch`: the block, which holds an INSERT of one row, is run for
+//!   so many rows, and those are sent in one of the [`BatchForm`]s. Either is a word, or an
+//!   option or definition by name; `:row` counts rows from 1. A script has one batch at most. In an array a value
+//!   is text unless the INSERT casts it.
 
 mod argument;
+mod batch;
 mod compile;
 mod control;
 mod error;
@@ -58,15 +68,17 @@ mod program;
 mod reader;
 mod rng;
 mod sql_scanner;
+mod text;
 mod token;
 mod value;
 
 pub use argument::{ArgumentError, parse_definition, parse_script_argument};
+pub use batch::{Batch, BatchForm, Gathered};
 pub use compile::{Definition, ScriptSource};
 pub use error::{Position, ScriptError, closest};
 pub use eval::EvalError;
 pub use expr::Expr;
-pub(crate) use format::write_int;
+pub(crate) use format::{write_int, write_uuid};
 pub(crate) use names::{Scope, is_valid_name};
 pub(crate) use program::AUTOMATIC;
 pub use program::{
@@ -74,4 +86,5 @@ pub use program::{
     Statement, StatementId, TimeUnit,
 };
 pub use rng::{Rng, RunSeeds};
+pub use text::TextValue;
 pub use value::{Value, ValueType, Variables};

@@ -65,6 +65,8 @@ pub(super) struct Names {
     pub(super) by_slot: Vec<String>,
     slots: HashMap<String, Slot>,
     pub(super) settable: HashSet<String>,
+    /// Names that `\text` or `\uuid` sets.
+    pub(super) texts: HashSet<String>,
     pub(super) gset_prefixes: Vec<String>,
     /// Names read outside quotes.
     pub(super) plain: HashSet<String>,
@@ -87,6 +89,11 @@ impl Names {
     pub(super) fn define(&mut self, name: &str) -> Slot {
         self.settable.insert(name.to_owned());
         self.slot(name)
+    }
+
+    pub(super) fn define_text(&mut self, name: &str) -> Slot {
+        self.texts.insert(name.to_owned());
+        self.define(name)
     }
 
     /// Whether a `\set`, `-D`, a `\gset` or the run itself may set the name.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::batch::{Batch, BatchForm, Gathered};
 use super::error::{Fault, ScriptError, locate};
+use super::text::TextValue;
 use super::{EvalError, Expr, Rng, Value, Variables};
 
 /// The number of a variable: its index in [`Variables`](super::Variables).
@@ -133,6 +135,31 @@ impl Program {
         }
     }
 
+    /// Whether a script wants a gateway between clients and server.
+    pub fn wants_gateway(&self) -> bool {
+        let mut batches = self.scripts.iter().filter_map(|script| script.batch);
+        batches.any(|batch| batch.form == BatchForm::Gateway)
+    }
+
+    /// Checks that every statement can go through the simple protocol.
+    ///
+    /// # Errors
+    /// At the first statement whose rows are parameters.
+    pub fn check_simple(&self) -> Result<(), ScriptError> {
+        for script in &self.scripts {
+            for statement in &script.statements {
+                let form = statement.gathered.map(|of| of.form);
+                if matches!(form, Some(BatchForm::Values | BatchForm::Unnest)) {
+                    let fault = Fault::new("the rows of this batch are parameters")
+                        .hint("run with the prepared or the extended protocol");
+                    let (name, source) = (&script.name, &script.source);
+                    return Err(ScriptError::at(name, source, statement.offset, fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// How many variables the scripts use.
     pub fn slot_count(&self) -> usize {
         self.names.len()
@@ -164,6 +191,8 @@ pub struct Script {
     pub commands: Vec<Command>,
     /// The statements that [`Command::Sql`] refers to.
     pub statements: Vec<Statement>,
+    /// What a transaction of it writes, where it has a `\batch`.
+    pub batch: Option<Batch>,
     pub(crate) source: Arc<str>,
     /// Where each command stands in the source.
     pub(crate) offsets: Vec<usize>,
@@ -209,6 +238,20 @@ pub enum Command {
         slot: Slot,
         /// What is evaluated.
         expr: Expr,
+    },
+    /// `\text`, `\uuid`: write a text and store it.
+    SetText {
+        /// Where the text goes.
+        slot: Slot,
+        /// What is written.
+        text: TextValue,
+    },
+    /// The INSERT of a `\batch`: keep a row of the statement behind it, which is [`Gathered`].
+    Row {
+        /// The variables whose values it has.
+        values: Vec<Slot>,
+        /// That statement.
+        statement: StatementId,
     },
     /// Go on at `target` unless the condition is true (`\if`, `\elif`).
     JumpIfFalse {
@@ -309,6 +352,8 @@ pub struct Statement {
     /// Whether it is several statements joined by `\\;`, which only the simple
     /// protocol carries.
     pub compound: bool,
+    /// Where its values are the rows gathered before it; then `params` is empty.
+    pub gathered: Option<Gathered>,
     /// Where the statement stands in the source.
     pub(crate) offset: usize,
     /// Where a variable stands inside quotes, if one does. The simple protocol
@@ -317,7 +362,7 @@ pub struct Statement {
 }
 
 /// The most parameters that a Bind message can carry.
-const MAX_PARAMETERS: usize = 65_535;
+pub(super) const MAX_PARAMETERS: usize = 65_535;
 
 impl Statement {
     /// Whether the statement can go through the extended protocol; see
@@ -383,6 +428,8 @@ pub enum Piece {
     Text(String),
     /// A variable whose value is inserted as text.
     Variable(Slot),
+    /// A variable of `\text` or `\uuid`, whose value is inserted as a string constant.
+    Quoted(Slot),
 }
 
 /// `\gset` or `\aset` after a statement: columns of its result become

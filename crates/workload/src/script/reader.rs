@@ -1,6 +1,8 @@
 //! The first pass over a script: its commands, with the text of statements
 //! still raw.
 
+use super::batch::{Batch, BatchForm};
+use super::compile::Definition;
 use super::control::ControlFlow;
 use super::error::{Fault, Located, closest};
 use super::expr_parser;
@@ -9,6 +11,7 @@ use super::program::{
     Command, Gset, GsetKind, MAX_SLEEP, Sleep, SleepAmount, StatementId, TimeUnit,
 };
 use super::sql_scanner::{self, SqlText, Stop};
+use super::text::{TextPart, TextValue};
 use super::token::CommandReader;
 
 /// A script after the first pass.
@@ -18,19 +21,40 @@ pub(super) struct Draft {
     pub(super) statements: Vec<(SqlText, Option<Gset>)>,
     /// Variables that expressions read, with their places.
     pub(super) reads: Vec<(usize, String)>,
+    pub(super) batch: Option<DraftBatch>,
+}
+
+/// The `\batch` of a script.
+pub(super) struct DraftBatch {
+    pub(super) batch: Batch,
+    /// Where it begins in the source.
+    pub(super) offset: usize,
+    /// Its first statement and the one after its last.
+    pub(super) statements: std::ops::Range<usize>,
+    /// Where its loop begins.
+    first: usize,
+    /// `\if`s around it.
+    depth: usize,
+    ended: bool,
 }
 
 impl Draft {
     /// Reads the commands of a script.
-    pub(super) fn read(text: &str, names: &mut Names) -> Result<Draft, Located> {
+    pub(super) fn read(
+        text: &str,
+        names: &mut Names,
+        definitions: &[Definition],
+    ) -> Result<Draft, Located> {
         let mut reader = Reader {
             text,
             names,
+            definitions,
             draft: Draft {
                 commands: Vec::new(),
                 offsets: Vec::new(),
                 statements: Vec::new(),
                 reads: Vec::new(),
+                batch: None,
             },
             control: ControlFlow::default(),
         };
@@ -49,6 +73,9 @@ impl Draft {
         }
         let Reader { draft, control, .. } = reader;
         control.finish()?;
+        if let Some(DraftBatch { ended: false, offset, .. }) = draft.batch {
+            return Err((offset, Fault::new("\\batch without \\endbatch")));
+        }
         Ok(draft)
     }
 }
@@ -56,6 +83,7 @@ impl Draft {
 struct Reader<'a, 'n> {
     text: &'a str,
     names: &'n mut Names,
+    definitions: &'n [Definition],
     draft: Draft,
     control: ControlFlow,
 }
@@ -65,6 +93,10 @@ const UNSET: usize = usize::MAX;
 
 const COMMANDS: &[&str] = &[
     "set",
+    "text",
+    "uuid",
+    "batch",
+    "endbatch",
     "if",
     "elif",
     "else",
@@ -96,19 +128,50 @@ impl<'a> Reader<'a, '_> {
         let Some((offset, word)) = words.word() else {
             return Ok(words.finish());
         };
-        match word.to_ascii_lowercase().as_str() {
+        let word = &*word.to_ascii_lowercase();
+        let in_batch = self.draft.batch.as_ref().is_some_and(|batch| !batch.ended);
+        if in_batch && matches!(word, "sleep" | "gset" | "aset" | "startpipeline") {
+            let fault = Fault::new(format!("\\{word} is not possible in a batch"));
+            return Err((offset, fault.hint("put it before \\batch or behind \\endbatch")));
+        }
+        match word {
             "set" => {
-                let (name_at, name) = words.word().ok_or_else(|| {
-                    let fault = Fault::new("\\set needs a name and an expression");
-                    (offset, fault.hint("for example \\set aid random(1, 100000 * :scale)"))
-                })?;
-                if !is_valid_name(name) {
-                    let fault = Fault::new(format!("\"{name}\" is not a variable name"));
-                    return Err((name_at, fault.hint(name_hint(name))));
-                }
+                let name = name_of(
+                    &mut words,
+                    offset,
+                    "\\set needs a name and an expression",
+                    "for example \\set aid random(1, 100000 * :scale)",
+                )?;
                 let expr = self.expression(&mut words)?;
                 let slot = self.names.define(name);
                 self.push(Command::Set { slot, expr }, offset);
+            }
+            "text" => {
+                let name = name_of(
+                    &mut words,
+                    offset,
+                    "\\text needs a name and a text",
+                    "for example \\text payload {\"page\": {{random(1, 5000)}}}",
+                )?;
+                let text = self.template(&mut words)?;
+                let slot = self.names.define_text(name);
+                self.push(Command::SetText { slot, text }, offset);
+            }
+            "uuid" => {
+                let name = name_of(
+                    &mut words,
+                    offset,
+                    "\\uuid needs a name and an expression",
+                    "for example \\uuid user_id random(1, 10000)",
+                )?;
+                let text = TextValue::Uuid(self.expression(&mut words)?);
+                let slot = self.names.define_text(name);
+                self.push(Command::SetText { slot, text }, offset);
+            }
+            "batch" => self.batch(&mut words, offset)?,
+            "endbatch" => {
+                no_arguments(&mut words, word)?;
+                self.end_of_batch(offset)?;
             }
             "if" => {
                 let condition = self.expression(&mut words)?;
@@ -175,6 +238,140 @@ impl<'a> Reader<'a, '_> {
         let tokens = words.tokens()?;
         let mut reads = Reads { names: self.names, reads: &mut self.draft.reads };
         expr_parser::parse(&tokens, &mut reads)
+    }
+
+    /// The rest of the line, in which `{{…}}` is an expression.
+    fn template(&mut self, words: &mut CommandReader<'a>) -> Result<TextValue, Located> {
+        let (mut at, mut rest) = words.line();
+        let mut parts = Vec::new();
+        while let Some((before, (expr, after))) = rest
+            .split_once("{{")
+            .and_then(|(before, opened)| Some((before, opened.split_once("}}")?)))
+        {
+            if !before.is_empty() {
+                parts.push(TextPart::Literal(before.to_owned()));
+            }
+            at += before.len() + "{{".len();
+            let inside = |(offset, fault): Located| (at + offset, fault);
+            let tokens = CommandReader::new(expr, 0).tokens().map_err(inside)?;
+            let known = self.draft.reads.len();
+            let mut reads = Reads { names: self.names, reads: &mut self.draft.reads };
+            parts.push(TextPart::Value(expr_parser::parse(&tokens, &mut reads).map_err(inside)?));
+            self.draft.reads[known..].iter_mut().for_each(|(offset, _)| *offset += at);
+            at += expr.len() + "}}".len();
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(TextPart::Literal(rest.to_owned()));
+        }
+        Ok(TextValue::Template(parts))
+    }
+
+    /// `\batch ROWS FORM`.
+    fn batch(&mut self, words: &mut CommandReader<'a>, offset: usize) -> Result<(), Located> {
+        let example =
+            "for example \\batch 100 copy, or \\batch :rows :pattern with options of these names";
+        if self.draft.batch.is_some() {
+            return Err((offset, Fault::new("a script has one \\batch")));
+        }
+        let (Some((rows_at, rows)), Some((form_at, form))) = (words.word(), words.word()) else {
+            let fault = Fault::new("\\batch needs a number of rows and a form");
+            return Err((offset, fault.hint(example)));
+        };
+        no_arguments(words, "batch")?;
+        let rows = match self.chosen(rows_at, rows)?.parse::<u32>() {
+            Ok(rows) if rows > 0 => rows,
+            _ => {
+                let fault = Fault::new(format!("\"{rows}\" is not a number of rows"));
+                return Err((rows_at, fault.hint("it is a whole number from 1 on")));
+            }
+        };
+        let form: BatchForm = self.chosen(form_at, form)?.parse().map_err(|()| {
+            let forms: Vec<&str> = BatchForm::ALL.iter().map(|form| form.name()).collect();
+            let fault = Fault::new(format!("\"{form}\" is not a form of a batch"));
+            (form_at, fault.hint(format!("the forms are {}", forms.join(", "))))
+        })?;
+        let rows = if form.is_single() { 1 } else { rows };
+        if form == BatchForm::Transaction {
+            self.statement(SqlText::plain("BEGIN;", offset));
+        }
+        if !form.is_single() {
+            self.set("row", "0", offset)?;
+        }
+        let first = self.draft.commands.len();
+        self.set("row", if form.is_single() { "1" } else { ":row + 1" }, offset)?;
+        let begin = self.draft.statements.len();
+        self.draft.batch = Some(DraftBatch {
+            batch: Batch { form, rows },
+            offset,
+            statements: begin..begin,
+            first,
+            depth: self.control.depth(),
+            ended: false,
+        });
+        Ok(())
+    }
+
+    /// `\endbatch`: back to the first row, until all are there.
+    fn end_of_batch(&mut self, offset: usize) -> Result<(), Located> {
+        let end = self.draft.statements.len();
+        let depth = self.control.depth();
+        let Some(of) = self.draft.batch.as_mut().filter(|batch| !batch.ended) else {
+            return Err((offset, Fault::new("\\endbatch without a \\batch before it")));
+        };
+        if of.depth != depth {
+            return Err((
+                offset,
+                Fault::new("\\batch and \\endbatch do not stand in the same \\if"),
+            ));
+        }
+        if of.statements.start == end {
+            return Err((of.offset, Fault::new("this batch sends nothing")));
+        }
+        of.ended = true;
+        of.statements.end = end;
+        let (Batch { form, rows }, first) = (of.batch, of.first);
+        if form.is_single() {
+            return Ok(());
+        }
+        let condition = self.own_expression(&format!(":row >= {rows}"), offset)?;
+        self.push(Command::JumpIfFalse { condition, target: first }, offset);
+        match form {
+            BatchForm::Transaction => self.statement(SqlText::plain("COMMIT;", offset)),
+            // Its text follows from those of the block, once all names are known.
+            _ => self.statement(SqlText::plain("", offset)),
+        }
+        Ok(())
+    }
+
+    /// The value of a word that may name an option or a definition.
+    fn chosen(&self, offset: usize, word: &'a str) -> Result<String, Located> {
+        let Some(name) = word.strip_prefix(':') else { return Ok(word.to_owned()) };
+        let found = self.definitions.iter().rev().find(|definition| definition.name == name);
+        found.map(|definition| definition.value.clone()).ok_or_else(|| {
+            let fault = Fault::new(format!("\"{name}\" is no option and not defined"));
+            (
+                offset,
+                fault.hint(format!(
+                    "a batch is known before the run: define it with -D {name}=value"
+                )),
+            )
+        })
+    }
+
+    fn set(&mut self, name: &str, expression: &str, offset: usize) -> Result<(), Located> {
+        let expr = self.own_expression(expression, offset)?;
+        let slot = self.names.define(name);
+        self.push(Command::Set { slot, expr }, offset);
+        Ok(())
+    }
+
+    /// An expression that stands in no script.
+    fn own_expression(&mut self, text: &str, offset: usize) -> Result<super::Expr, Located> {
+        let here = |(_, fault): Located| (offset, fault);
+        let tokens = CommandReader::new(text, 0).tokens().map_err(here)?;
+        let mut reads = Reads { names: self.names, reads: &mut Vec::new() };
+        expr_parser::parse(&tokens, &mut reads).map_err(here)
     }
 
     fn gset(
@@ -267,6 +464,22 @@ fn no_arguments(words: &mut CommandReader<'_>, command: &str) -> Result<(), Loca
                 .hint("each backslash command has its own line"),
         )),
     }
+}
+
+/// The variable that a command sets.
+fn name_of<'a>(
+    words: &mut CommandReader<'a>,
+    offset: usize,
+    missing: &str,
+    example: &str,
+) -> Result<&'a str, Located> {
+    let (name_at, name) =
+        words.word().ok_or_else(|| (offset, Fault::new(missing).hint(example)))?;
+    if !is_valid_name(name) {
+        let fault = Fault::new(format!("\"{name}\" is not a variable name"));
+        return Err((name_at, fault.hint(name_hint(name))));
+    }
+    Ok(name)
 }
 
 fn name_hint(name: &str) -> String {

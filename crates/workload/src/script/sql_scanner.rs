@@ -23,6 +23,13 @@ pub(crate) struct SqlText {
     pub compound: bool,
 }
 
+impl SqlText {
+    /// SQL that stands in no script, for a command at `offset`.
+    pub(crate) fn plain(text: &str, offset: usize) -> Self {
+        SqlText { text: text.to_owned(), references: Vec::new(), offset, compound: false }
+    }
+}
+
 /// Something that looks like a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {

@@ -88,6 +88,16 @@ impl<'a> CommandReader<'a> {
         (self.at > start).then(|| (start, &self.text[start..self.at]))
     }
 
+    /// The rest of the line, without the space around it, and its offset. Nothing continues it.
+    pub(crate) fn line(&mut self) -> (usize, &'a str) {
+        self.skip_space();
+        let start = self.at;
+        let rest = &self.text[start..];
+        let line = rest.split('\n').next().unwrap_or(rest);
+        self.at += line.len();
+        (start, line.trim_end())
+    }
+
     /// Moves past the end of the command.
     pub(crate) fn finish(mut self) -> usize {
         loop {

@@ -131,6 +131,10 @@
 //! sql = "SELECT (SELECT sum(balance) FROM account) - CAST(:before AS bigint) = (SELECT sum(delta) FROM history)"
 //! ```
 //!
+//! `:written` is how many rows were acknowledged to clients where scripts have a `\batch`, else
+//! how many transactions; `:unknown` how many more there may be, since no client knows how
+//! their transactions ended.
+//!
 //! ## Pass mark and side measurement
 //!
 //! ```toml
@@ -157,7 +161,7 @@ pub use crate::error::WorkloadError;
 pub use crate::protocol::Protocol;
 pub use load::{MANIFEST_FILE, builtin_names};
 pub use options::{OptionKind, WorkloadOption};
-pub use plan::{Check, Plan, Settings, SqlStep};
+pub use plan::{Check, Done, Plan, Settings, SqlStep};
 
 use crate::manifest::Manifest;
 use crate::script::ScriptSource;

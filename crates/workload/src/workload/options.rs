@@ -1,5 +1,6 @@
 //! Options: values that a user may choose and SQL and scripts may read.
 
+use super::plan::{UNKNOWN, WRITTEN};
 use crate::error::WorkloadError;
 use crate::manifest::{OptionDefault, OptionEntry};
 use crate::script::{AUTOMATIC, closest, is_valid_name};
@@ -40,7 +41,8 @@ pub enum OptionKind {
 
 impl WorkloadOption {
     pub(crate) fn from_entry(name: &str, entry: &OptionEntry) -> Result<Self, String> {
-        if !is_valid_name(name) || AUTOMATIC.contains(&name) || name == "row" || name == "before" {
+        let taken = ["row", "before", WRITTEN, UNKNOWN];
+        if !is_valid_name(name) || AUTOMATIC.contains(&name) || taken.contains(&name) {
             return Err(
                 "an option is named with letters, digits and underscores, and not like an automatic variable".into(),
             );

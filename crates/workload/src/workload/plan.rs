@@ -9,8 +9,8 @@ use crate::error::WorkloadError;
 use crate::generate::{TableLoad, TableSpec};
 use crate::manifest::NumberEntry;
 use crate::script::{
-    ClientStart, Command, Definition, Piece, Program, Rng, Scope, Script, ScriptError,
-    ScriptSource, Statement, Value, Variables,
+    ClientStart, Command, Definition, EvalError, Piece, Program, Rng, Scope, Script, ScriptError,
+    ScriptSource, Slot, Statement, Value, Variables,
 };
 
 /// What is chosen for a run.
@@ -118,17 +118,31 @@ pub struct Check {
 enum SqlPart {
     Text(String),
     Before,
+    Written,
+    Unknown,
+}
+
+/// What a load came to, for the checks after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Rows that were acknowledged to a client, where the scripts have a `\batch`; else
+    /// transactions.
+    pub written: u64,
+    /// The same of transactions of which no client knows how they ended.
+    pub unknown: u64,
 }
 
 impl Check {
     /// The query that returns one boolean: whether the check holds. `before`
     /// is the text of the value that the query in [`Check::before`] returned,
     /// `None` for NULL or when there is no such query.
-    pub fn sql(&self, before: Option<&str>) -> String {
+    pub fn sql(&self, before: Option<&str>, done: Done) -> String {
         let mut sql = String::new();
         for part in &self.sql {
             match part {
                 SqlPart::Text(text) => sql.push_str(text),
+                SqlPart::Written => sql.push_str(&done.written.to_string()),
+                SqlPart::Unknown => sql.push_str(&done.unknown.to_string()),
                 SqlPart::Before => match before {
                     Some(value) => sql.push_str(&literal(value)),
                     None => sql.push_str("NULL"),
@@ -193,6 +207,10 @@ impl Workload {
     }
 }
 
+/// The variables of checks that tell what the load came to.
+pub(super) const WRITTEN: &str = "written";
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// What SQL files, row counts and columns are evaluated with.
 struct Context<'w> {
     workload: &'w Workload,
@@ -241,6 +259,11 @@ impl Context<'_> {
                     let value = expr.eval(&variables, &mut rng).map_err(explain)?;
                     variables.set(*slot, value);
                 }
+                Command::SetText { slot, text } => {
+                    let value = text.eval(&variables, &mut rng).map_err(explain)?;
+                    variables.set(*slot, value);
+                }
+                Command::Row { .. } => return Err(not_in_sql_files(script, at, "a batch")),
                 Command::JumpIfFalse { condition, target } => {
                     if !condition.eval_condition(&variables, &mut rng).map_err(explain)? {
                         next = *target;
@@ -325,7 +348,7 @@ impl Context<'_> {
                 Some(sql) => {
                     let parts = self.check_sql(&format!("{place}, before"), sql, false)?;
                     let check = Check { name: String::new(), before: None, sql: parts };
-                    Some(check.sql(None))
+                    Some(check.sql(None, Done::default()))
                 }
                 None => None,
             };
@@ -343,8 +366,9 @@ impl Context<'_> {
     ) -> Result<Vec<SqlPart>, ScriptError> {
         let source = ScriptSource { name: place.to_owned(), text: sql.to_owned(), weight: 1 };
         let mut definitions = self.definitions.clone();
-        if has_before {
-            definitions.push(Definition { name: "before".into(), value: String::new() });
+        let known = |name: &&str| has_before || *name != "before";
+        for name in ["before", WRITTEN, UNKNOWN].into_iter().filter(known) {
+            definitions.push(Definition { name: name.into(), value: String::new() });
         }
         let program = Program::compile(&[source], &definitions)?;
         let only = program.scripts.first().filter(|script| script.commands.len() == 1);
@@ -356,12 +380,15 @@ impl Context<'_> {
         };
         let variables = program.variables(&self.client());
         let before = program.slot("before").filter(|_| has_before);
+        let (written, unknown) = (program.slot(WRITTEN), program.slot(UNKNOWN));
         let mut parts = Vec::new();
         for piece in &statement.text_simple {
             parts.push(match piece {
                 Piece::Text(text) => SqlPart::Text(text.clone()),
                 Piece::Variable(slot) if Some(*slot) == before => SqlPart::Before,
-                Piece::Variable(slot) => {
+                Piece::Variable(slot) if Some(*slot) == written => SqlPart::Written,
+                Piece::Variable(slot) if Some(*slot) == unknown => SqlPart::Unknown,
+                Piece::Variable(slot) | Piece::Quoted(slot) => {
                     let mut text = Vec::new();
                     if let Some(value) = variables.get(*slot) {
                         value.write_text(&mut text);
@@ -374,22 +401,25 @@ impl Context<'_> {
     }
 }
 
-fn render(
-    statement: &Statement,
-    variables: &Variables,
-) -> Result<String, crate::script::EvalError> {
+fn render(statement: &Statement, variables: &Variables) -> Result<String, EvalError> {
     let mut sql = Vec::new();
     for piece in &statement.text_simple {
         match piece {
             Piece::Text(text) => sql.extend_from_slice(text.as_bytes()),
-            Piece::Variable(slot) => variables
-                .get(*slot)
-                .ok_or(crate::script::EvalError::Undefined(*slot))?
-                .write_text(&mut sql),
+            Piece::Variable(slot) => value(variables, *slot)?.write_text(&mut sql),
+            Piece::Quoted(slot) => {
+                let mut text = Vec::new();
+                value(variables, *slot)?.write_text(&mut text);
+                sql.extend_from_slice(literal(&String::from_utf8_lossy(&text)).as_bytes());
+            }
         }
     }
     // Every piece is text, so this never replaces anything.
     Ok(String::from_utf8_lossy(&sql).into_owned())
+}
+
+fn value(variables: &Variables, slot: Slot) -> Result<&Value, EvalError> {
+    variables.get(slot).ok_or(EvalError::Undefined(slot))
 }
 
 fn not_in_sql_files(script: &Script, command: usize, what: &str) -> ScriptError {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use walwright_workload::script::{Command, Piece};
-use walwright_workload::workload::{Protocol, builtin_names};
+use walwright_workload::workload::{Done, Protocol, builtin_names};
 use walwright_workload::{Plan, Settings, Workload};
 
 fn plan(name: &str, scale: u32, options: &[(&str, &str)]) -> Plan {
@@ -130,8 +130,8 @@ fn the_balance_checks_start_from_what_was_there() {
     assert!(plan.checks.iter().all(|check| check.before.is_some()));
     let check = plan.checks.iter().find(|check| check.name.contains("history")).unwrap();
     assert!(check.before.as_ref().unwrap().contains("FROM pgbench_history"));
-    assert!(check.sql(Some("-17")).contains("CAST('-17' AS bigint)"));
-    assert!(check.sql(Some("a'b")).contains("CAST('a''b' AS bigint)"));
+    assert!(check.sql(Some("-17"), Done::default()).contains("CAST('-17' AS bigint)"));
+    assert!(check.sql(Some("a'b"), Done::default()).contains("CAST('a''b' AS bigint)"));
 }
 
 #[test]
@@ -190,4 +190,49 @@ fn an_unknown_name_lists_the_known_ones() {
     let error = Workload::find("tpbc").unwrap_err().to_string();
     assert!(error.contains("did you mean tpcb?"), "{error}");
     assert!(error.contains("simple-update"), "{error}");
+}
+
+/// The command words of the script of events, and the statements it sends.
+fn events(pattern: &str, rows: &str) -> (Plan, Vec<String>) {
+    let plan = plan("events", 1, &[("pattern", pattern), ("rows", rows)]);
+    let sent = statements(&plan).into_iter().map(str::to_owned).collect();
+    (plan, sent)
+}
+
+#[test]
+fn events_are_sent_in_every_pattern() {
+    let one = "INSERT INTO events (user_id, type, payload) VALUES (CAST($1 AS uuid), $2, CAST($3 AS jsonb));";
+    for pattern in ["single", "gateway"] {
+        let (plan, sent) = events(pattern, "3");
+        assert_eq!(sent, [one, one], "{pattern}");
+        assert_eq!(plan.program.scripts[0].batch.unwrap().rows, 1);
+        assert_eq!(plan.program.wants_gateway(), pattern == "gateway");
+    }
+    let (plan, sent) = events("transaction", "3");
+    assert_eq!(sent, ["BEGIN;", one, one, "COMMIT;"]);
+    assert_eq!(plan.program.scripts[0].batch.unwrap().rows, 3);
+    let (plan, sent) = events("values", "2");
+    assert_eq!(
+        sent,
+        ["INSERT INTO events (user_id, type, payload) VALUES \
+          (CAST($1 AS uuid), $2, CAST($3 AS jsonb)), (CAST($4 AS uuid), $5, CAST($6 AS jsonb));"]
+    );
+    // Both kinds of event are rows of the one statement.
+    let rows = |command: &&Command| matches!(command, Command::Row { .. });
+    assert_eq!(plan.program.scripts[0].commands.iter().filter(rows).count(), 2);
+    assert_eq!(
+        events("unnest", "2").1,
+        [
+            "INSERT INTO events (user_id, type, payload) SELECT CAST(r.v1 AS uuid), r.v2, CAST(r.v3 AS jsonb) \
+          FROM ROWS FROM (pg_catalog.unnest(CAST($1 AS uuid[])), pg_catalog.unnest(CAST($2 AS text[])), \
+          pg_catalog.unnest(CAST($3 AS jsonb[]))) AS r(v1, v2, v3);"
+        ]
+    );
+    assert_eq!(events("copy", "2").1, ["COPY events (user_id, type, payload) FROM STDIN;"]);
+    let workload = Workload::builtin("events").unwrap();
+    let options =
+        [("pattern".to_owned(), "values".to_owned()), ("rows".to_owned(), "100000".to_owned())];
+    let settings = Settings { options: options.into(), ..Settings::of(&workload) };
+    let many = workload.plan(&settings).unwrap_err().to_string();
+    assert!(many.contains("at most 65535") && many.contains("fewer rows"), "{many}");
 }

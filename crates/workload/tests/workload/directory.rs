@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use walwright_workload::generate::TableLoad;
-use walwright_workload::workload::{Origin, SqlStep};
+use walwright_workload::workload::{Done, Origin, SqlStep};
 use walwright_workload::{Settings, Workload, WorkloadError};
 
 /// A directory that holds these files.
@@ -113,7 +113,7 @@ fn a_directory_becomes_a_plan() {
         }
     );
     assert_eq!(
-        plan.checks[0].sql(None),
+        plan.checks[0].sql(None, Done::default()),
         "SELECT count(*) = 0 FROM orders WHERE customer > 1000 * 2"
     );
     assert_eq!(plan.options["lines"], "3");

@@ -185,7 +185,9 @@ fn simple_text(statement: &Statement, variables: &Variables) -> String {
     for piece in &statement.text_simple {
         match piece {
             Piece::Text(text) => sql.extend_from_slice(text.as_bytes()),
-            Piece::Variable(slot) => variables.get(*slot).unwrap().write_text(&mut sql),
+            Piece::Variable(slot) | Piece::Quoted(slot) => {
+                variables.get(*slot).unwrap().write_text(&mut sql)
+            }
         }
     }
     String::from_utf8(sql).unwrap()

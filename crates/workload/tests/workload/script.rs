@@ -355,3 +355,63 @@ fn scripts_alone_are_named_after_their_files() {
     assert_eq!(name(2), "a.sql, b.sql");
     assert_eq!(name(4), "a.sql and 3 more");
 }
+
+#[test]
+fn texts_are_written_from_expressions() {
+    let program = compile(
+        "\\set n 7\n\\text json   {\"n\": {{:n + 1}}, \"none\": {{null}}}  \n\\uuid id :n\nSELECT :json, :id;",
+    );
+    let mut variables = program.variables(&START);
+    let mut rng = Rng::from_seed(1);
+    for command in &program.scripts[0].commands {
+        match command {
+            Command::Set { slot, expr } => {
+                let value = expr.eval(&variables, &mut rng).unwrap();
+                variables.set(*slot, value);
+            }
+            Command::SetText { slot, text } => {
+                let value = text.eval(&variables, &mut rng).unwrap();
+                variables.set(*slot, value);
+            }
+            _ => {}
+        }
+    }
+    let value = |name| variables.get(program.slot(name).unwrap()).cloned();
+    assert_eq!(value("json"), Some("{\"n\": 8, \"none\": null}".into()));
+    assert_eq!(value("id"), Some("00000000-0000-0000-0000-000000000007".into()));
+    // In the simple protocol they are string constants, where `\\set` gives bare numbers.
+    let pieces = &program.scripts[0].statements[0].text_simple;
+    assert_eq!(pieces.iter().filter(|piece| matches!(piece, Piece::Quoted(_))).count(), 2);
+}
+
+#[test]
+fn faults_of_a_batch_have_their_place() {
+    let insert = "\\set a 1\nINSERT INTO t (a) VALUES (:a);\n";
+    let of = |head: &str, end: &str| fault(&format!("{head}\n{insert}{end}"));
+    for (said, expected) in [
+        (of("\\batch 3 copy", ""), "a.sql:1:2: \\batch without \\endbatch"),
+        (of("\\batch 3", "\\endbatch"), "a.sql:1:2: \\batch needs a number of rows and a form"),
+        (of("\\batch 0 copy", "\\endbatch"), "a.sql:1:8: \"0\" is not a number of rows"),
+        (of("\\batch 3 copi", "\\endbatch"), "a.sql:1:10: \"copi\" is not a form of a batch"),
+        (of("\\batch :n copy", "\\endbatch"), "a.sql:1:8: \"n\" is no option and not defined"),
+        (
+            of("\\batch 3 copy", "\\sleep 1 ms\n\\endbatch"),
+            "a.sql:4:2: \\sleep is not possible in a batch",
+        ),
+        (of("\\batch 3 copy", "\\endbatch\n\\batch 2 copy"), "a.sql:5:2: a script has one \\batch"),
+        (
+            of("\\batch 3 copy", "SELECT 1;\n\\endbatch"),
+            "a.sql:4:1: the INSERTs of a batch are not the same",
+        ),
+        (of("", "\\endbatch"), "a.sql:4:2: \\endbatch without a \\batch before it"),
+        (
+            of("\\if 1\n\\batch 3 copy", "\\endif\n\\endbatch"),
+            "a.sql:6:2: \\batch and \\endbatch do not stand in the same \\if",
+        ),
+        (fault("\\batch 3 copy\n\\endbatch"), "a.sql:1:2: this batch sends nothing"),
+        (fault("\\batch 3 values\nDELETE FROM t;\n\\endbatch"), "a.sql:2:1: this is not an INSERT"),
+        (fault("\\text a {{:b}}\nSELECT 1;"), "a.sql:1:11: undefined variable \"b\""),
+    ] {
+        assert!(said.starts_with(expected), "{said}\nis not\n{expected}");
+    }
+}

@@ -95,6 +95,7 @@ fn upserting(mut case: Case, script: Option<&str>) -> crate::Diagnosis {
             weight: 1,
             text: text.to_owned(),
             statements: vec!["INSERT INTO t".to_owned()],
+            batch: None,
         }],
         pass_mark: None,
     });
