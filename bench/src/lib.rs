@@ -17,6 +17,7 @@ mod fault;
 pub mod foreign;
 mod gateway_process;
 mod hostile;
+pub mod ingest;
 mod kills;
 pub mod ledger;
 mod link;
