@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::block_in_place;
 use tokio_postgres::{Client, NoTls};
 use walwright_bench::ledger::{self, Audit, Book};
+use walwright_bench::survival::{Rules, judge};
 use walwright_bench::{GatewayProcess, GatewaySettings, ReadsWait, Report};
 use walwright_server::{
     Cluster, ClusterSpec, Installs, Major, Places, PowerCut, RunningCluster, sweep,
@@ -29,24 +30,17 @@ struct Cli {
     /// Cycles.
     #[arg(long, default_value_t = 1000)]
     cycles: u64,
-    /// Decides loads, moments and what is lost.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Clients.
     #[arg(long, default_value_t = 14)]
     clients: i64,
     /// Least time of a flush, in microseconds: the longer, the more is not flushed.
     #[arg(long, default_value_t = 0)]
     flush_us: u64,
-    /// Breaks what is tested: losses must be found then.
-    #[arg(long, value_enum)]
-    check: Option<Check>,
     /// Counts are kept in this file, and a run goes on from there.
     #[arg(long)]
     counts: Option<PathBuf>,
-    /// Figures as JSON on standard output.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    rules: Rules<Check>,
 }
 
 /// What is broken so that losses must be found.
@@ -71,10 +65,6 @@ struct Counts {
 }
 
 impl Counts {
-    fn is_clean(&self) -> bool {
-        self.audit.is_clean() && self.broken == 0
-    }
-
     fn read(path: Option<&Path>) -> anyhow::Result<Counts> {
         match path {
             Some(path) if path.exists() => Ok(serde_json::from_slice(&std::fs::read(path)?)?),
@@ -103,7 +93,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let (begun, first) = (Instant::now(), counts.cycles);
     let mut server = None;
     while counts.cycles < cli.cycles {
-        let seed = cli.seed.wrapping_mul(1 << 32).wrapping_add(counts.cycles);
+        let seed = cli.rules.seed.wrapping_mul(1 << 32).wrapping_add(counts.cycles);
         let running = match server.take() {
             Some(running) => running,
             None => fresh(cli).await?,
@@ -153,7 +143,7 @@ async fn fresh(cli: &Cli) -> anyhow::Result<RunningCluster> {
     sweep(&places)?;
     let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
     let mut spec = ClusterSpec::new(&places, install);
-    let fsync = if cli.check == Some(Check::NoFsync) { "off" } else { "on" };
+    let fsync = if cli.rules.check == Some(Check::NoFsync) { "off" } else { "on" };
     spec.settings = [
         // What is not flushed for a client's sake is not flushed for a while.
         ("wal_writer_delay", "10s"),
@@ -168,7 +158,7 @@ async fn fresh(cli: &Cli) -> anyhow::Result<RunningCluster> {
     let running = block_in_place(|| Cluster::create(spec)?.start_watched())?;
     let direct = connect(running.socket_dir(), running.port()).await?;
     ledger::create(&direct).await?;
-    if cli.check == Some(Check::EarlyAnswers) {
+    if cli.rules.check == Some(Check::EarlyAnswers) {
         direct.batch_execute("ALTER ROLE postgres SET synchronous_commit = off").await?;
     }
     direct.batch_execute("CHECKPOINT").await?;
@@ -190,7 +180,7 @@ async fn cycle(
     let settings = GatewaySettings {
         workers: random.random_range(1..=2),
         pool_size: random.random_range(2..=8),
-        reads: if cli.check == Some(Check::EarlyReads) {
+        reads: if cli.rules.check == Some(Check::EarlyReads) {
             ReadsWait::Off
         } else {
             ReadsWait::Transaction
@@ -254,29 +244,10 @@ async fn connect(directory: &Path, port: u16) -> anyhow::Result<Client> {
 
 fn report(cli: &Cli, counts: &Counts) -> ExitCode {
     let Counts { cycles, broken, pages_lost, audit, .. } = counts;
-    let mut report = Report::new(&format!("{cycles} power cuts, seed {}", cli.seed));
-    let mut figure = |name: &str, value: u64| report.figure(name, value.to_string(), json!(value));
-    figure("pages of 4 kB that were lost unflushed", *pages_lost);
-    figure("transactions acknowledged", audit.acknowledged);
-    figure("refused, or not committed", audit.refused);
-    figure("unknown", audit.unknown);
-    figure("of these there afterwards", audit.kept);
-    figure("values told by reads and errors", audit.told);
-    let must = cli.check.is_some();
-    let mut bar = |name: &str, value: u64| {
-        if must {
-            return report.figure(name, value.to_string(), json!(value));
-        }
-        report.bar(name, value.to_string(), json!(value), "0", value == 0);
-    };
-    bar("writes lost, doubled or torn", audit.wrong_writes);
-    bar("told and gone", audit.gone);
-    bar("answers to the wrong client", audit.wrong_answers);
-    bar("servers that did not come back", *broken);
-    if must {
-        let found = !counts.is_clean();
-        let shown = if found { "yes" } else { "no" };
-        report.bar("losses found", shown.to_owned(), json!(found), "yes", found);
-    }
-    report.print(cli.json)
+    let mut report = Report::new(&format!("{cycles} power cuts, seed {}", cli.rules.seed));
+    let pages = pages_lost.to_string();
+    report.figure("pages of 4 kB that were lost unflushed", pages, json!(pages_lost));
+    let others = [("servers that did not come back", *broken)];
+    judge(&mut report, audit, &others, cli.rules.check.is_some());
+    report.print(cli.rules.json)
 }

@@ -1,5 +1,6 @@
 //! A server, a gateway, and what is between them.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
+use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use walwright_server::{
     Cluster, ClusterSpec, Install, Installs, Major, Places, RunningCluster, sweep,
@@ -21,8 +23,14 @@ use crate::{GatewayPlaces, GatewayProcess, GatewaySettings, Link, ledger, reside
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Name of the sessions that look and judge.
 const JUDGE: &str = "judge";
-/// Size of the disk that the tables are on.
+/// Size of the disk that the tables are on, and of the WAL's.
 const MEGABYTES: u32 = 48;
+const WAL_MEGABYTES: u32 = 160;
+/// What keeps the WAL within that.
+const SMALL_WAL: [(&str, &str); 3] =
+    [("max_wal_size", "64MB"), ("min_wal_size", "32MB"), ("wal_keep_size", "0")];
+/// Segments of WAL after which a disk would be full if it could be.
+const MOST_SEGMENTS: usize = 100;
 /// Which sessions are the gateway's.
 const ITS_SESSIONS: &str =
     "FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'judge'";
@@ -55,6 +63,7 @@ pub struct Ground {
     /// The server, while it is lost.
     lost: Option<Cluster>,
     disk: Option<SmallDisk>,
+    wal_disk: Option<SmallDisk>,
 }
 
 impl Ground {
@@ -122,6 +131,7 @@ impl Ground {
             standbys,
             lost: None,
             disk,
+            wal_disk: None,
         })
     }
 
@@ -186,6 +196,7 @@ impl Ground {
                 disk.empty()?;
                 Ok(true)
             }
+            Kind::WalDiskFull => self.fill_wal_disk(pause).await,
             Kind::StandbyLost => {
                 let standby = self.standby.take().context("a standby")?;
                 let cluster = standby.cluster().clone();
@@ -242,6 +253,120 @@ impl Ground {
         self.judge = connect(server.socket_dir(), server.port(), JUDGE).await?;
         self.judge.batch_execute("SET synchronous_commit = local").await?;
         Ok(())
+    }
+
+    /// Has the server write WAL until there is no place for it, then makes place. Whether it
+    /// panicked.
+    async fn fill_wal_disk(&mut self, pause: Duration) -> anyhow::Result<bool> {
+        let Some(disk) = &self.wal_disk else { return Ok(false) };
+        block_in_place(|| disk.fill())?;
+        let mut panicked = false;
+        for _ in 0..MOST_SEGMENTS {
+            // Segments that were there before it was full are used up.
+            let write = "SELECT pg_logical_emit_message(false, 'full', 'x'), pg_switch_wal()";
+            let written = self.judge.batch_execute(write);
+            let written = tokio::time::timeout(PATIENCE, written).await.context("WAL")?;
+            // An error alone would leave the session.
+            let severity = |error: &tokio_postgres::Error| error.as_db_error()?.parsed_severity();
+            panicked = written.is_err_and(|error| severity(&error) != Some(Severity::Error));
+            if panicked {
+                break;
+            }
+        }
+        sleep(4 * pause).await;
+        disk.empty()?;
+        self.come_back().await?;
+        Ok(panicked)
+    }
+
+    /// Waits until the server that panicked is there again; it is started where it gave up.
+    async fn come_back(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            if self.server()?.try_exit().is_some() {
+                return self.restart_server(true, Duration::ZERO).await;
+            }
+            let server = self.server()?;
+            let error = match connect(server.socket_dir(), server.port(), JUDGE).await {
+                Ok(judge) => {
+                    self.judge = judge;
+                    let own = "SET synchronous_commit = local";
+                    return Ok(self.judge.batch_execute(own).await?);
+                }
+                Err(error) => error,
+            };
+            ensure!(begun.elapsed() < PATIENCE, "the server does not come back: {error}");
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Puts the WAL on a disk that can be full, where one may be mounted.
+    ///
+    /// # Errors
+    /// When the server does not go on there.
+    pub async fn confine_wal(&mut self) -> anyhow::Result<()> {
+        let disk = match SmallDisk::mount(&self.base.path().join("wal"), WAL_MEGABYTES) {
+            Ok(disk) => disk,
+            Err(error) => {
+                eprintln!("the WAL's disk cannot be full: {error:#}");
+                return Ok(());
+            }
+        };
+        open_to_all(self.base.path())?;
+        let (install, data) = (self.install.clone(), self.server()?.data_dir());
+        let own = data.join("pg_wal");
+        let place = disk.path().join("pg_wal");
+        self.wal_disk = Some(disk);
+        let small = SMALL_WAL.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let moves = || {
+            copy_wal(&install, &data, &place)?;
+            std::fs::remove_dir_all(&own)?;
+            Ok(std::os::unix::fs::symlink(&place, &own)?)
+        };
+        let settings = |all: Vec<_>| all.into_iter().chain(small).collect();
+        self.restart_changed(moves, settings).await
+    }
+
+    /// Puts the WAL back beside the tables.
+    ///
+    /// # Errors
+    /// When the server does not go on there.
+    pub async fn free_wal(&mut self) -> anyhow::Result<()> {
+        if self.wal_disk.is_none() {
+            return Ok(());
+        }
+        let (install, data) = (self.install.clone(), self.server()?.data_dir());
+        let own = data.join("pg_wal");
+        let moves = || {
+            let next = own.with_extension("next");
+            copy_wal(&install, &data, &next)?;
+            std::fs::remove_file(&own)?;
+            Ok(std::fs::rename(&next, &own)?)
+        };
+        let settings = |all: Vec<_>| {
+            let kept = all.len().saturating_sub(SMALL_WAL.len());
+            all.into_iter().take(kept).collect()
+        };
+        self.restart_changed(moves, settings).await?;
+        self.wal_disk = None;
+        Ok(())
+    }
+
+    /// Restarts the server, changed meanwhile.
+    async fn restart_changed(
+        &mut self,
+        change: impl FnOnce() -> anyhow::Result<()>,
+        settings: impl FnOnce(Vec<(String, String)>) -> Vec<(String, String)>,
+    ) -> anyhow::Result<()> {
+        let server = self.server.take().context("a server")?;
+        let cluster = server.cluster().clone();
+        self.server = Some(block_in_place(|| {
+            server.stop()?;
+            change()?;
+            cluster.set_settings(settings(cluster.settings()))?;
+            anyhow::Ok(cluster.start()?)
+        })?);
+        self.come_back().await
     }
 
     fn start_gateway(&mut self) -> anyhow::Result<()> {
@@ -427,13 +552,32 @@ async fn small_disk(at: &Path, judge: &Client) -> anyhow::Result<SmallDisk> {
     open_to_all(base)?;
     std::fs::create_dir(&place)?;
     let data: String = judge.query_one("SHOW data_directory", &[]).await?.get(0);
-    let mut owner = std::process::Command::new("chown");
-    let given = owner.arg("--reference").arg(data).arg(&place).status()?;
-    ensure!(given.success(), "a directory cannot be given to the server's user");
+    give_to_server(&place, Path::new(&data))?;
     let create = format!("CREATE TABLESPACE small LOCATION '{}'", place.display());
     judge.batch_execute(&create).await?;
     judge.batch_execute(&tables_to("small")).await?;
     Ok(disk)
+}
+
+/// Copies what a server that has stopped in order needs of its WAL: the segment of its last
+/// checkpoint.
+fn copy_wal(install: &Install, data: &Path, to: &Path) -> anyhow::Result<()> {
+    let control = install.command("pg_controldata").env("LC_ALL", "C").arg(data).output()?;
+    let control = String::from_utf8_lossy(&control.stdout);
+    let name = "Latest checkpoint's REDO WAL file:";
+    let segment = control.lines().find_map(|line| line.strip_prefix(name));
+    let segment = segment.context("pg_controldata names no segment")?.trim();
+    std::fs::DirBuilder::new().mode(0o700).create(to)?;
+    std::fs::copy(data.join("pg_wal").join(segment), to.join(segment))?;
+    give_to_server(to, data)
+}
+
+/// Gives a directory with what is in it to the user that the server runs as.
+fn give_to_server(directory: &Path, data: &Path) -> anyhow::Result<()> {
+    let mut owner = std::process::Command::new("chown");
+    let given = owner.arg("--recursive").arg("--reference").arg(data).arg(directory).status()?;
+    ensure!(given.success(), "a directory cannot be given to the server's user");
+    Ok(())
 }
 
 fn open_to_all(directory: &Path) -> anyhow::Result<()> {

@@ -43,15 +43,39 @@ pub enum Kind {
     GatewayRestarted,
     /// There is no place on the disk for the tables.
     DiskFull,
+    /// There is none on the disk for the WAL: the server panics.
+    WalDiskFull,
     /// The synchronous standby is stopped and started again.
     StandbyLost,
     /// No standby has to confirm anything any more, then again one has to.
     StandbyDismissed,
 }
 
+/// What a server has around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Terrain {
+    /// Nothing more.
+    Plain,
+    /// A synchronous standby.
+    Standby,
+    /// A disk of its own for the WAL, which is small.
+    SmallWal,
+}
+
+impl Terrain {
+    /// The terrain of a round.
+    pub fn of_round(round: u64) -> Terrain {
+        match round % 12 {
+            5 => Terrain::SmallWal,
+            11 => Terrain::Standby,
+            _ => Terrain::Plain,
+        }
+    }
+}
+
 impl Kind {
     /// All of them, and how often each happens: of 1,000 cycles, where it happens at all.
-    const ALL: [(Kind, u32); 19] = [
+    const ALL: [(Kind, u32); 20] = [
         (Kind::ClientCloses, 130),
         (Kind::ClientResets, 100),
         (Kind::ClientHalfCloses, 90),
@@ -69,13 +93,18 @@ impl Kind {
         (Kind::GatewayKilled, 20),
         (Kind::GatewayRestarted, 10),
         (Kind::DiskFull, 15),
+        (Kind::WalDiskFull, 60),
         (Kind::StandbyLost, 100),
         (Kind::StandbyDismissed, 20),
     ];
 
-    /// Whether it needs a synchronous standby.
-    pub fn needs_standby(self) -> bool {
-        matches!(self, Kind::StandbyLost | Kind::StandbyDismissed)
+    /// Where it can happen.
+    pub fn terrain(self) -> Terrain {
+        match self {
+            Kind::StandbyLost | Kind::StandbyDismissed => Terrain::Standby,
+            Kind::WalDiskFull => Terrain::SmallWal,
+            _ => Terrain::Plain,
+        }
     }
 
     /// Whether it happens to a client of its own.
@@ -99,11 +128,12 @@ impl Kind {
         matches!(self, ServerRestarted | ServerCrashed | GatewayKilled | GatewayRestarted)
     }
 
-    /// One of those that can happen: with a standby or without, and in a round in which a
-    /// gateway is to grow old none that ends it.
-    pub fn draw(random: &mut Xoshiro256PlusPlus, standby: bool, ages: bool) -> Kind {
+    /// One of those that can happen on a terrain, and in a round in which a gateway is to grow old
+    /// none that ends it.
+    pub fn draw(random: &mut Xoshiro256PlusPlus, terrain: Terrain, ages: bool) -> Kind {
+        let standby = terrain == Terrain::Standby;
         let can = |kind: Kind| match kind {
-            kind if kind.needs_standby() => standby,
+            kind if kind.terrain() != Terrain::Plain => kind.terrain() == terrain,
             Kind::GatewayKilled | Kind::GatewayRestarted => !ages,
             Kind::DiskFull => !standby,
             kind => !standby || !kind.restarts(),
