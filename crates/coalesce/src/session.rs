@@ -59,8 +59,14 @@ impl Connector {
     /// A session whose commits mean what was asked for.
     pub(crate) async fn connect(&self) -> Result<Session, Error> {
         let Link { client, driver, not_replicated } = (self.connect)().await?;
-        let session =
-            Session { client, driver, not_replicated, statements: HashMap::new(), advance: None };
+        let session = Session {
+            client,
+            driver,
+            not_replicated,
+            statements: HashMap::new(),
+            advance: None,
+            is_broken: false,
+        };
         let level = match self.durability {
             Durability::Session => {
                 let row = session.client.query_one("SHOW synchronous_commit", &[]).await?;
@@ -118,6 +124,8 @@ pub(crate) struct Session {
     statements: HashMap<(usize, Path, bool), Statement>,
     /// [`Record::advance_sql`].
     advance: Option<Statement>,
+    /// Whether answers may no longer belong to what was asked.
+    is_broken: bool,
 }
 
 impl Drop for Session {
@@ -135,7 +143,7 @@ pub(crate) struct Manner {
 
 impl Session {
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.is_broken || self.client.is_closed()
     }
 
     /// Forgets what was prepared, which the table's change made stale.
@@ -267,6 +275,21 @@ impl Session {
         Ok(())
     }
 
+    /// A COPY was refused before its data. tokio-postgres ends it with a second Sync, whose answer
+    /// nobody expects, so the session is of no more use. Where COPY cannot be had (row security,
+    /// a view), or the table is gone, `unnest` is tried, whose answer counts.
+    fn cannot_copy(&mut self, table: &Table, error: &Error) -> Failure {
+        self.is_broken = true;
+        match Failure::of(error, false) {
+            Failure::Statement(refusal) => {
+                table.set_threshold(usize::MAX);
+                Failure::Stale(refusal.to_string())
+            }
+            Failure::Row { refusal, .. } => Failure::Stale(refusal.to_string()),
+            failure => failure,
+        }
+    }
+
     async fn advance_statement(&mut self, record: &Record) -> Result<Statement, Error> {
         if let Some(statement) = &self.advance {
             return Ok(statement.clone());
@@ -291,8 +314,10 @@ impl Session {
             .map_err(|error| Failure::of(&error, false))?;
         let client = &self.client;
         if path == Path::Copy {
-            let sink =
-                client.copy_in(&statement).await.map_err(|error| Failure::of(&error, false))?;
+            let sink = match client.copy_in(&statement).await {
+                Ok(sink) => sink,
+                Err(error) => return Err(self.cannot_copy(table, &error)),
+            };
             pin_mut!(sink);
             let data = batch.copy_data(table, rows);
             // A refusal while data is on its way shows as a closed sink: finish() brings it.

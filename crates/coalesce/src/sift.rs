@@ -37,10 +37,20 @@ async fn write_in_transaction(
     // What is deferred would only show at COMMIT, and not say which row it was.
     run(session, "SET CONSTRAINTS ALL IMMEDIATE").await?;
     let mut found = Vec::new();
+    // Not the rows' doing, and nothing to keep: their writers have them.
+    let mut tables = Vec::new();
     for (table, mut rows) in batch.by_table() {
         rows.retain(|row| !refused.contains_key(row));
-        halve(session, &table, batch, rows, manner, &mut found).await?;
+        let whole = rows.clone();
+        match halve(session, &table, batch, rows, manner, &mut found).await {
+            Err(Failure::Statement(refusal)) => {
+                run(session, ROLL_BACK).await?;
+                tables.extend(whole.into_iter().map(|row| (row, refusal.clone())));
+            }
+            halved => halved?,
+        }
     }
+    found.retain(|(row, _)| !tables.iter().any(|(of, _)| of == row));
     for (row, refusal) in &found {
         engine.dead_letters.keep(&session.client, batch, *row, refusal).await?;
     }
@@ -55,8 +65,11 @@ async fn write_in_transaction(
             refusal.dead_letter = true;
         }
     }
+    refused.extend(tables);
     Ok(())
 }
+
+const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright";
 
 /// Writes `rows` that may have some among them that are refused.
 async fn halve(
@@ -83,7 +96,7 @@ async fn halve(
             Err(Failure::Row { refusal, at }) => (refusal, at),
             Err(failure) => return Err(failure),
         };
-        run(session, "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright").await?;
+        run(session, ROLL_BACK).await?;
         if part.len() == 1 {
             found.push((part[0], refusal));
             continue;

@@ -124,6 +124,11 @@ impl Worker {
                     self.engine.metrics.bisections.inc();
                     continue;
                 }
+                Failure::Statement(_) if batch.by_table().len() > 1 && !sifting => {
+                    // Rows of the other tables have no part in it.
+                    sifting = true;
+                    continue;
+                }
                 Failure::Statement(refusal) => {
                     self.forget_batch();
                     let error = if uncertain {
@@ -227,7 +232,7 @@ impl Worker {
 
     /// A session, with a record that is certain.
     async fn ready(&mut self) -> Result<(), Failure> {
-        if self.session.is_none() {
+        if self.session.as_ref().is_none_or(Session::is_closed) {
             let session = self.connector.connect().await;
             self.session = Some(session.map_err(|error| Failure::Passing(tell(&error)))?);
         }

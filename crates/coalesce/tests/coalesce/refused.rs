@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use walwright_coalesce::{
-    Coalescer, ConnectError, DeadLetters, Idempotency, Lanes, Options, WriteError,
+    Coalescer, ConnectError, DeadLetters, Idempotency, Lanes, Options, TableOptions, WriteError,
 };
 
 use crate::common::Testbed;
@@ -94,4 +94,29 @@ async fn a_table_that_is_not_as_named_is_refused_at_the_start() {
     let options = Options { idempotency: Idempotency::Lanes(lanes), ..Options::default() };
     let said = connect("events", &["id"], options).await;
     assert!(said.contains("is not there. Create it:\nCREATE TABLE"), "{said}");
+}
+
+/// A table that is dropped takes no rows of another with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_other_tables_are_written_when_one_is_gone() {
+    let testbed = Testbed::new().await;
+    testbed.client.batch_execute("CREATE TABLE gone (LIKE events)").await.expect("a table");
+    let options = Options { connections: 1, ..Options::default() };
+    let events =
+        Coalescer::<Event>::connect(&testbed.url(), "events", options).await.expect("connected");
+    let gone = events.table::<Event>("gone", TableOptions::default()).await.expect("a table");
+    testbed.client.batch_execute("DROP TABLE gone").await.expect("dropped");
+    let mut tickets = Vec::new();
+    for n in 0..200 {
+        tickets.push((true, events.enqueue(event(n)).await.expect("room")));
+        tickets.push((false, gone.enqueue(event(n)).await.expect("room")));
+    }
+    for (there, ticket) in tickets {
+        match ticket.await {
+            Ok(()) => assert!(there),
+            Err(WriteError::Refused(refusal)) => assert!(!there && refusal.sqlstate == "42P01"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(testbed.count("events").await, 200);
 }

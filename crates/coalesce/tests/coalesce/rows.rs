@@ -288,3 +288,30 @@ async fn a_session_that_does_not_wait_for_flushes_is_made_to() {
         assert_eq!(testbed.one::<String>(last).await, level);
     }
 }
+
+/// COPY cannot be had where rows have a policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_with_row_security_is_written_without_copy() {
+    let testbed = Testbed::new().await;
+    testbed
+        .client
+        .batch_execute(
+            "CREATE ROLE app LOGIN; GRANT INSERT ON events TO app;
+             ALTER TABLE events ENABLE ROW LEVEL SECURITY;
+             CREATE POLICY small ON events FOR INSERT TO app WITH CHECK (id <> 1500)",
+        )
+        .await
+        .expect("a policy");
+    let url = testbed.url().replace("user=postgres", "user=app");
+    let events =
+        Coalescer::<Event>::connect(&url, "events", Options::default()).await.expect("connected");
+    let mut tickets = Vec::new();
+    for n in 0..3000 {
+        tickets.push((n, events.enqueue(event(n)).await.expect("room")));
+    }
+    for (n, ticket) in tickets {
+        let told = ticket.await;
+        assert_eq!(told.is_ok(), n != 1500, "{n}: {told:?}");
+    }
+    assert_eq!(testbed.count("events").await, 2999);
+}
