@@ -304,13 +304,16 @@ impl Attack {
 }
 
 impl Attack {
-    /// Whether a server closes without a word: after a cancel request, and where TLS or GSSAPI
-    /// was asked for, which is answered by less than a message.
+    /// Whether a server closes without a word: after a cancel request, where the first packet is
+    /// too short or too long for one, and where TLS or GSSAPI was asked for, which is answered by
+    /// less than a message.
     fn may_close(&self) -> bool {
         const REQUEST: &[u8] = &[0x04, 0xd2, 0x16];
         const HANDSHAKE: u8 = 22;
+        let length = self.bytes.first_chunk().map(|length| u32::from_be_bytes(*length));
         self.first.is_empty()
             && (self.bytes.first() == Some(&HANDSHAKE)
+                || length.is_some_and(|length| !(8..=10_000).contains(&length))
                 || self.bytes.windows(REQUEST.len()).any(|of| of == REQUEST))
     }
 }

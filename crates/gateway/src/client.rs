@@ -169,6 +169,13 @@ impl Client {
         }
     }
 
+    /// It has no session any more, and nothing under way.
+    pub fn lose_session(&mut self) {
+        self.queue.clear();
+        self.in_flight = 0;
+        self.owned = None;
+    }
+
     /// Whether it is not its turn to say anything.
     pub fn waits_to_be_let_in(&self) -> bool {
         matches!(self.phase, Phase::Claiming(_) | Phase::Arriving | Phase::Console(_))
@@ -307,6 +314,8 @@ impl Write for ClientStream {
 /// What a client asks for before it is let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opening {
+    /// Something else than a client: like a server, the gateway closes without a word.
+    Noise,
     /// TLS.
     Tls,
     /// GSSAPI encryption, which is not there.
@@ -343,7 +352,7 @@ impl Opening {
         let Some((length, rest)) = input.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
         if !(8..=LONGEST_OPENING).contains(&length) {
-            return Err("invalid length of startup packet");
+            return Ok(Some((Opening::Noise, input.len())));
         }
         let Some(packet) = rest.get(..length - 4) else { return Ok(None) };
         let Some((code, body)) = packet.split_first_chunk::<4>() else { return Ok(None) };

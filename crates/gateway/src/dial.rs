@@ -231,7 +231,7 @@ pub fn reach(server: &Server, adjust: impl Fn(&mut ConnectOptions)) -> Result<Re
             Ok((true, reached)) => return Ok(reached),
             Ok((false, reached)) => {
                 failed = WireError::Refused(format!(
-                    "no server is as target_session_attrs wants it: that at {} is a {}",
+                    "{UNWANTED}: that at {} is a {}",
                     place(address),
                     if reached.identity.is_standby() { "standby" } else { "primary" },
                 ));
@@ -332,6 +332,9 @@ fn barriers(server: &Server) -> Result<Reply, WireError> {
     }
     Ok(Reply::Barriers(identity, opened))
 }
+
+/// How the reason begins why a server is refused that may be replaced by another.
+pub const UNWANTED: &str = "no server is as target_session_attrs wants it";
 
 /// Why connections that belong together are refused.
 pub const DIFFERENT: &str = "two connections to the server did not reach one and the same server";

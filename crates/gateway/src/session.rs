@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thiserror::Error;
-use walwright_wire::backend;
+use walwright_wire::backend::{self, ErrorFields};
 use walwright_wire::{CancelKey, ConnectOptions, Stream};
 
 use crate::dial::{Opened, SessionId};
@@ -107,8 +107,8 @@ pub enum Event {
     /// The server has forgotten the prepared statements of the session, and with DISCARD ALL
     /// everything else.
     Forgotten(ClientId, Forgotten),
-    /// The server says why it ends the session, as a range of the input.
-    Fatal(Range<usize>),
+    /// The server says why it ends the session.
+    Fatal,
 }
 
 /// What a server session has forgotten.
@@ -175,6 +175,8 @@ pub struct Session {
     pub exposed: Option<usize>,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
+    /// Why the server ends it, as it said.
+    pub last_words: Option<Box<ErrorFields>>,
     /// Settings of clients that it has.
     pub settings: Settings,
     /// Parse messages that were sent on it.
@@ -217,6 +219,7 @@ impl Session {
             reserved: false,
             exposed: None,
             copying_in: false,
+            last_words: None,
             settings: Settings::default(),
             parses: 0,
             statements: OnSession::default(),
@@ -466,14 +469,16 @@ impl Session {
             }
             _ => {}
         }
-        let Some(slot) = self.ledger.front_mut() else {
+        if tag == backend::ERROR_RESPONSE
+            && let Ok(said) = ErrorFields::parse(body)
+            && (self.ledger.is_empty() || said.is_fatal())
+        {
             // A server that ends a session says why before it closes.
-            if tag == backend::ERROR_RESPONSE {
-                events.push(Event::Fatal(range));
-                return Ok(());
-            }
-            return Err(Mismatch(tag));
-        };
+            self.last_words = Some(Box::new(said));
+            events.push(Event::Fatal);
+            return Ok(());
+        }
+        let Some(slot) = self.ledger.front_mut() else { return Err(Mismatch(tag)) };
         let client = slot.client;
         synthesise(slot, events);
         if tag == backend::COMMAND_COMPLETE
@@ -615,7 +620,7 @@ impl Forgotten {
 
 /// Whether an ErrorResponse says that a statement was cancelled.
 fn is_canceled(body: &[u8]) -> bool {
-    backend::ErrorFields::parse(body).is_ok_and(|fields| fields.code == "57014")
+    ErrorFields::parse(body).is_ok_and(|fields| fields.code == "57014")
 }
 
 /// Whether an ErrorResponse says that a prepared statement would give other columns than it did:

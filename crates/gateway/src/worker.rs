@@ -17,7 +17,8 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rand::random;
 use slab::Slab;
-use walwright_wire::{ScramKeys, Stream, WireError, backend};
+use walwright_wire::backend::{self, ErrorFields};
+use walwright_wire::{ScramKeys, Stream, WireError};
 
 use crate::admission::{Admission, admit};
 use crate::census::{Census, Counted};
@@ -25,7 +26,7 @@ use crate::client::{Claim, Client, ClientStream, Opening, Phase};
 use crate::control::{Action, Ask, Control, Paused, is_console};
 use crate::dial::{
     BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, Stray,
-    dial,
+    UNWANTED, dial,
 };
 use crate::gateway::Handle;
 use crate::levels::Barriers;
@@ -731,6 +732,7 @@ impl Worker {
             return self.gone.push(id);
         }
         match opening {
+            Opening::Noise => self.gone.push(id),
             Opening::Tls if self.can_encrypt(id) => {
                 if let Some(client) = self.client(id)
                     && client.stream.write(b"S").is_ok_and(|count| count == 1)
@@ -1114,15 +1116,22 @@ impl Worker {
     fn lose_client(&mut self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
         client.answers.drop_held();
-        client.queue.clear();
-        client.in_flight = 0;
-        client.owned = None;
+        client.lose_session();
         let refusal = Refusal::fatal(
             "08006",
             "the server was lost; whether a transaction that was not acknowledged is committed \
              is not known",
         );
         self.refuse(id, &refusal);
+    }
+
+    /// A client is told what the server said to it when it ended its session, after what is
+    /// withheld from it.
+    fn tell_last_words(&mut self, id: ClientId, said: &ErrorFields) {
+        let Some(client) = self.client(id) else { return };
+        client.lose_session();
+        let hint = said.hint.as_deref();
+        self.refuse(id, &Refusal { hint, ..Refusal::fatal(&said.code, &said.message) });
     }
 
     fn will_tell(&mut self, id: ClientId) {
@@ -1895,6 +1904,9 @@ impl Worker {
                 tracing::error!("a server session is closed: {mismatch}");
                 return self.lost.push(place);
             }
+            if self.sessions.get(place).is_some_and(|session| session.last_words.is_some()) {
+                return self.lost.push(place);
+            }
             self.serve_waiting(pool, kind);
             if count < buffer.len() && !closed {
                 return;
@@ -1968,9 +1980,9 @@ impl Worker {
                     session.settings = Settings::default();
                 }
             }
-            Event::Fatal(range) => {
-                let said = backend::ErrorFields::parse(&bytes[range.start + 5..range.end]);
-                if let Ok(said) = said {
+            Event::Fatal => {
+                let session = self.sessions.get(place);
+                if let Some(said) = session.and_then(|session| session.last_words.as_ref()) {
                     tracing::warn!("the server ends a session: {said}");
                 }
             }
@@ -2183,6 +2195,15 @@ impl Worker {
         self.dispatch(id);
     }
 
+    /// A statement that was sent and has not begun is sent on another session; whether it can be.
+    fn put_back(&mut self, id: ClientId, unit: Unit) -> bool {
+        let Some(client) = self.listener(id).filter(|client| !client.cancels) else { return false };
+        client.in_flight = client.in_flight.saturating_sub(1);
+        client.queue.push_front(unit);
+        self.dispatch(id);
+        true
+    }
+
     /// Closes sessions that are lost, and tells those whose answers are lost with them.
     fn close_lost(&mut self) {
         while let Some(place) = self.lost.pop() {
@@ -2196,11 +2217,30 @@ impl Worker {
             pool.side(session.kind).sessions.retain(|&of| of != place);
             pool.stats.server_parses += session.parses;
             self.uncount_session(session.pool);
-            let owner = session.owner.into_iter();
-            for id in session.ledger.iter().map(|slot| slot.client).chain(owner) {
+            let (pool, kind, owner) = (session.pool, session.kind, session.owner);
+            let mut slots = session.ledger.into_iter();
+            let mut told = None;
+            if let Some(said) = &session.last_words {
+                // They are for what ran.
+                let runs = slots.find(|slot| slot.client != ClientId::NOBODY);
+                told = runs.map(|slot| slot.client).or(owner);
+                if let Some(id) = told {
+                    self.tell_last_words(id, said);
+                }
+            }
+            let mut lost = Vec::new();
+            for slot in slots {
+                // Behind that nothing had begun.
+                let (id, again) = (slot.client, slot.again.filter(|_| told.is_some()));
+                if !again.is_some_and(|unit| self.put_back(id, *unit)) {
+                    lost.push(id);
+                }
+            }
+            lost.extend(owner);
+            lost.dedup();
+            for id in lost.into_iter().filter(|id| Some(*id) != told) {
                 self.lose_client(id);
             }
-            let (pool, kind) = (session.pool, session.kind);
             if !self.pools[pool].side(kind).waiting.is_empty() {
                 self.serve_waiting(pool, kind);
             }
@@ -2700,7 +2740,7 @@ fn may_pass(error: &WireError) -> bool {
         | WireError::Io(_)
         | WireError::Closed
         | WireError::OldError { .. } => true,
-        WireError::Refused(why) => why != DIFFERENT,
+        WireError::Refused(why) => why.starts_with(UNWANTED),
         _ => false,
     }
 }

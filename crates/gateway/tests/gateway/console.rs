@@ -10,7 +10,7 @@ use walwright_gateway::{Gateway, Options};
 
 use crate::common::Testbed;
 
-async fn console(testbed: &Testbed, user: &str) -> Result<Client, SqlState> {
+pub async fn console(testbed: &Testbed, user: &str) -> Result<Client, SqlState> {
     let mut config = tokio_postgres::Config::new();
     config.host("127.0.0.1").port(testbed.port()).user(user).dbname("pgbouncer");
     let connected = config.connect(NoTls).await;
@@ -19,9 +19,9 @@ async fn console(testbed: &Testbed, user: &str) -> Result<Client, SqlState> {
     Ok(client)
 }
 
-type Rows = Vec<HashMap<String, String>>;
+pub type Rows = Vec<HashMap<String, String>>;
 
-async fn show(console: &Client, what: &str) -> Rows {
+pub async fn show(console: &Client, what: &str) -> Rows {
     let said = console.simple_query(&format!("SHOW {what}")).await.expect("shown");
     let rows = said.into_iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => {

@@ -8,6 +8,7 @@ use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
 use crate::common::Testbed;
+use crate::console::{Rows, console, show};
 
 /// What a client that is let in is told after these bytes, until its connection ends.
 fn told(port: u16, bytes: &[u8]) -> String {
@@ -97,14 +98,58 @@ async fn what_is_cancelled_behind_anothers_statement_ends_when_it_runs() {
     let sleep = second.prepare(sleep).await.unwrap();
     let blocked = tokio::spawn(async move { first.execute(&lock, &[]).await });
     let behind = tokio::spawn(async move { second.execute(&sleep, &[]).await });
-    // Whichever came first.
-    let waits = "SELECT count(*) FROM pg_stat_activity \
-                 WHERE wait_event_type = 'Lock' OR wait_event = 'PgSleep'";
-    while direct.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    // Whichever comes first.
+    let console = console(&testbed, "postgres").await.unwrap();
+    let sent = |rows: Rows| rows.iter().filter(|row| row["state"] != "idle").count() == 2;
+    while !sent(show(&console, "CLIENTS").await) {}
     cancels.cancel_query(NoTls).await.unwrap();
     direct.execute("SELECT pg_advisory_unlock(1)", &[]).await.unwrap();
     blocked.await.unwrap().expect("it is not meant");
     let ended = tokio::time::timeout(Duration::from_secs(60), behind).await;
     let error = ended.expect("it is cancelled").unwrap().unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_client_is_told_nothing() {
+    let testbed = Testbed::new(&[], |_| {});
+    for noise in [&b"X\0\0\0\x04"[..], b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x07\0\x03\0"] {
+        let mut client = TcpStream::connect(("127.0.0.1", testbed.port())).unwrap();
+        client.write_all(noise).unwrap();
+        let mut heard = Vec::new();
+        // A connection that is reset has ended too.
+        let _ = client.read_to_end(&mut heard);
+        assert_eq!(String::from_utf8_lossy(&heard), "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_runs_on_a_session_that_ends_is_told_why_and_who_waits_behind_goes_on() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let direct = testbed.direct().await;
+    direct.execute("SELECT pg_advisory_lock(1)", &[]).await.unwrap();
+    let (first, second) = (testbed.client().await, testbed.client().await);
+    // Prepared before, so that each is one message to the session that both share.
+    let lock = first.prepare("SELECT pg_advisory_xact_lock(1)").await.unwrap();
+    let behind = second.prepare("SELECT 42").await.unwrap();
+    let (blocked, behind) =
+        (first.execute(&lock, &[]), async { second.query_one(&behind, &[]).await });
+    let ends = async {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = \
+                   'advisory'";
+        while direct.execute(end, &[]).await.unwrap() == 0 {}
+    };
+    let (blocked, behind, ()) = tokio::join!(blocked, behind, ends);
+    assert_eq!(blocked.unwrap_err().code(), Some(&SqlState::ADMIN_SHUTDOWN));
+    assert_eq!(behind.unwrap().get::<_, i32>(0), 42);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_says_to_who_idles_in_a_transaction_is_passed_on() {
+    let testbed = Testbed::new(&[], |_| {});
+    let sql = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10\0";
+    let length = u32::try_from(sql.len() + 4).expect("short").to_be_bytes();
+    let query = [b"Q", &length[..], sql].concat();
+    let said = tokio::task::block_in_place(|| told(testbed.port(), &query));
+    assert!(said.contains("C25P03"), "{said}");
 }

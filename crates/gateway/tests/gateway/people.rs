@@ -1,6 +1,7 @@
 //! Who is let in, and as whom the server sees them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
@@ -99,4 +100,18 @@ async fn a_name_is_never_more_than_a_name() {
     let refused = as_user(&testbed, "\\'; DROP TABLE t; --", "x").await.unwrap_err();
     assert_eq!(refused, SqlState::INVALID_PASSWORD);
     direct.batch_execute("SELECT FROM t").await.unwrap();
+}
+
+#[tokio::test]
+async fn who_cannot_be_logged_in_at_the_server_is_told_at_once() {
+    let testbed = Testbed::over_tcp(|options| {
+        options.authentication = Authentication::Trust;
+        let mut server = (*options.databases[0].server).clone();
+        server.addresses[0].require_auth = "md5".parse().expect("a method");
+        options.databases[0].server = Arc::new(server);
+    });
+    let refused = as_user(&testbed, "postgres", "");
+    let refused = tokio::time::timeout(Duration::from_secs(30), refused).await;
+    let code = refused.expect("it does not wait for another server").unwrap_err();
+    assert_eq!(code, SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION);
 }
