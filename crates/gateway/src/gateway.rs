@@ -119,6 +119,7 @@ impl Gateway {
             upstreams: upstreams(&options),
             workers: of_workers,
             control: control.clone(),
+            redefined: Arc::default(),
         };
         let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..options.workers.max(1) {

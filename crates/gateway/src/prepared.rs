@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::Need;
 use crate::settings::Change;
+use crate::statement::redefines;
 
 /// How the names begin that the gateway gives to statements on sessions.
 pub const OWN_PREFIX: &str = "ww_";
@@ -20,6 +21,8 @@ pub struct Prepared {
     pub need: Need,
     /// What it does to the settings of its session.
     pub change: Option<Change>,
+    /// Whether it may change what other statements mean.
+    pub redefines: bool,
 }
 
 impl Prepared {
@@ -60,6 +63,7 @@ impl Registry {
             body: body.to_vec(),
             need: Need::of(text),
             change: std::str::from_utf8(text).ok().and_then(Change::of),
+            redefines: redefines(text),
         });
         self.by_body.insert(body.to_vec(), statement.clone());
         statement
@@ -69,16 +73,48 @@ impl Registry {
 /// The statements that a server session has, the longest unused first to go.
 #[derive(Debug, Default)]
 pub struct OnSession {
-    /// When each was used last.
-    used: HashMap<u64, u64>,
+    /// When each was used last, and under which definitions it was prepared.
+    used: HashMap<u64, (u64, Definitions)>,
     clock: u64,
 }
 
+/// What statements mean: how often objects of the server were redefined, and how often names
+/// came to mean others on the session, as far as keywords tell.
+pub type Definitions = (u64, u64);
+
+/// What a session has of a statement that a client prepares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing.
+    No,
+    /// The statement as it is now.
+    Yes,
+    /// The statement as it was under other definitions.
+    Before,
+}
+
 impl OnSession {
-    /// Notes that a statement is used; whether the session has it already.
-    pub fn touch(&mut self, id: u64) -> bool {
+    /// Notes that a statement is used, or prepared now; whether the session has it already.
+    pub fn touch(&mut self, id: u64, now: Definitions) -> bool {
         self.clock += 1;
-        self.used.insert(id, self.clock).is_some()
+        let clock = self.clock;
+        let known = self.used.contains_key(&id);
+        self.used.entry(id).or_insert((clock, now)).0 = clock;
+        known
+    }
+
+    /// Notes that a client prepares a statement.
+    pub fn prepare(&mut self, id: u64, now: Definitions) -> Known {
+        if !self.touch(id, now) {
+            return Known::No;
+        }
+        match self.used.get_mut(&id) {
+            Some((_, under)) if *under != now => {
+                *under = now;
+                Known::Before
+            }
+            _ => Known::Yes,
+        }
     }
 
     /// Forgets a statement: the server does not have it after all. Whether it was known.
@@ -101,7 +137,7 @@ impl OnSession {
         if self.used.len() <= most {
             return None;
         }
-        let (&id, _) = self.used.iter().min_by_key(|(_, used)| **used)?;
+        let (&id, _) = self.used.iter().min_by_key(|(_, (used, _))| *used)?;
         self.used.remove(&id);
         Some(id)
     }
@@ -127,12 +163,24 @@ mod tests {
     #[test]
     fn the_longest_unused_statement_goes_first() {
         let mut session = OnSession::default();
-        assert!(!session.touch(1));
-        assert!(!session.touch(2));
-        assert!(session.touch(1));
+        let now = (0, 0);
+        assert!(!session.touch(1, now));
+        assert!(!session.touch(2, now));
+        assert!(session.touch(1, now));
         assert_eq!(session.excess(2), None);
-        assert!(!session.touch(3));
+        assert!(!session.touch(3, now));
         assert_eq!(session.excess(2), Some(2));
-        assert!(!session.touch(2));
+        assert!(!session.touch(2, now));
+    }
+
+    #[test]
+    fn who_prepares_a_statement_gets_it_as_it_is_now() {
+        let mut session = OnSession::default();
+        assert_eq!(session.prepare(1, (0, 0)), Known::No);
+        assert_eq!(session.prepare(1, (0, 0)), Known::Yes);
+        assert!(session.touch(1, (1, 0)));
+        assert_eq!(session.prepare(1, (1, 0)), Known::Before);
+        assert_eq!(session.prepare(1, (1, 0)), Known::Yes);
+        assert_eq!(session.prepare(1, (1, 1)), Known::Before);
     }
 }

@@ -11,7 +11,7 @@ use walwright_wire::backend::{self, ErrorFields};
 use walwright_wire::{CancelKey, ConnectOptions, Stream};
 
 use crate::dial::{Opened, SessionId};
-use crate::prepared::{OWN_PREFIX, OnSession, Prepared};
+use crate::prepared::{Definitions, Known, OWN_PREFIX, OnSession, Prepared};
 use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
 use crate::{ClientId, Hold, SessionKind};
@@ -181,7 +181,11 @@ pub struct Session {
     pub settings: Settings,
     /// Parse messages that were sent on it.
     pub parses: u64,
+    /// Whether its transaction may have changed what statements mean.
+    pub redefines: bool,
     statements: OnSession,
+    /// What they mean now.
+    definitions: Definitions,
     /// Statements that the server is to close before the next is prepared: their columns have
     /// changed, or an error had it skip their Close.
     stale: Vec<u64>,
@@ -222,7 +226,9 @@ impl Session {
             last_words: None,
             settings: Settings::default(),
             parses: 0,
+            redefines: false,
             statements: OnSession::default(),
+            definitions: (0, 0),
             stale: Vec::new(),
             carry: Vec::new(),
             passing: 0,
@@ -265,6 +271,7 @@ impl Session {
         let settings = settings.given_to(self.kind);
         let sql = self.settings.towards(&settings);
         if !sql.is_empty() {
+            self.definitions.1 += u64::from(sql.contains("search_path"));
             self.send_own(&sql, false);
         }
         self.settings = settings;
@@ -295,8 +302,11 @@ impl Session {
         self.ledger.push_back(slot);
     }
 
-    /// Puts a unit into the bytes to send, and into the ledger.
-    pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<usize>) {
+    /// Puts a unit into the bytes to send, and into the ledger. `redefined` counts how often the
+    /// objects of the server were.
+    pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<usize>, redefined: u64) {
+        self.definitions.0 = redefined;
+        let redefines = unit.redefines();
         let shared = unit.need.hold == Hold::Shared && self.owner.is_none();
         // Only what is sent behind another can be hit by what is meant for that.
         let again = (shared && !self.ledger.is_empty()).then(|| Box::new(unit.clone()));
@@ -318,6 +328,10 @@ impl Session {
         }
         slot.synced = unit.end != End::Flush;
         self.ledger.push_back(slot);
+        if redefines {
+            self.redefines = true;
+            self.definitions.1 += 1;
+        }
     }
 
     fn send_part(&mut self, slot: &mut Slot, part: Part) {
@@ -333,11 +347,15 @@ impl Session {
                 });
             }
             Part::Parse(statement, name) => {
-                if self.statements.touch(statement.id) {
-                    slot.expects.push_back(Expect::Synthesise(backend::PARSE_COMPLETE));
-                } else {
-                    self.parse(slot, &statement, Some(name));
+                match self.statements.prepare(statement.id, self.definitions) {
+                    Known::Yes => {
+                        slot.expects.push_back(Expect::Synthesise(backend::PARSE_COMPLETE));
+                        return;
+                    }
+                    Known::Before => self.stale.push(statement.id),
+                    Known::No => {}
                 }
+                self.parse(slot, &statement, Some(name));
             }
             Part::Bind { statement, portal, rest } => {
                 self.ensure(slot, &statement);
@@ -358,7 +376,7 @@ impl Session {
 
     /// Prepares a statement if the session has it not.
     fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>) {
-        if !self.statements.touch(statement.id) {
+        if !self.statements.touch(statement.id, self.definitions) {
             self.parse(slot, statement, None);
         }
     }

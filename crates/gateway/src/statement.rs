@@ -232,6 +232,73 @@ pub fn only_reads(sql: &[u8]) -> bool {
     true
 }
 
+/// Whether a text may change what other statements mean: which objects their names stand for,
+/// and which columns those have.
+pub fn redefines(sql: &[u8]) -> bool {
+    const HARMLESS: [&[u8]; 43] = [
+        b"",
+        b"SELECT",
+        b"INSERT",
+        b"UPDATE",
+        b"DELETE",
+        b"MERGE",
+        b"WITH",
+        b"VALUES",
+        b"TABLE",
+        b"COPY",
+        b"BEGIN",
+        b"START",
+        b"COMMIT",
+        b"END",
+        b"ROLLBACK",
+        b"ABORT",
+        b"SAVEPOINT",
+        b"RELEASE",
+        b"DECLARE",
+        b"FETCH",
+        b"MOVE",
+        b"CLOSE",
+        b"SHOW",
+        b"EXPLAIN",
+        b"LOCK",
+        b"TRUNCATE",
+        b"VACUUM",
+        b"ANALYZE",
+        b"ANALYSE",
+        b"CLUSTER",
+        b"REINDEX",
+        b"REFRESH",
+        b"CHECKPOINT",
+        b"GRANT",
+        b"REVOKE",
+        b"COMMENT",
+        b"SECURITY",
+        b"LISTEN",
+        b"UNLISTEN",
+        b"NOTIFY",
+        b"PREPARE",
+        b"EXECUTE",
+        b"DEALLOCATE",
+    ];
+    const OF_PATHS: [&[u8]; 4] = [b"search_path", b"ROLE", b"AUTHORIZATION", b"ALL"];
+    let mut rest = Some(sql);
+    while let Some(sql) = rest {
+        let (statement, following) = split(sql);
+        let (word, _) = keyword(sql);
+        let is = |of: &&[u8]| word.eq_ignore_ascii_case(of);
+        let redefines = if [&b"SET"[..], b"RESET"].iter().any(is) {
+            OF_PATHS.iter().any(|of| contains_word(statement, of))
+        } else {
+            !HARMLESS.iter().any(is) || contains_word(statement, b"set_config")
+        };
+        if redefines {
+            return true;
+        }
+        rest = following;
+    }
+    false
+}
+
 fn tracks(statement: &[u8]) -> bool {
     std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
 }
@@ -332,6 +399,25 @@ mod tests {
     fn need(sql: &str) -> (SessionKind, Hold) {
         let need = Need::of(sql.as_bytes());
         (need.session, need.hold)
+    }
+
+    #[test]
+    fn what_other_statements_mean_is_changed_by_definitions_and_paths() {
+        for sql in [
+            "ALTER TABLE t ADD a int",
+            "SELECT 1; drop view v",
+            "set local search_path = a",
+            "RESET ALL",
+            "SET ROLE x",
+            "SELECT set_config('search_path', 'a', true)",
+            "DO 'BEGIN END'",
+            "whatever comes with another version",
+        ] {
+            assert!(redefines(sql.as_bytes()), "{sql}");
+        }
+        for sql in ["INSERT INTO t VALUES (1)", "BEGIN; select 1; COMMIT", "SET work_mem = 1", ""] {
+            assert!(!redefines(sql.as_bytes()), "{sql}");
+        }
     }
 
     #[test]

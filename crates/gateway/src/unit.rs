@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry};
 use crate::settings::Change;
-use crate::statement::only_reads;
+use crate::statement::{only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -54,6 +54,15 @@ impl Unit {
     /// Whether one of its statements writes, as far as its keyword tells.
     pub fn writes(&self) -> bool {
         self.statements().any(|sql| !only_reads(sql))
+    }
+
+    /// Whether one of its statements may change what others mean, as far as its keyword tells.
+    pub fn redefines(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Plain(b'Q', message) => message.get(5..message.len() - 1).is_some_and(redefines),
+            Part::Bind { statement, .. } => statement.redefines,
+            _ => false,
+        })
     }
 
     /// How many Parse and Bind messages are in it.

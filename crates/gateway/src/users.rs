@@ -110,7 +110,7 @@ impl Verifiers {
 }
 
 /// What the gateway logs in with at the server, for one user.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// A password.
     Password(Secret),

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -224,6 +225,8 @@ pub struct Shared {
     pub workers: Arc<OnceLock<Vec<Handle>>>,
     /// Where the console's clients go.
     pub control: Control,
+    /// How often objects of the servers were redefined, as far as keywords tell.
+    pub redefined: Arc<AtomicU64>,
 }
 
 /// One event loop with all that belongs to it.
@@ -933,7 +936,7 @@ impl Worker {
                     Some(password) => Credential::Password(password.clone()),
                     None => Credential::Keys(ScramKeys { client, server }),
                 };
-                self.credentials.insert((claim.upstream, claim.user.clone()), credential);
+                self.note_credential(&claim, credential);
                 self.arrive(id, claim);
             }
             Err(error) => {
@@ -941,6 +944,18 @@ impl Worker {
                 let what = format!("password authentication failed for user \"{}\"", claim.user);
                 self.refuse(id, &Refusal::fatal("28P01", &what));
             }
+        }
+    }
+
+    /// A client has proved itself. With another password than those before it may be another
+    /// user of the same name, who does not get their sessions.
+    fn note_credential(&mut self, claim: &Claim, credential: Credential) {
+        let key = (claim.upstream, claim.user.clone());
+        let before = self.credentials.insert(key, credential.clone());
+        if before.is_some_and(|before| before != credential) {
+            let is_of = |of: &Pool| of.upstream == claim.upstream && of.key.user == claim.user;
+            let pools: Vec<bool> = self.pools.iter().map(is_of).collect();
+            self.retire_sessions(|pool| pools[pool]);
         }
     }
 
@@ -1416,7 +1431,7 @@ impl Worker {
             session.ask_whether_written();
         }
         session.writes |= unit.writes();
-        session.send(id, unit, covers);
+        session.send(id, unit, covers, self.shared.redefined.load(Ordering::Relaxed));
         self.to_send.push(place);
     }
 
@@ -2072,6 +2087,10 @@ impl Worker {
             return;
         }
         let ended = status == b'I';
+        if session.redefines {
+            self.shared.redefined.fetch_add(1, Ordering::Relaxed);
+            session.redefines = !ended;
+        }
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
         let level = client.map_or(pool.level, |client| client.settings.level(pool.level));

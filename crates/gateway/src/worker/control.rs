@@ -265,7 +265,7 @@ impl Worker {
     }
 
     /// Closes sessions as soon as nobody needs them.
-    fn retire_sessions(&mut self, pool: impl Fn(usize) -> bool) {
+    pub(super) fn retire_sessions(&mut self, pool: impl Fn(usize) -> bool) {
         let sessions = self.sessions.iter().filter(|(_, session)| pool(session.pool));
         let sessions: Vec<usize> = sessions.map(|(place, _)| place).collect();
         sessions.into_iter().for_each(|place| self.retire_session(place));

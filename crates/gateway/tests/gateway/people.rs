@@ -103,6 +103,20 @@ async fn a_name_is_never_more_than_a_name() {
 }
 
 #[tokio::test]
+async fn another_user_of_a_name_does_not_get_the_sessions_of_the_one_before() {
+    let testbed = Testbed::over_tcp(|_| {});
+    let direct = testbed.direct().await;
+    for password in ["open sesame", "another", "a third"] {
+        direct
+            .batch_execute(&format!("CREATE ROLE app LOGIN PASSWORD '{password}'"))
+            .await
+            .unwrap();
+        assert_eq!(as_user(&testbed, "app", password).await.as_deref(), Ok("app"), "{password}");
+        direct.batch_execute("DROP ROLE app").await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn who_cannot_be_logged_in_at_the_server_is_told_at_once() {
     let testbed = Testbed::over_tcp(|options| {
         options.authentication = Authentication::Trust;

@@ -193,6 +193,40 @@ async fn a_statement_is_prepared_anew_where_its_columns_have_changed() {
     assert_eq!(client.query_one(&new, &[]).await.unwrap().len(), 2);
 }
 
+/// Who prepares a statement does not get one that was prepared before, by itself or another, when
+/// its text meant something else: within a transaction an error would be the end of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_means_what_it_does_when_it_is_prepared() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let mut client = testbed.client().await;
+    client
+        .batch_execute(
+            "CREATE SCHEMA a CREATE TABLE t (a int); CREATE SCHEMA b CREATE TABLE t (a int, b int)",
+        )
+        .await
+        .unwrap();
+    let sql = "SELECT * FROM t";
+    for path in ["a", "b"] {
+        let other = testbed.client().await;
+        other.batch_execute(&format!("SET search_path = {path}")).await.unwrap();
+        let columns = other.prepare(sql).await.unwrap().columns().len();
+        assert_eq!(columns, if path == "a" { 1 } else { 2 });
+    }
+    let transaction = client.transaction().await.unwrap();
+    for (change, columns) in [
+        ("SET LOCAL search_path = b", 2),
+        ("SET LOCAL search_path = a", 1),
+        ("ALTER TABLE a.t ADD COLUMN c int", 2),
+        ("ALTER TABLE a.t ADD COLUMN d int", 3),
+    ] {
+        transaction.batch_execute(change).await.unwrap();
+        let statement = transaction.prepare(sql).await.expect(change);
+        assert_eq!(statement.columns().len(), columns, "{change}");
+        transaction.query(&statement, &[]).await.expect(change);
+    }
+    transaction.rollback().await.unwrap();
+}
+
 /// `RESET` refuses settings of one transaction, and a session that is not as it should be is lost.
 #[tokio::test]
 async fn a_setting_of_one_transaction_does_not_follow_its_client() {
