@@ -4,9 +4,12 @@
 //! what they told. Tests that end differently in two direct runs are not judged.
 
 mod asyncpg;
+mod node_postgres;
+mod pgjdbc;
 mod pgx;
 mod psycopg;
 mod python;
+mod tokio_postgres;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,7 +37,14 @@ pub const DATABASE: &str = "suite";
 
 /// The suites there are.
 pub fn suites() -> Vec<Box<dyn Suite>> {
-    vec![Box::new(psycopg::Psycopg), Box::new(asyncpg::Asyncpg), Box::new(pgx::Pgx)]
+    vec![
+        Box::new(psycopg::Psycopg),
+        Box::new(asyncpg::Asyncpg),
+        Box::new(node_postgres::NodePostgres),
+        Box::new(pgx::Pgx),
+        Box::new(pgjdbc::Pgjdbc),
+        Box::new(tokio_postgres::TokioPostgres),
+    ]
 }
 
 /// The tests of one driver.
@@ -129,6 +139,19 @@ pub fn fetch(command: &mut Command) -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{}: {}", name.display(), said.trim());
     Ok(())
+}
+
+/// Clones a repository as it was at a tag into `source` of a directory, where it is not yet.
+///
+/// # Errors
+/// When git cannot.
+pub fn clone(repository: &str, tag: &str, directory: &Path) -> anyhow::Result<()> {
+    let source = directory.join("source");
+    if source.exists() {
+        return Ok(());
+    }
+    let clone = ["clone", "-q", "--depth", "1", "--branch", tag, repository];
+    fetch(Command::new("git").args(clone).arg(source))
 }
 
 /// Servers to run suites on, and for how long.

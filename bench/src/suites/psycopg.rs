@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{DATABASE, Outcomes, PASSWORD, Run, SUPERUSER, Suite, fetch, python};
+use super::{DATABASE, Outcomes, PASSWORD, Run, SUPERUSER, Suite, python};
 
 const VERSION: &str = "3.3.4";
 const REPOSITORY: &str = "https://github.com/psycopg/psycopg";
@@ -31,11 +31,7 @@ impl Suite for Psycopg {
     }
 
     fn fetch(&self, directory: &Path) -> anyhow::Result<()> {
-        let source = directory.join("source");
-        if !source.exists() {
-            let clone = ["clone", "-q", "--depth", "1", "--branch", VERSION, REPOSITORY];
-            fetch(Command::new("git").args(clone).arg(&source))?;
-        }
+        super::clone(REPOSITORY, VERSION, directory)?;
         python::environment(directory, &PACKAGES)?;
         Ok(())
     }
