@@ -261,9 +261,13 @@ fn hand_over(
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream);
     expect(&mut lines, "sockets\n")?;
-    if let Some(sockets) = &*lock(&accepting.sockets) {
-        send(stream, sockets)?;
-    }
+    // One that ends has none any more, and the other hears the end of the stream.
+    let Some(sockets) = lock(&accepting.sockets).as_ref().map(Sockets::try_clone).transpose()?
+    else {
+        return Ok(());
+    };
+    send(stream, &sockets)?;
+    drop(sockets);
     // It may take long to become ready.
     stream.set_read_timeout(None)?;
     expect(&mut lines, "take\n")?;
@@ -361,6 +365,10 @@ fn receive(stream: &UnixStream) -> io::Result<Sockets> {
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(&mut bytes)];
     let count = recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    if count == 0 {
+        let what = "it is ending: start this one when it has ended";
+        return Err(io::Error::new(ErrorKind::ConnectionAborted, what));
+    }
     let mut fds = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(of) = message {

@@ -174,3 +174,23 @@ fn a_rolling_restart_refuses_nobody_and_cancels_reach_the_gateway_before() {
     });
     assert!(!std::path::Path::new(&socket).exists(), "the last one takes its socket away");
 }
+
+#[test]
+fn a_gateway_that_is_ending_says_so_to_the_next() {
+    let (place, host) = (Place::new(), Host::new());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (server, listen) = (host.superuser("postgres"), free.to_string());
+    let handover = place.path("handover").display().to_string();
+    let args = ["gateway", "--server", &server, "--listen", &listen, "--handover", &handover];
+    let mut command = place.command(&args);
+    let first = command.stderr(File::create(place.path("log")).unwrap()).spawn().unwrap();
+    until_said(&place.path("log"), "before the server at");
+    let mut client = connected(free.port());
+    client.query("BEGIN").unwrap();
+    signal(first.id(), libc::SIGTERM);
+    let at = At::Tcp("127.0.0.1".to_owned());
+    until("it takes no connection", || through(&at, free.port()).is_err());
+    place.run(&args).code(1).refuses(&["it is ending: start this one when it has ended"]);
+    client.query("COMMIT").unwrap();
+    finish(first).code(0);
+}
