@@ -35,6 +35,8 @@ enum Expect {
     /// CloseComplete: told, or kept from the client where it is for one of the gateway's own
     /// statements.
     Close { own: Option<u64> },
+    /// All that comes up to ReadyForQuery: a simple Query or a function call.
+    Query,
     /// Nothing: the gateway answers with a message of this type.
     Synthesise(u8),
 }
@@ -47,7 +49,7 @@ pub struct Slot {
     /// When it was sent.
     pub since: Instant,
     expects: VecDeque<Expect>,
-    /// A simple Query or a function call: all that comes is its answer.
+    /// All that still comes is the answer of a simple Query or a function call.
     simple: bool,
     /// Its Sync, or its Query, was sent.
     synced: bool,
@@ -311,7 +313,7 @@ impl Session {
         // Only what is sent behind another can be hit by what is meant for that.
         let again = (shared && !self.ledger.is_empty()).then(|| Box::new(unit.clone()));
         let open = self.ledger.pop_back_if(|slot| !slot.synced);
-        let mut slot = open.unwrap_or_else(|| Slot::new(client, unit.end == End::Query));
+        let mut slot = open.unwrap_or_else(|| Slot::new(client, false));
         slot.covers = slot.covers.or(covers);
         slot.again = again;
         slot.change = unit.change;
@@ -326,7 +328,12 @@ impl Session {
                 part => self.send_part(&mut slot, part),
             }
         }
-        slot.synced = unit.end != End::Flush;
+        // After an error the server skips a Query too.
+        slot.synced = match unit.end {
+            End::Query => !slot.failed,
+            End::Sync => true,
+            End::Flush => false,
+        };
         self.ledger.push_back(slot);
         if redefines {
             self.redefines = true;
@@ -343,6 +350,7 @@ impl Session {
                     b'D' => Some(Expect::Describe(None)),
                     b'E' => Some(Expect::Execute),
                     b'C' => Some(Expect::Close { own: None }),
+                    b'Q' | b'F' => Some(Expect::Query),
                     _ => None,
                 });
             }
@@ -499,6 +507,8 @@ impl Session {
         let Some(slot) = self.ledger.front_mut() else { return Err(Mismatch(tag)) };
         let client = slot.client;
         synthesise(slot, events);
+        let queries = slot.expects.pop_front_if(|expect| matches!(expect, Expect::Query));
+        slot.simple |= queries.is_some();
         if tag == backend::COMMAND_COMPLETE
             && client != ClientId::NOBODY
             && let Some(forgotten) = Forgotten::by_tag(body)
@@ -569,6 +579,7 @@ impl Session {
                         }
                         // The server has skipped it.
                         Expect::Close { own: Some(id) } => self.stale.push(id),
+                        Expect::Query => slot.synced = false,
                         _ => {}
                     }
                 }

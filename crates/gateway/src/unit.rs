@@ -88,7 +88,8 @@ impl Unit {
 /// How a unit ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// A simple Query or a function call: answered up to ReadyForQuery.
+    /// A simple Query or a function call: answered up to ReadyForQuery, unless an error came
+    /// before it.
     Query,
     /// Sync.
     Sync,
@@ -157,6 +158,8 @@ pub struct Gatherer {
     binds: bool,
     /// Whether a Flush ended what a Sync has not.
     flushed: bool,
+    /// Whether something was executed since the last Sync.
+    executes: bool,
     /// Bytes of messages that were taken since the last unit.
     bytes: usize,
 }
@@ -196,17 +199,15 @@ impl Gatherer {
         self.bytes += body.len() + size_of::<Part>();
         match tag {
             b'Q' => {
-                self.must_be_synced()?;
                 let (sql, _) = text(body)?;
-                self.needs(Need::of(sql));
-                self.change = std::str::from_utf8(sql).ok().and_then(Change::of);
+                self.ends_by_query(Need::of(sql))?;
+                self.bind(std::str::from_utf8(sql).ok().and_then(Change::of));
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));
             }
             b'F' => {
-                self.must_be_synced()?;
                 let need = Need { session: SessionKind::Synchronous, hold: Hold::Transaction };
-                self.needs(need);
+                self.ends_by_query(need)?;
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));
             }
@@ -264,7 +265,10 @@ impl Gatherer {
                 self.plain(tag, body);
                 return Ok(Some(self.finish_before_sync()));
             }
-            _ => self.plain(tag, body),
+            _ => {
+                self.executes |= tag == b'E';
+                self.plain(tag, body);
+            }
         }
         Ok((self.bytes > MOST_GATHERED).then(|| self.finish_before_sync()))
     }
@@ -290,13 +294,21 @@ impl Gatherer {
         self.finish(End::Flush)
     }
 
-    /// After an error a server skips a Query that comes before the Sync too, and answers it
-    /// never. What is Close of a statement alone it does not see.
-    fn must_be_synced(&self) -> Result<(), Malformed> {
+    /// A Query or a function call ends what comes before it as a Sync does, unless there was an
+    /// error: then the server skips it too, and the unit goes on up to its Sync on the same
+    /// session. What is Close of a statement alone the server does not see.
+    ///
+    /// Behind an Execute, PostgreSQL 18 tells of a transaction that it forgets at the Sync,
+    /// with all that it wrote.
+    fn ends_by_query(&mut self, need: Need) -> Result<(), Malformed> {
+        if self.executes {
+            return Err(Malformed("a Query or FunctionCall comes between an Execute and its Sync"));
+        }
         let is_local = |part: &Part| matches!(part, Part::CloseStatement);
         if self.flushed || !self.parts.iter().all(is_local) {
-            return Err(Malformed("a Query or FunctionCall comes before the Sync"));
+            self.needs(Need { session: SessionKind::Relaxed, hold: Hold::Transaction });
         }
+        self.needs(need);
         Ok(())
     }
 
@@ -314,6 +326,7 @@ impl Gatherer {
         let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
         (self.binds, self.bytes) = (false, 0);
         self.flushed = end == End::Flush;
+        self.executes &= self.flushed;
         Unit {
             parts: std::mem::take(&mut self.parts),
             need: self.need.take().unwrap_or(nothing),
@@ -419,24 +432,39 @@ mod tests {
     }
 
     #[test]
-    fn a_query_comes_after_the_sync() {
+    fn a_query_ends_what_comes_before_it_in_its_transaction() {
         let query = (b'Q', b"SELECT 1\0".to_vec());
         let of = |messages: &[(u8, Vec<u8>)]| {
-            let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
-            let mut registry = Registry::default();
-            let take = |(tag, body): &(u8, Vec<u8>)| {
-                gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
-            };
-            messages.iter().all(take)
+            let unit = take(messages).pop().unwrap();
+            (unit.parts.len(), unit.end, unit.need.hold)
         };
         let (sync, flush) = ((b'S', Vec::new()), (b'H', Vec::new()));
+        let parse = parse("a", "SELECT 1");
         let close = (b'C', b"Sa\0".to_vec());
-        assert!(of(&[parse("a", "SELECT 1"), sync.clone(), query.clone()]));
-        assert!(of(&[parse("a", "SELECT 1"), flush.clone(), sync.clone(), query.clone()]));
-        assert!(of(&[parse("a", "SELECT 1"), sync, flush.clone(), query.clone()]));
-        assert!(of(&[close, query.clone()]));
-        assert!(!of(&[parse("a", "SELECT 1"), query.clone()]));
-        assert!(!of(&[parse("a", "SELECT 1"), flush, query]));
+        let (alone, within) = (Hold::Shared, Hold::Transaction);
+        assert_eq!(of(&[parse.clone(), sync.clone(), query.clone()]), (1, End::Query, alone));
+        assert_eq!(
+            of(&[parse.clone(), sync, flush.clone(), query.clone()]),
+            (1, End::Query, alone)
+        );
+        assert_eq!(of(&[close, query.clone()]), (2, End::Query, alone));
+        assert_eq!(of(&[parse.clone(), query.clone()]), (2, End::Query, within));
+        assert_eq!(of(&[parse, flush, query]), (1, End::Query, within));
+    }
+
+    #[test]
+    fn a_query_comes_after_the_sync_of_what_is_executed() {
+        let of = |messages: &[u8]| {
+            let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
+            let mut registry = Registry::default();
+            let mut take = |tag: &u8| {
+                let body: &[u8] = if *tag == b'S' || *tag == b'H' { b"" } else { b"\0\0\0\0\0" };
+                gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
+            };
+            messages.iter().all(|tag| take(tag))
+        };
+        assert!(of(b"PESQ") && of(b"PEHSQ") && of(b"PQEHSQ"));
+        assert!(!of(b"PEQ") && !of(b"PEHQ") && !of(b"EHPF"));
     }
 
     #[test]

@@ -1974,6 +1974,10 @@ impl Worker {
             }
             Event::Open(id) => {
                 self.hold_within(place, id);
+                // After an error what was sent as a unit of its own may belong to this one.
+                if self.sessions.get(place).is_some_and(|session| !session.copying_in) {
+                    self.dispatch(id);
+                }
                 self.hear_rest(id);
             }
             Event::Ended(slot, status) => {

@@ -109,6 +109,15 @@ impl Client {
         self.message(b'S', b"");
     }
 
+    /// Parse and Describe of a statement, which the server answers at once or with what follows.
+    fn prepare(&mut self, name: &str, sql: &str) {
+        self.message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
+        self.message(b'D', format!("S{name}\0").as_bytes());
+        if self.random.random() {
+            self.message(b'H', b"");
+        }
+    }
+
     fn tokens(&mut self, count: i64) -> std::ops::Range<i64> {
         let first = self.next_token;
         self.next_token += count;
@@ -134,7 +143,7 @@ impl Client {
         let out = format!("COPY (SELECT generate_series({token}, {})) TO STDOUT", tokens.end - 1);
         let (lines, bad) = (lines(tokens.clone()), format!("{token}\nnone\n"));
         let name = if self.random.random() { "own" } else { "" };
-        let answer = match self.random.random_range(0..13) {
+        let answer = match self.random.random_range(0..16) {
             0 => {
                 self.stays += 1;
                 self.query(&insert);
@@ -217,6 +226,26 @@ impl Client {
                     true => Answer::error("22P02").copying(),
                     false => Answer::of([], &format!("COPY {count}")).copying(),
                 }
+            }
+            // A Query ends what is prepared before it as a Sync does.
+            12 => {
+                self.stays += 1;
+                self.prepare(name, &insert);
+                self.query(&insert);
+                Answer::of([token], "INSERT 0 1")
+            }
+            13 => {
+                self.prepare(name, &insert);
+                self.query("SELECT 1 / 0");
+                Answer::error("22012")
+            }
+            // After an error it is skipped too.
+            14 => {
+                self.prepare(name, "SELECT nothing FROM nowhere");
+                self.query(&insert);
+                self.query(&insert);
+                self.sync();
+                Answer::error("42P01")
             }
             _ => {
                 self.query("BEGIN");

@@ -261,3 +261,31 @@ async fn nobody_is_told_what_a_sequence_gave_to_another() {
     let given = second.query_one("SELECT lastval()", &[]).await.unwrap();
     assert_eq!(given.get::<_, i64>(0), 2);
 }
+
+/// What a client prepares is of the tables and types that are there then, whoever prepared the
+/// same text before.
+#[tokio::test]
+async fn a_statement_is_prepared_anew_after_its_tables_and_types_have_changed() {
+    let testbed = Testbed::new(&[], |options| (options.workers, options.pooling.size) = (2, 1));
+    let changes = [
+        "CREATE TYPE kind AS ENUM ('one'); CREATE TABLE t (a int, b kind)",
+        "ALTER TABLE t ADD COLUMN c int",
+        "BEGIN; DROP TABLE t; DROP TYPE kind; CREATE TYPE kind AS ENUM ('one'); \
+         CREATE TABLE t (b kind); COMMIT",
+        "DO $$ BEGIN ALTER TABLE t ADD COLUMN d text; END $$",
+    ];
+    let change = testbed.client().await;
+    for (place, (sql, columns)) in changes.iter().zip([2, 3, 1, 2]).enumerate() {
+        change.batch_execute(sql).await.unwrap();
+        // One on each worker.
+        for _ in 0..2 {
+            let client = testbed.client().await;
+            client.execute("INSERT INTO t (b) VALUES ($1::text::kind)", &[&"one"]).await.unwrap();
+            let row = client.query_one("SELECT * FROM t LIMIT 1", &[]).await.unwrap();
+            assert_eq!(row.len(), columns, "after change {place}");
+            let kind = client.prepare("SELECT $1::kind").await.unwrap();
+            let oid = client.query_one("SELECT 'kind'::regtype::oid", &[]).await.unwrap();
+            assert_eq!(kind.params()[0].oid(), oid.get::<_, u32>(0), "after change {place}");
+        }
+    }
+}
