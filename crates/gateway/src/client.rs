@@ -34,6 +34,18 @@ impl ClientId {
     pub const NOBODY: ClientId = ClientId { place: usize::MAX, serial: 0 };
 }
 
+/// The process that a client of a worker is told it has: never one that a client has been told
+/// before it in a long time, and none of a server, whose numbers end at 2²² on Linux, so that
+/// `pg_terminate_backend` of it hits nobody.
+pub fn process_of(worker: u32, client: ClientId) -> u32 {
+    (worker + 1) << 24 | client.serial & 0x00ff_ffff
+}
+
+/// The worker whose clients have been told processes like this.
+pub fn worker_of(process: u32) -> Option<u32> {
+    (process >> 24).checked_sub(1)
+}
+
 /// How far a client's login is.
 #[derive(Debug)]
 pub enum Phase {

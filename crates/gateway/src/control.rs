@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::client::worker_of;
 use crate::gateway::Handle;
 use crate::handover::Canceller;
 use crate::report::Report;
@@ -218,7 +219,7 @@ impl Control {
 
     /// Has what a client runs cancelled, by the number that it was told.
     pub fn cancel(&self, process: u32, key: Vec<u8>) {
-        let worker = self.workers().get((process >> 24) as usize);
+        let worker = worker_of(process).and_then(|worker| self.workers().get(worker as usize));
         // One that has ended has no clients any more.
         if !worker.is_some_and(|worker| worker.tell(Order::Cancel(process, key.clone()))) {
             self.cancel_before(process, &key);

@@ -461,7 +461,7 @@ mod tests {
                 let body: &[u8] = if *tag == b'S' || *tag == b'H' { b"" } else { b"\0\0\0\0\0" };
                 gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
             };
-            messages.iter().all(|tag| take(tag))
+            messages.iter().all(take)
         };
         assert!(of(b"PESQ") && of(b"PEHSQ") && of(b"PQEHSQ"));
         assert!(!of(b"PEQ") && !of(b"PEHQ") && !of(b"EHPF"));

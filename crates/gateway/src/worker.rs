@@ -23,7 +23,7 @@ use walwright_wire::{ScramKeys, Stream, WireError};
 
 use crate::admission::{Admission, admit};
 use crate::census::{Census, Counted};
-use crate::client::{Claim, Client, ClientStream, Opening, Phase};
+use crate::client::{Claim, Client, ClientStream, Opening, Phase, process_of, worker_of};
 use crate::control::{Action, Ask, Control, Paused, is_console};
 use crate::dial::{
     BARRIER_NAME, DIFFERENT, Dialled, Identity, Login, Opened, Purpose, Reply, SessionId, Stray,
@@ -1060,7 +1060,7 @@ impl Worker {
             let own = client.application_name.as_deref().filter(|_| name == "application_name");
             messages::parameter_status(out, name, own.unwrap_or(value));
         }
-        let process = number << 24 | id.place as u32 & 0x00ff_ffff;
+        let process = process_of(number, id);
         // Protocol 3.2 brought keys longer than four bytes.
         let length = if client.minor >= 2 { client.secret.len() } else { 4 };
         messages::backend_key_data(out, process, &client.secret[..length]);
@@ -1226,20 +1226,18 @@ impl Worker {
 
     /// A cancel request goes to the worker whose client it is for.
     fn pass_cancel(&mut self, process: u32, key: Vec<u8>) {
-        let number = process >> 24;
-        if number == self.number {
+        if worker_of(process) == Some(self.number) {
             return self.cancel(process, &key);
         }
         self.shared.control.cancel(process, key);
     }
 
     fn cancel(&mut self, process: u32, key: &[u8]) {
-        let place = (process & 0x00ff_ffff) as usize;
         let is_its = |client: &&Client| {
             let length = if client.minor >= 2 { client.secret.len() } else { 4 };
-            client.secret[..length] == *key
+            process_of(self.number, client.id) == process && client.secret[..length] == *key
         };
-        match self.clients.get(place).filter(is_its) {
+        match self.clients.iter().map(|(_, client)| client).find(is_its) {
             Some(client) => self.cancel_statement(client.id),
             None => self.shared.control.cancel_before(process, key),
         }

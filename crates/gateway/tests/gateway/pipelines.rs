@@ -21,6 +21,8 @@ const TOKENS: i64 = 1_000_000;
 /// A client of bytes alone, logged in.
 struct Client {
     stream: TcpStream,
+    /// Its process, as it was told.
+    process: u32,
     /// What it has to send.
     out: Vec<u8>,
     /// What it has to be answered, in order.
@@ -80,7 +82,7 @@ impl Client {
         let random = Xoshiro256PlusPlus::seed_from_u64(number);
         let next_token = number as i64 * TOKENS;
         let (out, expected) = (Vec::new(), VecDeque::new());
-        let mut client = Client { stream, out, expected, next_token, random, stays: 0 };
+        let mut client = Client { stream, process: 0, out, expected, next_token, random, stays: 0 };
         client.answer();
         client
     }
@@ -283,6 +285,9 @@ impl Client {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
             match tag {
                 b'Z' => return answer,
+                b'K' => {
+                    self.process = u32::from_be_bytes(*body.first_chunk().expect("a process"));
+                }
                 b'D' => answer.rows.push(text(&body[6..])),
                 b'd' => answer.rows.push(text(&body)),
                 b'C' => answer.commands.push(text(&body[..body.len() - 1])),
@@ -363,4 +368,19 @@ async fn what_is_copied_before_the_sync_is_copied() {
     copied.await.expect("every answer is right");
     let row = direct.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 2);
+}
+
+/// Drivers tell connections apart by it, and applications end those of others by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_client_has_a_process_of_its_own_that_no_server_has() {
+    let testbed = Testbed::new(&[], |options| options.workers = 2);
+    let port = testbed.port();
+    let told = tokio::task::spawn_blocking(move || {
+        (0..20).map(|number| Client::connect(port, number).process).collect::<Vec<u32>>()
+    });
+    let mut told = told.await.expect("all are let in");
+    assert!(told.iter().all(|process| *process > 1 << 22 && i32::try_from(*process).is_ok()));
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len(), 20);
 }
