@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use walwright_record::ClientRules;
+use walwright_workload::script::{BatchForm, Program};
 
 use crate::load::Load;
 use crate::outcome::LoadError;
@@ -25,18 +26,28 @@ pub struct Calibration {
 /// Clients that are enough to keep one thread busy.
 const CLIENTS: u32 = 64;
 
+/// Whether rows are sent only where a server asks for them, or by something that knows its tables.
+fn needs_server(program: &Program) -> bool {
+    let mut forms = program.scripts.iter().filter_map(|script| script.batch);
+    forms.any(|batch| matches!(batch.form, BatchForm::Copy | BatchForm::Coalesce))
+}
+
 /// Measures for about `length` what the scripts of a plan cost the driver when
 /// every statement is answered at once, by a server inside this process.
 ///
 /// One driver thread runs the plan's scripts with its protocol and mode in a
 /// closed loop. Its CPU time is what counts, not its throughput, so that other
 /// load on the machine disturbs the figure little. `None` when the scripts do
-/// not run without a real server, as those that need a result (`\gset`).
+/// not run without a real server, as those that need a result (`\gset`), are asked for data to
+/// copy, or give rows to a coalescer.
 ///
 /// # Errors
 /// As [`Load::start`] and [`Load::join`], or when no socket can be made in the
 /// directory for temporary files.
 pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration>, LoadError> {
+    if needs_server(&plan.program) {
+        return Ok(None);
+    }
     let responder = Responder::start().map_err(|source| LoadError::System {
         what: "make a socket in the directory for temporary files",
         source,

@@ -37,6 +37,8 @@ pub(crate) struct Client {
     pub(crate) capture: Option<Box<Capture>>,
     /// What the server is to copy, where it has not asked for it yet.
     pub(crate) to_copy: Option<Vec<u8>>,
+    /// Rows it has given to a coalescer; only the answer to the last counts.
+    pub(crate) written: u64,
     /// Between `\startpipeline` and `\endpipeline`.
     pub(crate) in_pipeline: bool,
     /// Only the timer with this number counts.
@@ -176,6 +178,7 @@ impl Client {
             farewell: None,
             capture: None,
             to_copy: None,
+            written: 0,
             in_pipeline: false,
             timer: 0,
             attempts: 0,
@@ -213,6 +216,8 @@ impl Client {
         self.burst = Burst::default();
         self.capture = None;
         self.to_copy = None;
+        // An answer that is still to come is nobody's.
+        self.written = self.written.wrapping_add(1);
         self.in_pipeline = false;
     }
 }

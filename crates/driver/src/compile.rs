@@ -7,7 +7,7 @@ use walwright_wire::{
     BindTemplate, Connection, Format, Piece as WirePiece, Template, Values, WireError,
     parse_message,
 };
-use walwright_workload::script::{Piece, Program, Slot, Statement, Variables};
+use walwright_workload::script::{BatchForm, Piece, Program, Slot, Statement, Variables};
 
 use crate::plan::{Mode, Protocol};
 
@@ -26,6 +26,8 @@ pub(crate) struct WireStatement {
     pub(crate) binary: Option<Template>,
     /// What it does to the transaction block around it.
     pub(crate) effect: Effect,
+    /// Whether its rows go to a coalescer, and nothing to the client's own connection.
+    pub(crate) coalesced: bool,
 }
 
 /// What a statement does to the transaction block it stands in.
@@ -104,7 +106,9 @@ pub(crate) fn compile(
             _ => None,
         };
         let effect = effect(&statement.text_extended);
-        let wire = WireStatement { number, name, parse, text, binary, effect };
+        let form = statement.gathered.as_ref().map(|of| of.form);
+        let coalesced = form == Some(BatchForm::Coalesce);
+        let wire = WireStatement { number, name, parse, text, binary, effect, coalesced };
         number += 1;
         wire
     };

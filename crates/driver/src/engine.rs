@@ -21,6 +21,7 @@ use walwright_workload::script::{Program, Rng};
 use crate::capture::ColumnCache;
 use crate::client::{Client, Failure, State, Transaction};
 use crate::clock::{Clock, Moment};
+use crate::coalesce::{Coalescers, HandedOver};
 use crate::compile::WireScripts;
 use crate::connection_totals::ConnectionTotals;
 use crate::courtesy::Courtesy;
@@ -41,6 +42,8 @@ pub(crate) struct Job {
     pub(crate) wire: WireScripts,
     /// Statements of all scripts together.
     pub(crate) statements: usize,
+    /// What rows are given to, where a script wants that.
+    pub(crate) coalescers: Option<Arc<Coalescers>>,
 }
 
 impl Job {
@@ -66,6 +69,8 @@ pub(crate) struct Engine {
     /// Bytes being read.
     pub(crate) input: Vec<u8>,
     pub(crate) columns: ColumnCache,
+    /// Rows that clients have given to a coalescer in this round.
+    pub(crate) handed_over: Vec<HandedOver>,
     /// Rows of the batch that is being put together.
     pub(crate) rows: Rows,
     /// When each waiting client goes on, with its index and the timer's number.
@@ -163,6 +168,7 @@ impl Engine {
             send_queue: SendQueue::default(),
             input: vec![0; INPUT],
             columns: ColumnCache::default(),
+            handed_over: Vec::new(),
             rows: Rows::default(),
             timers: BinaryHeap::new(),
             idle: VecDeque::new(),
@@ -195,8 +201,14 @@ impl Engine {
     /// The load begins: `clock` has its moment zero now.
     pub(crate) fn start(&mut self, clock: Clock) {
         self.clock = clock;
-        self.cpu_before = thread_cpu();
+        self.cpu_before = self.cpu();
         self.run_delay_before = thread_waits().map(|(waited, _)| waited);
+    }
+
+    /// CPU time of this thread so far. One of the workers counts what coalescers take, too.
+    fn cpu(&self) -> Duration {
+        let coalescers = self.job.coalescers.as_ref().filter(|_| self.worker == 0);
+        thread_cpu() + coalescers.map_or(Duration::ZERO, |coalescers| coalescers.cpu())
     }
 
     /// Begins a transaction whose latency counts from `from`.
@@ -466,7 +478,7 @@ impl Engine {
             .unwrap_or_else(|| Counts::new(&plan.program, plan.statement_histograms));
         self.counts.count_log();
         let counts = std::mem::replace(&mut self.counts, next);
-        let cpu = thread_cpu();
+        let cpu = self.cpu();
         let waits = thread_waits();
         self.courtesy.look(waits);
         let run_delay = waits.map(|(waited, _)| waited);

@@ -10,6 +10,7 @@ use walwright_workload::script::{BatchForm, Command, EvalError, Gathered, Script
 use crate::capture::Capture;
 use crate::client::{Client, Failure, State, Waiting};
 use crate::clock::Moment;
+use crate::coalesce::HandedOver;
 use crate::compile::{Bound, Effect, WireStatement};
 use crate::engine::{Engine, Job, Next};
 use crate::plan::{Mode, Protocol};
@@ -102,6 +103,10 @@ impl Engine {
                     .map(|value| client.variables.set(*slot, value)),
                 Command::Row { values, statement } => {
                     let prepared = &wire[statement.index()];
+                    // What was put together is the server's before its rows are the coalescer's.
+                    if prepared.coalesced && !self.send_queue.is_closed() {
+                        return self.sync_and_send(client, now);
+                    }
                     // Once rows are there nothing may be waited for: see `Rows`.
                     if self.must_prepare(job, client, prepared) {
                         return self.prepare(client, prepared);
@@ -201,7 +206,8 @@ impl Engine {
         if self.must_prepare(job, client, wire) {
             return Ok(Some(self.prepare(client, wire)));
         }
-        if job.plan.protocol == Protocol::Prepared && !client.prepared[wire.number] {
+        let coalesced = wire.coalesced;
+        if job.plan.protocol == Protocol::Prepared && !coalesced && !client.prepared[wire.number] {
             // Once in a burst is enough; the ParseComplete confirms it.
             if !client.parsing.contains(&wire.number) {
                 self.send_queue.open().extend_from_slice(&wire.parse);
@@ -215,7 +221,15 @@ impl Engine {
             let message = at(script, client.transaction.pc, "a pipeline cannot keep a result");
             return Ok(Some(Progress::Failed(message)));
         }
-        match statement.gathered {
+        match &statement.gathered {
+            Some(of) if of.form == BatchForm::Coalesce => {
+                client.transaction.pc += 1;
+                client.burst.parts += 1;
+                client.burst.last = id.index();
+                client.burst.sent = now;
+                self.hand_over(client);
+                return Ok(Some(Progress::Waits));
+            }
             Some(of) => self.gathered(job, client, wire, of),
             None => {
                 let values = Bound::new(&client.variables, &statement.params);
@@ -263,11 +277,26 @@ impl Engine {
         job.plan.protocol == Protocol::Prepared
             && job.plan.mode == Mode::Faithful
             && !client.in_pipeline
+            && !wire.coalesced
             && !client.prepared[wire.number]
     }
 
+    /// Gives the row that was gathered to the coalescer, which answers once it is durable.
+    fn hand_over(&mut self, client: &mut Client) {
+        client.written = client.written.wrapping_add(1);
+        client.state = State::Waiting(Waiting::Executing);
+        client.transaction.waited = true;
+        let row = HandedOver {
+            client: client.index,
+            number: client.written,
+            script: client.transaction.script,
+            row: self.rows.take_row(),
+        };
+        self.handed_over.push(row);
+    }
+
     /// Adds a statement with the rows that were gathered.
-    fn gathered(&mut self, job: &Job, client: &mut Client, wire: &WireStatement, of: Gathered) {
+    fn gathered(&mut self, job: &Job, client: &mut Client, wire: &WireStatement, of: &Gathered) {
         let lean = job.plan.mode == Mode::Lean;
         if of.form == BatchForm::Copy {
             // It has no parameters.

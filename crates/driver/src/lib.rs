@@ -22,6 +22,7 @@ mod calibrate;
 mod capture;
 mod client;
 mod clock;
+mod coalesce;
 mod compile;
 mod connect;
 mod connection_totals;

@@ -11,6 +11,7 @@ use walwright_record::{LatencyHistogram, LoadInterval, SparseHistogram, Timestam
 use walwright_wire::{CancelKey, Connector, WireError, cancel};
 
 use crate::clock::Clock;
+use crate::coalesce::Coalescers;
 use crate::compile::{ParameterFormats, compile, learn_formats};
 use crate::connect::{ConnectPool, Wanted};
 use crate::engine::{Job, Post};
@@ -183,7 +184,8 @@ impl Coordinator {
         let plan = self.plan.clone();
         let wire = compile(&plan.program, plan.protocol, plan.mode, &formats);
         let statements = wire.iter().map(Vec::len).sum();
-        let job = Arc::new(Job { plan, wire, statements });
+        let coalescers = Coalescers::start(&plan)?.map(Arc::new);
+        let job = Arc::new(Job { plan, wire, statements, coalescers: coalescers.clone() });
 
         let (reports, heard) = channel();
         let to_report = reports.clone();
@@ -227,6 +229,9 @@ impl Coordinator {
             panicked |= thread.join().is_err();
         }
         pool.close();
+        if let Some(coalescers) = coalescers {
+            coalescers.close();
+        }
         let (outcome, running) = match outcome {
             Ok((outcome, running)) => (Ok(outcome), running),
             Err(error) => (Err(error), Vec::new()),

@@ -150,6 +150,9 @@ pub enum LoadError {
         /// Why.
         source: WireError,
     },
+    /// A write coalescer could not begin.
+    #[error("the write coalescer could not begin: {0}")]
+    Coalescer(String),
     /// The load was stopped before all clients were connected.
     #[error("the load was stopped before all clients were connected")]
     StoppedEarly,

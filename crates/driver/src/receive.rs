@@ -169,6 +169,15 @@ impl Engine {
         }
     }
 
+    /// The coalescer has answered the row that a client gave it.
+    pub(crate) fn written(&mut self, client: &mut Client, number: u64, failure: Option<Failure>) {
+        if client.written == number && client.is_busy() {
+            client.failure = failure;
+            let now = self.clock.now();
+            self.answered(client, now);
+        }
+    }
+
     /// Statements were executed without an error.
     fn executed(&mut self, client: &mut Client, now: Moment) -> Next {
         if client.burst.parts == 1 {

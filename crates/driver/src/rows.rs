@@ -11,6 +11,8 @@ pub(crate) struct Rows {
     /// A list in the text form of an array for each column.
     arrays: Vec<Vec<u8>>,
     value: Vec<u8>,
+    /// The values of one row, for a coalescer.
+    row: Vec<Option<String>>,
 }
 
 impl Rows {
@@ -33,6 +35,9 @@ impl Rows {
                 &*self.value
             });
             match form {
+                BatchForm::Coalesce => {
+                    self.row.push(text.map(|text| String::from_utf8_lossy(text).into_owned()));
+                }
                 BatchForm::Unnest => array_element(text, &mut self.arrays[place]),
                 BatchForm::Copy => {
                     if place > 0 {
@@ -50,7 +55,7 @@ impl Rows {
     }
 
     /// The parameters of the statement that these rows go with, and how many there are.
-    pub(crate) fn parameters(&mut self, of: Gathered) -> usize {
+    pub(crate) fn parameters(&mut self, of: &Gathered) -> usize {
         if of.form == BatchForm::Values {
             return (of.rows * of.columns) as usize;
         }
@@ -64,6 +69,11 @@ impl Rows {
         of.columns as usize
     }
 
+    /// The row that goes to a coalescer.
+    pub(crate) fn take_row(&mut self) -> Vec<Option<String>> {
+        std::mem::take(&mut self.row)
+    }
+
     /// What was put together: parameters, or what is copied.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -73,6 +83,7 @@ impl Rows {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(LARGEST_KEPT);
+        self.row.clear();
         for array in &mut self.arrays {
             array.clear();
             array.shrink_to(LARGEST_KEPT);
@@ -140,7 +151,13 @@ mod tests {
         }
         let parameters = match form {
             BatchForm::Copy => 0,
-            _ => rows.parameters(Gathered { form, rows: 2, columns: 2 }),
+            _ => rows.parameters(&Gathered {
+                form,
+                rows: 2,
+                columns: 2,
+                table: String::new(),
+                names: Vec::new(),
+            }),
         };
         (parameters, rows.bytes().to_vec())
     }

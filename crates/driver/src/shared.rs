@@ -114,6 +114,15 @@ pub(crate) enum News {
         client: u32,
         failure: Failure,
     },
+    /// A coalescer has answered a row.
+    Written {
+        /// The client's index among the worker's clients.
+        client: u32,
+        /// Which of its rows.
+        number: u64,
+        /// Why it is not known to be written, if so.
+        failure: Option<Failure>,
+    },
     /// The load begins; the clock's moment zero is now.
     Begin(Clock),
 }

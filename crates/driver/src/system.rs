@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -222,6 +223,18 @@ pub(crate) fn thread_cpu() -> Duration {
         let time = time.assume_init();
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
+}
+
+/// Where the kernel tells of the calling thread.
+pub(crate) fn this_task() -> Option<PathBuf> {
+    let task = std::fs::read_link("/proc/thread-self").ok()?;
+    Some(Path::new("/proc").join(task))
+}
+
+/// CPU time so far of a thread of which the kernel tells here.
+pub(crate) fn task_cpu(task: &Path) -> Option<Duration> {
+    let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// CPU time of the calling thread so far, in user and in kernel mode.

@@ -142,6 +142,7 @@ impl Worker {
                 self.run_timers(now);
                 self.hand_out_due();
                 self.post();
+                self.hand_over();
                 self.open_connections();
             }
             let limit = self.time_to_wait(now)?;
@@ -154,7 +155,16 @@ impl Worker {
                 }
             }
             self.post();
+            self.hand_over();
             self.open_connections();
+        }
+    }
+
+    /// Gives rows to the coalescer that clients have put together in this round.
+    fn hand_over(&mut self) {
+        let Some(coalescers) = &self.engine.job.coalescers else { return };
+        for row in self.engine.handed_over.drain(..) {
+            coalescers.write(row, &self.inbox);
         }
     }
 
@@ -321,6 +331,11 @@ impl Worker {
                     if self.begun && !self.engine.stopping {
                         let now = self.engine.clock.now();
                         self.engine.plan_reconnect(&mut self.clients[client], now);
+                    }
+                }
+                News::Written { client, number, failure } => {
+                    if let Some(client) = self.clients.get_mut(client as usize) {
+                        self.engine.written(client, number, failure);
                     }
                 }
                 News::Begin(clock) => {

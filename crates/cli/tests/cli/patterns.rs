@@ -12,11 +12,11 @@ fn latest(place: &Place) -> (serde_json::Value, serde_json::Value) {
 #[test]
 fn every_pattern_writes_exactly_the_rows_that_are_counted() {
     let place = Place::new();
-    for pattern in ["single", "gateway", "transaction", "values", "unnest", "copy"] {
+    for pattern in ["single", "gateway", "transaction", "values", "unnest", "copy", "coalesce"] {
         let option = format!("pattern={pattern}");
         place.measure(&["-w", "events", "-o", &option, "-o", "rows=20", "-c", "3"]).code(0);
         let (load, record) = latest(&place);
-        let each = if ["single", "gateway"].contains(&pattern) { 1 } else { 20 };
+        let each = if ["single", "gateway", "coalesce"].contains(&pattern) { 1 } else { 20 };
         assert_eq!(load["rows"]["each"], each, "{pattern}");
         let rate = |of: &serde_json::Value| of["throughput"]["center"].as_f64().unwrap();
         assert_eq!(rate(&load["rows"]), rate(&load) * f64::from(each), "{pattern}");

@@ -52,7 +52,8 @@ fn every_form_writes_the_rows_that_are_counted() {
             );
             let mut plan = plan(program(SCRIPT, form), database.clone());
             (plan.protocol, plan.mode, plan.clients, plan.threads) = (protocol, mode, 3, 2);
-            if protocol == Protocol::Simple && form.gathers() && form != BatchForm::Copy {
+            let parameters = [BatchForm::Values, BatchForm::Unnest].contains(&form);
+            if protocol == Protocol::Simple && parameters {
                 let refused = plan.check().unwrap_err().to_string();
                 assert!(refused.contains("prepared or the extended protocol"), "{refused}");
                 continue;
@@ -64,8 +65,9 @@ fn every_form_writes_the_rows_that_are_counted() {
             assert!(done > 0, "{case}");
             assert_eq!(number(&database, "SELECT count(*) FROM t"), rows * done, "{case}");
             assert_eq!(number(&database, RIGHT), rows * done, "{case}");
-            // Each transaction of the load is one of the server.
-            assert_eq!(number(&database, "SELECT count(DISTINCT x) FROM t"), done, "{case}");
+            // Each transaction of the load is one of the server; a coalescer's rows share them.
+            let commits = number(&database, "SELECT count(DISTINCT x) FROM t");
+            assert!(commits == done || form == BatchForm::Coalesce && commits < done, "{case}");
         }
     }
 }
@@ -80,7 +82,8 @@ fn a_batch_that_fails_leaves_nothing_and_the_connection_goes_on() {
         \\set n case when :bad = 1 and :row = 7 then -1 else :row end\n\
         INSERT INTO t (n) VALUES (:n);\n\
         \\endbatch\n";
-    for form in [BatchForm::Transaction, BatchForm::Values, BatchForm::Unnest, BatchForm::Copy] {
+    let forms = BatchForm::ALL.into_iter().filter(|form| !form.is_single());
+    for form in forms {
         let script = match form {
             BatchForm::Unnest => &script.replace("(:n)", "(CAST(:n AS int))"),
             _ => script,
@@ -100,4 +103,21 @@ fn a_batch_that_fails_leaves_nothing_and_the_connection_goes_on() {
             assert_eq!(ran.outcome.connections_lost, 0, "{case}");
         }
     }
+}
+
+#[test]
+fn a_row_that_the_coalescer_is_refused_fails_alone() {
+    let server = Server::shared();
+    let database = server.database();
+    query(&database, "CREATE TABLE t (n int CHECK (n > 0))");
+    let script = "\\batch :rows :form\n\\set n random(0, 9)\n\
+        INSERT INTO t (n) VALUES (:n);\n\\endbatch\n";
+    let mut plan = plan(program(script, BatchForm::Coalesce), database.clone());
+    plan.clients = 8;
+    let ran = run(plan, 500);
+    let done = ran.outcome.transactions() as i64;
+    let refused = ran.outcome.scripts[0].failures.get("23514").copied().unwrap_or(0);
+    assert!(done > 0 && refused > 0, "{:?}", ran.outcome.errors);
+    assert_eq!(refused, ran.outcome.failures(), "{:?}", ran.outcome.errors);
+    assert_eq!(number(&database, "SELECT count(*) FROM t"), done);
 }

@@ -22,17 +22,21 @@ pub enum BatchForm {
     Unnest,
     /// One COPY FROM STDIN.
     Copy,
+    /// One row, given to a write coalescer in front of the server; a transaction of the load is
+    /// one row, from when it is given until it is acknowledged.
+    Coalesce,
 }
 
 impl BatchForm {
     /// Every form.
-    pub const ALL: [BatchForm; 6] = [
+    pub const ALL: [BatchForm; 7] = [
         BatchForm::Single,
         BatchForm::Gateway,
         BatchForm::Transaction,
         BatchForm::Values,
         BatchForm::Unnest,
         BatchForm::Copy,
+        BatchForm::Coalesce,
     ];
 
     /// Its name in a script.
@@ -44,17 +48,18 @@ impl BatchForm {
             BatchForm::Values => "values",
             BatchForm::Unnest => "unnest",
             BatchForm::Copy => "copy",
+            BatchForm::Coalesce => "coalesce",
         }
     }
 
     /// Whether its rows are kept until all of them are there, and then sent in one statement.
     pub fn gathers(self) -> bool {
-        matches!(self, BatchForm::Values | BatchForm::Unnest | BatchForm::Copy)
+        !matches!(self, BatchForm::Single | BatchForm::Gateway | BatchForm::Transaction)
     }
 
     /// Whether it is one row at a time, however many a batch has.
     pub fn is_single(self) -> bool {
-        matches!(self, BatchForm::Single | BatchForm::Gateway)
+        matches!(self, BatchForm::Single | BatchForm::Gateway | BatchForm::Coalesce)
     }
 }
 
@@ -76,7 +81,7 @@ pub struct Batch {
 }
 
 /// A statement whose values are the rows gathered before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gathered {
     /// In which form they travel.
     pub form: BatchForm,
@@ -84,6 +89,10 @@ pub struct Gathered {
     pub rows: u32,
     /// Values in each.
     pub columns: u32,
+    /// Where they go: the table as the script has it, and its columns.
+    pub table: String,
+    /// The columns' names.
+    pub names: Vec<String>,
 }
 
 /// An INSERT of one row, taken apart.
@@ -106,13 +115,14 @@ pub(super) fn gathered(one: &Statement, form: BatchForm, rows: u32) -> Result<St
         BatchForm::Unnest => parts.unnest(),
         _ => parts.copy()?,
     };
+    let (table, names) = parts.names();
     Ok(Statement {
         text_simple: vec![Piece::Text(text.clone())],
         text_extended: text,
         params: Vec::new(),
         gset: None,
         label: format!("{} ({} × {rows} rows)", one.label, form.name()),
-        gathered: Some(Gathered { form, rows, columns: parts.parameters as u32 }),
+        gathered: Some(Gathered { form, rows, columns: parts.parameters as u32, table, names }),
         ..one.clone()
     })
 }
@@ -155,6 +165,17 @@ impl<'a> OneRow<'a> {
         }
         let values = &after[open + 1..close];
         Ok(OneRow { target, values, tail, parameters: one.params.len() })
+    }
+
+    /// The table, and the names of its columns.
+    fn names(&self) -> (String, Vec<String>) {
+        let (table, columns) = self.target.split_once('(').unwrap_or((self.target, ""));
+        let columns = between_commas(columns.trim_end_matches(')'));
+        let bare = |name: &&str| match name.trim().strip_prefix('"') {
+            Some(quoted) => quoted.trim_end_matches('"').replace("\"\"", "\""),
+            None => name.trim().to_lowercase(),
+        };
+        (table.trim().to_owned(), columns.iter().map(bare).collect())
     }
 
     fn values_list(&self, rows: u32) -> Result<String, Fault> {
@@ -383,6 +404,9 @@ mod tests {
              (pg_catalog.unnest(CAST($1 AS jsonb[])), pg_catalog.unnest(CAST($2 AS numeric[]))) AS r(v1, v2);"
         );
         assert_eq!(text(one, BatchForm::Copy).unwrap(), "COPY t (a, b) FROM STDIN;");
+        let one = statement("INSERT INTO s.t (A, \"b c\") VALUES (:a, :b);");
+        let of = gathered(&one, BatchForm::Coalesce, 1).unwrap().gathered.unwrap();
+        assert_eq!((of.table.as_str(), of.names), ("s.t", vec!["a".to_owned(), "b c".to_owned()]));
     }
 
     #[test]

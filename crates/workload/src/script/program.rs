@@ -148,7 +148,7 @@ impl Program {
     pub fn check_simple(&self) -> Result<(), ScriptError> {
         for script in &self.scripts {
             for statement in &script.statements {
-                let form = statement.gathered.map(|of| of.form);
+                let form = statement.gathered.as_ref().map(|of| of.form);
                 if matches!(form, Some(BatchForm::Values | BatchForm::Unnest)) {
                     let fault = Fault::new("the rows of this batch are parameters")
                         .hint("run with the prepared or the extended protocol");

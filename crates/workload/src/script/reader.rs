@@ -331,15 +331,15 @@ impl<'a> Reader<'a, '_> {
         of.ended = true;
         of.statements.end = end;
         let (Batch { form, rows }, first) = (of.batch, of.first);
-        if form.is_single() {
-            return Ok(());
+        if !form.is_single() {
+            let condition = self.own_expression(&format!(":row >= {rows}"), offset)?;
+            self.push(Command::JumpIfFalse { condition, target: first }, offset);
         }
-        let condition = self.own_expression(&format!(":row >= {rows}"), offset)?;
-        self.push(Command::JumpIfFalse { condition, target: first }, offset);
         match form {
             BatchForm::Transaction => self.statement(SqlText::plain("COMMIT;", offset)),
             // Its text follows from those of the block, once all names are known.
-            _ => self.statement(SqlText::plain("", offset)),
+            form if form.gathers() => self.statement(SqlText::plain("", offset)),
+            _ => {}
         }
         Ok(())
     }

@@ -229,6 +229,10 @@ fn events_are_sent_in_every_pattern() {
         ]
     );
     assert_eq!(events("copy", "2").1, ["COPY events (user_id, type, payload) FROM STDIN;"]);
+    let (plan, _) = events("coalesce", "2");
+    let gathered = plan.program.scripts[0].statements[0].gathered.clone().unwrap();
+    assert_eq!((gathered.table.as_str(), gathered.rows), ("events", 1));
+    assert_eq!(gathered.names, ["user_id", "type", "payload"]);
     let workload = Workload::builtin("events").unwrap();
     let options =
         [("pattern".to_owned(), "values".to_owned()), ("rows".to_owned(), "100000".to_owned())];
