@@ -9,7 +9,7 @@ use walwright_figures::{
     Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
     difference, statement_uses, summary, work_between, work_counted,
 };
-use walwright_record::{Record, Row, Setting, Source, Window};
+use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
     Confidence, Estimate, EstimateWarning, Method, Resampling, mean, tick_means,
 };
@@ -309,6 +309,32 @@ impl<'r> Reading<'r> {
             true => Action::client(text, "--lean"),
             false => Action::advice(text),
         }
+    }
+
+    /// Advice to send rows in another form, which the workload may have as an option: then an
+    /// experiment can try it. In an open loop its transactions would be other ones at the same
+    /// rate.
+    pub fn in_form(&self, text: impl Into<String>, form: &str, rows: Option<u32>) -> Action {
+        let load = self.record.load.as_ref();
+        let closed = load.is_some_and(|load| matches!(load.schedule, Schedule::Closed { .. }));
+        let Some((rows_option, form_option)) = self.batch_options().filter(|_| closed) else {
+            return Action::advice(text);
+        };
+        let rows = rows.map(|rows| format!(" --option {rows_option}={rows}")).unwrap_or_default();
+        Action::client(text, format!("--option {form_option}={form}{rows}"))
+    }
+
+    /// The options of the workload that say how many rows its script sends together, and in
+    /// which form.
+    fn batch_options(&self) -> Option<(&str, &str)> {
+        let workload = self.record.workload.as_ref()?;
+        let [script] = &workload.scripts[..] else { return None };
+        let mut lines = script.text.lines().map(str::trim_start);
+        let batch = lines.find_map(|line| line.strip_prefix("\\batch "))?;
+        let mut words = batch.split_whitespace().map(|word| word.strip_prefix(':'));
+        let (rows, form) = (words.next()??, words.next()??);
+        let known = |name: &str| workload.options.contains_key(name);
+        (known(rows) && known(form)).then_some((rows, form))
     }
 
     /// Seconds of a transaction that what is in its way waits for a processor: the

@@ -12,7 +12,7 @@ use walwright_stats::{Estimate, Interval};
 
 use super::durability::KERNEL;
 use super::plan_tables::{
-    ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, WorkloadTable, typed,
+    ArmTable, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable, typed,
 };
 use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Pooler, Protocol};
 
@@ -204,11 +204,18 @@ fn executed(action: &Action, consent: &Consent, attached: bool) -> Result<ArmTab
             arm.ddl = statements(sql, action.rollback.as_deref().unwrap_or_default());
         }
         Change::ClientOption { option } => {
-            arm.load = client(option).ok_or("it is an option of another client")?;
+            arm.workload.options = workload_options(option);
+            arm.load = match client(option) {
+                Some(load) => load,
+                None if !arm.workload.options.is_empty() => LoadOptions::default(),
+                None => return Err("it is an option of another client".to_owned()),
+            };
             if attached && arm.load.pooler.is_some() {
                 return Err("it is put before a cluster of our own alone".to_owned());
             }
-            arm.name = arm.load.words().join(", ");
+            let options = arm.workload.options.iter();
+            let options = options.map(|(name, value)| format!("{name} = {}", value.text()));
+            arm.name = arm.load.words().into_iter().chain(options).collect::<Vec<_>>().join(", ");
         }
         Change::Kernel { name, value } => {
             // What the catalogue does not have, such as a file of one device, no run writes.
@@ -255,6 +262,14 @@ fn client(option: &str) -> Option<LoadOptions> {
         ..LoadOptions::default()
     };
     (change != LoadOptions::default()).then_some(change)
+}
+
+/// Options of the workload among the words of a finding: `--option pattern=unnest`.
+fn workload_options(option: &str) -> Values {
+    let words: Vec<&str> = option.split_whitespace().collect();
+    let named = words.windows(2).filter(|pair| pair[0] == "--option");
+    let pairs = named.filter_map(|pair| pair[1].split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), SettingValue::Text(value.to_owned()))).collect()
 }
 
 /// A load as a plan writes it. `then` is what the run had of it: the command line of a sweep
@@ -367,6 +382,10 @@ mod tests {
         let ddl = Action::ddl("", "DROP INDEX a;", "CREATE INDEX a ON t (b);");
         let arm = executed(&ddl, &none, false).unwrap();
         assert_eq!((arm.name.as_str(), arm.ddl.len()), ("DROP INDEX a", 1));
+        let form = Action::client("", "--option pattern=transaction --option rows=16");
+        let arm = executed(&form, &none, false).unwrap();
+        assert_eq!(arm.name, "pattern = transaction, rows = 16");
+        assert_eq!(arm.workload.options["rows"], SettingValue::Text("16".to_owned()));
         let gateway = Action::client("", "--gateway");
         assert_eq!(executed(&gateway, &none, false).unwrap().name, "pooler = gateway");
         assert!(executed(&gateway, &none, true).unwrap_err().contains("cluster of our own"));

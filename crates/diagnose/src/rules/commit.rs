@@ -169,10 +169,15 @@ fn one_statement_a_flush(reading: &Reading, wait: &Estimate) -> Option<Finding> 
         .per(crate::Per::Commit)])
         .costs(Some(impact))
         .gains(reading.gain(&relief))
-        .advise(Action::advice(format!(
-            "Put several statements into one transaction, or several rows into one statement: \
-             {BATCH:.0} to a commit leave a sixteenth of the wait."
-        )));
+        .advise(reading.in_form(
+            format!(
+                "Put several statements into one transaction, or several rows into one statement: \
+                 {BATCH:.0} to a commit leave a sixteenth of the wait. Where each row comes from \
+                 another client, a write coalescer does it for them."
+            ),
+            "transaction",
+            Some(BATCH as u32),
+        ));
     finding.actions.extend(not_to_wait(reading));
     Some(finding)
 }

@@ -71,10 +71,14 @@ fn row_by_row(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
             }))
             .costs(Some(impact))
             .gains(reading.gain(&relief))
-            .advise(Action::advice(format!(
-                "Send the rows together: INSERT INTO {table} … SELECT * FROM unnest($1, $2, …), a \
-                 multi-row VALUES list, or COPY."
-            )))
+            .advise(reading.in_form(
+                format!(
+                    "Send the rows together: INSERT INTO {table} … SELECT * FROM unnest($1, $2, …), \
+                     a multi-row VALUES list, or COPY."
+                ),
+                "unnest",
+                None,
+            ))
             .advise(reading.pipelined(
                 "Where the code cannot change, send the inserts in a pipeline: fewer round trips.",
             )),

@@ -25,6 +25,32 @@ fn a_stream_of_one_row_inserts() {
 }
 
 #[test]
+fn rows_in_a_form_that_the_workload_chooses_can_be_tried() {
+    let option = |line: &str| {
+        let insert = "INSERT INTO event (a) VALUES ($1)";
+        let mut case = plain().statement(insert, 20.0, 0.1, [("rows", 1.0)]);
+        let options = [("n", "20"), ("how", "transaction")];
+        let text = format!("\\set a 1\n{line}\nINSERT INTO event (a) VALUES (:a);\n\\endbatch\n");
+        case.build.record.workload = Some(WorkloadFacts {
+            name: "mine".to_owned(),
+            scale: 1,
+            options: options.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            scripts: vec![ScriptFacts {
+                name: "s.sql".to_owned(),
+                weight: 1,
+                text,
+                statements: Vec::new(),
+                batch: None,
+            }],
+            pass_mark: None,
+        });
+        found(&case.diagnose(), D7).actions[0].command()
+    };
+    assert_eq!(option("\\batch :n :how").as_deref(), Some("--option how=unnest"));
+    assert_eq!(option("\\batch 20 transaction"), None);
+}
+
+#[test]
 fn resets_at_each_checkout() {
     let of = |calls: f64| {
         plain()
