@@ -8,7 +8,12 @@ use super::{Configuration, PlanError};
 
 /// Names of settings whose change may lose committed data, as a person consented to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Consent(BTreeSet<String>);
+pub struct Consent {
+    names: BTreeSet<String>,
+    /// Whether all servers are clusters of our own, thrown away after each run: then what can
+    /// corrupt one harms nobody, and may be measured by consent.
+    thrown_away: bool,
+}
 
 /// What an unlogged table is consented to by.
 const UNLOGGED: &str = "unlogged";
@@ -17,14 +22,21 @@ pub(super) const KERNEL: &str = "kernel";
 
 impl<S: AsRef<str>> FromIterator<S> for Consent {
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Consent {
-        Consent(names.into_iter().map(|name| name.as_ref().to_ascii_lowercase()).collect())
+        let names = names.into_iter().map(|name| name.as_ref().to_ascii_lowercase()).collect();
+        Consent { names, thrown_away: false }
     }
 }
 
 impl Consent {
     /// Whether there is consent to changing `name`.
     pub fn covers(&self, name: &str) -> bool {
-        self.0.contains(&name.to_ascii_lowercase())
+        self.names.contains(&name.to_ascii_lowercase())
+    }
+
+    /// The same for servers that are thrown away after each run.
+    #[must_use]
+    pub fn on_clusters_of_our_own(self) -> Consent {
+        Consent { thrown_away: true, ..self }
     }
 
     /// Checks what `arm` has different from `baseline`.
@@ -64,6 +76,7 @@ impl Consent {
     fn allows(&self, arm: &str, of: &Parameter, what: Option<String>) -> Result<(), PlanError> {
         let Some(what) = what else { return Ok(()) };
         match of.class {
+            DurabilityClass::X if self.thrown_away && self.covers(&of.name) => Ok(()),
             DurabilityClass::X => {
                 let (arm, name) = (arm.to_owned(), of.name.clone());
                 Err(PlanError::Corrupts { line: None, arm, name, what })
@@ -127,6 +140,21 @@ pub fn grave_words(sql: &str) -> impl Iterator<Item = GraveWord> {
         }
         _ => None,
     })
+}
+
+/// The worst class of what an arm changes. Rows that are sent together are acknowledged together,
+/// which loses nothing.
+pub(super) fn class(of: &Configuration) -> DurabilityClass {
+    let of_settings = of.settings.iter().filter_map(|(name, value)| {
+        let parameter = parameter(name)?;
+        let lowers = lowers(parameter, value).is_some();
+        let grave = matches!(parameter.class, DurabilityClass::D | DurabilityClass::X);
+        (lowers || !grave).then_some(parameter.class)
+    });
+    let words = of.ddl.iter().flat_map(|sql| grave_words(sql).map(|word| word.class()));
+    let kernel = of.kernel.keys().map(|_| DurabilityClass::E);
+    let all = of_settings.chain(words.collect::<Vec<_>>()).chain(kernel);
+    all.max_by_key(|class| class.severity()).unwrap_or(DurabilityClass::S)
 }
 
 /// What this value can lose, in words; `None` where it can lose nothing.
@@ -194,6 +222,25 @@ mod tests {
         assert!(check(&["full_page_writes"], "full_page_writes", "off").is_err());
         assert!(check(&[], "fsync", "on").is_ok());
         assert!(statement(&["fsync"], "ALTER SYSTEM SET fsync = off").is_err());
+    }
+
+    #[test]
+    fn what_can_corrupt_is_measured_on_clusters_of_our_own_by_consent() {
+        let arm = Configuration::of_settings([("full_page_writes", "off")]);
+        let check = |consent: &[&str]| {
+            let consent: Consent = consent.iter().collect();
+            consent.on_clusters_of_our_own().check("arm", &arm, &Configuration::default())
+        };
+        assert!(check(&["full_page_writes"]).is_ok());
+        assert!(check(&["fsync"]).is_err());
+        assert_eq!(class(&arm), DurabilityClass::X);
+        assert_eq!(
+            class(&Configuration::of_settings([("full_page_writes", "on")])),
+            DurabilityClass::S
+        );
+        let both =
+            Configuration::of_settings([("synchronous_commit", "off"), ("max_wal_size", "8GB")]);
+        assert_eq!(class(&both), DurabilityClass::D);
     }
 
     #[test]

@@ -58,9 +58,10 @@ pub use origin::found_from;
 pub use outcome::{delete, outcome, page_path};
 pub use pair::{Pair, Side};
 pub use permission::Permission;
-pub use plan::{EXAMPLE, Metrics, PlanFile};
+pub use plan::{EXAMPLE, Metrics, PlanFile, SHIPPED};
 pub use plan_tables::{
-    ArmTable, ArmWorkload, Ddl, PredictionTable, ServerTable, SettingValue, Values, WorkloadTable,
+    ArmTable, ArmWorkload, ClaimTable, ClaimedChange, Ddl, PredictionTable, ServerTable,
+    SettingValue, Values, WorkloadTable,
 };
 pub use prove::{ProveError, provable, prove};
 pub use visit::Visit;

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_figures::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
 use walwright_figures::experiment::{
-    Arm, ArmOutcome, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet, contrasts, judge,
-    latency_breakdowns, outlook, reasons,
+    Arm, ArmOutcome, ClaimMet, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet,
+    contrasts, judge, latency_breakdowns, outlook, reasons,
 };
 use walwright_record::{Record, RunId, WarningCode};
 use walwright_stats::{Confidence, Interval};
 use walwright_store::{FindError, Lab, Store, StoreError};
 
+use super::durability::class;
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
+use super::plan_tables::{ArmTable, ClaimTable};
 use super::profile::Profiles;
 use super::{
     Arms, AttachedServer, Bench, Consent, ExperimentError, Kernel, Metric, PlanError, PlanFile,
@@ -71,6 +73,10 @@ impl Whole {
         let origin: &Path = &header.origin;
         let arms = arms(&plan, origin, profiles).map_err(|error| error.with_line(text))?;
         let consent: Consent = plan.consent.iter().chain(&header.consent).collect();
+        let consent = match header.server {
+            None => consent.on_clusters_of_our_own(),
+            Some(_) => consent,
+        };
         let common = plan.bench(origin, profiles, &header.command);
         let mut common = common.map_err(|error| error.with_line(text))?;
         common.server = header.server.as_ref().map(|on| on.identity.address.clone());
@@ -251,8 +257,54 @@ impl Whole {
                 .map(|block| [run_of(block, BASELINE), run_of(block, AGAIN)])
                 .collect(),
             prediction,
+            claims: self.claims(cells),
             warnings: self.warnings(cells),
         })
+    }
+
+    /// What others claim of arms, beside what was measured of them.
+    fn claims(&self, cells: &[Cell]) -> Vec<ClaimMet> {
+        let place = |name: &str| {
+            let place = self.arms.arms.iter().position(|arm| arm.name == name)?;
+            Some(FIRST_ARM + place)
+        };
+        let of_arm = |arm: &ArmTable, claim: &ClaimTable| {
+            let at = place(&arm.name)?;
+            let metric = claim.metric.as_ref();
+            // Reading the plan has checked it.
+            let metric =
+                metric.and_then(|name| Metric::named(name, self.plan.cost.as_deref()).ok());
+            let measured = metric.as_ref().and_then(|metric| {
+                let base = match &claim.than {
+                    None => BASELINE,
+                    Some(other) => place(other)?,
+                };
+                let values = |place| self.values(cells, metric, place);
+                let arm = Arm { name: arm.name.clone(), values: values(at) };
+                let (confidence, seed) = (self.looks.confidence, self.plan.seed);
+                let (base, again) = (values(base), values(AGAIN));
+                let judged = judge(metric.kind(), &base, &again, &[arm], confidence, seed);
+                Some(judged.arms.into_iter().next()?.effect?.change)
+            });
+            let class = class(&self.arms.arms[at - FIRST_ARM].configuration);
+            Some(ClaimMet {
+                arm: arm.name.clone(),
+                text: claim.text.clone(),
+                than: claim.than.clone(),
+                metric: metric.as_ref().map(Metric::kind),
+                claimed: claim.change.map(|change| {
+                    let (low, high) = change.ends();
+                    Interval { low, high }
+                }),
+                measured,
+                durability: format!("{class}: {}", class.words()),
+            })
+        };
+        let mut claims = Vec::new();
+        for arm in &self.plan.arms {
+            claims.extend(arm.claims.iter().filter_map(|claim| of_arm(arm, claim)));
+        }
+        claims
     }
 
     /// For every arm the statements whose time changed most.

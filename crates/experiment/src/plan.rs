@@ -2,20 +2,31 @@
 
 use std::iter;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_figures::experiment::blocks_to_prove;
-use walwright_run::{ProbePlan, WorkloadPlan};
+use walwright_run::{Length, ProbePlan, WarmUp, WorkloadPlan};
 use walwright_server::holds_password;
 use walwright_stats::Confidence;
 
 use super::origin::{found_from, postgres};
-use super::plan_tables::{ArmTable, PredictionTable, ServerTable, WorkloadTable};
+use super::plan_tables::{
+    ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable, WorkloadTable,
+};
 use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
 
 /// A plan that can be edited and run, as `walwright experiment --example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Plans that walwright has with it, by name.
+pub const SHIPPED: [(&str, &str); 1] = [("ingest", include_str!("../../../plans/ingest.toml"))];
+
+/// Blocks of a quick experiment, and the window and warm-up of its runs.
+const QUICK_BLOCKS: usize = 3;
+const QUICK_WINDOW: Length = Length(Duration::from_secs(5));
+const QUICK_WARM_UP: Length = Length(Duration::from_secs(2));
 
 /// Changes up to this do not matter unless the plan says otherwise.
 const NEGLIGIBLE: f64 = 0.02;
@@ -164,7 +175,47 @@ impl PlanFile {
                 return Err(PlanError::value(&arm.name, key, what));
             }
         }
+        for arm in &self.arms {
+            arm.claims.iter().try_for_each(|claim| self.check_claim(&arm.name, claim))?;
+        }
         self.metrics().map(drop)
+    }
+
+    fn check_claim(&self, arm: &str, claim: &ClaimTable) -> Result<(), PlanError> {
+        let fault = |key: &str, what: String| Err(PlanError::value(arm, key, what));
+        if claim.metric.is_some() != claim.change.is_some() {
+            let what = "a claim with a figure has both metric and change: -0.5 is half as much";
+            return fault("claim", what.to_owned());
+        }
+        let sound = |change: ClaimedChange| {
+            let (low, high) = change.ends();
+            low.is_finite() && high.is_finite() && low > -1.0
+        };
+        if !claim.change.is_none_or(sound) {
+            return fault("change", "a relative change above -1: 0.05 is 5 % more".to_owned());
+        }
+        if let Some(than) = &claim.than
+            && !self.arms.iter().any(|other| other.name == *than)
+        {
+            return fault("than", format!("there is no arm '{than}'"));
+        }
+        match &claim.metric {
+            Some(name) => match Metric::named(name, self.cost.as_deref()) {
+                Ok(_) => Ok(()),
+                Err(error) => fault("metric", error.to_string()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// The same plan to be had in minutes: few blocks of short runs, which screen and prove
+    /// nothing.
+    #[must_use]
+    pub fn quick(mut self) -> PlanFile {
+        self.blocks = Some(QUICK_BLOCKS);
+        self.load.duration = Some(QUICK_WINDOW);
+        self.load.warmup = Some(WarmUp::Fixed(QUICK_WARM_UP));
+        self
     }
 
     /// Refuses what an attached server cannot have.
@@ -350,6 +401,31 @@ mod tests {
         assert!(plan.arms.len() >= 3);
         let again = PlanFile::parse(&plan.to_toml().unwrap()).unwrap();
         assert_eq!(again, plan);
+    }
+
+    #[test]
+    fn shipped_plans_can_be_run_whole_and_quick() {
+        for (name, text) in SHIPPED {
+            let plan = PlanFile::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let arms = crate::arms(&plan, Path::new("."), &Profiles::default()).unwrap();
+            assert_eq!(arms.arms.len(), plan.arms.len(), "{name}");
+            assert!(plan.arms.iter().all(|arm| !arm.claims.is_empty()), "{name}");
+            let quick = PlanFile::parse(&plan.clone().quick().to_toml().unwrap()).unwrap();
+            assert_eq!((quick.blocks, quick.arms), (Some(QUICK_BLOCKS), plan.arms));
+        }
+    }
+
+    #[test]
+    fn claims_are_checked() {
+        let of =
+            |claim: &str| error(&format!("{LEAST}[[arm.claim]]\ntext = \"faster\"\n{claim}\n"));
+        assert!(of("metric = \"throughput\"").contains("both metric and change"));
+        assert!(of("metric = \"p99\"\nchange = -0.5").contains("latency_p99"));
+        assert!(of("metric = \"throughput\"\nchange = -1.5").contains("above -1"));
+        assert!(of("than = \"large\"").contains("no arm 'large'"));
+        let ends = "change = [0.5, 0.2]\nmetric = \"throughput\"";
+        let plan = PlanFile::parse(&format!("{LEAST}[[arm.claim]]\ntext = \"faster\"\n{ends}\n"));
+        assert_eq!(plan.unwrap().arms[0].claims[0].change.unwrap().ends(), (0.2, 0.5));
     }
 
     #[test]

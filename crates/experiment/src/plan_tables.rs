@@ -205,6 +205,46 @@ pub struct ArmTable {
     /// A file whose settings are all applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,
+    /// What others claim of it, to be laid beside what is measured.
+    #[serde(default, rename = "claim", skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ClaimTable>,
+}
+
+/// `[[arm.claim]]`: what someone says that the arm does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimTable {
+    /// In words.
+    pub text: String,
+    /// The metric it is about, where it has a figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// The relative change that is claimed, or its two ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<ClaimedChange>,
+    /// The arm that it is compared with, where that is not the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub than: Option<String>,
+}
+
+/// A relative change that is claimed: 0.05 is 5 % more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ClaimedChange {
+    /// One figure.
+    Of(f64),
+    /// From one to another.
+    Between([f64; 2]),
+}
+
+impl ClaimedChange {
+    /// Both ends.
+    pub fn ends(self) -> (f64, f64) {
+        match self {
+            ClaimedChange::Of(change) => (change, change),
+            ClaimedChange::Between([one, other]) => (one.min(other), one.max(other)),
+        }
+    }
 }
 
 /// What an arm changes of the workload.

@@ -457,7 +457,7 @@ mod tests {
         let of = |messages: &[u8]| {
             let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
             let mut registry = Registry::default();
-            let mut take = |tag: &u8| {
+            let take = |tag: &u8| {
                 let body: &[u8] = if *tag == b'S' || *tag == b'H' { b"" } else { b"\0\0\0\0\0" };
                 gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
             };

@@ -17,6 +17,7 @@ Examples:
   walwright experiment plan.toml --estimate          check it and print the estimated cost
   walwright experiment plan.toml                     do it
   walwright experiment plan.toml --stop-when-clear   end at a planned look when all is clear
+  walwright experiment ingest --quick                a plan that comes with walwright, in minutes
   walwright experiment resume                        go on with one that was stopped or killed
   walwright experiment show latest                   the result again
   walwright experiment plan.toml --dsn postgres://me@db/app --maintenance
@@ -37,8 +38,8 @@ pub struct ExperimentArgs {
 /// `walwright experiment run`, which may be left out.
 #[derive(Debug, Args)]
 pub struct NewExperimentArgs {
-    /// The plan, a TOML file; see --example.
-    #[arg(value_name = "PLAN.toml", required_unless_present_any = ["resume", "example"])]
+    /// The plan: a TOML file, see --example, or one by name that comes with walwright: ingest.
+    #[arg(value_name = "PLAN", required_unless_present_any = ["resume", "example"])]
     pub plan: Option<PathBuf>,
     /// Print a plan that can be edited and run.
     #[arg(long, conflicts_with_all = ["plan", "resume"])]
@@ -49,6 +50,9 @@ pub struct NewExperimentArgs {
     /// Check the plan, print the estimated cost and exit.
     #[arg(long)]
     pub estimate: bool,
+    /// Three blocks of 5-second windows: minutes that screen and prove nothing.
+    #[arg(long, conflicts_with = "resume")]
+    pub quick: bool,
     /// Blocks instead of the plan's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub blocks: Option<u32>,

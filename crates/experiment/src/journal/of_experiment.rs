@@ -218,6 +218,7 @@ mod tests {
             arms: arms.iter().enumerate().map(story).collect(),
             baseline_runs: vec![[Some(RunId("b1".to_owned())), Some(RunId("b2".to_owned()))]],
             prediction: None,
+            claims: Vec::new(),
             warnings: vec!["It was noisy.".to_owned()],
         }
     }

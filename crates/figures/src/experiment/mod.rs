@@ -19,6 +19,6 @@ mod reasons;
 pub use contrasts::contrasts;
 pub use judge::{Arm, Judged, JudgedArm, MetricKind, NoRatio, blocks_to_prove, judge};
 pub use looks::{Look, Looks};
-pub use outcome::{ArmOutcome, Ending, Held, Outcome, Prediction, PredictionMet};
+pub use outcome::{ArmOutcome, ClaimMet, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, blocks_to_settle, outlook};
 pub use reasons::{Reason, TimeBook, latency_breakdowns, reasons};

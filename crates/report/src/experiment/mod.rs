@@ -27,6 +27,7 @@ pub fn experiment(of: &Outcome) -> Document {
     let mut sections = vec![judged(&of.judged, Role::Judged, "effects")];
     sections.extend(of.contrasts.iter().map(|c| judged(c, Role::Contrasts, "contrasts")));
     sections.extend((!of.arms.is_empty()).then(|| arms(of)));
+    sections.extend((!of.claims.is_empty()).then(|| claims(of)));
     let others = of.others.iter();
     sections.extend(others.map(|other| judged(other, Role::Beside, "others")));
     sections.extend([method(of), runs(of)]);
@@ -165,6 +166,41 @@ fn forest(of: &Judged, role: Role) -> Forest {
     }
     let floor = of.floor.as_ref().and_then(|floor| floor.relative);
     Forest { name: format!("Effect of every arm on {}", of.metric.name), rows, floor }
+}
+
+/// What others claim, beside what was measured.
+fn claims(of: &Outcome) -> Section {
+    let columns = vec![
+        Column::text("Arm"),
+        Column::text("Claim").wide(40),
+        Column::text("Of"),
+        Column::number("Claimed"),
+        Column::number("Measured"),
+        Column::number("95 % interval"),
+        Column::text("Durability"),
+    ];
+    let rows = of.claims.iter().map(|claim| {
+        let metric = claim.metric.as_ref().map(|metric| metric.name.clone());
+        let than = claim.than.as_ref().map(|than| format!("against {than}"));
+        let subject: Vec<String> = metric.into_iter().chain(than).collect();
+        let claimed = claim.claimed.map(|ends| match ends.low == ends.high {
+            true => percent(ends.low),
+            false => words::range(ends),
+        });
+        let measured = claim.measured.as_ref();
+        let open = if claim.metric.is_some() { "not measured" } else { "" };
+        vec![
+            Cell::from(&claim.arm),
+            Cell::from(&claim.text),
+            Cell::from(subject.join(", ")),
+            Cell::from(claimed.unwrap_or_else(|| "no figure".to_owned())),
+            Cell::from(measured.map_or_else(|| open.to_owned(), |of| percent(of.center))),
+            Cell::from(measured.map(words::interval).unwrap_or_default()),
+            Cell::from(&claim.durability),
+        ]
+    });
+    let blocks = vec![Block::Table(Table { rows: rows.collect(), columns })];
+    Section::new("claims", "Claimed and measured", Reach::Paper, blocks)
 }
 
 /// What may be said of each arm, and what else changed with it.

@@ -2,8 +2,8 @@
 
 use walwright_figures::compare::{Better, FigureUnit, figure_kinds};
 use walwright_figures::experiment::{
-    Arm, ArmOutcome, Ending, Held, Judged, Looks, MetricKind, Outcome, Prediction, PredictionMet,
-    Reason, TimeBook, judge, outlook,
+    Arm, ArmOutcome, ClaimMet, Ending, Held, Judged, Looks, MetricKind, Outcome, Prediction,
+    PredictionMet, Reason, TimeBook, judge, outlook,
 };
 use walwright_record::RunId;
 use walwright_report::experiment;
@@ -50,6 +50,26 @@ fn outcome() -> Outcome {
         (0..BLOCKS).map(|block| Some(RunId(format!("run-{arm}-{block}")))).collect::<Vec<_>>()
     };
     let wal = figure_kinds().into_iter().find(|kind| kind.key == "wal_bytes").unwrap();
+    let claims = vec![
+        ClaimMet {
+            arm: "wide <WAL>".to_owned(),
+            text: "a larger WAL gives 20 to 30 %".to_owned(),
+            than: None,
+            metric: Some(metric()),
+            claimed: Some(Interval { low: 0.2, high: 0.3 }),
+            measured: judged.arms[0].effect.as_ref().map(|effect| effect.change.clone()),
+            durability: "full: nothing acknowledged is lost".to_owned(),
+        },
+        ClaimMet {
+            arm: "slow".to_owned(),
+            text: "it is easier to run".to_owned(),
+            than: Some("no change".to_owned()),
+            metric: None,
+            claimed: None,
+            measured: None,
+            durability: "none: the cluster may be lost".to_owned(),
+        },
+    ];
     let outlooks = judged.arms.iter().map(|arm| outlook(arm, &judged, 12)).collect();
     let arm = |place: usize| ArmOutcome {
         name: judged.arms[place].name.clone(),
@@ -96,6 +116,7 @@ fn outcome() -> Outcome {
             .map(|block| [Some(RunId(format!("base-{block}"))), None])
             .collect(),
         prediction: Some(PredictionMet::of(prediction, measured)),
+        claims,
         warnings: vec!["no checkpoint completed".to_owned()],
         judged,
     }
@@ -130,6 +151,7 @@ fn an_experiment_without_a_block_is_shown_too() {
         outlooks: Vec::new(),
         baseline_runs: Vec::new(),
         prediction: None,
+        claims: Vec::new(),
         blocks: 0,
         runs: 0,
         ..outcome()

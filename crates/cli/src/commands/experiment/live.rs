@@ -588,6 +588,7 @@ mod tests {
                 .collect(),
             baseline_runs: vec![[run.clone(), run.clone()]; blocks],
             prediction: None,
+            claims: Vec::new(),
             warnings: Vec::new(),
         }
     }

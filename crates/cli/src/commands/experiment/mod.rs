@@ -11,7 +11,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 use walwright_experiment::{
-    Choices, Conducted, EXAMPLE, ExperimentError, ExperimentObserver, Remarks, Visit,
+    Choices, Conducted, EXAMPLE, ExperimentError, ExperimentObserver, PlanFile, Remarks, SHIPPED,
+    Visit,
 };
 use walwright_figures::experiment::{Ending, Outcome};
 use walwright_report::{List, format};
@@ -74,8 +75,14 @@ fn run(lab: &Lab, args: NewExperimentArgs, output: &Output) -> anyhow::Result<Ex
     let visit = Visit::from(args.visit);
     // clap requires a plan where nothing else is asked for.
     let plan = args.plan.unwrap_or_default();
-    let text = std::fs::read_to_string(&plan)
-        .with_context(|| format!("cannot read the plan {}", plan.display()))?;
+    let text = plan_text(&plan)?;
+    let text = match args.quick {
+        false => text,
+        true => match PlanFile::parse(&text).and_then(|plan| plan.quick().to_toml()) {
+            Ok(quick) => quick,
+            Err(error) => return Ok(failed(error.into(), output)),
+        },
+    };
     let origin = plan.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let choices = Choices {
         new: args.new,
@@ -96,6 +103,22 @@ fn run(lab: &Lab, args: NewExperimentArgs, output: &Output) -> anyhow::Result<Ex
         };
     }
     begin(lab, &text, origin, &choices, args.view.style(), output)
+}
+
+/// The text of a plan: of a file, or of one that comes with walwright.
+fn plan_text(plan: &Path) -> anyhow::Result<String> {
+    let named = SHIPPED.iter().find(|(name, _)| Path::new(name) == plan && !plan.exists());
+    if let Some((_, text)) = named {
+        return Ok((*text).to_owned());
+    }
+    let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+    std::fs::read_to_string(plan).with_context(|| {
+        let names = names.join(", ");
+        format!(
+            "cannot read the plan {}; those that come with walwright are: {names}",
+            plan.display()
+        )
+    })
 }
 
 /// Begins the experiment of a plan and shows its result.
