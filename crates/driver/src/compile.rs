@@ -24,20 +24,22 @@ pub(crate) struct WireStatement {
     pub(crate) text: Template,
     /// One execution with integers in binary form; only in lean mode.
     pub(crate) binary: Option<Template>,
-    /// What it does to the transaction block around it.
+    /// What it does to the session around it.
     pub(crate) effect: Effect,
     /// Whether its rows go to a coalescer, and nothing to the client's own connection.
     pub(crate) coalesced: bool,
 }
 
-/// What a statement does to the transaction block it stands in.
+/// What a statement does to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Opens one.
+    /// Opens a transaction block.
     Opens,
     /// Ends it.
     Ends,
-    /// Neither.
+    /// Forgets all prepared statements.
+    Forgets,
+    /// None of these.
     None,
 }
 
@@ -150,6 +152,12 @@ pub(crate) fn effect(sql: &str) -> Effect {
     if is(first, "BEGIN") || (is(first, "START") && is(second, "TRANSACTION")) {
         return Effect::Opens;
     }
+    let third = || words.clone().next().unwrap_or_default();
+    if ["DISCARD", "DEALLOCATE"].iter().any(|forgets| is(first, forgets))
+        && (is(second, "ALL") || is(second, "PREPARE") && is(third(), "ALL"))
+    {
+        return Effect::Forgets;
+    }
     let ends = ["END", "COMMIT", "ROLLBACK", "ABORT"].iter().any(|end| is(first, end))
         || (is(first, "PREPARE") && is(second, "TRANSACTION"));
     // ROLLBACK TO and ROLLBACK TRANSACTION TO go back to a savepoint.
@@ -161,6 +169,7 @@ pub(crate) fn effect(sql: &str) -> Effect {
 }
 
 /// The words at the start of SQL, without comments.
+#[derive(Clone)]
 struct Words<'a>(&'a str);
 
 impl<'a> Iterator for Words<'a> {
@@ -272,8 +281,13 @@ mod tests {
         ] {
             assert_eq!(effect(ends), Effect::Ends, "{ends}");
         }
+        for forgets in ["DISCARD ALL;", "deallocate all", "DEALLOCATE PREPARE ALL"] {
+            assert_eq!(effect(forgets), Effect::Forgets, "{forgets}");
+        }
         for neither in [
             "SELECT 1",
+            "DISCARD TEMP",
+            "DEALLOCATE p",
             "ROLLBACK TO SAVEPOINT a",
             "rollback transaction to a",
             "PREPARE p AS SELECT 1",

@@ -250,7 +250,7 @@ impl Engine {
         match wire.effect {
             Effect::Opens => client.burst.in_block = true,
             Effect::Ends => client.burst.in_block = false,
-            Effect::None => {}
+            Effect::Forgets | Effect::None => {}
         }
         if let Some(gset) = &statement.gset {
             client.capture = Some(Box::new(Capture::new(wire.number, gset.clone())));

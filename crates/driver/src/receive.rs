@@ -10,6 +10,7 @@ use walwright_wire::{TagSet, WireError};
 
 use crate::client::{Client, Failure, State, Waiting};
 use crate::clock::Moment;
+use crate::compile::Effect;
 use crate::engine::{Engine, Next};
 use crate::execute::copy;
 use crate::plan::Protocol;
@@ -185,6 +186,13 @@ impl Engine {
             let (script, statement) = (client.transaction.script, client.burst.last);
             let histogram = Histogram::Statement(script as u16, statement as u16);
             self.counts.record(histogram, now.nanos_since(client.burst.sent));
+        }
+        let sent = self.job.wire.get(client.transaction.script);
+        if sent
+            .and_then(|of| of.get(client.burst.last))
+            .is_some_and(|sent| sent.effect == Effect::Forgets)
+        {
+            client.prepared.fill(false);
         }
         if let Some(capture) = client.capture.take()
             && let Err(rows) = capture.apply(&mut client.variables)

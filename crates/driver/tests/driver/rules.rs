@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use walwright_driver::{Arrival, Gaps, LoadLevel, LoadStage, OnError, PlanError};
+use walwright_driver::{Arrival, Gaps, LoadLevel, LoadStage, Mode, OnError, PlanError};
 
 use crate::common::{Server, number, plan, program, query, run_until};
 
@@ -128,4 +128,17 @@ fn clients_rest_in_the_stages_that_are_without_them() {
     let clients: Vec<u32> = intervals.iter().map(|interval| interval.clients).collect();
     assert_eq!((clients[2], clients[6], clients[10], clients[13]), (1, 3, 2, 2), "{clients:?}");
     assert_eq!((outcome.failures(), outcome.unfinished, outcome.connections_lost), (0, 0, 0));
+}
+
+#[test]
+fn what_a_session_has_forgotten_is_prepared_anew() {
+    let server = Server::shared();
+    for mode in [Mode::Faithful, Mode::Lean] {
+        let mut plan = plan(program(&["SELECT :client_id;\nDISCARD ALL;\n"]), server.database());
+        plan.mode = mode;
+        plan.rules.transactions = Some(20);
+        let ran = run_until(plan, |_| false);
+        assert_eq!(ran.outcome.failures(), 0, "{mode:?}: {:?}", ran.outcome);
+        assert_eq!(ran.outcome.transactions(), 20, "{mode:?}");
+    }
 }

@@ -39,8 +39,8 @@ pub(super) async fn load(
     let copied = Copied { rows: AtomicU64::new(0), total: plan.total_rows(), observer };
     observer.event(Progress::Step("copying rows"));
     match jobs.unwrap_or_else(default_jobs) {
-        0 | 1 => copy_frozen(plan, &client, &copied).await?,
-        jobs => copy_parallel(plan, statements, &client, jobs, &copied).await?,
+        0 | 1 if !partitioned(plan, &client).await? => copy_frozen(plan, &client, &copied).await?,
+        jobs => copy_parallel(plan, statements, &client, jobs.max(1), &copied).await?,
     }
     observer.event(Progress::Step("vacuum, keys and indexes"));
     steps(&client, &plan.after_load).await?;
@@ -107,6 +107,20 @@ async fn steps(client: &Client, steps: &[SqlStep]) -> Result<(), RunError> {
             .map_err(|error| failed(&format!("{}:{}", step.file, step.line))(error))?;
     }
     Ok(())
+}
+
+/// Whether one of the tables is partitioned: rows in it cannot be frozen as they are copied.
+async fn partitioned(plan: &Plan, client: &Client) -> Result<bool, RunError> {
+    let sql = "SELECT relkind::text FROM pg_catalog.pg_class
+                WHERE oid OPERATOR(pg_catalog.=) $1::text::regclass";
+    for table in &plan.tables {
+        let row = client.query_one(sql, &[&table.table()]).await.map_err(failed(sql))?;
+        let kind: String = row.get(0).map_err(failed(sql))?;
+        if kind == "p" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// How far the copying is.

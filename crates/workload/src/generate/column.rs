@@ -4,7 +4,7 @@ use super::copy_text::{NULL, displayed_length};
 use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
-use crate::script::{EvalError, Expr, Rng, Value, ValueType, Variables, write_uuid};
+use crate::script::{EvalError, Expr, Rng, Value, Variables, integer, write_letters, write_uuid};
 
 /// A column with its generator.
 #[derive(Debug)]
@@ -34,9 +34,6 @@ pub(crate) enum Generator {
     Letters(Expr),
     Null,
 }
-
-/// Longest text of random letters, in characters.
-const MAX_LETTERS: i64 = 100_000_000;
 
 impl Column {
     pub(crate) fn write(
@@ -76,10 +73,7 @@ impl Column {
             }
             Generator::Timestamp(timestamps) => timestamps.write(row, rng, buf),
             Generator::Letters(length) => {
-                let length = integer(length, variables, rng)?.clamp(0, MAX_LETTERS);
-                for _ in 0..length {
-                    buf.push(b'a' + rng.range_u64(0, 25) as u8);
-                }
+                write_letters(integer(length, variables, rng)?, rng, buf);
             }
             Generator::Null => {
                 buf.extend_from_slice(NULL);
@@ -92,9 +86,4 @@ impl Column {
         }
         Ok(())
     }
-}
-
-fn integer(expr: &Expr, variables: &Variables, rng: &mut Rng) -> Result<i64, EvalError> {
-    let value = expr.eval(variables, rng)?;
-    value.as_int().ok_or(EvalError::Type { from: value.value_type(), to: ValueType::Int })
 }

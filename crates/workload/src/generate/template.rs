@@ -1,7 +1,7 @@
 //! Text with expressions in it: `user-{{random(1, 100)}}`.
 
 use super::copy_text::escape;
-use crate::script::{EvalError, Expr, Rng, Variables};
+use crate::script::{EvalError, Expr, Rng, Variables, integer, letters, write_letters};
 
 /// A compiled template.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ enum Part {
     /// Escaped for COPY.
     Text(Box<[u8]>),
     Expr(Expr),
+    /// So many random lower-case letters.
+    Letters(Expr),
 }
 
 impl Template {
@@ -37,7 +39,10 @@ impl Template {
                 break;
             };
             push_text(&mut parts, before);
-            parts.push(Part::Expr(compile(expr)?));
+            parts.push(match letters(expr) {
+                Some((_, length)) => Part::Letters(compile(length)?),
+                None => Part::Expr(compile(expr)?),
+            });
             rest = after;
         }
         push_text(&mut parts, rest);
@@ -53,6 +58,9 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => buf.extend_from_slice(text),
+                Part::Letters(length) => {
+                    write_letters(integer(length, variables, rng)?, rng, buf);
+                }
                 // Numbers and booleans hold nothing that needs escaping; NULL
                 // becomes the JSON word.
                 Part::Expr(expr) => match expr.eval(variables, rng)? {

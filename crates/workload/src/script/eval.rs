@@ -110,7 +110,9 @@ fn eval(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar, Eva
         Node::Call(function, arguments) => call(*function, arguments, variables, rng),
         Node::And(sides) => logical(sides, false, variables, rng),
         Node::Or(sides) => logical(sides, true, variables, rng),
-        Node::Not(_) | Node::Is(..) | Node::Case(_) => eval_rare(node, variables, rng),
+        Node::Not(_) | Node::Is(..) | Node::IsText(..) | Node::Case(_) => {
+            eval_rare(node, variables, rng)
+        }
     }
 }
 
@@ -141,6 +143,16 @@ fn eval_rare(node: &Node, variables: &Variables, rng: &mut Rng) -> Result<Scalar
                 _ => false,
             }))
         }
+        Node::IsText(slot, text) => match variables.get(*slot) {
+            None => Err(EvalError::Undefined(*slot)),
+            Some(Value::Null) => Ok(Scalar::Null),
+            Some(Value::Text(value)) => Ok(Scalar::Bool(value == text)),
+            Some(value) => {
+                let mut written = Vec::new();
+                value.write_text(&mut written);
+                Ok(Scalar::Bool(written == text.as_bytes()))
+            }
+        },
         Node::Case(case) => {
             for (condition, result) in &case.arms {
                 if eval(condition, variables, rng)?.truth() {

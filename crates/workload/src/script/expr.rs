@@ -19,6 +19,8 @@ pub(crate) enum Node {
     /// `a IS NULL`, `a IS TRUE`, `a IS FALSE`: same type and same value.
     Is(Box<Node>, Scalar),
     Binary(BinaryOp, Box<[Node; 2]>),
+    /// Whether a variable, written out, is this text.
+    IsText(Slot, Box<str>),
     Case(Box<CaseNode>),
     Call(Function, Box<[Node]>),
 }

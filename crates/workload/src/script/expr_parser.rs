@@ -112,6 +112,7 @@ impl<'a> Parser<'a, '_> {
             TokenKind::Word(word) => format!("\"{word}\""),
             TokenKind::Variable(name) => format!("\":{name}\""),
             TokenKind::Symbol(symbol) => format!("\"{symbol}\""),
+            TokenKind::Text(text) => format!("'{text}'"),
             TokenKind::Int(value) => format!("\"{value}\""),
             TokenKind::Double(value) => format!("\"{value}\""),
             TokenKind::MaxIntPlusOne => return self.fault(Fault::new("bigint constant overflow")),
@@ -193,6 +194,12 @@ impl<'a> Parser<'a, '_> {
                 Infix::Is => self.is(left)?,
                 Infix::Or => Node::Or(Box::new([left, self.expression(level.tighter())?])),
                 Infix::And => Node::And(Box::new([left, self.expression(level.tighter())?])),
+                Infix::Binary(op @ (BinaryOp::Equal | BinaryOp::NotEqual), _)
+                    if matches!(self.kind(), TokenKind::Text(_)) =>
+                {
+                    let is = self.is_text(&left)?;
+                    if op == BinaryOp::Equal { is } else { not(is) }
+                }
                 Infix::Binary(op, swapped) => {
                     let right = self.expression(level.tighter())?;
                     let sides = if swapped { [right, left] } else { [left, right] };
@@ -209,6 +216,17 @@ impl<'a> Parser<'a, '_> {
         }
         self.depth = depth;
         Ok(left)
+    }
+
+    fn is_text(&mut self, left: &Node) -> Parsed<Node> {
+        let (TokenKind::Text(text), Node::Variable(slot)) = (self.kind(), left) else {
+            return Err(self.fault(
+                Fault::new("only a variable is compared with a text")
+                    .hint("write :name = 'text' or :name <> 'text'"),
+            ));
+        };
+        self.at += 1;
+        Ok(Node::IsText(*slot, text.into()))
     }
 
     fn is(&mut self, left: Node) -> Parsed<Node> {

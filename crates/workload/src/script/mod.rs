@@ -87,4 +87,5 @@ pub use program::{
 };
 pub use rng::{Rng, RunSeeds};
 pub use text::TextValue;
+pub(crate) use text::{integer, letters, write_letters};
 pub use value::{Value, ValueType, Variables};

@@ -11,7 +11,7 @@ use super::program::{
     Command, Gset, GsetKind, MAX_SLEEP, Sleep, SleepAmount, StatementId, TimeUnit,
 };
 use super::sql_scanner::{self, SqlText, Stop};
-use super::text::{TextPart, TextValue};
+use super::text::{TextPart, TextValue, letters};
 use super::token::CommandReader;
 
 /// A script after the first pass.
@@ -95,6 +95,7 @@ const COMMANDS: &[&str] = &[
     "set",
     "text",
     "uuid",
+    "uuids",
     "batch",
     "endbatch",
     "if",
@@ -168,6 +169,22 @@ impl<'a> Reader<'a, '_> {
                 let slot = self.names.define_text(name);
                 self.push(Command::SetText { slot, text }, offset);
             }
+            "uuids" => {
+                let (example, usage) = (
+                    "for example \\uuids users 5 random(1, 10000)",
+                    "\\uuids needs a name, how many, and an expression for each",
+                );
+                let name = name_of(&mut words, offset, usage, example)?;
+                let (at, count) =
+                    words.word().ok_or_else(|| (offset, Fault::new(usage).hint(example)))?;
+                let count = self.expression_in(count, at)?;
+                let number = self.expression(&mut words)?;
+                let slot = self.names.define_text(name);
+                self.push(
+                    Command::SetText { slot, text: TextValue::Uuids { count, number } },
+                    offset,
+                );
+            }
             "batch" => self.batch(&mut words, offset)?,
             "endbatch" => {
                 no_arguments(&mut words, word)?;
@@ -240,7 +257,18 @@ impl<'a> Reader<'a, '_> {
         expr_parser::parse(&tokens, &mut reads)
     }
 
-    /// The rest of the line, in which `{{…}}` is an expression.
+    /// The expression that is `text`, which stands at `at`.
+    fn expression_in(&mut self, text: &str, at: usize) -> Result<super::Expr, Located> {
+        let inside = |(offset, fault): Located| (at + offset, fault);
+        let tokens = CommandReader::new(text, 0).tokens().map_err(inside)?;
+        let known = self.draft.reads.len();
+        let mut reads = Reads { names: self.names, reads: &mut self.draft.reads };
+        let expr = expr_parser::parse(&tokens, &mut reads).map_err(inside)?;
+        self.draft.reads[known..].iter_mut().for_each(|(offset, _)| *offset += at);
+        Ok(expr)
+    }
+
+    /// The rest of the line, in which `{{…}}` is an expression, or `letters(…)`.
     fn template(&mut self, words: &mut CommandReader<'a>) -> Result<TextValue, Located> {
         let (mut at, mut rest) = words.line();
         let mut parts = Vec::new();
@@ -252,12 +280,12 @@ impl<'a> Reader<'a, '_> {
                 parts.push(TextPart::Literal(before.to_owned()));
             }
             at += before.len() + "{{".len();
-            let inside = |(offset, fault): Located| (at + offset, fault);
-            let tokens = CommandReader::new(expr, 0).tokens().map_err(inside)?;
-            let known = self.draft.reads.len();
-            let mut reads = Reads { names: self.names, reads: &mut self.draft.reads };
-            parts.push(TextPart::Value(expr_parser::parse(&tokens, &mut reads).map_err(inside)?));
-            self.draft.reads[known..].iter_mut().for_each(|(offset, _)| *offset += at);
+            parts.push(match letters(expr) {
+                Some((skipped, length)) => {
+                    TextPart::Letters(self.expression_in(length, at + skipped)?)
+                }
+                None => TextPart::Value(self.expression_in(expr, at)?),
+            });
             at += expr.len() + "}}".len();
             rest = after;
         }

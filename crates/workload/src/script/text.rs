@@ -1,4 +1,4 @@
-//! `\text` and `\uuid`: variables that are text.
+//! `\text`, `\uuid` and `\uuids`: variables that are text.
 
 use super::format::write_uuid;
 use super::{EvalError, Expr, Rng, Value, ValueType, Variables};
@@ -10,6 +10,13 @@ pub enum TextValue {
     Template(Vec<TextPart>),
     /// A number as the last digits of a UUID.
     Uuid(Expr),
+    /// So many of them, as an array.
+    Uuids {
+        /// How many: 0 to [`MOST_UUIDS`].
+        count: Expr,
+        /// The number of each, evaluated anew.
+        number: Expr,
+    },
 }
 
 /// A part of a text.
@@ -19,6 +26,8 @@ pub enum TextPart {
     Literal(String),
     /// The value of an expression; NULL is the word `null`, as JSON has it.
     Value(Expr),
+    /// So many random lower-case letters.
+    Letters(Expr),
 }
 
 impl TextValue {
@@ -37,15 +46,24 @@ impl TextValue {
                             Value::Null => text.extend_from_slice(b"null"),
                             value => value.write_text(&mut text),
                         },
+                        TextPart::Letters(length) => {
+                            write_letters(integer(length, variables, rng)?, rng, &mut text);
+                        }
                     }
                 }
             }
             TextValue::Uuid(expr) => {
-                let value = expr.eval(variables, rng)?;
-                let number = value
-                    .as_int()
-                    .ok_or(EvalError::Type { from: value.value_type(), to: ValueType::Int })?;
-                write_uuid(u128::from(number as u64), &mut text);
+                write_uuid(u128::from(integer(expr, variables, rng)? as u64), &mut text);
+            }
+            TextValue::Uuids { count, number } => {
+                text.push(b'{');
+                for place in 0..integer(count, variables, rng)?.clamp(0, MOST_UUIDS) {
+                    if place > 0 {
+                        text.push(b',');
+                    }
+                    write_uuid(u128::from(integer(number, variables, rng)? as u64), &mut text);
+                }
+                text.push(b'}');
             }
         }
         // Literals and numbers are UTF-8.
@@ -53,5 +71,32 @@ impl TextValue {
     }
 }
 
+/// The whole number that `expr` comes to.
+pub(crate) fn integer(expr: &Expr, variables: &Variables, rng: &mut Rng) -> Result<i64, EvalError> {
+    let value = expr.eval(variables, rng)?;
+    value.as_int().ok_or(EvalError::Type { from: value.value_type(), to: ValueType::Int })
+}
+
+/// Most UUIDs of an array.
+pub const MOST_UUIDS: i64 = 10_000;
+
+/// Appends so many random lower-case letters: none for a negative number, at most
+/// [`MOST_LETTERS`].
+pub(crate) fn write_letters(count: i64, rng: &mut Rng, out: &mut Vec<u8>) {
+    out.extend((0..count.clamp(0, MOST_LETTERS)).map(|_| b'a' + rng.range_u64(0, 25) as u8));
+}
+
+/// Most random letters at once.
+const MOST_LETTERS: i64 = 100_000_000;
+
 /// What most texts are shorter than.
 const LONG: usize = 96;
+
+/// What stands in the brackets of `letters(…)`, where a part of a template is that, and how
+/// far behind the part's beginning.
+pub(crate) fn letters(part: &str) -> Option<(usize, &str)> {
+    const CALL: &str = "letters(";
+    let call = part.trim_end().strip_suffix(')')?;
+    let inside = call.trim_start().strip_prefix(CALL)?;
+    Some((call.len() - inside.len(), inside))
+}

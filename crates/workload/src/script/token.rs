@@ -16,6 +16,8 @@ pub(crate) enum TokenKind<'a> {
     MaxIntPlusOne,
     Double(f64),
     Variable(&'a str),
+    /// `'text'`, to compare a variable with; no quote stands in it.
+    Text(&'a str),
     /// A function name or keyword.
     Word(&'a str),
     /// An operator or punctuation.
@@ -141,6 +143,14 @@ impl<'a> CommandReader<'a> {
         }
         if is_name_start(first) {
             return Ok(TokenKind::Word(self.name()));
+        }
+        if first == b'\'' {
+            let line = self.text[start + 1..].split('\n').next().unwrap_or_default();
+            let Some((text, _)) = line.split_once('\'') else {
+                return Err((start, Fault::new("the text has no closing quote")));
+            };
+            self.at += text.len() + 2;
+            return Ok(TokenKind::Text(text));
         }
         let rest = &self.text[start..];
         if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {

@@ -48,6 +48,20 @@ const EVENTS: &[File] = &[
     file!("ingest.sql", "events/ingest.sql"),
 ];
 
+const DOCUMENTS: &[File] = &[
+    file!("workload.toml", "documents/workload.toml"),
+    file!("schema.sql", "documents/schema.sql"),
+    file!("after_load.sql", "documents/after_load.sql"),
+    file!("references.sql", "documents/references.sql"),
+    file!("before_run.sql", "documents/before_run.sql"),
+    file!("post.sql", "documents/post.sql"),
+    file!("put.sql", "documents/put.sql"),
+    file!("get.sql", "documents/get.sql"),
+    file!("find.sql", "documents/find.sql"),
+    file!("query.sql", "documents/query.sql"),
+    file!("delete.sql", "documents/delete.sql"),
+];
+
 const TPCC: &[File] = &[
     file!("workload.toml", "tpcc/workload.toml"),
     file!("schema.sql", "tpcc/schema.sql"),
@@ -66,6 +80,7 @@ pub(crate) const BUILTINS: &[(&str, &[File])] = &[
     ("select-only", SELECT_ONLY),
     ("autocommit", AUTOCOMMIT),
     ("events", EVENTS),
+    ("documents", DOCUMENTS),
     ("tpcc", TPCC),
 ];
 

@@ -1,0 +1,53 @@
+-- An upsert by identity. What refers to nothing, and a document that another client posts at
+-- the same moment, is taken back.
+\set masters 5000 * :scale
+\set number random(:masters + 1, 3 * :masters)
+\uuid referential_id :number
+-- None to forty references, five on average.
+\set count case when random(1, 100) <= 2 then 40 else random(0, 8) end
+\set lowest case when random(1, 1000) <= :failures then 1000000000000 else 1 end
+\uuids targets :count random(:lowest, greatest(:lowest, :masters))
+\set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
+\text body {"number": {{:number}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "birthDate": "20{{random(10, 20)}}-0{{random(1, 9)}}-{{random(10, 28)}}", "addresses": [{"street": "{{letters(12)}}", "number": {{random(1, 300)}}, "city": "{{letters(8)}}"}], "remarks": "{{letters(:text_bytes)}}"}
+\set keeps_readers case when :authorization = 'jsonb' then 1 else 0 end
+\set document_id 0
+\set is_new 0
+BEGIN;
+\if :locks = 'no_key_update'
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR NO KEY UPDATE OF d \aset
+\elif :locks = 'key_share'
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR KEY SHARE OF d \aset
+\elif :locks = 'update_nowait'
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR UPDATE OF d NOWAIT \aset
+\else
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id \aset
+\endif
+\if :idle > 0
+\sleep :idle ms
+\endif
+\if :document_id = 0
+\set is_new 1
+WITH made AS (SELECT new_uuid() AS uuid, pg_catalog.nextval('document_id') AS id), named AS (INSERT INTO alias (partition_key, referential_id, document_partition_key, document_id) SELECT partition_of(CAST(:referential_id AS uuid)), :referential_id, partition_of(made.uuid), made.id FROM made ON CONFLICT DO NOTHING RETURNING document_partition_key, document_id) INSERT INTO document (partition_key, id, uuid, resource, body, readers) SELECT named.document_partition_key, named.document_id, made.uuid, 'resource-' || CAST(:number AS bigint) % 8, CAST(:body AS jsonb), CASE WHEN CAST(:keeps_readers AS int) = 1 THEN pg_catalog.jsonb_build_array(made.id % 100, made.id % 7) END FROM named, made RETURNING partition_key AS document_partition, id AS document_id \aset
+\else
+UPDATE document SET body = CAST(:body AS jsonb), version = version + 1, modified_at = pg_catalog.now() WHERE partition_key = CAST(:document_partition AS smallint) AND id = :document_id;
+\endif
+\if :document_id = 0
+ROLLBACK;
+\else
+SELECT unchanged, inserted, updated, deleted, invalid FROM write_references(CAST(:document_partition AS smallint), :document_id, :targets, CAST(CAST(:is_new AS int) AS boolean)) \gset
+\if :invalid > 0
+ROLLBACK;
+\else
+COMMIT;
+\endif
+\endif
+\if :reset = 'discard_all'
+DISCARD ALL;
+\elif :reset = 'selective'
+CLOSE ALL;
+UNLISTEN *;
+SELECT pg_catalog.pg_advisory_unlock_all();
+DISCARD SEQUENCES;
+DISCARD TEMP;
+RESET ALL;
+\endif

@@ -1,0 +1,126 @@
+-- Brings the references of a document to what it refers to, each once, and tells what that
+-- took. Where one of the targets does not exist nothing is written, and invalid says how many.
+
+create function pg_temp.make_write_references(way text) returns void language plpgsql as $make$
+declare
+    -- What a document refers to: the aliases that its targets name.
+    wanted constant text := $sql$
+        select distinct a.partition_key as alias_partition_key, a.id as alias_id,
+               a.document_partition_key as referenced_partition_key, a.document_id as referenced_id
+          from pg_catalog.unnest(targets) as target (referential_id)
+          join alias as a on a.partition_key = partition_of(target.referential_id)
+                         and a.referential_id = target.referential_id$sql$;
+    insertion constant text := $sql$
+        insert into reference (parent_partition_key, parent_id, alias_partition_key, alias_id,
+                               referenced_partition_key, referenced_id)
+        select partition, document, alias_partition_key, alias_id, referenced_partition_key, referenced_id
+          from (%s) as wanted$sql$;
+    upsert constant text := $sql$
+        on conflict (parent_partition_key, parent_id, alias_partition_key, alias_id)
+        do update set referenced_partition_key = excluded.referenced_partition_key,
+                      referenced_id = excluded.referenced_id$sql$;
+    -- How many references there were; the upsert tells how many there are.
+    count_before constant text :=
+        'select pg_catalog.count(*) into updated from reference '
+        'where parent_partition_key = partition and parent_id = document';
+    count_upserted constant text := 'updated := updated - deleted; inserted := inserted - updated';
+    deletion constant text := $sql$
+        delete from reference as r
+         where r.parent_partition_key = partition and r.parent_id = document
+           and not exists (select 1 from (%s) as wanted
+                            where wanted.alias_partition_key = r.alias_partition_key
+                              and wanted.alias_id = r.alias_id)$sql$;
+    count_inserted constant text := 'get diagnostics inserted = row_count';
+    count_deleted constant text := 'get diagnostics deleted = row_count';
+    staged constant text := $sql$
+        select alias_partition_key, alias_id, referenced_partition_key, referenced_id
+          from reference_stage
+         where parent_partition_key = partition and parent_id = document$sql$;
+    stage constant text := $sql$
+        insert into reference_stage (parent_partition_key, parent_id, alias_partition_key, alias_id,
+                                     referenced_partition_key, referenced_id)
+        select partition, document, alias_partition_key, alias_id, referenced_partition_key, referenced_id
+          from (%s) as wanted$sql$;
+    steps text[];
+    on_conflict text[] := array[
+        count_before, pg_catalog.format(insertion, wanted) || upsert, count_inserted,
+        pg_catalog.format(deletion, wanted), count_deleted, count_upserted];
+    from_stage text[] := array[
+        count_before, pg_catalog.format(insertion, staged) || upsert, count_inserted,
+        pg_catalog.format(deletion, staged), count_deleted, count_upserted];
+begin
+    steps := case way
+    when 'delete_insert' then array[
+        'delete from reference where parent_partition_key = partition and parent_id = document',
+        count_deleted, pg_catalog.format(insertion, wanted), count_inserted]
+    when 'on_conflict' then on_conflict
+    when 'pure_insert' then array['if is_new then ' || pg_catalog.format(insertion, wanted),
+        count_inserted, 'return', 'end if'] || on_conflict
+    when 'equality_first' then array['if is_new then ' || pg_catalog.format(insertion, wanted),
+        count_inserted, 'return', 'end if',
+        pg_catalog.format($sql$
+        if not exists (
+            (%1$s) except all
+            (select alias_partition_key, alias_id, referenced_partition_key, referenced_id
+               from reference where parent_partition_key = partition and parent_id = document))
+        and (select pg_catalog.count(*) from reference
+              where parent_partition_key = partition and parent_id = document)
+          = (select pg_catalog.count(*) from (%1$s) as wanted) then
+            unchanged := pg_catalog.cardinality(targets)$sql$, wanted),
+        'return', 'end if'] || on_conflict
+    when 'merge' then array[pg_catalog.format($sql$
+        merge into reference as r using (%s) as wanted
+           on r.parent_partition_key = partition and r.parent_id = document
+          and r.alias_partition_key = wanted.alias_partition_key and r.alias_id = wanted.alias_id
+         when matched and (r.referenced_partition_key, r.referenced_id)
+                      is distinct from (wanted.referenced_partition_key, wanted.referenced_id)
+         then update set referenced_partition_key = wanted.referenced_partition_key,
+                         referenced_id = wanted.referenced_id
+         when not matched
+         then insert (parent_partition_key, parent_id, alias_partition_key, alias_id,
+                      referenced_partition_key, referenced_id)
+              values (partition, document, wanted.alias_partition_key, wanted.alias_id,
+                      wanted.referenced_partition_key, wanted.referenced_id)$sql$, wanted),
+        count_inserted, pg_catalog.format(deletion, wanted), count_deleted]
+    when 'staging_temp' then array[
+        $sql$create temporary table if not exists reference_stage (
+            parent_partition_key smallint, parent_id bigint, alias_partition_key smallint,
+            alias_id bigint, referenced_partition_key smallint, referenced_id bigint)
+            on commit preserve rows$sql$,
+        'truncate reference_stage', pg_catalog.format(stage, wanted)] || from_stage
+    when 'staging_unlogged' then array[pg_catalog.format(stage, wanted)] || from_stage || array[
+        'delete from reference_stage where parent_partition_key = partition and parent_id = document']
+    end;
+    execute pg_catalog.format($sql$
+        create function write_references(partition smallint, document bigint, targets uuid[], is_new boolean,
+            out unchanged int, out inserted int, out updated int, out deleted int, out invalid int)
+        language plpgsql as %L$sql$, pg_catalog.format($body$
+    #variable_conflict use_column
+    begin
+        unchanged := 0; inserted := 0; updated := 0; deleted := 0;
+        select pg_catalog.count(*) into invalid
+          from (select distinct id from pg_catalog.unnest(targets) as id) as target
+         where not exists (select 1 from alias as a
+                            where a.partition_key = partition_of(target.id) and a.referential_id = target.id);
+        if invalid > 0 then
+            return;
+        end if;
+        %s;
+    end$body$, pg_catalog.array_to_string(steps, ';')));
+end
+$make$;
+\if :references = 'delete_insert'
+select pg_temp.make_write_references('delete_insert');
+\elif :references = 'on_conflict'
+select pg_temp.make_write_references('on_conflict');
+\elif :references = 'merge'
+select pg_temp.make_write_references('merge');
+\elif :references = 'staging_temp'
+select pg_temp.make_write_references('staging_temp');
+\elif :references = 'staging_unlogged'
+select pg_temp.make_write_references('staging_unlogged');
+\elif :references = 'pure_insert'
+select pg_temp.make_write_references('pure_insert');
+\elif :references = 'equality_first'
+select pg_temp.make_write_references('equality_first');
+\endif
