@@ -69,7 +69,8 @@ fn reading_an_empty_lab_makes_nothing_and_says_how_to_begin() {
 #[test]
 fn workloads_are_listed_shown_and_copied_once() {
     let place = Place::new();
-    let names = ["tpcb", "simple-update", "select-only", "autocommit", "events", "tpcc"];
+    let names =
+        ["tpcb", "simple-update", "select-only", "autocommit", "events", "documents", "tpcc"];
     let list = place.run(&["workload", "list", "--json"]).code(0).json();
     let listed: Vec<_> = list.as_array().unwrap().iter().map(|w| w["name"].as_str()).collect();
     assert_eq!(listed, names.map(Some));

@@ -1,7 +1,7 @@
 -- Brings the references of a document to what it refers to, each once, and tells what that
 -- took. Where one of the targets does not exist nothing is written, and invalid says how many.
 
-create function pg_temp.make_write_references(way text) returns void language plpgsql as $make$
+create or replace function pg_temp.make_write_references(way text) returns void language plpgsql as $make$
 declare
     -- What a document refers to: the aliases that its targets name.
     wanted constant text := $sql$
@@ -22,6 +22,9 @@ declare
     -- How many references there were; the upsert tells how many there are.
     count_before constant text :=
         'select pg_catalog.count(*) into updated from reference '
+        'where parent_partition_key = partition and parent_id = document';
+    count_unchanged constant text :=
+        'select pg_catalog.count(*) into unchanged from reference '
         'where parent_partition_key = partition and parent_id = document';
     count_upserted constant text := 'updated := updated - deleted; inserted := inserted - updated';
     deletion constant text := $sql$
@@ -58,17 +61,17 @@ begin
         count_inserted, 'return', 'end if'] || on_conflict
     when 'equality_first' then array['if is_new then ' || pg_catalog.format(insertion, wanted),
         count_inserted, 'return', 'end if',
-        pg_catalog.format($sql$
-        if not exists (
+        count_unchanged, pg_catalog.format($sql$
+        if unchanged = (select pg_catalog.count(*) from (%1$s) as wanted)
+        and not exists (
             (%1$s) except all
             (select alias_partition_key, alias_id, referenced_partition_key, referenced_id
-               from reference where parent_partition_key = partition and parent_id = document))
-        and (select pg_catalog.count(*) from reference
-              where parent_partition_key = partition and parent_id = document)
-          = (select pg_catalog.count(*) from (%1$s) as wanted) then
-            unchanged := pg_catalog.cardinality(targets)$sql$, wanted),
-        'return', 'end if'] || on_conflict
-    when 'merge' then array[pg_catalog.format($sql$
+               from reference where parent_partition_key = partition and parent_id = document)) then
+            return$sql$, wanted),
+        'end if', 'unchanged := 0'] || on_conflict
+    -- As targets stay where they are nothing is updated: what was there is unchanged or deleted.
+    when 'merge' then array[
+        count_unchanged, pg_catalog.format($sql$
         merge into reference as r using (%s) as wanted
            on r.parent_partition_key = partition and r.parent_id = document
           and r.alias_partition_key = wanted.alias_partition_key and r.alias_id = wanted.alias_id
@@ -81,7 +84,8 @@ begin
                       referenced_partition_key, referenced_id)
               values (partition, document, wanted.alias_partition_key, wanted.alias_id,
                       wanted.referenced_partition_key, wanted.referenced_id)$sql$, wanted),
-        count_inserted, pg_catalog.format(deletion, wanted), count_deleted]
+        count_inserted, pg_catalog.format(deletion, wanted), count_deleted,
+        'unchanged := unchanged - deleted']
     when 'staging_temp' then array[
         $sql$create temporary table if not exists reference_stage (
             parent_partition_key smallint, parent_id bigint, alias_partition_key smallint,

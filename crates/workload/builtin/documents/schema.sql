@@ -98,7 +98,7 @@ create table reference (like reference_form including all) partition by list (al
 create table reference (like reference_form including all) partition by list (parent_partition_key);
 \endif
 drop table reference_form;
-create function pg_temp.make_partitions(parent text, partitions int) returns void language plpgsql as $$
+create or replace function pg_temp.make_partitions(parent text, partitions int) returns void language plpgsql as $$
 begin
     for key in 0 .. partitions - 1 loop
         execute pg_catalog.format('create table %I partition of %I for values in (%s)',

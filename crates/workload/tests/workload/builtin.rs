@@ -40,7 +40,10 @@ fn sql(steps: &[walwright_workload::workload::SqlStep]) -> Vec<&str> {
 #[test]
 fn all_built_in_workloads_load_and_speak_every_protocol() {
     let names: Vec<_> = builtin_names().collect();
-    assert_eq!(names, ["tpcb", "simple-update", "select-only", "autocommit", "events", "tpcc"]);
+    assert_eq!(
+        names,
+        ["tpcb", "simple-update", "select-only", "autocommit", "events", "documents", "tpcc"]
+    );
     for name in names {
         let workload = Workload::builtin(name).unwrap();
         assert_eq!(workload.name, name);

@@ -2,7 +2,7 @@
 
 use walwright_workload::Workload;
 use walwright_workload::script::{
-    ClientStart, Command, EvalError, Gset, GsetKind, Piece, Program, Rng, ScriptSource,
+    ClientStart, Command, Definition, EvalError, Gset, GsetKind, Piece, Program, Rng, ScriptSource,
     SleepAmount, Value, parse_definition,
 };
 
@@ -39,6 +39,7 @@ fn path(program: &Program, n: i64) -> Vec<String> {
                 }
             }
             Command::Jump { target } => at = *target,
+            Command::Set { .. } => {}
             other => panic!("no {other:?} here"),
         }
     }
@@ -235,7 +236,13 @@ fn mistakes_are_found_where_they_are() {
             "a.sql:1:10: syntax error: \"2\" where an operator or the end of the line is expected",
         ),
         ("\\set x 1 < 2 < 3", "a.sql:1:14: comparisons do not chain"),
-        ("\\set x 'text'", "a.sql:1:8: unexpected character '\\''"),
+        ("\\set x 'text'", "a.sql:1:8: syntax error: 'text' where a value is expected"),
+        ("\\set x :a = 'text", "a.sql:1:13: the text has no closing quote"),
+        ("\\set x 1 = 'text'", "a.sql:1:12: only a variable is compared with a text"),
+        ("\\uuids x 5", "a.sql:1:11: syntax error: the end of the line where a value is expected"),
+        ("\\uuids x", "a.sql:1:2: \\uuids needs a name, how many, and an expression for each"),
+        ("\\uuids x 1+ 5", "a.sql:1:12: syntax error"),
+        ("\\text x {{letters(1 +)}}", "a.sql:1:22: syntax error"),
         (
             "\\set x scale",
             "a.sql:1:8: unknown function \"scale\"\n  1 | \\set x scale\n             ^\n  if it is a variable, write :scale",
@@ -359,7 +366,8 @@ fn scripts_alone_are_named_after_their_files() {
 #[test]
 fn texts_are_written_from_expressions() {
     let program = compile(
-        "\\set n 7\n\\text json   {\"n\": {{:n + 1}}, \"none\": {{null}}}  \n\\uuid id :n\nSELECT :json, :id;",
+        "\\set n 7\n\\text json   {\"n\": {{:n + 1}}, \"none\": {{null}}}  \n\\uuid id :n\n\
+         \\uuids ids :n-5 random(:n, :n)\n\\uuids none 0 1\n\\text word {{ letters(:n) }}!\nSELECT :json, :id;",
     );
     let mut variables = program.variables(&START);
     let mut rng = Rng::from_seed(1);
@@ -379,6 +387,12 @@ fn texts_are_written_from_expressions() {
     let value = |name| variables.get(program.slot(name).unwrap()).cloned();
     assert_eq!(value("json"), Some("{\"n\": 8, \"none\": null}".into()));
     assert_eq!(value("id"), Some("00000000-0000-0000-0000-000000000007".into()));
+    let two = "{00000000-0000-0000-0000-000000000007,00000000-0000-0000-0000-000000000007}";
+    assert_eq!(value("ids"), Some(two.into()));
+    assert_eq!(value("none"), Some("{}".into()));
+    let Some(Value::Text(word)) = value("word") else { panic!("{:?}", value("word")) };
+    assert_eq!(word.len(), 8);
+    assert!(word.strip_suffix('!').unwrap().bytes().all(|letter| letter.is_ascii_lowercase()));
     // In the simple protocol they are string constants, where `\\set` gives bare numbers.
     let pieces = &program.scripts[0].statements[0].text_simple;
     assert_eq!(pieces.iter().filter(|piece| matches!(piece, Piece::Quoted(_))).count(), 2);
@@ -414,4 +428,16 @@ fn faults_of_a_batch_have_their_place() {
     ] {
         assert!(said.starts_with(expected), "{said}\nis not\n{expected}");
     }
+}
+
+#[test]
+fn a_variable_is_compared_with_a_text() {
+    let text = "\\if :n = '7'\nSELECT 'seven';\n\\elif :n <> 'eight'\nSELECT 'neither';\n\\else\nSELECT 'eight';\n\\endif\n\\set x :n = 'eight'";
+    let definition = Definition { name: "n".into(), value: "eight".into() };
+    let program = Program::compile(&[source(text)], &[definition]).unwrap();
+    assert_eq!(path(&program, 7), ["SELECT 'seven'"]);
+    assert_eq!(path(&program, 8), ["SELECT 'neither'"]);
+    let Some(Command::Set { expr, .. }) = program.scripts[0].commands.last() else { panic!() };
+    let value = expr.eval(&program.variables(&START), &mut Rng::from_seed(1));
+    assert_eq!(value.unwrap(), Value::Bool(true));
 }

@@ -1,13 +1,14 @@
 //! The built-in workloads on real servers, oldest and newest: their SQL is
 //! valid, their data load, and tpcb leaves what `pgbench -i` leaves.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use futures_util::{SinkExt, TryStreamExt, pin_mut};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster};
-use walwright_workload::workload::{Done, builtin_names};
+use walwright_workload::workload::{Done, OptionKind, builtin_names};
 use walwright_workload::{Plan, Settings, Workload};
 
 async fn client(server: &RunningCluster, database: &str) -> Client {
@@ -43,7 +44,10 @@ async fn load(client: &Client, plan: &Plan) {
         client.batch_execute(&truncate).await.unwrap();
     }
     for table in plan.tables.iter().filter(|table| table.rows() > 0) {
-        let sink = client.copy_in(&table.copy_statement(true)).await.unwrap();
+        let kind =
+            format!("SELECT relkind::text FROM pg_class WHERE oid = '{}'::regclass", table.table());
+        let freeze = value(client, &kind).await.as_deref() != Some("p");
+        let sink = client.copy_in(&table.copy_statement(freeze)).await.unwrap();
         pin_mut!(sink);
         for mut chunk in table.chunks(2) {
             loop {
@@ -117,7 +121,7 @@ async fn try_workload(server: &RunningCluster, name: &str) {
         same_as_pgbench(server, &client).await;
     }
     // Loading again must work too: it starts from nothing.
-    if name == "events" {
+    if ["events", "documents"].contains(&name) {
         load(&client, &plan).await;
     }
 
@@ -140,6 +144,7 @@ async fn try_workload(server: &RunningCluster, name: &str) {
         "autocommit" => "INSERT INTO autocommit_probe (client_id, payload) VALUES (1, 'short')",
         // A row that no client was told of.
         "events" => "INSERT INTO events (user_id, type) VALUES (gen_random_uuid(), 'view')",
+        "documents" => "DELETE FROM alias WHERE document_id = 10000",
         "tpcc" => "UPDATE tpcc_customer SET c_balance = c_balance + 1 WHERE c_id = 1",
         _ => "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 1",
     };
@@ -170,4 +175,71 @@ fn built_in_workloads_run_on_postgresql_18() {
 #[test]
 fn built_in_workloads_run_on_postgresql_14() {
     try_all(Major::V14);
+}
+
+/// What a call of `write_references` tells.
+async fn written(client: &Client, targets: &[u32], is_new: bool) -> [i32; 5] {
+    let uuids: Vec<String> =
+        targets.iter().map(|target| format!("00000000-0000-0000-0000-{target:012x}")).collect();
+    let sql = format!(
+        "SELECT unchanged, inserted, updated, deleted, invalid FROM write_references(
+             (SELECT partition_key FROM document WHERE id = 5002), 5002, '{{{}}}', {is_new})",
+        uuids.join(",")
+    );
+    let row = client.query_one(&sql, &[]).await.unwrap();
+    std::array::from_fn(|column| row.get(column))
+}
+
+/// Every way to write references leaves the same ones, and tells what it took.
+#[test]
+fn references_of_documents_are_the_same_in_every_way() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let places = Places::open(Some(dir.path().join("cache"))).unwrap();
+    let install = Installs::open(None).and_then(|i| i.ensure(Major::V18, &mut |_| {}));
+    let cluster = Cluster::create(ClusterSpec::new(&places, install.unwrap())).unwrap();
+    let server = cluster.start().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let workload = Workload::builtin("documents").unwrap();
+    let option = workload.options.iter().find(|option| option.name == "references").unwrap();
+    let OptionKind::Text { allowed: ways } = &option.kind else { panic!("{option:?}") };
+    assert_eq!(ways.len(), 7);
+    runtime.block_on(async {
+        let client = client(&server, "postgres").await;
+        for way in ways {
+            let options = BTreeMap::from([("references".to_owned(), way.clone())]);
+            let settings = Settings { scale: 1, options, ..Settings::of(&workload) };
+            load(&client, &workload.plan(&settings).unwrap()).await;
+            let there = async |client: &Client| {
+                let sql = "SELECT string_agg(alias_id::text, ' ' ORDER BY alias_id) FROM reference
+                            WHERE parent_id = 5002";
+                value(client, sql).await.unwrap_or_default()
+            };
+            // Document 5002 has been loaded without a reference.
+            assert_eq!(written(&client, &[7, 3, 7], true).await, [0, 2, 0, 0, 0], "{way}");
+            assert_eq!(there(&client).await, "3 7", "{way}");
+            // What does not exist keeps all as it was.
+            assert_eq!(written(&client, &[3, 900_000], false).await, [0, 0, 0, 0, 1], "{way}");
+            assert_eq!(there(&client).await, "3 7", "{way}");
+            let again = written(&client, &[3, 7], false).await;
+            let expected = match way.as_str() {
+                "delete_insert" => [0, 2, 0, 2, 0],
+                "equality_first" | "merge" => [2, 0, 0, 0, 0],
+                _ => [0, 0, 2, 0, 0],
+            };
+            assert_eq!(again, expected, "{way}");
+            let changed = written(&client, &[7, 8, 9], false).await;
+            let expected = match way.as_str() {
+                "delete_insert" => [0, 3, 0, 2, 0],
+                "merge" => [1, 2, 0, 1, 0],
+                _ => [0, 2, 1, 1, 0],
+            };
+            assert_eq!(changed, expected, "{way}");
+            assert_eq!(there(&client).await, "7 8 9", "{way}");
+            assert_eq!(written(&client, &[], false).await[3..], [3, 0], "{way}");
+            assert_eq!(there(&client).await, "", "{way}");
+        }
+    });
+    drop(runtime);
+    server.stop().unwrap();
 }
