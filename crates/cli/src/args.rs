@@ -4,6 +4,7 @@ mod ab;
 mod config;
 mod experiment;
 mod gateway;
+mod ingest;
 mod journal;
 mod load;
 mod observe;
@@ -33,6 +34,7 @@ pub use gateway::{
     AuthChoice, GatewayArgs, GatewayCheckArgs, GatewayCommand, GatewayImportArgs, GatewayRunArgs,
     LogFormat, TopArgs,
 };
+pub use ingest::{ConflictChoice, DurabilityChoice, FormatChoice, IngestArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
@@ -148,6 +150,8 @@ pub enum Command {
     Storage(StorageArgs),
     /// Stand between applications and a server: durable commits without the wait.
     Gateway(Box<GatewayArgs>),
+    /// Write rows from files, a pipe or HTTP into tables: durable, many at a time.
+    Ingest(Box<IngestArgs>),
     /// The journal: experiments and decisions with their results, in order.
     Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.
@@ -365,6 +369,7 @@ mod tests {
             "config import",
             "config apply config.env",
             "config rollback",
+            "ingest --table=events",
         ] {
             let words: Vec<&str> = ["walwright"].into_iter().chain(typed.split(' ')).collect();
             let server = [&words[..], &["--dsn=postgres://me:hush@db/app"]].concat();

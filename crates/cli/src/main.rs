@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use walwright_store::Lab;
 
-use args::{Cli, Command};
+use args::{Cli, Command, LogFormat};
 use output::Output;
 
 fn main() -> ExitCode {
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     match &cli.command {
         Some(Command::Gateway(args)) => output::log_events(cli.verbose, args.run.log_format),
+        Some(Command::Ingest(_)) => output::log_events(cli.verbose, LogFormat::Text),
         _ => output::log_to_stderr(cli.verbose),
     }
     let output = Output::new(cli.json, cli.color);
@@ -54,6 +55,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Config(command)) => commands::config::execute(&lab, command, output),
         Some(Command::Storage(args)) => commands::storage::execute(&lab, args, output),
         Some(Command::Gateway(args)) => commands::gateway::execute(&args, output),
+        Some(Command::Ingest(args)) => commands::ingest::execute(*args, output),
         Some(Command::Journal(args)) => commands::journal::execute(&lab, args, output),
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),
         Some(Command::Workload(command)) => commands::workload::execute(command, output),

@@ -11,6 +11,7 @@ pub mod diagnose;
 pub mod experiment;
 pub mod export;
 pub mod gateway;
+pub mod ingest;
 pub mod journal;
 pub mod named;
 pub mod pg;

@@ -53,6 +53,13 @@ impl Parting {
         left: "a server of its own is stopped all the same and cleared away by the next run, and what it changed on another server is undone by `walwright config rollback`",
     };
 
+    /// For rows that are on their way to a server.
+    pub const WRITING: Parting = Parting {
+        within: Duration::from_secs(120),
+        waits_for: "the rows that were read to be durable",
+        left: "whether the last rows are written is not known; a file goes on where it was when it is ingested again",
+    };
+
     /// For what comes after any work: the warnings, the summary and the page of a long record.
     const SHOWING: Parting = Parting {
         within: Duration::from_secs(20),

@@ -30,6 +30,17 @@ pub(crate) use stream::TlsStream;
 /// What PostgreSQL is called in TLS (ALPN); libpq sends it however TLS begins.
 const ALPN: &[u8] = b"postgresql";
 
+impl TlsOptions {
+    /// The same for those who begin TLS themselves, to be shared by all their connections. Reads
+    /// certificate files.
+    ///
+    /// # Errors
+    /// Where one cannot be read, or they do not fit.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        client_config(self)
+    }
+}
+
 /// Makes what every TLS connection with these options shares. Reads certificate files.
 pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());

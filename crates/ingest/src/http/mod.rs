@@ -1,0 +1,287 @@
+//! The endpoint: rows by HTTP, answered when they are durable.
+
+mod body;
+mod tls;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::encoding::text::encode;
+use ring::digest::{Digest, SHA256, digest};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use walwright_coalesce::Registry;
+use walwright_server::Stop;
+
+use crate::destination::Destination;
+use crate::error::IngestError;
+use crate::summary::Counts;
+
+pub use tls::{TlsFiles, server_config};
+
+/// Longest that a client may take for its TLS handshake, and for the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+/// Most connections at once; further ones wait.
+const CONNECTIONS: usize = 1024;
+
+/// What the endpoint allows.
+#[derive(Clone)]
+pub struct HttpLimits {
+    /// Longest body, in bytes.
+    pub body: usize,
+    /// Longest that a client may take to send it.
+    pub time: Duration,
+}
+
+/// Who may write.
+pub struct Admission {
+    /// Of bearer tokens; where there are none, nobody is asked for one.
+    tokens: Vec<Digest>,
+}
+
+impl Admission {
+    /// Whoever has one of the tokens, one a line; without lines everybody.
+    #[must_use]
+    pub fn by_tokens(lines: &str) -> Self {
+        let tokens = lines.lines().map(str::trim).filter(|token| !token.is_empty());
+        Self { tokens: tokens.map(|token| digest(&SHA256, token.as_bytes())).collect() }
+    }
+
+    /// Whether there is a token to be asked for.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    fn admits(&self, given: Option<&HeaderValue>) -> bool {
+        let given = given.and_then(|value| value.to_str().ok());
+        let token = given.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        // Of hashes, how long a comparison takes tells nothing.
+        let hash = token.map(|token| digest(&SHA256, token.as_bytes()));
+        !self.asks()
+            || hash
+                .is_some_and(|hash| self.tokens.iter().any(|known| known.as_ref() == hash.as_ref()))
+    }
+}
+
+/// An endpoint that listens.
+pub struct Endpoint {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tables: HashMap<String, Destination>,
+    admission: Admission,
+    limits: HttpLimits,
+    counts: Arc<Counts>,
+    metrics: Registry,
+    stop: Stop,
+}
+
+impl Endpoint {
+    /// Listens, with TLS where there is a configuration.
+    ///
+    /// # Errors
+    /// Where the address cannot be had.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        admission: Admission,
+        limits: HttpLimits,
+        tables: HashMap<String, Destination>,
+        counts: Arc<Counts>,
+        stop: &Stop,
+    ) -> Result<Self, IngestError> {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|error| IngestError::Listen { address, error })?;
+        let mut metrics = Registry::with_prefix("walwright_ingest");
+        // All tables have one coalescer.
+        if let Some(table) = tables.values().next() {
+            table.coalescer().register(&mut metrics);
+        }
+        let shared = Shared { tables, admission, limits, counts, metrics, stop: stop.clone() };
+        Ok(Self { listener, tls: tls.map(TlsAcceptor::from), shared: Arc::new(shared) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until it is asked to stop; then answers what has come, and returns.
+    pub async fn serve(self, patience: Duration) {
+        let Self { listener, tls, shared } = self;
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let next = async {
+                let room = Arc::clone(&room).acquire_owned().await;
+                (room, listener.accept().await)
+            };
+            tokio::select! {
+                () = shared.stop.requested() => break,
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+                (room, accepted) = next => match accepted {
+                    Ok((stream, _)) => {
+                        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
+                        connections.spawn(async move {
+                            let _room = room;
+                            greet(stream, tls, shared).await;
+                        });
+                    }
+                    Err(error) => {
+                        // Out of descriptors, mostly: others must end first.
+                        tracing::warn!(%error, "no connection can be accepted");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        let all = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, all).await.is_err() {
+            tracing::warn!("connections were cut off whose requests were not answered in time");
+        }
+    }
+}
+
+async fn greet(stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
+    _ = stream.set_nodelay(true);
+    match tls {
+        None => converse(stream, shared).await,
+        Some(tls) => match tokio::time::timeout(HEAD, tls.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, shared).await,
+            Ok(Err(error)) => tracing::info!(%error, "a client's TLS"),
+            Err(_) => tracing::info!("a client's TLS took too long"),
+        },
+    }
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(stream: S, shared: Arc<Shared>) {
+    let stop = shared.stop.clone();
+    let service = hyper::service::service_fn(|request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(answer(request, &shared).await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.requested() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a client's connection");
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
+    let path = request.uri().path().to_owned();
+    match (request.method(), path.strip_prefix("/ingest/")) {
+        (&Method::POST, Some(table)) => match ingest(request, table, shared).await {
+            Ok(answer) | Err(answer) => answer,
+        },
+        (_, Some(_)) => refusal(StatusCode::METHOD_NOT_ALLOWED, "rows come by POST"),
+        (&Method::GET, None) if path == "/healthz" => text("ok\n".to_owned(), "text/plain"),
+        (&Method::GET, None) if path == "/metrics" => metrics(shared),
+        _ => refusal(StatusCode::NOT_FOUND, "there are /ingest/TABLE, /metrics and /healthz"),
+    }
+}
+
+async fn ingest(
+    request: Request<Incoming>,
+    table: &str,
+    shared: &Shared,
+) -> Result<Answer, Answer> {
+    if !shared.admission.admits(request.headers().get(AUTHORIZATION)) {
+        let mut answer = refusal(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+        let challenge = HeaderValue::from_static("Bearer");
+        answer.headers_mut().insert(hyper::header::WWW_AUTHENTICATE, challenge);
+        return Err(answer);
+    }
+    let Some(destination) = shared.tables.get(table) else {
+        return Err(refusal(StatusCode::NOT_FOUND, "this table is not written here"));
+    };
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let by_line = kind.is_some_and(|kind| kind.contains("ndjson") || kind.contains("jsonl"));
+    let HttpLimits { body: limit, time } = shared.limits;
+    let too_large = || {
+        let told = format!("the body is longer than {limit} bytes");
+        refusal(StatusCode::PAYLOAD_TOO_LARGE, &told)
+    };
+    let collected = Limited::new(request.into_body(), limit).collect();
+    let body = match tokio::time::timeout(time, collected).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(too_large());
+        }
+        Ok(Err(error)) => return Err(refusal(StatusCode::BAD_REQUEST, &error.to_string())),
+        Err(_) => {
+            let told = format!("the body did not come within {time:?}");
+            return Err(refusal(StatusCode::REQUEST_TIMEOUT, &told));
+        }
+    };
+    let text = str::from_utf8(&body)
+        .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("the body: {error}")))?;
+    let documents =
+        body::documents(text, by_line).map_err(|why| refusal(StatusCode::BAD_REQUEST, &why))?;
+    let results = body::write(destination, documents, &shared.counts).await;
+    Ok(body::answer(&results))
+}
+
+fn metrics(shared: &Shared) -> Answer {
+    if let Some(table) = shared.tables.values().next() {
+        table.coalescer().observe();
+    }
+    let mut text_of = String::new();
+    match encode(&mut text_of, &shared.metrics) {
+        Ok(()) => text(text_of, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+fn text(text: String, kind: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+/// An answer in JSON; with a hint when to come again where that is what to do.
+fn json_answer(status: StatusCode, value: &serde_json::Value) -> Answer {
+    let mut answer = text(format!("{value}\n"), "application/json");
+    *answer.status_mut() = status;
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
+}
+
+fn refusal(status: StatusCode, why: &str) -> Answer {
+    json_answer(status, &json!({ "error": why }))
+}
