@@ -9,8 +9,7 @@ use walwright_server::Secret;
 
 use super::values::{duration, some_time};
 
-const HELP: &str = "\
-Examples:
+const HELP: &str = r#"Examples:
   walwright ingest --dsn postgres://me@db/app --table events < events.ndjson
   producer | walwright ingest --dsn … --table events
   walwright ingest --dsn … --table events --create-tables events-*.csv
@@ -33,7 +32,7 @@ not become "written" or "rejected" may be sent again. GET /metrics is for Promet
 for probes.
 
 SIGTERM and SIGINT (Ctrl-C) end the reading; what was read is written, then it exits with 0.
-Exits with 4 when rows were rejected, with 1 when rows could not be written.";
+Exits with 4 when rows were rejected, with 1 when rows could not be written."#;
 
 /// `walwright ingest`.
 #[derive(Debug, Args)]
