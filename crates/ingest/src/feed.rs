@@ -327,7 +327,7 @@ impl Reader {
             loop {
                 let mut items = Vec::with_capacity(ROWS);
                 while items.len() < ROWS
-                    && let Some(record) = records.next()
+                    && let Some(record) = records.next_record()
                 {
                     if self.ends_data(&record) {
                         return self.hand_over(items).map(|_| ());

@@ -124,7 +124,7 @@ impl Records {
     }
 
     /// The next record; none until more is pushed.
-    pub fn next(&mut self) -> Option<Record<'_>> {
+    pub fn next_record(&mut self) -> Option<Record<'_>> {
         while self.looked < self.buffer.len() {
             let byte = self.buffer[self.looked];
             let Some(state) = self.state.next(self.format, byte) else {
@@ -197,7 +197,7 @@ mod tests {
         let mut records = Records::new(format, limit);
         let mut all = Vec::new();
         let mut take = |records: &mut Records| {
-            while let Some(Record { bytes, range, line, fault }) = records.next() {
+            while let Some(Record { bytes, range, line, fault }) = records.next_record() {
                 all.push((bytes.to_vec(), range, line, fault));
             }
         };

@@ -51,8 +51,7 @@ pub async fn serve(
     }
     tables.insert(first.clone(), destination);
 
-    let limits =
-        HttpLimits { body: args.http_longest_body as usize, time: args.http_body_time };
+    let limits = HttpLimits { body: args.http_longest_body as usize, time: args.http_body_time };
     let counts = Arc::clone(counts);
     let endpoint =
         Endpoint::bind(address, tls, admission, limits, tables, Arc::clone(&counts), stop).await?;
