@@ -122,7 +122,8 @@ fn a_file_whose_reader_is_killed_again_and_again_is_written_once() {
         let done = waiting.join().expect("no panic");
         match done.exit_code() {
             None => kills += 1,
-            Some(_) => break done.code(4).json(),
+            // The last run has met bad rows, or others before it have met them all.
+            Some(_) => break done.json(),
         }
     };
     assert!(kills >= 2, "killed {kills} times");
@@ -214,34 +215,33 @@ fn rows_by_http_are_answered_one_by_one_and_a_stop_lets_none_go_unanswered() {
 
 #[test]
 fn a_server_that_ends_sessions_loses_and_doubles_nothing() {
-    const ROWS: usize = 40_000;
+    const PIECES: usize = 8;
+    const ROWS: usize = 4_000;
     let (host, place) = (host(), Place::new());
     let dsn = host.superuser("postgres");
-    let input: String = (0..ROWS).map(|id| format!("{{\"id\": {id}}}\n")).collect();
-    let args = [
-        "ingest",
-        "--dsn",
-        &dsn,
-        "--table",
-        "events",
-        "--create-tables",
-        "--batch-rows",
-        "100",
-        "--json",
-    ];
-    let child = fed(&place, &args, &input);
+    let args = ["ingest", "--dsn", &dsn, "--table", "events", "--create-tables", "--json"];
+    let mut child = place
+        .command(&args)
+        .args(["--batch-rows", "100"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("spawn");
+    let mut stdin = child.stdin.take().expect("a pipe");
     let waiting = std::thread::spawn(|| finish(child));
+    let count = || host.ask("postgres", "SELECT count(*)::text FROM events");
     let terminate = "SELECT count(pg_terminate_backend(pid))::text FROM pg_stat_activity
         WHERE application_name = 'walwright ingest'";
-    let mut ended = 0;
-    until("it ends", || {
-        ended += host.ask("postgres", terminate).parse::<usize>().expect("a number");
-        waiting.is_finished()
-    });
-    assert!(ended > 2, "{ended} sessions were ended");
+    for piece in 0..PIECES {
+        let before = count();
+        let rows = (0..ROWS).map(|row| format!("{{\"id\": {}}}\n", piece * ROWS + row));
+        stdin.write_all(rows.collect::<String>().as_bytes()).expect("written");
+        until("rows are written", || count() != before);
+        assert_ne!(host.ask("postgres", terminate), "0");
+    }
+    drop(stdin);
     let summary = waiting.join().expect("no panic").code(0).json();
-    assert_eq!(summary["written"], ROWS);
-    assert_eq!(host.ask("postgres", "SELECT count(*)::text FROM events"), ROWS.to_string());
+    assert_eq!(summary["written"], PIECES * ROWS);
+    assert_eq!(count(), (PIECES * ROWS).to_string());
 }
 
 #[test]
