@@ -286,6 +286,14 @@ impl<R: Encode> Coalescer<R> {
         &self.shared.done_before
     }
 
+    /// Says that what was made of these positions of the source is not to be written, or is kept
+    /// elsewhere, say a row that was refused: the next batch, or [`close`](Self::close), marks
+    /// them as done. A refused row is not marked by its batch unless it is a dead letter, since
+    /// its writer may end before it hears of it.
+    pub fn mark_done(&self, position: &Range<u64>) {
+        self.shared.engine.mark_done(position);
+    }
+
     /// Rows that wait or are on their way, and their bytes.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {

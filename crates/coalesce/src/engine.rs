@@ -1,9 +1,12 @@
 //! What the connections of a coalescer share.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::batch::Batch;
 use crate::dead_letters::DeadLetters;
+use crate::error::Refusal;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::positions::Positions;
@@ -15,7 +18,7 @@ pub(crate) struct Engine {
     pub(crate) room: Room,
     pub(crate) metrics: Metrics,
     pub(crate) dead_letters: DeadLetters,
-    /// Positions of the source that are written and acknowledged.
+    /// Positions of the source that need not be read again.
     pub(crate) positions: Mutex<Positions>,
 }
 
@@ -37,12 +40,26 @@ impl Engine {
         positions
     }
 
-    /// The rows of a batch are written.
-    pub(crate) fn done(&self, batch: &Batch) {
+    /// The rows of a batch are written, except those that are refused. What is nowhere kept is
+    /// not done: its writer may end before it hears of it.
+    pub(crate) fn done(&self, batch: &Batch, refused: &BTreeMap<usize, Refusal>) {
         let mut positions = self.lock();
-        for position in batch.rows.iter().filter_map(|row| row.position.as_ref()) {
-            positions.add(position);
+        for (at, row) in batch.rows.iter().enumerate() {
+            let lost = refused.get(&at).is_some_and(|refusal| !refusal.dead_letter);
+            if let Some(position) = row.position.as_ref().filter(|_| !lost) {
+                positions.add(position);
+            }
         }
+    }
+
+    /// What was made of these positions is not to be written.
+    pub(crate) fn mark_done(&self, position: &Range<u64>) {
+        self.lock().add(position);
+    }
+
+    /// All positions that need not be read again.
+    pub(crate) fn all_done(&self) -> Positions {
+        self.lock().clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Positions> {

@@ -127,6 +127,23 @@ impl Record {
         }
     }
 
+    /// In the batch's transaction: these of its positions are not done after all.
+    pub(crate) async fn take_back(
+        &self,
+        client: &Client,
+        positions: &Positions,
+    ) -> Result<(), Failure> {
+        if self.source.is_none() || positions.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "UPDATE {} SET done = done - $2::text::int8multirange WHERE lane = $1::text::uuid",
+            self.table
+        );
+        let taken = client.execute(&sql, &[&self.lane, &positions.to_string()]).await;
+        taken.map(|_| ()).map_err(|error| Failure::of(&error, false))
+    }
+
     /// Whether it has no source that somebody else could have taken over.
     pub(crate) fn is_private(&self) -> bool {
         self.source.is_none()
@@ -141,10 +158,16 @@ impl Record {
     }
 
     /// Takes the row away; where it has a source it stays, since it says what was done.
-    pub(crate) async fn end(&self, client: &Client) -> Result<(), Error> {
+    pub(crate) async fn end(&self, client: &Client, done: &Positions) -> Result<(), Error> {
         if self.source.is_none() {
             let sql = format!("DELETE FROM {} WHERE lane = $1::text::uuid", self.table);
             client.execute(&sql, &[&self.lane]).await?;
+        } else if !done.is_empty() {
+            let sql = format!(
+                "UPDATE {} SET done = done + $2::text::int8multirange WHERE lane = $1::text::uuid",
+                self.table
+            );
+            client.execute(&sql, &[&self.lane, &done.to_string()]).await?;
         }
         Ok(())
     }

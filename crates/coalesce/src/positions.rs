@@ -27,6 +27,10 @@ impl Positions {
         self.0.insert(start, end);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is done from 0 on without a gap.
     pub(crate) fn first_gapless(&self) -> Option<Range<u64>> {
         self.0.get(&0).map(|end| 0..*end)

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::Refusal;
 use crate::failure::Failure;
 use crate::lane::Record;
+use crate::positions::Positions;
 use crate::session::{Manner, Session};
 use crate::table::Table;
 
@@ -34,6 +35,9 @@ async fn write_in_transaction(
     refused: &mut BTreeMap<usize, Refusal>,
 ) -> Result<(), Failure> {
     session.begin(record).await?;
+    // The attempt before is rolled back, with all that no file has kept.
+    let in_file = engine.dead_letters.is_file();
+    refused.retain(|_, refusal| in_file && refusal.dead_letter);
     // What is deferred would only show at COMMIT, and not say which row it was.
     run(session, "SET CONSTRAINTS ALL IMMEDIATE").await?;
     let mut found = Vec::new();
@@ -51,22 +55,25 @@ async fn write_in_transaction(
         }
     }
     found.retain(|(row, _)| !tables.iter().any(|(of, _)| of == row));
-    for (row, refusal) in &found {
+    for (row, refusal) in &mut found {
         engine.dead_letters.keep(&session.client, batch, *row, refusal).await?;
+        refusal.dead_letter = engine.keeps_dead_letters();
     }
-    // A file keeps what it was given whatever becomes of the transaction.
-    if engine.dead_letters.is_file() {
-        refused.extend(found.iter().cloned());
-    }
-    session.commit().await?;
+    // Before the COMMIT: where its answer is lost, the batch may be found written all the same.
     refused.extend(found);
-    if engine.keeps_dead_letters() {
-        for refusal in refused.values_mut() {
-            refusal.dead_letter = true;
-        }
-    }
     refused.extend(tables);
-    Ok(())
+    if let Some(record) = record {
+        record.take_back(&session.client, &not_kept(batch, refused)).await?;
+    }
+    session.commit().await
+}
+
+/// The positions of rows that are refused and kept nowhere.
+fn not_kept(batch: &Batch, refused: &BTreeMap<usize, Refusal>) -> Positions {
+    let mut positions = Positions::default();
+    let lost = refused.iter().filter(|(_, refusal)| !refusal.dead_letter);
+    lost.filter_map(|(row, _)| batch.rows[*row].position.as_ref()).for_each(|at| positions.add(at));
+    positions
 }
 
 const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright";

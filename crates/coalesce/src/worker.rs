@@ -62,7 +62,7 @@ impl Worker {
             }
         }
         if let (Some(record), Some(session)) = (&self.record, &self.session)
-            && let Err(error) = record.end(&session.client).await
+            && let Err(error) = record.end(&session.client, &self.engine.all_done()).await
         {
             tracing::debug!(error = tell(&error), "a connection's record stays");
         }
@@ -136,7 +136,7 @@ impl Worker {
                     } else {
                         WriteError::Refused(refusal)
                     };
-                    return Outcome { answer: Err(error), refused };
+                    return self.failed(error, refused);
                 }
                 Failure::NotReplicated => {
                     return Outcome {
@@ -149,12 +149,8 @@ impl Worker {
                     };
                 }
                 Failure::Displaced => {
-                    return Outcome {
-                        answer: Err(WriteError::Failed(
-                            "another coalescer writes this source now".into(),
-                        )),
-                        refused,
-                    };
+                    let why = "another coalescer writes this source now";
+                    return self.failed(WriteError::Failed(why.into()), refused);
                 }
                 Failure::Stale(cause) => {
                     self.session = None;
@@ -165,7 +161,7 @@ impl Worker {
                     self.session = None;
                     uncertain = true;
                     if matches!(self.engine.options.idempotency, Idempotency::None) {
-                        return Outcome { answer: Err(WriteError::Unknown(cause)), refused };
+                        return self.failed(WriteError::Unknown(cause), refused);
                     }
                     cause
                 }
@@ -178,7 +174,7 @@ impl Worker {
                 } else {
                     WriteError::Failed(cause)
                 };
-                return Outcome { answer: Err(error), refused };
+                return self.failed(error, refused);
             }
             self.engine.metrics.retries.inc();
         }
@@ -256,8 +252,17 @@ impl Worker {
     }
 
     fn succeeded(&self, batch: &Batch, refused: BTreeMap<usize, Refusal>) -> Outcome {
-        self.engine.done(batch);
+        self.engine.done(batch, &refused);
         Outcome { answer: Ok(()), refused }
+    }
+
+    /// No row is known to be written; those that were refused are so only where a file has kept
+    /// them, whatever became of the transaction.
+    fn failed(&self, error: WriteError, mut refused: BTreeMap<usize, Refusal>) -> Outcome {
+        if !self.engine.dead_letters.is_file() {
+            refused.clear();
+        }
+        Outcome { answer: Err(error), refused }
     }
 
     fn answer(&self, batch: Batch, mut outcome: Outcome) {

@@ -146,6 +146,72 @@ async fn positions_say_what_of_a_source_is_written() {
     assert_eq!(testbed.count("events").await, 401);
 }
 
+/// A row that is refused and kept nowhere is read again by whoever comes later, until its writer
+/// says that it need not be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_row_is_done_when_its_writer_says_so() {
+    let testbed = Testbed::new().await;
+    let connect = || async {
+        let options = Options { idempotency: lanes(Some("a file")), ..Options::default() };
+        let columns = ["id", "kind"];
+        let events =
+            Coalescer::<TextRow>::connect_to(&testbed.url(), "events", &columns, options).await;
+        events.expect("connected")
+    };
+    let row = |id: &str| TextRow(vec![Some(id.into()), Some("a".into())]);
+    let first = connect().await;
+    let mut tickets = Vec::new();
+    for (n, id) in ["1", "x", "2", "1", "3"].into_iter().enumerate() {
+        let n = n as u64;
+        tickets.push(first.enqueue_at(row(id), n..n + 1).await.expect("room"));
+    }
+    let mut answers = Vec::new();
+    for ticket in tickets {
+        answers.push(matches!(ticket.await, Err(WriteError::Refused(_))));
+    }
+    assert_eq!(answers, [false, true, false, true, false]);
+    let second = connect().await;
+    assert_eq!(second.positions_done(), [0..1, 2..3, 4..5]);
+    second.mark_done(&(1..2));
+    second.enqueue_at(row("4"), 5..6).await.expect("room").await.expect("written");
+    let third = connect().await;
+    assert_eq!(third.positions_done(), [0..3, 4..6]);
+    third.mark_done(&(3..4));
+    assert!(third.close(Duration::from_secs(60)).await.is_empty());
+    assert_eq!(connect().await.positions_done(), std::slice::from_ref(&(0..6)));
+}
+
+/// The connection is lost at the COMMIT of a batch that was taken apart: that it is found written
+/// says nothing of the row that it left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_row_is_refused_whatever_becomes_of_the_commit() {
+    let testbed = Testbed::new().await;
+    let options = Options { idempotency: lanes(None), ..Options::default() };
+    let columns = ["id", "kind"];
+    let events =
+        Coalescer::<TextRow>::connect_to(&testbed.url(), "events", &columns, options).await;
+    let events = events.expect("connected");
+    let standby = async |sql: &str| {
+        testbed.client.batch_execute(sql).await.expect("altered");
+        testbed.client.batch_execute("SELECT pg_reload_conf()").await.expect("reloaded");
+    };
+    // Each COMMIT waits for a standby that there is not.
+    standby("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+    let row = TextRow(vec![Some("x".into()), Some("a".into())]);
+    let ticket = events.enqueue(row).await.expect("room");
+    let terminate = format!("{TERMINATE} AND wait_event = 'SyncRep'");
+    loop {
+        let row = testbed.client.query_one(&terminate, &[]).await.expect("terminated");
+        if row.get::<_, i64>(0) > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    standby("ALTER SYSTEM RESET synchronous_standby_names").await;
+    let told = ticket.await;
+    assert!(matches!(told, Err(WriteError::Refused(_))), "{told:?}");
+}
+
 /// What cannot be written by the deadline is given back.
 #[tokio::test(flavor = "multi_thread")]
 async fn close_writes_what_waits_and_gives_back_the_rest() {
