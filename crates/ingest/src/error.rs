@@ -63,6 +63,12 @@ pub enum IngestError {
         /// What is wrong with it.
         reason: String,
     },
+    /// So many rows were rejected, and kept nowhere.
+    #[error(
+        "{0} rows are rejected and kept nowhere: name a file for them with --rejects, and ingest \
+         again; it goes on where it was"
+    )]
+    TooManyLost(u64),
     /// The rows cannot be written.
     #[error("{0}")]
     Write(String),

@@ -65,16 +65,16 @@ impl Input {
         about.is_file().then_some(about.len())
     }
 
-    /// Reads some bytes; none at the end, or as soon as the other end of `wake` is closed.
-    pub(crate) fn read(&mut self, into: &mut [u8], wake: &OwnedFd) -> io::Result<usize> {
+    /// Reads some bytes, 0 at the end; none as soon as the other end of `wake` is closed.
+    pub(crate) fn read(&mut self, into: &mut [u8], wake: &OwnedFd) -> io::Result<Option<usize>> {
         let most = self.left.and_then(|left| usize::try_from(left).ok()).unwrap_or(into.len());
         let most = most.min(into.len());
         let count = self.read_some(&mut into[..most], wake)?;
-        self.left = self.left.map(|left| left - count as u64);
+        self.left = self.left.zip(count).map(|(left, count)| left - count as u64);
         Ok(count)
     }
 
-    fn read_some(&mut self, into: &mut [u8], wake: &OwnedFd) -> io::Result<usize> {
+    fn read_some(&mut self, into: &mut [u8], wake: &OwnedFd) -> io::Result<Option<usize>> {
         loop {
             let mut ready =
                 [PollFd::new(&self.file, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
@@ -83,13 +83,13 @@ impl Input {
                 done => done?,
             };
             if !ready[1].revents().is_empty() {
-                return Ok(0);
+                return Ok(None);
             }
             match self.file.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Somebody else has made it so that it does not block.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
+                done => return done.map(Some),
             }
         }
     }

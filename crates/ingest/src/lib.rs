@@ -7,6 +7,7 @@
 //! batches and acknowledgements come from is `walwright-coalesce`; what is typed and shown is the
 //! command's.
 
+mod answers;
 mod connect;
 mod csv;
 mod destination;
@@ -16,6 +17,7 @@ mod format;
 mod http;
 mod input;
 mod json;
+mod reader;
 mod records;
 mod rejects;
 mod source;

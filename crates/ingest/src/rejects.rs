@@ -1,7 +1,7 @@
 //! Rows that were not written, in a file of the input's own format, and why, beside it.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +18,17 @@ pub struct Reason {
     pub sqlstate: Option<String>,
     /// The constraint that was violated.
     pub constraint: Option<String>,
+}
+
+/// A row that is to be kept.
+#[derive(Debug)]
+pub(crate) struct Reject {
+    pub(crate) line: u64,
+    /// As it came.
+    pub(crate) raw: Vec<u8>,
+    /// Whether this is the last piece of its record.
+    pub(crate) ends: bool,
+    pub(crate) reason: Reason,
 }
 
 impl From<String> for Reason {
@@ -67,27 +78,25 @@ impl Rejects {
     /// Where rows of another header came before.
     pub(crate) fn set_header(&self, input: &str, header: &[u8]) -> Result<(), IngestError> {
         let mut files = self.lock();
-        match &files.header {
-            Some(before) if before != header => Err(IngestError::Header {
+        let is_same = match &files.header {
+            Some(before) => before == header,
+            None => files.is_empty || self.begins_with(header),
+        };
+        if !is_same {
+            return Err(IngestError::Header {
                 input: input.to_owned(),
                 reason: format!(
-                    "it is not that of the file before, and {} holds rejects of one header only",
+                    "it is not that of {}, which holds rejects of one header only; name another",
                     self.path.display()
                 ),
-            }),
-            _ => {
-                files.header = Some(header.to_owned());
-                Ok(())
-            }
+            });
         }
+        files.header = Some(header.to_owned());
+        Ok(())
     }
 
     /// Adds rows with their reasons, and has them on the disk.
-    pub(crate) fn add<'a>(
-        &self,
-        input: &str,
-        rows: impl Iterator<Item = (u64, &'a [u8], bool, &'a Reason)>,
-    ) -> Result<(), IngestError> {
+    pub(crate) fn add(&self, input: &str, rows: &[Reject]) -> Result<(), IngestError> {
         let mut files = self.lock();
         let mut bytes = Vec::new();
         let mut reasons = Vec::new();
@@ -97,9 +106,9 @@ impl Rejects {
             bytes.extend_from_slice(header);
             bytes.push(b'\n');
         }
-        for (line, row, ends, reason) in rows {
-            bytes.extend_from_slice(row);
-            if ends {
+        for Reject { line, raw, ends, reason } in rows {
+            bytes.extend_from_slice(raw);
+            if *ends {
                 bytes.push(b'\n');
                 let Reason { message, sqlstate, constraint } = reason;
                 let reason = json!({
@@ -120,6 +129,13 @@ impl Rejects {
             .and_then(|()| rows.sync_data())
             .and_then(|()| why.sync_data())
             .map_err(|error| IngestError::File { path: self.path.clone(), error })
+    }
+
+    /// Whether this header stands in the file, from an earlier run.
+    fn begins_with(&self, header: &[u8]) -> bool {
+        let mut first = vec![0; header.len() + 1];
+        let read = File::open(&self.path).and_then(|mut file| file.read_exact(&mut first));
+        read.is_ok() && first.strip_suffix(b"\n") == Some(header)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Files> {

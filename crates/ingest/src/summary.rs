@@ -28,6 +28,8 @@ pub struct Counts {
     latency: Mutex<Histogram<u64>>,
     /// What the first rows say that were not written.
     told: Mutex<Vec<String>>,
+    /// Up to where inputs were read that were not read to their end.
+    notes: Mutex<Vec<String>>,
 }
 
 /// Rows that were not written of which it is told why.
@@ -52,6 +54,7 @@ impl Default for Counts {
             before: zero(),
             latency: Mutex::new(latency),
             told: Mutex::default(),
+            notes: Mutex::default(),
         }
     }
 }
@@ -61,6 +64,15 @@ impl Counts {
         outcome.fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.latency.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros);
+    }
+
+    pub(crate) fn add(count: &AtomicU64) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says what is to be said at the end.
+    pub fn note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 
     pub(crate) fn tell(&self, input: &str, line: u64, why: &str) {
@@ -89,6 +101,7 @@ impl Counts {
             written_before: of(&self.before),
             bytes: of(&self.bytes),
             told: self.told.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            notes: self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             elapsed,
             rows_per_second: of(&self.written) as f64 / elapsed.as_secs_f64().max(1e-6),
             latency: Latency {
@@ -121,6 +134,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Why the first of those that were not written were not.
     pub told: Vec<String>,
+    /// Up to where inputs were read that were not read to their end.
+    pub notes: Vec<String>,
     /// From the first byte to the last answer.
     pub elapsed: Duration,
     /// Durable rows a second.

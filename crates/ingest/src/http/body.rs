@@ -10,8 +10,8 @@ use walwright_coalesce::{TextRow, WriteError};
 
 use super::{Answer, json_answer};
 use crate::destination::{Destination, NoHandle};
-use crate::feed;
 use crate::format::Format;
+use crate::reader;
 use crate::summary::Counts;
 
 /// The documents of a body: an array's elements, a document, or one a line.
@@ -85,7 +85,7 @@ async fn enqueue(
     document: &str,
 ) -> Result<walwright_coalesce::Ticket, Outcome> {
     let rejected = |why: String| Outcome::Rejected(json!({ "message": why }));
-    let row = feed::row(&destination.table, None, Format::Ndjson, document.as_bytes());
+    let row = reader::row(&destination.table, None, Format::Ndjson, document.as_bytes());
     let (columns, fields) = row.map_err(rejected)?;
     let handle = destination.handle(&columns).await.map_err(|error| match error {
         NoHandle::Row(why) => rejected(why),

@@ -86,14 +86,15 @@ async fn ingest(
     counts: &Arc<Counts>,
     stop: &Stop,
 ) -> anyhow::Result<()> {
-    let rejects = args.rejects.as_deref().map(Rejects::open).transpose()?.map(Arc::new);
     let table = args.table.first().map_or(embedded::TABLE, String::as_str);
     let inputs = inputs(args)?;
+    let rejects = rejects(args, &inputs)?;
     let total = inputs.iter().map(Input::size).sum::<Option<u64>>();
     let _progress = (!args.quiet).then(|| progress::show(Arc::clone(counts), total));
     for mut input in inputs {
         if stop.is_requested() {
-            break;
+            counts.note(format!("{} is not read", input.name));
+            continue;
         }
         let source = match args.no_resume {
             true => None,
@@ -103,14 +104,12 @@ async fn ingest(
             format: format_of(args.format, &input),
             longest: args.longest_row as usize,
             resumes: source.is_some(),
+            farewell: FAREWELL,
         };
         let options = options::options(args, server, source).await?;
         let mapping = options::mapping(args);
         let destination = Destination::connect(server, table, &mapping, options).await?;
-        let fed = feed(input, reading, &destination, rejects.as_ref(), counts, stop).await;
-        // All rows are answered; what is left is to end the sessions.
-        destination.coalescer().clone().close(FAREWELL).await;
-        fed?;
+        feed(input, reading, destination, rejects.as_ref(), counts, stop).await?;
     }
     Ok(())
 }
@@ -127,6 +126,25 @@ fn inputs(args: &IngestArgs) -> anyhow::Result<Vec<Input>> {
         false => Ok(Input::file(path)?),
     };
     files.iter().map(open).collect()
+}
+
+/// Opens the file for rejects, which holds rows of one format.
+fn rejects(args: &IngestArgs, inputs: &[Input]) -> anyhow::Result<Option<Arc<Rejects>>> {
+    let Some(path) = &args.rejects else { return Ok(None) };
+    let formats = || inputs.iter().map(|input| format_of(args.format, input));
+    if formats().zip(formats().skip(1)).any(|(one, next)| one != next) {
+        return Err(usage(
+            "files of several formats cannot share --rejects: ingest them one by one",
+        ));
+    }
+    let is_input = |real: PathBuf| inputs.iter().any(|input| Path::new(&input.name) == real);
+    if path.canonicalize().is_ok_and(is_input) {
+        return Err(usage(format!(
+            "{} is read, and cannot take the rejects too: name another file with --rejects",
+            path.display()
+        )));
+    }
+    Ok(Some(Arc::new(Rejects::open(path)?)))
 }
 
 fn format_of(choice: Option<FormatChoice>, input: &Input) -> Format {
@@ -172,7 +190,7 @@ fn text(summary: &Summary, args: &IngestArgs) -> String {
         text.push_str(&format!("from reading a row to its answer: {}\n", percentiles.join(", ")));
     }
     for (count, what) in [
-        (summary.written_before, "had been written before"),
+        (summary.written_before, "had been written, or were kept as rejects, before"),
         (summary.rejected, "rejected"),
         (summary.unknown, "of which it is not known whether they are written"),
         (summary.failed, "not written"),
@@ -180,6 +198,9 @@ fn text(summary: &Summary, args: &IngestArgs) -> String {
         if count > 0 {
             text.push_str(&format!("{} {what}\n", format::counted(count, "row")));
         }
+    }
+    for note in &summary.notes {
+        text.push_str(&format!("{note}\n"));
     }
     for told in &summary.told {
         text.push_str(&format!("  {told}\n"));
