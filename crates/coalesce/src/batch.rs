@@ -1,5 +1,6 @@
 //! Rows that go together, and how they are laid out for each path.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,6 +53,13 @@ impl Batch {
     /// The bytes of all fields.
     pub(crate) fn bytes(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// A number of what is in it.
+    pub(crate) fn hashed(&self) -> i64 {
+        let mut hasher = DefaultHasher::new();
+        self.buffer.hash(&mut hasher);
+        hasher.finish().cast_signed()
     }
 
     pub(crate) fn fields(&self, row: usize) -> FieldsOf<'_> {

@@ -275,7 +275,8 @@ impl<R: Encode> Coalescer<R> {
         ticket.await
     }
 
-    /// Sends off what waits now, as soon as a connection is free.
+    /// Sends off what waits now, as soon as a connection is free. Does not wait for it: the tickets
+    /// tell.
     pub fn flush(&self) {
         self.shared.queues.iter().for_each(|queue| queue.flush());
     }

@@ -59,13 +59,15 @@ impl DeadLetters {
         matches!(self, Self::File(_))
     }
 
-    /// Keeps a row: in the transaction that `client` has open, or on disk.
+    /// Keeps a row: in the transaction that `client` has open, or on disk. `may_be_kept` says that
+    /// the table may have it of an attempt whose outcome was lost.
     pub(crate) async fn keep(
         &self,
         client: &Client,
         batch: &Batch,
         row: usize,
         refusal: &Refusal,
+        may_be_kept: bool,
     ) -> Result<(), Failure> {
         if matches!(self, Self::None) {
             return Ok(());
@@ -75,9 +77,17 @@ impl DeadLetters {
         match self {
             Self::None => Ok(()),
             Self::Table(name) => {
+                let unless = if may_be_kept {
+                    format!(
+                        "WHERE NOT EXISTS (SELECT FROM {name} WHERE target = $1
+                         AND sqlstate = $2 AND payload = $5::text::jsonb)"
+                    )
+                } else {
+                    String::new()
+                };
                 let sql = format!(
                     "INSERT INTO {name} (target, sqlstate, constraint_name, message, payload)
-                     VALUES ($1, $2, $3, $4, $5::text::jsonb)"
+                     SELECT $1::text, $2::text, $3::text, $4::text, $5::text::jsonb {unless}"
                 );
                 let Refusal { sqlstate, constraint, message, .. } = refusal;
                 client

@@ -20,7 +20,7 @@ pub struct Options {
     pub idempotency: Idempotency,
     /// How long what may pass is tried again.
     pub retry: Retry,
-    /// After how long without an answer a connection is given up; 60 s.
+    /// After how long without an answer a statement is cancelled and its connection given up; 60 s.
     pub batch_timeout: Duration,
     /// Where rows go that the server refuses, before their writers are told.
     pub dead_letters: DeadLetters,

@@ -12,7 +12,9 @@ use postgres_types::{Format as WireFormat, IsNull, ToSql, Type, to_sql_checked};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket, Statement};
+use tokio_postgres::{
+    AsyncMessage, CancelToken, Client, Config, Connection, Error, Socket, Statement,
+};
 
 use crate::batch::Batch;
 use crate::error::ConnectError;
@@ -26,6 +28,7 @@ use crate::table::{Path, Table};
 #[derive(Clone)]
 pub(crate) struct Connector {
     connect: Arc<dyn Fn() -> BoxFuture<'static, Result<Link, Error>> + Send + Sync>,
+    cancel: Arc<dyn Fn(CancelToken) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>,
     durability: Durability,
 }
 
@@ -44,6 +47,11 @@ impl Connector {
         T::TlsConnect: Send,
         <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
     {
+        let with = tls.clone();
+        let cancel = move |token: CancelToken| -> BoxFuture<'static, Result<(), Error>> {
+            let tls = with.clone();
+            Box::pin(async move { token.cancel_query(tls).await })
+        };
         let connect = move || -> BoxFuture<'static, Result<Link, Error>> {
             let (config, tls) = (config.clone(), tls.clone());
             Box::pin(async move {
@@ -53,7 +61,14 @@ impl Connector {
                 Ok(Link { client, driver, not_replicated })
             })
         };
-        Self { connect: Arc::new(connect), durability }
+        Self { connect: Arc::new(connect), cancel: Arc::new(cancel), durability }
+    }
+
+    /// Asks the server to cancel what it does for a session.
+    pub(crate) async fn cancel(&self, session: &Session) {
+        if let Err(error) = (self.cancel)(session.client.cancel_token()).await {
+            tracing::debug!(%error, "a statement could not be cancelled");
+        }
     }
 
     /// A session whose commits mean what was asked for.

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::Refusal;
 use crate::failure::Failure;
 use crate::lane::Record;
+use crate::options::Idempotency;
 use crate::positions::Positions;
 use crate::session::{Manner, Session};
 use crate::table::Table;
@@ -35,6 +36,10 @@ async fn write_in_transaction(
     refused: &mut BTreeMap<usize, Refusal>,
 ) -> Result<(), Failure> {
     session.begin(record).await?;
+    if engine.options.idempotency != Idempotency::None && record.is_none() {
+        // An earlier attempt that the server is still at ends first.
+        run(session, &format!("SELECT pg_advisory_xact_lock({})", batch.hashed())).await?;
+    }
     // The attempt before is rolled back, with all that no file has kept.
     let in_file = engine.dead_letters.is_file();
     refused.retain(|_, refusal| in_file && refusal.dead_letter);
@@ -55,8 +60,10 @@ async fn write_in_transaction(
         }
     }
     found.retain(|(row, _)| !tables.iter().any(|(of, _)| of == row));
+    // By a key rows are found written; dead letters have none, and are looked for.
+    let may_be_kept = manner.again && record.is_none();
     for (row, refusal) in &mut found {
-        engine.dead_letters.keep(&session.client, batch, *row, refusal).await?;
+        engine.dead_letters.keep(&session.client, batch, *row, refusal, may_be_kept).await?;
         refusal.dead_letter = engine.keeps_dead_letters();
     }
     // Before the COMMIT: where its answer is lost, the batch may be found written all the same.

@@ -30,6 +30,9 @@ pub(crate) struct Worker {
     pub(crate) giving_up: watch::Receiver<bool>,
 }
 
+/// How long the server may take to hear that a statement is to be cancelled.
+const CANCEL: Duration = Duration::from_secs(2);
+
 /// What became of the rows of a batch.
 struct Outcome {
     /// Of all rows that are not refused.
@@ -77,15 +80,24 @@ impl Worker {
             outcome = self.try_until_it_ends(batch) => Some(outcome),
             _ = giving_up.wait_for(|giving_up| *giving_up) => None,
         };
-        outcome.unwrap_or_else(|| {
-            // Whatever was sent may have been committed.
-            self.session = None;
-            self.record_is_uncertain = true;
-            Outcome {
-                answer: Err(WriteError::Unknown("the coalescer's end did not wait for it".into())),
-                refused: BTreeMap::new(),
-            }
-        })
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+        // Whatever was sent may have been committed.
+        self.abandon_session().await;
+        self.record_is_uncertain = true;
+        Outcome {
+            answer: Err(WriteError::Unknown("the coalescer's end did not wait for it".into())),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Gives a connection up, and has the server cancel what it does there: it would go on, and
+    /// keep its locks from the next attempt.
+    async fn abandon_session(&mut self) {
+        if let Some(session) = self.session.take() {
+            _ = tokio::time::timeout(CANCEL, self.connector.cancel(&session)).await;
+        }
     }
 
     async fn try_until_it_ends(&mut self, batch: &Batch) -> Outcome {
@@ -101,7 +113,7 @@ impl Worker {
                 Ok(Ok(())) | Ok(Err(Failure::Written)) => return self.succeeded(batch, refused),
                 Ok(Err(failure)) => failure,
                 Err(_) => {
-                    self.session = None;
+                    self.abandon_session().await;
                     Failure::Unknown(format!("no answer within {batch_timeout:?}"))
                 }
             };

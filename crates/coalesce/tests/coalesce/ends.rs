@@ -250,3 +250,25 @@ async fn close_writes_what_waits_and_gives_back_the_rest() {
     }
     testbed.client.batch_execute("COMMIT").await.expect("unlocked");
 }
+
+/// A batch that is given up while it waits for a lock waits no longer at the server either: its
+/// transaction would keep what the next attempt needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_given_up_is_cancelled_at_the_server() {
+    let testbed = Testbed::new().await;
+    let options = Options { batch_timeout: Duration::from_millis(200), ..Options::default() };
+    let events =
+        Coalescer::<Event>::connect(&testbed.url(), "events", options).await.expect("connected");
+    let other = connect(&testbed.url()).await;
+    other.batch_execute("BEGIN; LOCK TABLE events").await.expect("locked");
+    assert!(matches!(events.write(event(1)).await, Err(WriteError::Unknown(_))));
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    let ended = async {
+        while testbed.one::<i64>(waiting).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("cancelled");
+    other.batch_execute("COMMIT").await.expect("unlocked");
+    assert_eq!(testbed.count("events").await, 0);
+}
