@@ -13,7 +13,7 @@ use crate::rejects::{Reason, Reject, Rejects};
 use crate::summary::Counts;
 
 /// Most rows whose rejects are flushed together.
-const GROUP: usize = 8_192;
+const GROUP: usize = 4_096;
 /// Most rows that may be rejected and kept nowhere, of an input that a later run goes on with:
 /// it would have to read each again.
 const MOST_LOST: u64 = 1_000;

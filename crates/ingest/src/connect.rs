@@ -22,6 +22,7 @@ use crate::error::IngestError;
 #[derive(Clone)]
 pub struct Server {
     pub(crate) config: Config,
+    place: String,
     pub(crate) tls: Tls,
 }
 
@@ -83,7 +84,12 @@ impl Server {
                 ));
             }
         });
-        Ok(Self { config, tls: Tls(first.wire_options().tls.client_config()?) })
+        let places = hosts.params.iter().map(|params| match params.host() {
+            Host::Unix(directory) => format!("{} port {}", directory.display(), params.port()),
+            Host::Tcp(name) => format!("{name} port {}", params.port()),
+        });
+        let place = places.collect::<Vec<_>>().join(" or ");
+        Ok(Self { config, place, tls: Tls(first.wire_options().tls.client_config()?) })
     }
 
     /// A session for questions; it ends with its client.
@@ -91,7 +97,11 @@ impl Server {
     /// # Errors
     /// Where the server cannot be reached.
     pub async fn connect(&self) -> Result<Client, IngestError> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
+        let (client, connection) = self
+            .config
+            .connect(self.tls.clone())
+            .await
+            .map_err(|error| IngestError::Reach { place: self.place.clone(), error })?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a session for questions ended");
@@ -114,7 +124,7 @@ fn mode(params: &ConnectParams) -> config::SslMode {
 pub(crate) fn tell(error: &Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(said), _) => said.message().to_owned(),
-        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, Some(cause)) => cause.to_string(),
         (None, None) => error.to_string(),
     }
 }

@@ -15,7 +15,16 @@ pub enum IngestError {
     /// TLS to the server cannot be used.
     #[error("TLS to the server: {0}")]
     Tls(#[from] walwright_wire::TlsError),
-    /// The server could not be reached, or refused.
+    /// The server cannot be reached, or refuses the session.
+    #[error("cannot connect to {place}: {}", crate::connect::tell(.error))]
+    Reach {
+        /// The host and port, or those of several.
+        place: String,
+        /// Why.
+        #[source]
+        error: tokio_postgres::Error,
+    },
+    /// The server did not answer a question.
     #[error("the server: {}", crate::connect::tell(.0))]
     Server(#[from] tokio_postgres::Error),
     /// The coalescer could not begin.

@@ -24,6 +24,8 @@ pub struct Reading {
     pub format: Format,
     /// Longest record, in bytes.
     pub longest: usize,
+    /// Rows that are read ahead of their answers; some batches for each connection.
+    pub ahead: usize,
     /// Whether a later run goes on where this one ends: what was not written for another reason
     /// than its own is then no reject.
     pub resumes: bool,
@@ -33,8 +35,6 @@ pub struct Reading {
 
 /// Chunks that wait between the reader and the coalescer.
 const WAITING: usize = 4;
-/// Most rows whose answers are not yet heard; more than a coalescer takes.
-const UNHEARD: usize = 1 << 17;
 
 /// Reads an input to its end, or to a stop, waits until each of its rows is answered, and closes
 /// the destination.
@@ -66,7 +66,7 @@ pub async fn feed(
     };
     begin(reader, [stop, &failure.told, &ended].map(Stop::clone))?;
 
-    let (ask, asked) = mpsc::channel(UNHEARD);
+    let (ask, asked) = mpsc::channel(reading.ahead);
     let answers = Answers {
         input: Arc::clone(&name),
         rejects: rejects.cloned(),

@@ -1,7 +1,7 @@
 //! Where rows come from: a file or standard input, read by a thread that a stop wakes.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -63,6 +63,12 @@ impl Input {
     pub fn size(&self) -> Option<u64> {
         let about = self.file.metadata().ok()?;
         about.is_file().then_some(about.len())
+    }
+
+    /// Whether somebody types it.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.file.is_terminal()
     }
 
     /// Reads some bytes, 0 at the end; none as soon as the other end of `wake` is closed.

@@ -105,6 +105,10 @@ pub struct IngestArgs {
     /// Most rows of a batch.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Batches")]
     pub batch_rows: u32,
+    /// Most rows that wait or are on their way; a reader waits for room, and by HTTP further rows
+    /// are answered with 429.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "Batches")]
+    pub waiting_rows: u32,
     /// Longest that a row waits for others while a connection is free.
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = duration, help_heading = "Batches")]
     pub age: Duration,

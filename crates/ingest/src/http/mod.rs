@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -36,6 +37,9 @@ pub use tls::{TlsFiles, server_config};
 const HEAD: Duration = Duration::from_secs(10);
 /// Most connections at once; further ones wait.
 const CONNECTIONS: usize = 1024;
+
+/// Most KiB of bodies at once, or those of one body where that may be longer.
+const BODIES: usize = 128 * 1024;
 
 /// What the endpoint allows.
 #[derive(Clone)]
@@ -91,6 +95,8 @@ struct Shared {
     tables: HashMap<String, Destination>,
     admission: Admission,
     limits: HttpLimits,
+    /// KiB of bodies.
+    bodies: Semaphore,
     counts: Arc<Counts>,
     metrics: Registry,
     stop: Stop,
@@ -117,7 +123,9 @@ impl Endpoint {
         if let Some(table) = tables.values().next() {
             table.coalescer().register(&mut metrics);
         }
-        let shared = Shared { tables, admission, limits, counts, metrics, stop: stop.clone() };
+        let bodies = Semaphore::new(BODIES.max(kibibytes(limits.body as u64) as usize));
+        let stop = stop.clone();
+        let shared = Shared { tables, admission, limits, bodies, counts, metrics, stop };
         Ok(Self { listener, tls: tls.map(TlsAcceptor::from), shared: Arc::new(shared) })
     }
 
@@ -235,6 +243,13 @@ async fn ingest(
         let told = format!("the body is longer than {limit} bytes");
         refusal(StatusCode::PAYLOAD_TOO_LARGE, &told)
     };
+    let length = request.body().size_hint().upper().unwrap_or(limit as u64);
+    if length > limit as u64 {
+        return Err(too_large());
+    }
+    let Ok(_room) = shared.bodies.try_acquire_many(kibibytes(length)) else {
+        return Err(refusal(StatusCode::TOO_MANY_REQUESTS, "too many bodies at once"));
+    };
     let collected = Limited::new(request.into_body(), limit).collect();
     let body = match tokio::time::timeout(time, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -247,12 +262,19 @@ async fn ingest(
             return Err(refusal(StatusCode::REQUEST_TIMEOUT, &told));
         }
     };
-    let text = str::from_utf8(&body)
-        .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("the body: {error}")))?;
+    shared.counts.bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+    let text = str::from_utf8(&body).map_err(|error| {
+        let told = format!("the body is not UTF-8: byte {} of it", error.valid_up_to() + 1);
+        refusal(StatusCode::BAD_REQUEST, &told)
+    })?;
     let documents =
         body::documents(text, by_line).map_err(|why| refusal(StatusCode::BAD_REQUEST, &why))?;
     let results = body::write(destination, documents, &shared.counts).await;
     Ok(body::answer(&results))
+}
+
+fn kibibytes(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
 fn metrics(shared: &Shared) -> Answer {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use walwright_ingest::Input;
+use walwright_report::format;
 use walwright_server::{Cluster, ClusterSpec, Hosts, Installs, Major, Places, RunningCluster};
 
 use crate::output::say;
@@ -20,7 +21,6 @@ const EVENTS: &str = "CREATE TABLE events (
 
 /// A server that lives as long as the demonstration, with its table.
 pub async fn start() -> anyhow::Result<(RunningCluster, Hosts)> {
-    say("an embedded server for this demonstration; it is gone at the end");
     let server = tokio::task::spawn_blocking(|| -> anyhow::Result<RunningCluster> {
         let places = Places::open(None)?;
         walwright_server::sweep(&places)?;
@@ -31,13 +31,17 @@ pub async fn start() -> anyhow::Result<(RunningCluster, Hosts)> {
     let params = server.connect_params("postgres");
     let client = walwright_server::connect_for_workload(&params).await?;
     client.batch_execute(EVENTS).await?;
-    say(&format!("{EVENTS};"));
+    let (sockets, port) = (server.socket_dir(), server.port());
+    say(&format!(
+        "an embedded server for this demonstration, gone at the end, with a table:\n{EVENTS};"
+    ));
+    say(&format!("look into it with: psql -h {} -p {port} -U postgres", sockets.display()));
     Ok((server, Hosts { params: vec![params], session_attributes: None, dbname: None }))
 }
 
 /// So many rows, as if a program wrote them.
 pub fn rows(count: u64) -> io::Result<Input> {
-    say(&format!("rows are made up: {count} of them, as JSON"));
+    say(&format!("{} are made up, as JSON", format::counted(count, "row")));
     Input::written_by("the rows made up", move |file: File| {
         const KINDS: [&str; 4] = ["view", "click", "cart", "order"];
         let mut to = BufWriter::with_capacity(64 * 1024, file);

@@ -59,6 +59,12 @@ pub async fn serve(
     for name in names {
         say(&format!("listening on {scheme}://{address}/ingest/{name}"));
     }
+    if args.embedded {
+        let rows = r#"[{"id": 1, "kind": "click"}, {"id": 2}]"#;
+        say(&format!(
+            "send rows from another terminal:\n  curl -d '{rows}' {scheme}://{address}/ingest/{first}"
+        ));
+    }
     say(&format!("metrics at {scheme}://{address}/metrics; Ctrl-C ends it"));
     let shown = (!args.quiet).then(|| progress::show(counts, None));
     endpoint.serve(FAREWELL).await;

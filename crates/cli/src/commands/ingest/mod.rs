@@ -89,6 +89,9 @@ async fn ingest(
     let table = args.table.first().map_or(embedded::TABLE, String::as_str);
     let inputs = inputs(args)?;
     let rejects = rejects(args, &inputs)?;
+    if inputs.iter().any(Input::is_terminal) {
+        say("rows are read from this terminal, one a line; Ctrl-D ends them");
+    }
     let total = inputs.iter().map(Input::size).sum::<Option<u64>>();
     let _progress = (!args.quiet).then(|| progress::show(Arc::clone(counts), total));
     for mut input in inputs {
@@ -103,6 +106,7 @@ async fn ingest(
         let reading = Reading {
             format: format_of(args.format, &input),
             longest: args.longest_row as usize,
+            ahead: 2 * args.batch_rows as usize * usize::from(args.connections),
             resumes: source.is_some(),
             farewell: FAREWELL,
         };

@@ -1,7 +1,8 @@
 //! What was typed, as the coalescer takes it.
 
 use walwright_coalesce::{
-    Conflict, DeadLetters, Durability, Flush, Idempotency, Lanes, Options, Retry, TableOptions,
+    Capacity, Conflict, DeadLetters, Durability, Flush, Idempotency, Lanes, Options, Retry,
+    TableOptions,
 };
 use walwright_ingest::{Mapping, Server};
 
@@ -49,6 +50,7 @@ pub async fn options(
     Ok(Options {
         connections: usize::from(args.connections),
         flush: Flush { rows: args.batch_rows as usize, age: args.age, ..Flush::default() },
+        capacity: Capacity { rows: args.waiting_rows as usize, ..Capacity::default() },
         durability: match args.durability {
             None => Durability::Session,
             Some(DurabilityChoice::RemoteApply) => Durability::RemoteApply,
@@ -61,9 +63,10 @@ pub async fn options(
         retry: Retry { within: args.retry_for, ..Retry::default() },
         dead_letters: match args.dead_letters {
             false => DeadLetters::None,
-            true => {
-                DeadLetters::Table { name: DEAD_LETTERS.to_owned(), create: args.create_tables }
-            }
+            true => DeadLetters::Table {
+                name: DEAD_LETTERS.to_owned(),
+                create: args.create_tables || args.embedded,
+            },
         },
         table: TableOptions {
             conflict: match args.on_conflict {
@@ -82,8 +85,10 @@ async fn idempotency(
     server: &Server,
     source: Option<String>,
 ) -> anyhow::Result<Idempotency> {
-    let lanes = Lanes { table: LANES.to_owned(), create: args.create_tables, source };
-    if lanes.source.is_some() || args.create_tables || has_lanes(server).await? {
+    // A server of our own is for this.
+    let create = args.create_tables || args.embedded;
+    let lanes = Lanes { table: LANES.to_owned(), create, source };
+    if lanes.source.is_some() || create || has_lanes(server).await? {
         return Ok(Idempotency::Lanes(lanes));
     }
     if !args.key.is_empty() {

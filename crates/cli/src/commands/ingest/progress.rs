@@ -29,12 +29,16 @@ pub fn show(counts: Arc<Counts>, total: Option<u64>) -> Shown {
     let mut lines = ProgressLines::new();
     let began = Instant::now();
     Shown(tokio::spawn(async move {
-        let mut before = 0;
+        let mut before = (0, began);
         loop {
             tokio::time::sleep(LOOK).await;
+            let rewrites = lines.may_rewrite();
+            if !rewrites && !lines.line_is_due(EVERY) {
+                continue;
+            }
             let summary = counts.summary(began.elapsed());
-            let rate = (summary.written - before) as f64 / LOOK.as_secs_f64();
-            before = summary.written;
+            let rate = (summary.written - before.0) as f64 / before.1.elapsed().as_secs_f64();
+            before = (summary.written, Instant::now());
             let mut text = format!(
                 "{}, {}",
                 format::counted(summary.written, "row"),
@@ -50,9 +54,9 @@ pub fn show(counts: Arc<Counts>, total: Option<u64>) -> Shown {
             {
                 text.push_str(&left);
             }
-            if lines.may_rewrite() {
+            if rewrites {
                 lines.rewrite(&text);
-            } else if lines.line_is_due(EVERY) {
+            } else {
                 lines.line(&text);
             }
         }
