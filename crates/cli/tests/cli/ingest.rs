@@ -92,6 +92,80 @@ fn csv_and_text_are_read_as_copy_reads_them() {
 }
 
 #[test]
+fn what_is_no_row_is_told_in_a_sentence_and_its_neighbours_are_written() {
+    let (host, place) = (host(), Place::new());
+    let dsn = host.superuser("postgres");
+    let mut input = b"{\"id\": 1}\n{\"id\": 2, \"kind\": \"\xff\"}\n\n".to_vec();
+    input.extend(format!("{{\"id\": 3, \"kind\": \"{}\"}}\n", "x".repeat(5_000)).bytes());
+    input.extend(b"{\"id\": 4, \"kind\": \"a\\u0000\"}\n[5]\n{\"id\": 6}");
+    std::fs::write(place.path("hard.ndjson"), &input).expect("written");
+    place.file("empty.csv", "");
+    let args =
+        ["ingest", "--dsn", &dsn, "--table", "events", "--no-resume", "--longest-row", "4096"];
+    let done = place.run(&[&args[..], &["hard.ndjson", "--rejects", "r.ndjson"]].concat()).code(4);
+    for told in [
+        "2 rows written",
+        "4 rows rejected",
+        "line 2 of",
+        "not UTF-8: byte 20",
+        "line 4 of",
+        "longer than 4096 bytes",
+        "line 5 of",
+        "\\u0000 cannot be stored",
+        "line 6 of",
+        "no object",
+    ] {
+        assert!(done.out().contains(told), "{told} is not in {}", done.out());
+    }
+    // As they came, in their order.
+    let rejects = std::fs::read(place.path("r.ndjson")).expect("rejects");
+    let lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
+    assert_eq!(rejects, [lines[1], lines[3], lines[4], lines[5], b""].join(&b'\n'));
+    let same = [&args[..], &["hard.ndjson", "--rejects", "hard.ndjson"]].concat();
+    place.run(&same).misused(&["cannot take the rejects too"]);
+    place.run(&[&args[..], &["empty.csv"]].concat()).code(0);
+    let done = finish(fed(&place, &args, "")).code(0);
+    assert!(done.out().starts_with("0 rows written to events"), "{}", done.out());
+}
+
+#[test]
+fn a_stop_writes_what_was_read_and_cuts_no_line_in_two() {
+    let (host, place) = (host(), Place::new());
+    let dsn = host.superuser("postgres");
+    let args = ["ingest", "--dsn", &dsn, "--table", "events", "--format", "text"];
+    let args = [&args[..], &["--columns", "id,kind"]].concat();
+    let mut child = place.command(&args).stdin(Stdio::piped()).spawn().expect("spawn");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"1\ta\n2\tb\n3\tc").expect("written");
+    let count = || host.ask("postgres", "SELECT count(*)::text FROM events");
+    until("whole lines are written", || count() == "2");
+    signal(child.id(), libc::SIGTERM);
+    let done = finish(child).code(0);
+    assert!(done.out().contains("standard input ended before line 3"), "{}", done.out());
+    assert_eq!(count(), "2");
+}
+
+#[test]
+fn a_rejected_row_is_read_again_until_it_is_kept() {
+    let (host, place) = (host(), Place::new());
+    let dsn = host.superuser("postgres");
+    place.file("some.csv", "id,kind\n1,a\nx,b\n2,b,\n3,c\n3,d\n");
+    let args = ["ingest", "--dsn", &dsn, "--table", "events", "some.csv", "--create-tables"];
+    let run = |more: &[&str]| place.run(&[&args[..], &["--json"], more].concat());
+    let counted = |summary: &serde_json::Value| {
+        ["written", "rejected", "written_before"].map(|name| summary[name].as_u64().unwrap_or(99))
+    };
+    assert_eq!(counted(&run(&[]).code(4).json()), [2, 3, 0]);
+    assert_eq!(counted(&run(&["--rejects", "r.csv"]).code(4).json()), [0, 3, 2]);
+    assert_eq!(counted(&run(&["--rejects", "r.csv"]).code(0).json()), [0, 0, 5]);
+    let kept = std::fs::read_to_string(place.path("r.csv")).expect("rejects");
+    assert_eq!(kept, "id,kind\nx,b\n2,b,\n3,d\n");
+    place.file("r.csv", "id,kind\n4,b\n5,b\n6,d\n");
+    let again = ["ingest", "--dsn", &dsn, "--table", "events", "r.csv", "--json"];
+    assert_eq!(counted(&place.run(&again).code(0).json()), [3, 0, 0]);
+}
+
+#[test]
 fn a_file_whose_reader_is_killed_again_and_again_is_written_once() {
     const ROWS: usize = 60_000;
     let (host, place) = (host(), Place::new());
