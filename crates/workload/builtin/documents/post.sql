@@ -3,8 +3,7 @@
 \set masters 5000 * :scale
 \set number random(:masters + 1, 3 * :masters)
 \uuid referential_id :number
--- None to forty references, five on average.
-\set count case when random(1, 100) <= 2 then 40 else random(0, 8) end
+\set count case when :references_each = 0 then 0 when random(1, 50) = 1 then 8 * :references_each else random(0, 2 * :references_each - 1) end
 \set lowest case when random(1, 1000) <= :failures then 1000000000000 else 1 end
 \uuids targets :count random(:lowest, greatest(:lowest, :masters))
 \set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
