@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::design::Design;
 use super::origin::{found_from, postgres};
-use super::plan_tables::{ArmTable, Values, settings, statements};
+use super::plan_tables::{ArmTable, settings, statements, texts};
 use super::profile::Profiles;
 use super::{Configuration, PlanError, PlanFile};
 
@@ -65,7 +65,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
             return Err(PlanError::value(
                 &arm.name,
                 "name",
-                "the arm changes nothing: give it settings, ddl, load, workload, kernel, postgres, pg_bin, flush_latency, tcp or profile",
+                "the arm changes nothing: give it settings, ddl, load, workload, parameters, kernel, postgres, pg_bin, flush_latency, tcp or profile",
             ));
         }
         // A profile is many changes under one name.
@@ -201,8 +201,6 @@ fn configuration(
     origin: &Path,
     profiles: &Profiles,
 ) -> Result<Configuration, PlanError> {
-    let text =
-        |values: &Values| values.iter().map(|(name, value)| (name.clone(), value.text())).collect();
     let files: Vec<String> =
         arm.workload.files.iter().map(|file| found_from(origin, file.clone())).collect();
     let (ddl, undo) = statements(&arm.ddl);
@@ -211,10 +209,11 @@ fn configuration(
         ddl,
         follow_ups: BTreeSet::new(),
         undo,
-        kernel: text(&arm.kernel),
+        kernel: texts(&arm.kernel),
         load: arm.load.clone(),
-        options: text(&arm.workload.options),
-        define: text(&arm.workload.define),
+        options: texts(&arm.workload.options),
+        define: texts(&arm.workload.define),
+        parameters: texts(&arm.parameters),
         files: (!files.is_empty()).then_some(files),
         units: arm.workload.units.map(std::num::NonZeroU32::get),
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),

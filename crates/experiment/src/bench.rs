@@ -10,8 +10,8 @@ use walwright_figures::compare::{latency_percentile, run_figures};
 use walwright_figures::rows_each;
 use walwright_record::{RunId, RunState, Warning};
 use walwright_run::{
-    Finished, LoadChoice, Observer, ProbePlan, Restored, RunError, RunPlan, TargetPlan,
-    WorkloadPlan, snapshot,
+    ApplicationPlan, CommandPlan, Finished, LoadChoice, Observer, ProbePlan, Restored, RunError,
+    RunPlan, StudyPlan, TargetPlan, WorkloadPlan, snapshot,
 };
 use walwright_server::{Snapshot, Stop};
 use walwright_store::Lab;
@@ -42,6 +42,10 @@ pub struct BenchPlan {
     pub command: String,
     /// The attached server that it runs on, for people.
     pub server: Option<String>,
+    /// What is started between the load and the server.
+    pub application: Option<ApplicationPlan>,
+    /// The command that makes the load; empty where walwright's own clients do.
+    pub load_command: Vec<String>,
 }
 
 /// Runs configurations on embedded clusters, each restored from the same snapshot; or all
@@ -114,6 +118,9 @@ impl Bench {
         plan.check()?;
         let whole = self.plan.base.with(configuration);
         self.kernel.intent(&whole.kernel)?;
+        if let Some(study) = self.study_plan(&whole)? {
+            study.check()?;
+        }
         match &self.attached {
             Some(attached) => attached.check(&whole).await,
             None => self.snapshot(&plan, stop, observer).await.map(|_| false),
@@ -176,9 +183,12 @@ impl Bench {
             None => {
                 let snapshot = self.snapshot(&plan, stop, observer).await?;
                 if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
-                    *restored = Some(Restored { snapshot, changes: whole.ddl });
+                    *restored = Some(Restored { snapshot, changes: whole.ddl.clone() });
                 }
-                self.run(&whole.kernel, plan, stop, observer).await?
+                match self.study_plan(&whole)? {
+                    Some(study) => self.study(&whole.kernel, plan, study, stop, observer).await?,
+                    None => self.run(&whole.kernel, plan, stop, observer).await?,
+                }
             }
         };
         let measured = self.read(finished, whole.units, stop)?;
@@ -196,6 +206,43 @@ impl Bench {
         let set = self.kernel.set(kernel, stop).await?;
         let finished =
             walwright_run::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await;
+        self.kernel.bring_back(set).await?;
+        Ok(finished?)
+    }
+
+    /// What is started for a run whose load is made by programs of others.
+    fn study_plan(&self, whole: &Configuration) -> Result<Option<StudyPlan>, ExperimentError> {
+        let load = match whole.load.command.is_empty() {
+            true => &self.plan.load_command,
+            false => &whole.load.command,
+        };
+        if load.is_empty() {
+            return Ok(None);
+        }
+        let guard = CommandPlan::own_guard().map_err(|source| RunError::System {
+            what: "finding walwright's own program file",
+            source,
+        })?;
+        Ok(Some(StudyPlan {
+            application: self.plan.application.clone(),
+            load: load.clone(),
+            parameters: whole.parameters.clone(),
+            guard,
+        }))
+    }
+
+    /// A run with these values of the kernel, by programs of others.
+    async fn study(
+        &self,
+        kernel: &BTreeMap<String, String>,
+        plan: RunPlan,
+        study: StudyPlan,
+        stop: &Stop,
+        observer: &Arc<Observer>,
+    ) -> Result<Finished, ExperimentError> {
+        let set = self.kernel.set(kernel, stop).await?;
+        let finished =
+            walwright_run::study(&self.lab, plan, study, stop.clone(), Arc::clone(observer)).await;
         self.kernel.bring_back(set).await?;
         Ok(finished?)
     }

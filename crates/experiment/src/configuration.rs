@@ -53,6 +53,8 @@ pub struct Configuration {
     pub define: BTreeMap<String, String>,
     /// Scripts in place of the workload's.
     pub files: Option<Vec<String>>,
+    /// Values that command lines of a study leave open, by name.
+    pub parameters: BTreeMap<String, String>,
     /// Units of work that a transaction of these scripts does, where that is not one; figures
     /// are those of a unit.
     pub units: Option<u32>,
@@ -96,6 +98,7 @@ impl Configuration {
             load: changes.load.over(&self.load),
             options: over(&self.options, &changes.options),
             define: over(&self.define, &changes.define),
+            parameters: over(&self.parameters, &changes.parameters),
             files: changes.files.clone().or_else(|| self.files.clone()),
             // They are of the scripts that they come with.
             units: changes.units.or_else(|| self.units.filter(|_| changes.files.is_none())),
@@ -135,6 +138,10 @@ impl Configuration {
             let define = BTreeMap::from([(name.clone(), value.clone())]);
             parts.push(Configuration { define, ..none() });
         }
+        for (name, value) in &self.parameters {
+            let parameters = BTreeMap::from([(name.clone(), value.clone())]);
+            parts.push(Configuration { parameters, ..none() });
+        }
         if self.files.is_some() {
             let (files, units) = (self.files.clone(), self.units);
             parts.push(Configuration { files, units, ..none() });
@@ -169,6 +176,7 @@ impl Configuration {
         words.extend(self.load.words());
         words.extend(self.options.iter().map(|(name, value)| format!("option {name} = {value}")));
         words.extend(self.define.iter().map(|(name, value)| format!("variable {name} = {value}")));
+        words.extend(self.parameters.iter().map(|(name, value)| format!("{name} = {value}")));
         words.extend(self.files.iter().map(|files| format!("scripts {}", files.join(", "))));
         words.extend(self.units.map(|units| format!("{units} units of work a transaction")));
         words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));

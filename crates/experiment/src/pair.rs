@@ -80,6 +80,8 @@ impl Pair {
             ..ArmTable::default()
         };
         PlanFile {
+            application: None,
+            parameters: Default::default(),
             name: Some(format!("A: {}; B: {}", self.a.words(), self.b.words())),
             question: None,
             design: Design::Pair,

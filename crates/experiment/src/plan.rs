@@ -1,5 +1,6 @@
 //! A plan file: read, checked, written.
 
+use std::collections::BTreeMap;
 use std::iter;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use walwright_stats::Confidence;
 
 use super::origin::{found_from, postgres};
 use super::plan_tables::{
-    ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable, WorkloadTable,
+    ApplicationTable, ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable, Values,
+    WorkloadTable,
 };
 use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
@@ -83,6 +85,12 @@ pub struct PlanFile {
     /// How it is driven.
     #[serde(default)]
     pub load: LoadOptions,
+    /// What stands between the load and the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationTable>,
+    /// Values of the baseline that the command lines of application and load leave open.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: Values,
     /// What the baseline runs on.
     #[serde(default)]
     pub server: ServerTable,
@@ -181,13 +189,41 @@ impl PlanFile {
         for arm in &self.arms {
             arm.claims.iter().try_for_each(|claim| self.check_claim(&arm.name, claim))?;
         }
+        self.check_programs()?;
         self.metrics().map(drop)
+    }
+
+    /// What an application and a command that makes the load need.
+    fn check_programs(&self) -> Result<(), PlanError> {
+        let fault = |key: &str, what: &str| Err(PlanError::value("", key, what.to_owned()));
+        let has_load = !self.load.command.is_empty();
+        if self.application.as_ref().is_some_and(|of| of.command.is_empty()) {
+            return fault("command", "the application has no command: its program and arguments");
+        }
+        if self.application.is_some() && !has_load {
+            return fault(
+                "application",
+                "an application needs load from outside: give [load] a command, a list of a program and its arguments",
+            );
+        }
+        if has_load && self.server.dsn.is_some() {
+            return fault(
+                "command",
+                "programs are started before a cluster of our own alone; `walwright record` measures yours",
+            );
+        }
+        if let Some(arm) = self.arms.iter().find(|arm| !arm.load.command.is_empty() && !has_load) {
+            let what = "the baseline has no command that makes the load";
+            return Err(PlanError::value(&arm.name, "command", what));
+        }
+        Ok(())
     }
 
     fn check_claim(&self, arm: &str, claim: &ClaimTable) -> Result<(), PlanError> {
         let fault = |key: &str, what: String| Err(PlanError::value(arm, key, what));
         if claim.metric.is_none() && claim.change.is_some() {
-            let what = "a change of what? Say it by metric, such as throughput: -0.5 is half as much";
+            let what =
+                "a change of what? Say it by metric, such as throughput: -0.5 is half as much";
             return fault("claim", what.to_owned());
         }
         let sound = |change: ClaimedChange| {
@@ -319,6 +355,8 @@ impl PlanFile {
             percentiles: self.metrics()?.iter().flat_map(Metric::percentiles).collect(),
             command: command.to_owned(),
             server: None,
+            application: self.application.as_ref().map(ApplicationTable::plan),
+            load_command: self.load.command.clone(),
         })
     }
 
@@ -333,6 +371,7 @@ impl PlanFile {
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
             tcp: server.tcp,
+            parameters: super::plan_tables::texts(&self.parameters),
             ..Configuration::default()
         };
         match &server.profile {

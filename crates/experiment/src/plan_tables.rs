@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use walwright_run::{Length, LoadOptions, WorkloadPlan};
+use walwright_run::{ApplicationPlan, Length, LoadOptions, WorkloadPlan};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,11 @@ pub type Values = BTreeMap<String, SettingValue>;
 /// Values as they are typed, by name.
 pub fn typed(pairs: &[(String, String)]) -> Values {
     pairs.iter().map(|(name, value)| (name.clone(), SettingValue::Text(value.clone()))).collect()
+}
+
+/// Values as text.
+pub(super) fn texts(of: &Values) -> BTreeMap<String, String> {
+    of.iter().map(|(name, value)| (name.clone(), value.text())).collect()
 }
 
 /// Settings of the server with their values as text. Case does not matter in their names, so that
@@ -169,6 +175,39 @@ pub struct ServerTable {
     pub ddl: Vec<Ddl>,
 }
 
+/// `[application]`: what stands between the load and the server, started for each run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationTable {
+    /// Program and arguments; `{name}` in them is a parameter, `{url}` the server, `{port}` a
+    /// free port.
+    pub command: Vec<String>,
+    /// Variables of its environment, beside `DATABASE_URL` and libpq's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: Values,
+    /// The address that answers once it is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// How long that may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_within: Option<Length>,
+}
+
+impl ApplicationTable {
+    /// As a run has it.
+    pub fn plan(&self) -> ApplicationPlan {
+        ApplicationPlan {
+            command: self.command.clone(),
+            environment: texts(&self.environment),
+            ready: self.ready.clone(),
+            ready_within: self.ready_within.map_or(READY_WITHIN, |length| length.0),
+        }
+    }
+}
+
+/// How long an application may take to be ready where the plan does not say.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
 /// `[[arm]]`: what is different from the baseline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +229,9 @@ pub struct ArmTable {
     /// Options of the workload.
     #[serde(default, skip_serializing_if = "is_default")]
     pub workload: ArmWorkload,
+    /// Values that the command lines of application and load leave open.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: Values,
     /// Major version of PostgreSQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub postgres: Option<SettingValue>,

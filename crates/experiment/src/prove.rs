@@ -84,6 +84,8 @@ pub fn prove(
     let beside = ["throughput", "latency_mean", "latency_p99", "wal_bytes"];
     let metrics = [metric].into_iter().chain(beside.into_iter().filter(|name| *name != metric));
     Ok(PlanFile {
+        application: None,
+        parameters: Default::default(),
         name: Some(format!("{} of {id}", finding.id)),
         question: Some(format!("{} {}", finding.cause.trim_end(), action.text.trim_end())),
         design: Design::OneAtATime,

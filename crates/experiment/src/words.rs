@@ -14,17 +14,24 @@ pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
     words.push(format!("workload {name}{scale}"));
     let load = &plan.load;
     let mut driven = Vec::new();
+    if let Some(application) = &plan.application {
+        words.push(format!("application {}", application.command.join(" ")));
+    }
+    if !plan.load_command.is_empty() {
+        words.push(format!("load by {}", plan.load_command.join(" ")));
+    }
     driven.extend(load.clients.map(|clients| format!("{clients} clients")));
-    driven.push(match load.schedule {
+    let by_others = !plan.load_command.is_empty();
+    driven.extend((!by_others).then(|| match load.schedule {
         Schedule::Closed { .. } => "closed loop".to_owned(),
         Schedule::Open { rate, .. } => format!("open loop, {rate} transactions a second"),
+    }));
+    driven.extend((!by_others).then(|| format!("{} measured", Length(load.duration))));
+    driven.extend(match load.warm_up {
+        Some(warm_up) => Some(format!("{} warm-up", Length(warm_up))),
+        None => (!by_others).then(|| "warm-up found on the series".to_owned()),
     });
-    driven.push(format!("{} measured", Length(load.duration)));
-    driven.push(load.warm_up.map_or_else(
-        || "warm-up found on the series".to_owned(),
-        |warm_up| format!("{} warm-up", Length(warm_up)),
-    ));
-    words.push(driven.join(", "));
+    words.extend((!driven.is_empty()).then(|| driven.join(", ")));
     let whole = plan.base.with(configuration);
     let own = whole.words();
     match &plan.server {

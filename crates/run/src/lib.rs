@@ -5,6 +5,7 @@
 //! passes an [`Observer`].
 //! [`record`] samples a load that others make, and lets what their clients measured
 //! join the record. [`sweep`] does a run at each of several client counts, from the same data.
+//! [`study`] does that for an application and a load tool that it starts itself.
 //! [`cut_power`] takes from a server what it has not flushed, and audits what it acknowledged.
 //! [`measure_storage`] finds what the disks can do.
 
@@ -24,7 +25,7 @@ mod storage;
 mod sweep;
 
 pub use attach::{
-    COMMAND_PATIENCE, CommandPlan, LogChoice, RecordError, RecordPlan, Recorded, Until,
+    COMMAND_PATIENCE, CommandPlan, LogChoice, Printing, RecordError, RecordPlan, Recorded, Until,
     add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
@@ -34,8 +35,9 @@ pub use pooler::Pooler;
 pub use power_cut::{CrashAudit, PowerCutPlan, audit, cut_power};
 pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
-    Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, TargetPlan, Window,
-    WorkloadPlan, check_settings, fill, filled, install, run, snapshot, with_connections,
+    ApplicationPlan, Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, StudyPlan,
+    TargetPlan, Window, WorkloadPlan, check_settings, fill, filled, install, run, snapshot, study,
+    with_connections,
 };
 pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};

@@ -27,6 +27,10 @@ pub enum Gaps {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadOptions {
+    /// The command that makes the load in place of walwright's own clients; `{name}` in it is
+    /// a parameter of the plan. Empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
@@ -117,6 +121,10 @@ impl LoadOptions {
     #[must_use]
     pub fn over(&self, below: &LoadOptions) -> LoadOptions {
         LoadOptions {
+            command: match self.command.is_empty() {
+                true => below.command.clone(),
+                false => self.command.clone(),
+            },
             clients: self.clients.or(below.clients),
             threads: self.threads.or(below.threads),
             protocol: self.protocol.or(below.protocol),
@@ -209,6 +217,7 @@ impl LoadOptions {
         };
         let rules = choice.rules;
         LoadOptions {
+            command: Vec::new(),
             clients: choice.clients,
             threads: choice.threads,
             protocol: choice.protocol,
@@ -328,6 +337,7 @@ mod tests {
     #[test]
     fn a_load_is_what_its_options_say_and_gives_them_back() {
         let whole = LoadOptions {
+            command: Vec::new(),
             clients: Some(3),
             threads: Some(2),
             protocol: Some(Protocol::Simple),

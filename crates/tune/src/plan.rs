@@ -220,6 +220,8 @@ impl TunePlan {
             percentiles: objective.metric.percentiles(),
             command: self.command.clone(),
             server: self.server.as_ref().map(|on| on.identity.address.clone()),
+            application: None,
+            load_command: Vec::new(),
         }
     }
 

@@ -8,7 +8,8 @@ use serde_json::json;
 use walwright_record::RunState;
 use walwright_report::RunReport;
 use walwright_run::{
-    CommandPlan, LoadParts, LogChoice, ProbePlan, ProcessName, RecordPlan, Recorded, Until,
+    CommandPlan, LoadParts, LogChoice, Printing, ProbePlan, ProcessName, RecordPlan, Recorded,
+    Until,
 };
 use walwright_store::Lab;
 
@@ -123,16 +124,13 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
                 "say how long: --for TIME, a command after --, or --client-log - for a pipe",
             ));
         }
-        None => Until::CommandEnds(CommandPlan {
-            words: args.command,
-            guard: vec![
-                std::env::current_exe()
-                    .context("cannot find walwright's own program file")?
-                    .into_os_string(),
-                "guard".into(),
-            ],
-            keep_out_clear: output.json,
-        }),
+        None => {
+            let guard =
+                CommandPlan::own_guard().context("cannot find walwright's own program file")?;
+            let printing = if output.json { Printing::ToErrors } else { Printing::Through };
+            let words = args.command;
+            Until::CommandEnds(CommandPlan { printing, ..CommandPlan::of(words, guard) })
+        }
     };
     let names = |names: &[String]| names.iter().map(|n| ProcessName::from(n.as_str())).collect();
     let parts = LoadParts {

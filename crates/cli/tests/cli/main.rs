@@ -39,5 +39,6 @@ mod run;
 mod secrets;
 mod stalls;
 mod storage;
+mod study;
 mod sweep;
 mod tune;

@@ -177,8 +177,12 @@ fn claims(of: &Outcome) -> Section {
         Column::number("Claimed"),
         Column::number("Measured"),
         Column::number("95 % interval"),
-        Column::text("Durability"),
+        Column::text("Class"),
     ];
+    let mut classes: Vec<&str> = of.claims.iter().map(|claim| claim.durability.as_str()).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let classes = classes.join("; ");
     let rows = of.claims.iter().map(|claim| {
         let metric = claim.metric.as_ref().map(|metric| metric.name.clone());
         let than = claim.than.as_ref().map(|than| format!("against {than}"));
@@ -196,10 +200,13 @@ fn claims(of: &Outcome) -> Section {
             Cell::from(claimed.unwrap_or_else(|| "no figure".to_owned())),
             Cell::from(measured.map_or_else(|| open.to_owned(), |of| percent(of.center))),
             Cell::from(measured.map(words::interval).unwrap_or_default()),
-            Cell::from(&claim.durability),
+            Cell::from(claim.durability.split_once(':').map_or("", |(class, _)| class)),
         ]
     });
-    let blocks = vec![Block::Table(Table { rows: rows.collect(), columns })];
+    let blocks = vec![
+        Block::Table(Table { rows: rows.collect(), columns }),
+        Block::Muted(format!("Durability, by class: {classes}.")),
+    ];
     Section::new("claims", "Claimed and measured", Reach::Paper, blocks)
 }
 

@@ -58,7 +58,7 @@ fn outcome() -> Outcome {
             metric: Some(metric()),
             claimed: Some(Interval { low: 0.2, high: 0.3 }),
             measured: judged.arms[0].effect.as_ref().map(|effect| effect.change.clone()),
-            durability: "full: nothing acknowledged is lost".to_owned(),
+            durability: "S: safe".to_owned(),
         },
         ClaimMet {
             arm: "slow".to_owned(),
@@ -67,7 +67,7 @@ fn outcome() -> Outcome {
             metric: None,
             claimed: None,
             measured: None,
-            durability: "none: the cluster may be lost".to_owned(),
+            durability: "X: can corrupt the cluster".to_owned(),
         },
     ];
     let outlooks = judged.arms.iter().map(|arm| outlook(arm, &judged, 12)).collect();

@@ -19,6 +19,8 @@ use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr, tcset
 use walwright_record::Timestamp;
 use walwright_results::{Printed, Results};
 
+use super::Printing;
+
 /// What the record calls it.
 const NAME: &str = "output of the command";
 /// Bytes passed on at a time.
@@ -47,13 +49,18 @@ pub(super) struct Listening {
 }
 
 impl Capture {
-    /// Streams for output and errors of a command; both go to standard error where
-    /// standard output is to stay clear.
-    pub fn open(keep_out_clear: bool) -> io::Result<(Capture, [Stdio; 2])> {
+    /// Streams for output and errors of a command.
+    pub fn open(printing: &Printing) -> io::Result<(Capture, [Stdio; 2])> {
         let (out, err) = (io::stdout(), io::stderr());
         let copy = |of: &dyn AsFd| of.as_fd().try_clone_to_owned().map(File::from);
-        let err_to = copy(&err)?;
-        let out_to = if keep_out_clear { copy(&err)? } else { copy(&out)? };
+        let (out_to, err_to) = match printing {
+            Printing::Through => (copy(&out)?, copy(&err)?),
+            Printing::ToErrors => (copy(&err)?, copy(&err)?),
+            Printing::File(path) => {
+                let file = OpenOptions::new().create(true).append(true).open(path)?;
+                (copy(&file)?, file)
+            }
+        };
         let (a, b) = (fstat(&out_to)?, fstat(&err_to)?);
         let is_one = (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
         let (out_stream, out_end) = Stream::to(out_to)?;

@@ -23,7 +23,7 @@ use super::plan::CommandPlan;
 use super::tree::{self, Process};
 
 /// A command under way.
-pub(super) struct Child {
+pub(crate) struct Child {
     guard: Arc<Mutex<Guard>>,
     ended: oneshot::Receiver<CommandEnd>,
     /// Once it has ended.
@@ -32,7 +32,7 @@ pub(super) struct Child {
 
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct CommandEnd {
+pub(crate) struct CommandEnd {
     /// Its exit code; `None` where its guard was killed.
     pub code: Option<i32>,
     /// Names of the processes it left behind, which were ended; empty where there were none.
@@ -64,7 +64,8 @@ impl Child {
         // The way to an open file that leaves no second copy of it to the command.
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd()));
         command.arg("--").args(&plan.words);
-        let (capture, [out, err]) = Capture::open(plan.keep_out_clear).map_err(&failed)?;
+        let (capture, [out, err]) = Capture::open(&plan.printing).map_err(&failed)?;
+        command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(out).stderr(err);
         // What the guard has no time to end when it is killed becomes ours.
         set_child_subreaper(true).map_err(|errno| failed(errno.into()))?;
@@ -109,6 +110,12 @@ impl Child {
         }
         let end = (&mut self.ended).await.unwrap_or_default();
         self.end.insert(end).clone()
+    }
+
+    /// The process that the guard has started, where it has.
+    pub fn process(&self) -> Option<u32> {
+        let guard = Guard::lock(&self.guard).0?;
+        tree::children_of(guard.as_raw()).first().copied()
     }
 
     /// Asks it to end. The guard sees to it that it does.
@@ -174,7 +181,7 @@ pub(super) fn name_of_load(plan: &CommandPlan) -> String {
 }
 
 /// That the program is there, so that nothing is recorded of a mistyped one.
-pub(super) fn find_program(plan: &CommandPlan) -> Result<PathBuf, RecordError> {
+pub(crate) fn find_program(plan: &CommandPlan) -> Result<PathBuf, RecordError> {
     let program = plan.words.first().map_or(OsStr::new(""), |word| word.as_os_str());
     let missing = || RecordError::NoProgram { program: shown(plan) };
     let executable = |path: &Path| {
@@ -196,7 +203,7 @@ mod tests {
     use super::*;
 
     fn plan(program: &str) -> CommandPlan {
-        CommandPlan { words: vec![program.into()], guard: Vec::new(), keep_out_clear: false }
+        CommandPlan::of(vec![program.into()], Vec::new())
     }
 
     #[test]

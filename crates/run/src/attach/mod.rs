@@ -7,13 +7,14 @@
 
 mod add;
 mod capture;
-mod child;
+pub(crate) mod child;
 mod error;
 mod guard;
 mod input;
 mod logs;
 mod observe;
 mod plan;
+mod printing;
 mod session;
 mod tree;
 mod watch;
@@ -32,6 +33,7 @@ pub use add::add_results;
 pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
+pub use printing::Printing;
 
 use self::input::Input;
 use self::session::Session;

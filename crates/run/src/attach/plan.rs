@@ -1,6 +1,7 @@
 //! What a record of someone else's load is asked to hold.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use walwright_probe::LoadParts;
 use walwright_results::Format;
 use walwright_server::Secret;
 
+use super::Printing;
 use crate::ProbePlan;
 
 /// Everything a person can choose about it.
@@ -51,9 +53,25 @@ pub struct CommandPlan {
     /// ends it when walwright ends: see [`guard_command`](crate::guard_command). The PID
     /// of walwright, the file that hears of what is left, and the words of the command follow.
     pub guard: Vec<OsString>,
-    /// Whether its standard output goes to standard error, because walwright prints
-    /// its own result there.
-    pub keep_out_clear: bool,
+    /// Variables of its environment beside walwright's own.
+    pub environment: Vec<(String, String)>,
+    /// Where what it prints goes.
+    pub printing: Printing,
+}
+
+impl CommandPlan {
+    /// These words, started by this guard, with what walwright has around it.
+    pub fn of(words: Vec<OsString>, guard: Vec<OsString>) -> CommandPlan {
+        CommandPlan { words, guard, environment: Vec::new(), printing: Printing::Through }
+    }
+
+    /// The guard of the program that this is: `walwright guard`.
+    ///
+    /// # Errors
+    /// When its file cannot be found.
+    pub fn own_guard() -> io::Result<Vec<OsString>> {
+        Ok(vec![std::env::current_exe()?.into_os_string(), "guard".into()])
+    }
 }
 
 /// Files of client-side results.

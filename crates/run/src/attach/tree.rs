@@ -157,6 +157,12 @@ pub(super) fn descendants() -> Vec<Process> {
     found
 }
 
+/// The processes whose parent this is.
+pub(super) fn children_of(parent: i32) -> Vec<u32> {
+    let of = processes().into_iter().filter(|process| process.parent == parent);
+    of.map(|process| process.pid.cast_unsigned()).collect()
+}
+
 /// The children of this process, to be told from those that come later.
 pub(super) fn children() -> BTreeSet<Process> {
     let own = getpid().as_raw();

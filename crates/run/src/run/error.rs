@@ -58,6 +58,33 @@ pub enum RunError {
         /// What to do.
         hint: Option<&'static str>,
     },
+    /// A program of a study failed.
+    #[error("the {who} {what}{}", if said.is_empty() { "; it printed nothing".to_owned() } else { format!("; its last lines are:{said}") })]
+    Program {
+        /// Which one it is.
+        who: &'static str,
+        /// What became of it.
+        what: String,
+        /// The last lines that it printed.
+        said: String,
+    },
+    /// A command line names a value that there is none of.
+    #[error("there is no value for {{{name}}}; those there are: {known}")]
+    Placeholder {
+        /// Its name.
+        name: String,
+        /// What could be meant.
+        known: String,
+    },
+    /// A parameter that no command line names.
+    #[error("no command line has {{{name}}}, so the parameter {name} changes nothing")]
+    ParameterUnused {
+        /// Its name.
+        name: String,
+    },
+    /// The load of others could not be recorded.
+    #[error(transparent)]
+    Record(Box<crate::RecordError>),
     /// The driver could not begin.
     #[error(transparent)]
     Driver(#[from] LoadError),
@@ -270,12 +297,15 @@ impl RunError {
     pub fn is_usage(&self) -> bool {
         match self {
             RunError::Workload(error) => error.is_usage(),
+            RunError::Record(error) => matches!(**error, crate::RecordError::NoProgram { .. }),
             RunError::ScriptArgument(_)
             | RunError::LeanNeedsPrepared
             | RunError::PoolerBeforeAttached
             | RunError::StatementsNotTracked { .. }
             | RunError::Pooler(PoolerError::NotInstalled | PoolerError::NotPgBouncer { .. })
             | RunError::NoSuchMajor(_)
+            | RunError::Placeholder { .. }
+            | RunError::ParameterUnused { .. }
             | RunError::Cluster(ClusterError::Setting(_)) => true,
             _ => false,
         }
@@ -369,5 +399,11 @@ pub(crate) fn failed(what: &str) -> impl FnOnce(QueryError) -> RunError + use<> 
         // The remedy replaces the server's own hint.
         let message = format!("{}: {} ({})", said.severity(), said.message(), said.code().code());
         RunError::Sql { what, message, hint: remedy(said.code().code()) }
+    }
+}
+
+impl From<crate::RecordError> for RunError {
+    fn from(error: crate::RecordError) -> RunError {
+        RunError::Record(Box::new(error))
     }
 }

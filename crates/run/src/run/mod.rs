@@ -16,6 +16,7 @@ mod settle;
 mod side;
 mod snapshot;
 mod statements;
+mod study;
 mod tables;
 mod target;
 
@@ -38,6 +39,7 @@ pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
 pub use snapshot::{fill, filled, snapshot};
 use statements::Statements;
+pub use study::{ApplicationPlan, StudyPlan, study};
 pub use target::{install, with_connections};
 
 use crate::lifecycle::{self, Filled};

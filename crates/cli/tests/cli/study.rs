@@ -1,0 +1,108 @@
+//! Experiments over whole applications: the application here is walwright's gateway, the load
+//! tool PostgreSQL's pgbench.
+
+use walwright_server::Major;
+
+use crate::common::{Place, install};
+
+/// A plan whose application and load are these commands.
+fn plan(application: &str, ready: &str, pgbench: &[&str]) -> String {
+    let command = install(Major::V18).command("pgbench");
+    let mut words = vec!["env".to_owned()];
+    words.extend(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value?.to_str()?))),
+    );
+    words.push(command.get_program().to_str().unwrap().to_owned());
+    words.extend(pgbench.iter().map(|word| (*word).to_owned()));
+    format!(
+        r#"
+name = "through a gateway"
+blocks = 1
+metric = ["throughput", "latency_mean"]
+[workload]
+name = "tpcb"
+scale = 1
+[application]
+command = {application}
+ready = "{ready}"
+ready_within = "20s"
+[load]
+command = {words:?}
+[parameters]
+connections = 1
+[[arm]]
+name = "three connections"
+parameters = {{ connections = 3 }}
+"#
+    )
+}
+
+fn gateway() -> String {
+    let program = env!("CARGO_BIN_EXE_walwright");
+    format!(
+        r#"["{program}", "gateway", "--server", "{{url}}", "--listen", "127.0.0.1:{{port}}", "--auth", "trust"]"#
+    )
+}
+
+const PGBENCH: [&str; 12] = [
+    "-h",
+    "127.0.0.1",
+    "-p",
+    "{port}",
+    "-n",
+    "-c",
+    "{connections}",
+    "-T",
+    "3",
+    "-P",
+    "1",
+    "postgres",
+];
+
+#[test]
+fn an_application_and_a_load_tool_are_an_arm() {
+    let place = Place::new();
+    let plan = place.file("plan.toml", &plan(&gateway(), "127.0.0.1:{port}", &PGBENCH));
+    let judged = place.run(&["experiment", &plan, "--json"]).code(0).json();
+    assert_eq!(judged["arms"][0]["changes"][0], "connections = 3");
+    let runs = place.run(&["runs", "--json"]).code(0).json();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        assert_eq!(run["state"], "complete", "{run}");
+        let id = run["id"].as_str().unwrap();
+        let record = place.run(&["export", id]).code(0).json();
+        let started = record["events"].as_array().unwrap().iter();
+        let text = |event: &serde_json::Value| event["text"].as_str().unwrap_or("").to_owned();
+        let said: Vec<String> = started.map(text).collect();
+        assert!(said.iter().any(|text| text.contains("was started")), "{said:?}");
+        let log = &record["client"]["logs"][0];
+        assert_eq!(log["format"], "pgbench summary", "{record}");
+        assert!(log["succeeded"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn what_fails_is_told_with_its_last_words() {
+    let place = Place::new();
+    let run = |name: &str, text: &str| {
+        let plan = place.file(name, text);
+        place.run(&["experiment", &plan])
+    };
+    let refused = r#"["sh", "-c", "echo no license found; exit 3"]"#;
+    run("refused.toml", &plan(refused, "127.0.0.1:1", &PGBENCH))
+        .code(1)
+        .says(&["the application ended before it was ready with exit code 3", "no license found"]);
+    run("wrong.toml", &plan(&gateway(), "127.0.0.1:{port}", &["-c", "{connections}", "-T", "x"]))
+        .code(1)
+        .says(&["the load tool ended with exit code 1", "invalid value \"x\" for option -T"]);
+    // These show before anything is made.
+    let open = plan(&gateway(), "127.0.0.1:{prot}", &PGBENCH);
+    run("open.toml", &open).code(2).says(&["there is no value for {prot}", "connections, port"]);
+    let unused = plan(&gateway(), "127.0.0.1:{port}", &["-T", "1"]);
+    run("unused.toml", &unused).code(2).says(&["no command line has {connections}"]);
+    let missing = plan(r#"["no-such-service"]"#, "127.0.0.1:{port}", &PGBENCH);
+    run("missing.toml", &missing).code(2).says(&["there is no program 'no-such-service'"]);
+}

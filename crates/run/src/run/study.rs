@@ -1,0 +1,463 @@
+//! A run whose load is made by programs of others: an application, and a load tool in front
+//! of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use walwright_probe::{LoadParts, ProcessName};
+use walwright_record::RunState;
+use walwright_server::{ConnectParams, Host, Secret, Stop};
+use walwright_store::Lab;
+
+use super::target::Target;
+use super::{Finished, RunError, RunPlan, blocking, load_data};
+use crate::attach::child::{Child, find_program};
+use crate::{CommandPlan, Observer, Printing, ProbePlan, Progress, RecordPlan, Until};
+
+/// The programs of a study, and what their command lines leave open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StudyPlan {
+    /// What stands between the load and the server.
+    pub application: Option<ApplicationPlan>,
+    /// The command that makes the load.
+    pub load: Vec<String>,
+    /// Values for `{name}` in command lines, environment and addresses.
+    pub parameters: BTreeMap<String, String>,
+    /// Program and first arguments of the guard: see [`CommandPlan::guard`].
+    pub guard: Vec<OsString>,
+}
+
+impl StudyPlan {
+    /// Checks what shows before anything is started.
+    ///
+    /// # Errors
+    /// When a program is not there, a command line names a value that there is none of, or a
+    /// value is named by none.
+    pub fn check(&self) -> Result<(), RunError> {
+        let mut texts: Vec<&String> = self.load.iter().collect();
+        let mut programs = vec![&self.load];
+        if let Some(of) = &self.application {
+            texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
+            programs.push(&of.command);
+        }
+        let values = self.values("", 0, 0);
+        for text in &texts {
+            filled(text, &values)?;
+        }
+        let used = |name: &str| texts.iter().any(|text| text.contains(&format!("{{{name}}}")));
+        if let Some(name) = self.parameters.keys().find(|name| !used(name)) {
+            return Err(RunError::ParameterUnused { name: name.clone() });
+        }
+        for program in programs {
+            let words = program.iter().map(|word| Ok(filled(word, &values)?.into()));
+            let words = words.collect::<Result<Vec<OsString>, RunError>>()?;
+            find_program(&CommandPlan::of(words, Vec::new()))?;
+        }
+        Ok(())
+    }
+
+    /// What stands for each name.
+    fn values(&self, url: &str, port: u16, seed: u64) -> BTreeMap<String, String> {
+        let mut values = self.parameters.clone();
+        values.insert("url".to_owned(), url.to_owned());
+        values.insert("port".to_owned(), port.to_string());
+        values.insert("seed".to_owned(), seed.to_string());
+        values
+    }
+}
+
+/// An application that is started for each run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplicationPlan {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Variables of its environment.
+    pub environment: BTreeMap<String, String>,
+    /// The address that answers once it is ready: `http://…`, by any status below 500, or
+    /// `host:port`, by a connection.
+    pub ready: Option<String>,
+    /// How long that may take.
+    pub ready_within: Duration,
+}
+
+/// Time between two looks whether an application is ready.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long one such look may take.
+const ONE_LOOK: Duration = Duration::from_secs(1);
+/// Lines of a program's output that are told where it fails.
+const LAST_LINES: usize = 8;
+/// Ticks of wait events a second where the plan does not say.
+const WAITS_HZ: u32 = 10;
+
+/// Makes the data of a run as planned, starts the application, and records while the load
+/// tool runs.
+///
+/// # Errors
+/// When the server, the application or the load tool cannot be started, is not ready in time
+/// or fails: with the last lines that it printed.
+pub async fn study(
+    lab: &Lab,
+    plan: RunPlan,
+    study: StudyPlan,
+    stop: Stop,
+    observer: Arc<Observer>,
+) -> Result<Finished, RunError> {
+    let workload = plan.workload()?;
+    let job = plan.job(&workload)?;
+    let (of, told) = (plan.target.clone(), Arc::clone(&observer));
+    let clients = plan.load.clients.unwrap_or(workload.defaults.clients);
+    let target = blocking(move || Target::prepare(&of, clients, told.as_ref())).await??;
+    let data = async {
+        let client = target.statements().connect().await?;
+        match plan.restored() {
+            Some(restored) => load_data::change(&restored.changes, &client).await?,
+            None => {
+                load_data::load(&job, target.statements(), plan.load_jobs, observer.as_ref())
+                    .await?;
+            }
+        }
+        load_data::checkpoint(&target.params).await?;
+        load_data::before_run(&job, &client).await?;
+        Ok(())
+    };
+    let measured = match unless(&stop, data).await {
+        Ok(()) => match Programs::of(&study, &target.params, plan.load.seed) {
+            Ok(programs) => programs.run(lab, &plan, &study, &stop, &observer).await,
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    let closed = blocking(move || target.close(false)).await;
+    let finished = measured?;
+    closed??;
+    Ok(finished)
+}
+
+/// Does it, unless someone asks to stop meanwhile.
+async fn unless<T>(
+    stop: &Stop,
+    what: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    tokio::select! {
+        done = what => done,
+        () = stop.requested() => Err(RunError::Stopped),
+    }
+}
+
+/// The programs of one run, their command lines filled in.
+struct Programs {
+    application: Option<(CommandPlan, Option<String>)>,
+    load: CommandPlan,
+    params: ConnectParams,
+    /// Holds what they print.
+    printed: tempfile::TempDir,
+}
+
+impl Programs {
+    fn of(study: &StudyPlan, params: &ConnectParams, seed: Option<u64>) -> Result<Self, RunError> {
+        let system = |what| move |source| RunError::System { what, source };
+        let printed = tempfile::tempdir().map_err(system("making a place for what is printed"))?;
+        let port = TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|listener| listener.local_addr())
+            .map_err(system("finding a free port"))?
+            .port();
+        let values = study.values(&url(params), port, seed.unwrap_or_default());
+        let words = |command: &[String]| -> Result<Vec<OsString>, RunError> {
+            command.iter().map(|word| Ok(filled(word, &values)?.into())).collect()
+        };
+        let command = |words: Vec<OsString>, environment, name: &str| CommandPlan {
+            environment,
+            printing: Printing::File(printed.path().join(name)),
+            ..CommandPlan::of(words, study.guard.clone())
+        };
+        let application = match &study.application {
+            None => None,
+            Some(of) => {
+                let mut environment = server_variables(params);
+                for (name, value) in &of.environment {
+                    environment.push((name.clone(), filled(value, &values)?));
+                }
+                let ready = of.ready.as_ref().map(|ready| filled(ready, &values)).transpose()?;
+                Some((command(words(&of.command)?, environment, APPLICATION), ready))
+            }
+        };
+        let load = command(words(&study.load)?, server_variables(params), LOAD);
+        Ok(Programs { application, load, params: params.clone(), printed })
+    }
+
+    async fn run(
+        self,
+        lab: &Lab,
+        plan: &RunPlan,
+        study: &StudyPlan,
+        stop: &Stop,
+        observer: &Arc<Observer>,
+    ) -> Result<Finished, RunError> {
+        let mut application = match &self.application {
+            None => None,
+            Some((command, ready)) => {
+                observer.event(Progress::Step("starting the application"));
+                let mut child = Child::start(command)?;
+                let within = study.application.as_ref().map_or(ONE_LOOK, |of| of.ready_within);
+                unless(stop, self.ready(&mut child, ready.as_deref(), within)).await?;
+                Some(child)
+            }
+        };
+        let applications = application.iter().filter_map(Child::process);
+        let parts = LoadParts {
+            applications: applications.map(ProcessName::Pid).collect(),
+            generators: Vec::new(),
+            poolers: Vec::new(),
+            recognise: true,
+            children_generate: true,
+        };
+        let record = RecordPlan {
+            dsn: Some(Secret::new(keywords(&self.params))),
+            until: Until::CommandEnds(self.load.clone()),
+            warm_up: plan.load.warm_up.unwrap_or_default(),
+            logs: Vec::new(),
+            parts,
+            probe: plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ }),
+            label: plan.label.clone(),
+            command_line: plan.command.clone(),
+        };
+        let recorded = {
+            let recording = crate::record(lab, record, stop.clone(), Arc::clone(observer));
+            let died = async {
+                match &mut application {
+                    Some(child) => child.ended().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::pin!(recording);
+            let before = tokio::select! {
+                recorded = &mut recording => Ok(recorded),
+                end = died => Err(end),
+            };
+            match before {
+                Ok(recorded) => recorded?,
+                // What was measured until then is kept: the tool ends by itself, or by its errors.
+                Err(end) => {
+                    let recorded = recording.await?;
+                    let what = format!("ended during the load {}", by(end.code));
+                    return Err(self.failed(&recorded.id.0, "application", APPLICATION, &what));
+                }
+            }
+        };
+        if let Some(child) = &mut application {
+            child.end();
+            child.ended().await;
+        }
+        let error = match recorded.code {
+            _ if recorded.state != RunState::Complete => None,
+            Some(0) => None,
+            code => {
+                let what = format!("ended {}", by(code));
+                Some(self.failed(&recorded.id.0, "load tool", LOAD, &what))
+            }
+        };
+        let state = if error.is_some() { RunState::Failed } else { recorded.state };
+        let (id, record, summary) = (recorded.id, recorded.record, recorded.summary);
+        Ok(Finished { id, state, error, kept: None, record, summary })
+    }
+
+    /// Waits until an application answers.
+    async fn ready(
+        &self,
+        child: &mut Child,
+        ready: Option<&str>,
+        within: Duration,
+    ) -> Result<(), RunError> {
+        let Some(address) = ready else { return Ok(()) };
+        let began = Instant::now();
+        loop {
+            let asked = address.to_owned();
+            if blocking(move || answers(&asked)).await? {
+                return Ok(());
+            }
+            if began.elapsed() > within {
+                let what = format!(
+                    "does not answer at {address} within {} s; `ready` says where it does, `ready_within` how long that may take",
+                    within.as_secs()
+                );
+                return Err(self.failed("", "application", APPLICATION, &what));
+            }
+            tokio::select! {
+                end = child.ended() => {
+                    let what = format!("ended before it was ready {}", by(end.code));
+                    return Err(self.failed("", "application", APPLICATION, &what));
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    fn failed(&self, run: &str, who: &'static str, name: &str, what: &str) -> RunError {
+        let said = last_lines(&self.printed.path().join(name));
+        let kept = match run {
+            "" => String::new(),
+            run => format!("; what was measured until then is in {run}"),
+        };
+        RunError::Program { who, what: format!("{what}{kept}"), said }
+    }
+}
+
+const APPLICATION: &str = "application";
+const LOAD: &str = "load";
+
+fn by(code: Option<i32>) -> String {
+    match code {
+        None => "since its guard was killed".to_owned(),
+        Some(code) if code > 128 => format!("by signal {}", code - 128),
+        Some(code) => format!("with exit code {code}"),
+    }
+}
+
+/// The last lines that a program printed, each behind a line break; empty where it printed none.
+fn last_lines(path: &Path) -> String {
+    let printed = std::fs::read(path).unwrap_or_default();
+    let text = walwright_record::redact::text(&String::from_utf8_lossy(&printed)).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].iter();
+    last.fold(String::new(), |mut said, line| {
+        let _ = write!(said, "\n  {line}");
+        said
+    })
+}
+
+/// Whether somebody answers there. Blocks for a second at most.
+fn answers(address: &str) -> bool {
+    let http = address.strip_prefix("http://");
+    let (host, path) = http.unwrap_or(address).split_once('/').unwrap_or((address, ""));
+    let host = host.strip_prefix("http://").unwrap_or(host);
+    let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let connect = || {
+        let to = with_port.to_socket_addrs().ok()?.next()?;
+        TcpStream::connect_timeout(&to, ONE_LOOK).ok()
+    };
+    let Some(mut stream) = connect() else { return false };
+    if http.is_none() {
+        return true;
+    }
+    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let mut head = [0; 12];
+    let asked = stream
+        .set_read_timeout(Some(ONE_LOOK))
+        .and_then(|()| stream.write_all(request.as_bytes()))
+        .and_then(|()| stream.read_exact(&mut head));
+    asked.is_ok() && head.starts_with(b"HTTP/1.") && matches!(head[9], b'1'..=b'4')
+}
+
+/// `{name}` replaced by its value. Other braces are text.
+fn filled(text: &str, values: &BTreeMap<String, String>) -> Result<String, RunError> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let name = after.split_once('}').filter(|(name, _)| is_name(name));
+        rest = match name {
+            Some((name, behind)) => {
+                let value = values.get(name).ok_or_else(|| RunError::Placeholder {
+                    name: name.to_owned(),
+                    known: values.keys().cloned().collect::<Vec<_>>().join(", "),
+                })?;
+                out.push_str(value);
+                behind
+            }
+            None => {
+                out.push('{');
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn is_name(text: &str) -> bool {
+    let mut letters = text.bytes();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
+}
+
+fn server_variables(params: &ConnectParams) -> Vec<(String, String)> {
+    let mut variables = vec![
+        ("PGHOST".to_owned(), host(params)),
+        ("PGPORT".to_owned(), params.port().to_string()),
+        ("PGUSER".to_owned(), params.user().to_owned()),
+        ("PGDATABASE".to_owned(), params.dbname().to_owned()),
+        ("DATABASE_URL".to_owned(), url(params)),
+    ];
+    if let Some(password) = params.password() {
+        variables.push(("PGPASSWORD".to_owned(), password.expose().to_owned()));
+    }
+    variables
+}
+
+/// The host, or the directory of the socket.
+fn host(params: &ConnectParams) -> String {
+    match params.host() {
+        Host::Unix(directory) => directory.display().to_string(),
+        Host::Tcp(name) => name.clone(),
+    }
+}
+
+/// As a URI (libpq, "Connection URIs"): a directory's slashes are escaped.
+fn url(params: &ConnectParams) -> String {
+    let host = host(params).replace('/', "%2F");
+    let password = params.password().map(|of| format!(":{}", of.expose())).unwrap_or_default();
+    format!("postgres://{}{password}@{host}:{}/{}", params.user(), params.port(), params.dbname())
+}
+
+fn keywords(params: &ConnectParams) -> String {
+    let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
+    let password = params.password().map(|of| format!(" password='{}'", quoted(of.expose())));
+    format!(
+        "host='{}' port={} user='{}' dbname='{}'{}",
+        quoted(&host(params)),
+        params.port(),
+        quoted(params.user()),
+        quoted(params.dbname()),
+        password.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_braces_are_filled_in_and_other_braces_stay() {
+        let values = BTreeMap::from([("pool".to_owned(), "25".to_owned())]);
+        let of = |text: &str| filled(text, &values).map_err(|error| error.to_string());
+        assert_eq!(of("--pool={pool}"), Ok("--pool=25".to_owned()));
+        assert_eq!(of("{\"a\": {pool}}"), Ok("{\"a\": 25}".to_owned()));
+        assert_eq!(of("{ pool } {} {"), Ok("{ pool } {} {".to_owned()));
+        assert!(of("{pol}").unwrap_err().contains("{pol}"), "{:?}", of("{pol}"));
+    }
+
+    #[test]
+    fn an_answer_below_500_is_readiness() {
+        for (status, expected) in [("200 OK", true), ("404 Not", true), ("503 Not", false)] {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            let answer = format!("HTTP/1.1 {status}\r\n\r\n");
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 16];
+                stream.read_exact(&mut request).unwrap();
+                assert_eq!(&request, b"GET /healthz HTT");
+                stream.write_all(answer.as_bytes()).unwrap();
+            });
+            assert_eq!(answers(&format!("http://{address}/healthz")), expected, "{status}");
+            server.join().unwrap();
+            assert!(!answers(&format!("http://{address}/healthz")));
+        }
+    }
+}
