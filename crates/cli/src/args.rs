@@ -2,6 +2,7 @@
 
 mod ab;
 mod config;
+mod documents;
 mod experiment;
 mod gateway;
 mod ingest;
@@ -28,6 +29,9 @@ pub use ab::AbArgs;
 pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
     RollbackArgs,
+};
+pub use documents::{
+    DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeArgs, ShapeChoice,
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use gateway::{
@@ -152,6 +156,9 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// Write rows from files, a pipe or HTTP into tables: durable, many at a time.
     Ingest(Box<IngestArgs>),
+    /// An example application: JSON documents over HTTP, to be measured and tuned.
+    #[command(subcommand)]
+    Documents(Box<DocumentsCommand>),
     /// The journal: experiments and decisions with their results, in order.
     Journal(JournalArgs),
     /// PostgreSQL installs: list, install, check what this machine lacks.

@@ -92,6 +92,12 @@ impl Server {
         Ok(Self { config, place, tls: Tls(first.wire_options().tls.client_config()?) })
     }
 
+    /// How it is connected to, for sessions that others make.
+    #[must_use]
+    pub fn into_parts(self) -> (Config, Tls) {
+        (self.config, self.tls)
+    }
+
     /// A session for questions; it ends with its client.
     ///
     /// # Errors
@@ -131,10 +137,10 @@ pub(crate) fn tell(error: &Error) -> String {
 
 /// TLS of rustls as tokio-postgres wants it.
 #[derive(Clone)]
-pub(crate) struct Tls(Arc<ClientConfig>);
+pub struct Tls(Arc<ClientConfig>);
 
 /// The same for one host; none where its name is no name of a certificate.
-pub(crate) struct TlsToHost {
+pub struct TlsToHost {
     config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
 }
@@ -163,7 +169,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for TlsTo
     }
 }
 
-pub(crate) struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
+/// A stream that TLS protects.
+pub struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
     fn channel_binding(&self) -> ChannelBinding {

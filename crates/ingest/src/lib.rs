@@ -25,7 +25,7 @@ mod summary;
 mod table;
 mod text;
 
-pub use connect::Server;
+pub use connect::{Server, Tls};
 pub use destination::Destination;
 pub use error::IngestError;
 pub use feed::{Reading, feed};

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod completion;
 pub mod config;
 pub mod diagnose;
+pub mod documents;
 pub mod experiment;
 pub mod export;
 pub mod gateway;

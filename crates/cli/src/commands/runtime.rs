@@ -109,7 +109,17 @@ fn with_threads(number: usize) -> anyhow::Result<Runtime> {
 
 /// Does `work`, which a signal asks to stop, and which has ended as `parting` says then.
 pub fn until_done<T>(parting: Parting, work: impl AsyncFnOnce(Stop) -> T) -> anyhow::Result<T> {
-    let runtime = with_threads(2)?;
+    until_served(parting, Some(2), work)
+}
+
+/// The same with so many threads, or one a processor.
+pub fn until_served<T>(
+    parting: Parting,
+    threads: Option<usize>,
+    work: impl AsyncFnOnce(Stop) -> T,
+) -> anyhow::Result<T> {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = with_threads(threads.unwrap_or_else(processors))?;
     until_measured(parting, |stop| {
         let done = runtime.block_on(work(stop.clone()));
         runtime.block_on(walwright_server::all_left());
