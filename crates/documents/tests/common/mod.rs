@@ -1,0 +1,258 @@
+//! A service on a server with the workload's data, and a client of it.
+
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Config, NoTls};
+use walwright_documents::{Options, Pool, Service, Store};
+use walwright_run::{LoadOptions, RunPlan, Silent, TargetPlan, WorkloadPlan};
+use walwright_server::{
+    Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, Secret, Stop,
+};
+
+/// A server with the tables of the workload.
+pub struct Database {
+    server: RunningCluster,
+}
+
+impl Database {
+    /// Made with these options of the workload.
+    pub async fn new(options: &[(&str, &str)]) -> Database {
+        let server = tokio::task::spawn_blocking(|| {
+            let places = Places::open(None).expect("places");
+            let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {});
+            let mut spec = ClusterSpec::new(&places, install.expect("an install"));
+            spec.settings = vec![("fsync".to_owned(), "off".to_owned())];
+            Cluster::create(spec).and_then(|cluster| cluster.start()).expect("a server")
+        });
+        let server = server.await.expect("no panic");
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let plan = RunPlan {
+            target: TargetPlan::Attached {
+                dsn: Secret::new(""),
+                init: true,
+                replace: Vec::new(),
+                window: None,
+            },
+            workload: WorkloadPlan {
+                name: Some("documents".to_owned()),
+                files: Vec::new(),
+                builtin: Vec::new(),
+                no_vacuum: false,
+                scale: Some(1),
+                options: options.iter().map(owned).collect(),
+                define: Vec::new(),
+            },
+            load: LoadOptions::default().choice(),
+            load_jobs: None,
+            storage_dir: None,
+            probe: None,
+            label: None,
+            command: String::new(),
+        };
+        let observer: Arc<walwright_run::Observer> = Arc::new(Silent);
+        let params = server.connect_params("postgres");
+        walwright_run::fill(&plan, &params, &[], &Stop::new(), &observer).await.expect("data");
+        Database { server }
+    }
+
+    /// How it is reached.
+    pub fn config(&self) -> Config {
+        let mut config = Config::new();
+        config.host_path(self.server.socket_dir()).port(self.server.port());
+        config.user("postgres").dbname("postgres");
+        config
+    }
+
+    /// A session beside the service.
+    pub async fn session(&self) -> tokio_postgres::Client {
+        loop {
+            // It may be in its recovery.
+            if let Ok((client, connection)) = self.config().connect(NoTls).await {
+                tokio::spawn(connection);
+                return client;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Documents in it.
+    pub async fn store(&self, options: &Options) -> Store {
+        let pool = Pool::new(self.config(), NoTls, options.pool.clone());
+        Store::open(pool, options).await.expect("the tables")
+    }
+
+    /// A service of it.
+    pub async fn serve(&self, options: &Options) -> Served {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        Served::at(address, self.store(options).await, options).await
+    }
+
+    /// Waits until a service that was killed has no session left, in which something could
+    /// still be committed.
+    pub async fn settled(&self) {
+        let left =
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walwright documents'";
+        let session = self.session().await;
+        while session.query_one(left, &[]).await.expect("an answer").get::<_, i64>(0) > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Kills one of its sessions' processes, at which the server ends all and recovers.
+    pub async fn crash(&self) {
+        let session = self.session().await;
+        let Ok(row) = session.query_one("SELECT pg_catalog.pg_backend_pid()", &[]).await else {
+            return;
+        };
+        let pid: i32 = row.get(0);
+        // SAFETY: kill takes no pointers; the process is one of our own server.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+/// A service that serves.
+pub struct Served {
+    pub address: SocketAddr,
+    task: JoinHandle<()>,
+    stop: Stop,
+}
+
+impl Served {
+    pub async fn at(address: SocketAddr, store: Store, options: &Options) -> Served {
+        let service = Service::bind(address, store, options.clone()).await.expect("an address");
+        let address = service.address().expect("an address");
+        let stop = Stop::new();
+        let asked = stop.clone();
+        let task = tokio::spawn(async move {
+            service.serve(asked.requested(), Duration::from_secs(20)).await;
+        });
+        Served { address, task, stop }
+    }
+
+    /// Cuts it off in the middle of whatever it does.
+    pub async fn kill(self) {
+        self.task.abort();
+        _ = self.task.await;
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn end(self) {
+        self.stop.request();
+        self.task.await.expect("no panic");
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).expect("JSON")
+    }
+
+    /// The version that its ETag says.
+    pub fn version(&self) -> i32 {
+        let etag = self.header("etag").expect("an ETag");
+        etag.trim_matches('"').parse().expect("a number")
+    }
+}
+
+/// A client with a connection that is kept.
+pub struct Client {
+    address: SocketAddr,
+    stream: Option<BufStream<TcpStream>>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr) -> Client {
+        Client { address, stream: None }
+    }
+
+    /// Connects where it is not connected. After an error nothing was sent.
+    pub async fn connect(&mut self) -> std::io::Result<()> {
+        if self.stream.is_none() {
+            let stream = TcpStream::connect(self.address).await?;
+            stream.set_nodelay(true)?;
+            self.stream = Some(BufStream::new(stream));
+        }
+        Ok(())
+    }
+
+    /// Sends a request. An error is a request of which it is not known whether it was done.
+    pub async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> std::io::Result<Answer> {
+        self.connect().await?;
+        let Some(mut stream) = self.stream.take() else { unreachable!("it is connected") };
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {}\r\n{headers}\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        stream.flush().await?;
+        let mut line = String::new();
+        let ended = || std::io::Error::other("the connection ended");
+        let mut next = async || -> std::io::Result<String> {
+            line.clear();
+            match stream.read_line(&mut line).await? {
+                0 => Err(ended()),
+                _ => Ok(line.trim_end().to_owned()),
+            }
+        };
+        let first = next().await?;
+        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.ok_or_else(ended)?;
+        let mut headers = Vec::new();
+        loop {
+            let header = next().await?;
+            let Some((name, value)) = header.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let find = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        let length = find("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let ends = find("connection") == Some("close");
+        let mut text = vec![0; length];
+        stream.read_exact(&mut text).await?;
+        if !ends {
+            self.stream = Some(stream);
+        }
+        let text = String::from_utf8(text).expect("UTF-8");
+        Ok(Answer { status, headers, text })
+    }
+
+    /// The answer to a request that must have one.
+    pub async fn answer(&mut self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        self.ask(method, path, headers, body).await.expect("an answer")
+    }
+
+    pub async fn get(&mut self, path: &str) -> Answer {
+        self.answer("GET", path, "", "").await
+    }
+
+    pub async fn post(&mut self, path: &str, body: &str) -> Answer {
+        self.answer("POST", path, "", body).await
+    }
+}
