@@ -37,7 +37,7 @@ async fn each_request_has_the_answer_that_its_user_expects() {
     assert_eq!(other.status, 409, "{}", other.text);
     assert!(other.text.contains("resource-1"), "{}", other.text);
 
-    let missing = r#"{"identity": 77, "references": [7, 99999999, "none"], "body": {}}"#;
+    let missing = r#"{"identity": 7777777, "references": [7, 99999999, "none"], "body": {}}"#;
     let missing = client.post("/data/resource-1", missing).await;
     assert_eq!(missing.status, 409);
     assert_eq!(missing.json()["missing"].to_string(), r#"[99999999,"none"]"#);

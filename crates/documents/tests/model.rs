@@ -7,7 +7,7 @@ mod model;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{Answer, Client, Database, Served};
+use common::{Database, Served};
 use model::{CHECKS, Modelled, Shared};
 use walwright_documents::Options;
 

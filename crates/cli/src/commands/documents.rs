@@ -1,7 +1,6 @@
 //! `walwright documents serve`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;

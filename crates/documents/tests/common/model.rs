@@ -13,7 +13,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use super::{Answer, Client};
+use crate::common::{Answer, Client};
 
 /// Documents of a client.
 const OWN: u64 = 8;
@@ -128,7 +128,7 @@ impl Modelled {
 
     /// Of all others one in three, some of which are never there; and one's own.
     fn references(&mut self) -> BTreeSet<u64> {
-        let count = self.random.random_range(0..6);
+        let (own, count) = (self.key(0), self.random.random_range(0..6));
         let mut references = BTreeSet::new();
         for _ in 0..count {
             references.insert(match self.random.random_range(0..8) {
@@ -141,7 +141,7 @@ impl Modelled {
                         + self.random.random_range(0..OWN / 2)
                 }
                 6 => FIRST + self.random.random_range(0..SHARED),
-                _ => self.key(self.random.random_range(0..OWN / 2)),
+                _ => own + self.random.random_range(0..OWN / 2),
             });
         }
         references
