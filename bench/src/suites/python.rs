@@ -35,6 +35,8 @@ pub fn pytest(python: &Path, tests: &Path, run: &Run<'_>) -> Command {
     let mut command = program(python);
     command
         .args(["-m", "pytest", "-q", "--timeout", TEST_TIMEOUT, "--timeout-method", "signal"])
+        // Deep tracebacks make the other styles fail.
+        .arg("--tb=native")
         .arg("--report-log")
         .arg(log(run))
         .args(["-o", &format!("cache_dir={}", run.files.join("cache").display())])
