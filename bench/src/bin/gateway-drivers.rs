@@ -39,6 +39,10 @@ struct Cli {
     /// Runs the drivers' own tests instead: of these drivers, or of all.
     #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with_all = ["only", "check"])]
     suites: Option<Vec<String>>,
+    /// Runs a driver's tests directly and through the gateway at the same time: faster, and less
+    /// stable.
+    #[arg(long, requires = "suites")]
+    at_once: bool,
     /// Seconds that one run of a driver's tests may take.
     #[arg(long, default_value_t = 2400)]
     suite_timeout: u64,
@@ -270,6 +274,7 @@ fn run_suites(
         places,
         cache: cli.cache.clone(),
         limit: Duration::from_secs(cli.suite_timeout),
+        at_once: cli.at_once,
         keep: cli.keep.clone(),
     };
     for suite in suites.iter().filter(|of| only.is_empty() || only.iter().any(|o| of.name() == o)) {

@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use walwright_server::{Cluster, ClusterSpec, Install, Places, RunningCluster, Secret, TcpAccess};
 
@@ -48,7 +48,7 @@ pub fn suites() -> Vec<Box<dyn Suite>> {
 }
 
 /// The tests of one driver.
-pub trait Suite {
+pub trait Suite: Sync {
     /// The driver, as rules name it.
     fn name(&self) -> &'static str;
 
@@ -60,6 +60,11 @@ pub trait Suite {
     /// # Errors
     /// When something cannot be fetched.
     fn fetch(&self, directory: &Path) -> anyhow::Result<()>;
+
+    /// Whether two runs of it at once would disturb each other.
+    fn is_alone(&self) -> bool {
+        false
+    }
 
     /// What psql is told first, in [`DATABASE`].
     fn setup(&self) -> &'static str {
@@ -165,12 +170,15 @@ pub struct Bench {
     pub cache: PathBuf,
     /// Time that one run of a suite may take.
     pub limit: Duration,
+    /// Has the three runs of a suite go at once.
+    pub at_once: bool,
     /// Where what runs write is kept.
     pub keep: Option<PathBuf>,
 }
 
 impl Bench {
-    /// Runs a suite twice directly and once through the gateway, each on a fresh cluster.
+    /// Runs a suite twice directly and once through the gateway, each on a fresh cluster; all
+    /// three at once where that is wanted and the suite can.
     ///
     /// # Errors
     /// When it cannot be run.
@@ -178,11 +186,18 @@ impl Bench {
         let directory = std::path::absolute(self.cache.join(suite.name()))?;
         fs::create_dir_all(&directory)?;
         suite.fetch(&directory)?;
-        Ok([
-            self.pass(suite, &directory, "direct", false)?,
-            self.pass(suite, &directory, "again", false)?,
-            self.pass(suite, &directory, "through", true)?,
-        ])
+        let pass = |name, through| self.pass(suite, &directory, name, through);
+        if !self.at_once || suite.is_alone() {
+            return Ok([pass("direct", false)?, pass("again", false)?, pass("through", true)?]);
+        }
+        thread::scope(|scope| {
+            let [direct, again, through] = [("direct", false), ("again", false), ("through", true)]
+                .map(|(name, through)| scope.spawn(move || pass(name, through)));
+            let ended = |thread: thread::ScopedJoinHandle<'_, anyhow::Result<Outcomes>>| {
+                thread.join().unwrap_or_else(|_| bail!("a run of {} panicked", suite.name()))
+            };
+            Ok([ended(direct)?, ended(again)?, ended(through)?])
+        })
     }
 
     fn pass(

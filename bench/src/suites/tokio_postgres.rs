@@ -1,7 +1,7 @@
 //! The tests of tokio-postgres and of postgres, which wraps it; both are in one repository.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -19,12 +19,8 @@ const TEST: [&str; 7] = [
     "--package=tokio-postgres",
     "--package=postgres",
 ];
-/// Where the tests connect, and as whom.
-const PLACES: [&str; 3] = [
-    "tokio-postgres/tests/test/main.rs",
-    "tokio-postgres/tests/test/runtime.rs",
-    "postgres/src/test.rs",
-];
+/// Where it is told where the tests connect, and as whom.
+const PLACES: [&str; 2] = ["tokio-postgres/tests/test", "postgres/src/test.rs"];
 
 /// tokio-postgres with all its types, and postgres.
 #[derive(Debug)]
@@ -33,16 +29,19 @@ pub struct TokioPostgres;
 impl TokioPostgres {
     /// Writes the port and the password into the tests, which have others.
     fn aim(&self, directory: &Path, port: u16) -> anyhow::Result<()> {
+        let source = directory.join("source");
+        let mut restore = Command::new("git");
+        restore.args(["checkout", "-q", "--"]).args(PLACES).current_dir(&source);
+        super::fetch(&mut restore)?;
+        let mut files = Vec::new();
         for place in PLACES {
-            let path = directory.join("source").join(place);
-            let kept = directory.join(place.replace('/', "_"));
-            if !kept.exists() {
-                fs::copy(&path, &kept).with_context(|| format!("keeping {place}"))?;
-            }
-            let text = fs::read_to_string(&kept)?
+            files_below(&source.join(place), &mut files)?;
+        }
+        for file in files {
+            let text = fs::read_to_string(&file)?
                 .replace("user=postgres", &format!("user=postgres password={PASSWORD}"))
                 .replace("5433", &port.to_string());
-            fs::write(path, text)?;
+            fs::write(file, text)?;
         }
         Ok(())
     }
@@ -62,6 +61,11 @@ impl Suite for TokioPostgres {
         let mut build = Command::new("cargo");
         build.args(TEST).arg("--no-run").current_dir(directory.join("source"));
         super::fetch(&mut build)
+    }
+
+    fn is_alone(&self) -> bool {
+        // Their port is in its sources.
+        true
     }
 
     fn setup(&self) -> &'static str {
@@ -91,6 +95,18 @@ impl Suite for TokioPostgres {
     fn outcomes(&self, _directory: &Path, run: &Run<'_>) -> anyhow::Result<Outcomes> {
         Ok(parse(&String::from_utf8_lossy(&fs::read(printed(run))?)))
     }
+}
+
+/// This file, or those of this directory.
+fn files_below(place: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    if !place.is_dir() {
+        files.push(place.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(place).with_context(|| format!("reading {}", place.display()))? {
+        files_below(&entry?.path(), files)?;
+    }
+    Ok(())
 }
 
 /// What the test programs have told so far, and below it why tests failed.

@@ -100,6 +100,8 @@ impl Slot {
 pub enum Event {
     /// Bytes of an answer, as a range of the input.
     Answer(ClientId, Range<usize>),
+    /// A NotificationResponse, a range of the input, for what the client sent itself.
+    OwnNotification(ClientId, Range<usize>),
     /// A message without a body that belongs into an answer.
     Synthesise(ClientId, u8),
     /// What a client was sent may leave now: it goes on only after that.
@@ -486,7 +488,14 @@ impl Session {
             backend::NOTICE_RESPONSE | backend::NOTIFICATION_RESPONSE => {
                 let to = self.ledger.front().map(|slot| slot.client).or(self.owner);
                 if let Some(client) = to {
-                    answer(events, client, range);
+                    let is_own = tag == backend::NOTIFICATION_RESPONSE
+                        && self.owner == to
+                        && body.starts_with(&self.process.to_be_bytes());
+                    if is_own {
+                        events.push(Event::OwnNotification(client, range));
+                    } else {
+                        answer(events, client, range);
+                    }
                     if self.ledger.is_empty() {
                         events.push(Event::Open(client));
                     }

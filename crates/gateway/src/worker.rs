@@ -1965,6 +1965,14 @@ impl Worker {
                     }
                 }
             }
+            Event::OwnNotification(id, range) => {
+                // Clients tell by the process what they sent themselves.
+                let process = process_of(self.number, id).to_be_bytes();
+                if let Some(client) = self.listener(id) {
+                    let (before, rest) = bytes[range].split_at(5);
+                    client.answers.push(&[before, &process, &rest[4..]].concat());
+                }
+            }
             Event::Synthesise(id, tag) => {
                 if let Some(client) = self.listener(id) {
                     messages::bare(client.answers.buffer(), tag);

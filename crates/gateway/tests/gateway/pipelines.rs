@@ -44,6 +44,8 @@ struct Answer {
     errors: Vec<String>,
     /// How often it was said that a client may copy in.
     copies_in: usize,
+    /// Processes whose notifications came.
+    notifiers: Vec<u32>,
 }
 
 impl Answer {
@@ -288,6 +290,10 @@ impl Client {
                 b'K' => {
                     self.process = u32::from_be_bytes(*body.first_chunk().expect("a process"));
                 }
+                b'A' => {
+                    let process = u32::from_be_bytes(*body.first_chunk().expect("a process"));
+                    answer.notifiers.push(process);
+                }
                 b'D' => answer.rows.push(text(&body[6..])),
                 b'd' => answer.rows.push(text(&body)),
                 b'C' => answer.commands.push(text(&body[..body.len() - 1])),
@@ -383,4 +389,29 @@ async fn each_client_has_a_process_of_its_own_that_no_server_has() {
     told.sort_unstable();
     told.dedup();
     assert_eq!(told.len(), 20);
+}
+
+/// Drivers and applications leave out what they sent themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_notifies_itself_is_told_its_own_process() {
+    let testbed = Testbed::new(&[], |_| {});
+    let port = testbed.port();
+    let ended = tokio::task::spawn_blocking(move || {
+        let [mut listener, mut other] = [1, 2].map(|number| Client::connect(port, number));
+        let mut ask = |client: &mut Client, sql: &str| {
+            client.query(sql);
+            client.send();
+            let answer = client.answer();
+            assert_eq!(answer.errors, [""; 0], "{sql}");
+            answer.notifiers
+        };
+        assert_eq!(ask(&mut listener, "LISTEN news"), []);
+        assert_eq!(ask(&mut listener, "NOTIFY news"), [listener.process]);
+        ask(&mut other, "NOTIFY news");
+        let heard = (0..).map(|_| ask(&mut listener, "SELECT 1")).find(|heard| !heard.is_empty());
+        let heard = heard.expect("it comes");
+        assert!(heard.len() == 1 && heard[0] != listener.process, "{heard:?}");
+        assert_ne!(heard[0], other.process);
+    });
+    ended.await.expect("both went on");
 }
