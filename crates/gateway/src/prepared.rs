@@ -40,20 +40,24 @@ impl Prepared {
 /// All distinct statements that some client has prepared.
 #[derive(Debug, Default)]
 pub struct Registry {
-    by_body: HashMap<Vec<u8>, Arc<Prepared>>,
+    by_body: HashMap<Vec<u8>, (Arc<Prepared>, u64)>,
     next: u64,
     /// When to look for statements that nobody has any more.
     sweep_at: usize,
 }
 
 impl Registry {
-    /// The statement with the body of a Parse message after its name.
-    pub fn prepared(&mut self, body: &[u8]) -> Arc<Prepared> {
-        if let Some(known) = self.by_body.get(body) {
+    /// The statement with the body of a Parse message after its name. After the objects of the
+    /// server were redefined, which `redefined` counts, it is another: sessions may have the one
+    /// before, with types that are no more.
+    pub fn prepared(&mut self, body: &[u8], redefined: u64) -> Arc<Prepared> {
+        if let Some((known, under)) = self.by_body.get(body)
+            && *under == redefined
+        {
             return known.clone();
         }
         if self.by_body.len() >= self.sweep_at {
-            self.by_body.retain(|_, statement| Arc::strong_count(statement) > 1);
+            self.by_body.retain(|_, (statement, _)| Arc::strong_count(statement) > 1);
             self.sweep_at = (2 * self.by_body.len()).max(1024);
         }
         self.next += 1;
@@ -65,7 +69,7 @@ impl Registry {
             change: std::str::from_utf8(text).ok().and_then(Change::of),
             redefines: redefines(text),
         });
-        self.by_body.insert(body.to_vec(), statement.clone());
+        self.by_body.insert(body.to_vec(), (statement.clone(), redefined));
         statement
     }
 }
@@ -150,14 +154,15 @@ mod tests {
     #[test]
     fn the_same_text_is_one_statement_until_nobody_has_it() {
         let mut registry = Registry::default();
-        let first = registry.prepared(b"SELECT $1\0\0\0");
-        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0")));
-        assert_ne!(first.id, registry.prepared(b"SELECT $1\0\0\x01\0\0\0\x17").id);
+        let first = registry.prepared(b"SELECT $1\0\0\0", 0);
+        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0", 0)));
+        assert_ne!(first.id, registry.prepared(b"SELECT $1\0\0\x01\0\0\0\x17", 0).id);
         for number in 0..5000 {
-            registry.prepared(format!("SELECT {number}\0\0\0").as_bytes());
+            registry.prepared(format!("SELECT {number}\0\0\0").as_bytes(), 0);
         }
         assert!(registry.by_body.len() < 3000);
-        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0")));
+        assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0", 0)));
+        assert_ne!(first.id, registry.prepared(b"SELECT $1\0\0\0", 1).id);
     }
 
     #[test]

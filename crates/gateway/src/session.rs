@@ -106,6 +106,8 @@ pub enum Event {
     Synthesise(ClientId, u8),
     /// What a client was sent may leave now: it goes on only after that.
     Open(ClientId),
+    /// The server has told a client something before its statement ends.
+    Noticed(ClientId),
     /// A unit was answered, with the state of the transaction.
     Ended(Slot, u8),
     /// The server has forgotten the prepared statements of the session, and with DISCARD ALL
@@ -193,6 +195,8 @@ pub struct Session {
     /// Statements that the server is to close before the next is prepared: their columns have
     /// changed, or an error had it skip their Close.
     stale: Vec<u64>,
+    /// Whether a notice came that was not [told of](Event::Noticed).
+    noticed: bool,
     carry: Vec<u8>,
     /// Bytes of a long message that are still to come, and whose they are.
     passing: usize,
@@ -234,6 +238,7 @@ impl Session {
             statements: OnSession::default(),
             definitions: (0, 0),
             stale: Vec::new(),
+            noticed: false,
             carry: Vec::new(),
             passing: 0,
         }
@@ -461,10 +466,13 @@ impl Session {
             self.take(tag, at..at + whole, input, events)?;
             at += whole;
         }
-        if let Some(front) = self.ledger.front()
-            && (!front.synced || self.copying_in)
-        {
-            events.push(Event::Open(front.client));
+        let noticed = std::mem::take(&mut self.noticed);
+        if let Some(front) = self.ledger.front() {
+            if !front.synced || self.copying_in {
+                events.push(Event::Open(front.client));
+            } else if noticed {
+                events.push(Event::Noticed(front.client));
+            }
         }
         Ok(at)
     }
@@ -499,6 +507,7 @@ impl Session {
                     if self.ledger.is_empty() {
                         events.push(Event::Open(client));
                     }
+                    self.noticed = true;
                 }
                 return Ok(());
             }

@@ -185,7 +185,8 @@ impl Gatherer {
         }
     }
 
-    /// Takes a message of the client; the unit that it completes.
+    /// Takes a message of the client; the unit that it completes. `redefined` counts how often
+    /// the objects of the server were.
     ///
     /// # Errors
     /// When the message is damaged.
@@ -195,6 +196,7 @@ impl Gatherer {
         body: &[u8],
         statements: &mut Statements,
         registry: &mut Registry,
+        redefined: u64,
     ) -> Result<Option<Unit>, Malformed> {
         self.bytes += body.len() + size_of::<Part>();
         match tag {
@@ -216,7 +218,7 @@ impl Gatherer {
                 text(rest)?;
                 // What is prepared runs nothing yet: any session will do, also while all that
                 // have transactions are taken.
-                let statement = registry.prepared(rest);
+                let statement = registry.prepared(rest, redefined);
                 statements.insert(name, statement.clone());
                 self.parts.push(Part::Parse(statement, name.to_vec()));
             }
@@ -380,7 +382,7 @@ mod tests {
         let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
         let mut registry = Registry::default();
         let take = |(tag, body): &(u8, Vec<u8>)| {
-            gatherer.take(*tag, body, &mut statements, &mut registry).unwrap()
+            gatherer.take(*tag, body, &mut statements, &mut registry, 0).unwrap()
         };
         messages.iter().filter_map(take).collect()
     }
@@ -459,7 +461,7 @@ mod tests {
             let mut registry = Registry::default();
             let take = |tag: &u8| {
                 let body: &[u8] = if *tag == b'S' || *tag == b'H' { b"" } else { b"\0\0\0\0\0" };
-                gatherer.take(*tag, body, &mut statements, &mut registry).is_ok()
+                gatherer.take(*tag, body, &mut statements, &mut registry, 0).is_ok()
             };
             messages.iter().all(take)
         };
@@ -506,7 +508,7 @@ mod tests {
             let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
             let mut registry = Registry::default();
             for (tag, body) in messages {
-                let _ = gatherer.take(tag, &body, &mut statements, &mut registry);
+                let _ = gatherer.take(tag, &body, &mut statements, &mut registry, 0);
             }
         }
     }

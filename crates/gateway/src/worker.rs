@@ -1094,7 +1094,9 @@ impl Worker {
             }
             _ => {}
         }
-        let taken = client.gatherer.take(tag, body, &mut client.statements, &mut self.registry);
+        let redefined = self.shared.redefined.load(Ordering::Relaxed);
+        let (statements, registry) = (&mut client.statements, &mut self.registry);
+        let taken = client.gatherer.take(tag, body, statements, registry, redefined);
         match taken {
             Ok(None) => {}
             Ok(Some(unit)) => {
@@ -1986,6 +1988,7 @@ impl Worker {
                 }
                 self.hear_rest(id);
             }
+            Event::Noticed(id) => self.hold_part(place, id),
             Event::Ended(slot, status) => {
                 let id = slot.client;
                 self.end_unit(place, slot, status);

@@ -275,15 +275,21 @@ impl Client {
         self.out.clear();
     }
 
+    /// Reads a message: its type and what it says.
+    fn receive(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 5];
+        self.stream.read_exact(&mut head).expect("an answer");
+        let [tag, length @ ..] = head;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+        self.stream.read_exact(&mut body).expect("all of it");
+        (tag, body)
+    }
+
     /// Reads an answer up to its ReadyForQuery.
     fn answer(&mut self) -> Answer {
         let mut answer = Answer::default();
         loop {
-            let mut head = [0; 5];
-            self.stream.read_exact(&mut head).expect("an answer");
-            let [tag, length @ ..] = head;
-            let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
-            self.stream.read_exact(&mut body).expect("all of it");
+            let (tag, body) = self.receive();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
             match tag {
                 b'Z' => return answer,
@@ -398,14 +404,14 @@ async fn who_notifies_itself_is_told_its_own_process() {
     let port = testbed.port();
     let ended = tokio::task::spawn_blocking(move || {
         let [mut listener, mut other] = [1, 2].map(|number| Client::connect(port, number));
-        let mut ask = |client: &mut Client, sql: &str| {
+        let ask = |client: &mut Client, sql: &str| {
             client.query(sql);
             client.send();
             let answer = client.answer();
             assert_eq!(answer.errors, [""; 0], "{sql}");
             answer.notifiers
         };
-        assert_eq!(ask(&mut listener, "LISTEN news"), []);
+        assert_eq!(ask(&mut listener, "LISTEN news"), [0; 0]);
         assert_eq!(ask(&mut listener, "NOTIFY news"), [listener.process]);
         ask(&mut other, "NOTIFY news");
         let heard = (0..).map(|_| ask(&mut listener, "SELECT 1")).find(|heard| !heard.is_empty());
@@ -414,4 +420,26 @@ async fn who_notifies_itself_is_told_its_own_process() {
         assert_ne!(heard[0], other.process);
     });
     ended.await.expect("both went on");
+}
+
+/// Applications show them while a statement runs, and cancel it then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_comes_while_its_statement_runs() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t ()").await.unwrap();
+    direct.batch_execute("BEGIN; LOCK TABLE t").await.unwrap();
+    let port = testbed.port();
+    let told = tokio::task::spawn_blocking(move || {
+        let mut client = Client::connect(port, 1);
+        client.query("DO $$ BEGIN RAISE NOTICE 'begun'; LOCK TABLE t; END $$");
+        client.send();
+        let (tag, body) = client.receive();
+        assert!(tag == b'N' && body.windows(5).any(|part| part == b"begun"));
+        client
+    });
+    let mut client = told.await.expect("it is told");
+    direct.batch_execute("COMMIT").await.unwrap();
+    let ended = tokio::task::spawn_blocking(move || client.answer());
+    assert_eq!(ended.await.expect("it ends").commands, ["DO"]);
 }

@@ -289,3 +289,43 @@ async fn a_statement_is_prepared_anew_after_its_tables_and_types_have_changed() 
         }
     }
 }
+
+/// Whatever session executes it: one may have prepared the same text when its types were others.
+#[tokio::test]
+async fn what_is_prepared_after_a_type_was_made_anew_runs_on_every_session() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 2);
+    for _ in 0..2 {
+        let mut client = testbed.client().await;
+        client.batch_execute("DROP TYPE IF EXISTS e; CREATE TYPE e AS ENUM ('a')").await.unwrap();
+        let statement = client.prepare("SELECT $1::e::text").await.unwrap();
+        let asked = |of: tokio_postgres::Row| of.get::<_, String>(0);
+        let row = client.query_one(&statement, &[&Mood]).await.unwrap();
+        assert_eq!(asked(row), "a");
+        // A transaction that writes has another session.
+        let transaction = client.transaction().await.unwrap();
+        let row = transaction.query_one(&statement, &[&Mood]).await.unwrap();
+        assert_eq!(asked(row), "a");
+        transaction.commit().await.unwrap();
+    }
+}
+
+/// A value of a type of the server's users.
+#[derive(Debug)]
+struct Mood;
+
+impl tokio_postgres::types::ToSql for Mood {
+    fn to_sql(
+        &self,
+        _: &tokio_postgres::types::Type,
+        out: &mut bytes::BytesMut,
+    ) -> Result<tokio_postgres::types::IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(b"a");
+        Ok(tokio_postgres::types::IsNull::No)
+    }
+
+    fn accepts(of: &tokio_postgres::types::Type) -> bool {
+        of.name() == "e"
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
