@@ -54,9 +54,13 @@ impl Room {
 
     /// Waits for room for one row.
     pub(crate) async fn take(&self, bytes: usize) -> Result<(), WriteError> {
-        if self.try_take(bytes).is_ok() {
-            self.is_short.store(false, Ordering::Relaxed);
-            return Ok(());
+        match self.try_take(bytes) {
+            Ok(()) => {
+                self.is_short.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+            Err(WriteError::Closed) => return Err(WriteError::Closed),
+            Err(_) => {}
         }
         let permits = self.permits(bytes)?;
         if !self.is_short.swap(true, Ordering::Relaxed) {

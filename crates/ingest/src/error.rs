@@ -21,7 +21,6 @@ pub enum IngestError {
         /// The host and port, or those of several.
         place: String,
         /// Why.
-        #[source]
         error: tokio_postgres::Error,
     },
     /// The server did not answer a question.

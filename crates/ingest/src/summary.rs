@@ -78,7 +78,9 @@ impl Counts {
     pub(crate) fn tell(&self, input: &str, line: u64, why: &str) {
         tracing::info!(input, line, why, "a row is not written");
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD {
+        // What is wrong with all of them, such as a server that is away, is told once.
+        let again = told.last().is_some_and(|last| last.ends_with(&format!(": {why}")));
+        if told.len() < TOLD && !again {
             told.push(format!("line {line} of {input}: {why}"));
         }
     }
@@ -132,11 +134,11 @@ pub struct Summary {
     pub written_before: u64,
     /// Read.
     pub bytes: u64,
-    /// Why the first of those that were not written were not.
+    /// Why the first of those that were not written were not, each reason in a row once.
     pub told: Vec<String>,
     /// Up to where inputs were read that were not read to their end.
     pub notes: Vec<String>,
-    /// From the first byte to the last answer.
+    /// From connecting to the last answer.
     pub elapsed: Duration,
     /// Durable rows a second.
     pub rows_per_second: f64,
