@@ -77,6 +77,10 @@ impl Consent {
         let Some(what) = what else { return Ok(()) };
         match of.class {
             DurabilityClass::X if self.thrown_away && self.covers(&of.name) => Ok(()),
+            DurabilityClass::X if self.thrown_away => {
+                let (arm, name) = (arm.to_owned(), of.name.clone());
+                Err(PlanError::NoConsent { line: None, arm, name, what })
+            }
             DurabilityClass::X => {
                 let (arm, name) = (arm.to_owned(), of.name.clone());
                 Err(PlanError::Corrupts { line: None, arm, name, what })
@@ -232,7 +236,7 @@ mod tests {
             consent.on_clusters_of_our_own().check("arm", &arm, &Configuration::default())
         };
         assert!(check(&["full_page_writes"]).is_ok());
-        assert!(check(&["fsync"]).is_err());
+        assert!(matches!(check(&["fsync"]), Err(PlanError::NoConsent { .. })));
         assert_eq!(class(&arm), DurabilityClass::X);
         assert_eq!(
             class(&Configuration::of_settings([("full_page_writes", "on")])),

@@ -16,7 +16,7 @@ use walwright_server::{ConnectParams, Host, Secret, Stop};
 use walwright_store::Lab;
 
 use super::target::Target;
-use super::{Finished, RunError, RunPlan, blocking, load_data};
+use super::{Finished, LoadChoice, RunError, RunPlan, blocking, load_data};
 use crate::attach::child::{Child, find_program};
 use crate::{CommandPlan, Observer, Printing, ProbePlan, Progress, RecordPlan, Until};
 
@@ -46,7 +46,7 @@ impl StudyPlan {
             texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
             programs.push(&of.command);
         }
-        let values = self.values("", 0, 0);
+        let values = self.values("", 0, 0, Duration::ZERO);
         for text in &texts {
             filled(text, &values)?;
         }
@@ -63,11 +63,22 @@ impl StudyPlan {
     }
 
     /// What stands for each name.
-    fn values(&self, url: &str, port: u16, seed: u64) -> BTreeMap<String, String> {
+    fn values(
+        &self,
+        url: &str,
+        port: u16,
+        seed: u64,
+        length: Duration,
+    ) -> BTreeMap<String, String> {
         let mut values = self.parameters.clone();
         values.insert("url".to_owned(), url.to_owned());
         values.insert("port".to_owned(), port.to_string());
         values.insert("seed".to_owned(), seed.to_string());
+        values.insert("seconds".to_owned(), length.as_secs().to_string());
+        // So that a plan can start what comes with walwright, wherever it is installed.
+        if let Some(own) = self.guard.first() {
+            values.insert("walwright".to_owned(), own.to_string_lossy().into_owned());
+        }
         values
     }
 }
@@ -127,7 +138,7 @@ pub async fn study(
         Ok(())
     };
     let measured = match unless(&stop, data).await {
-        Ok(()) => match Programs::of(&study, &target.params, plan.load.seed) {
+        Ok(()) => match Programs::of(&study, &target.params, &plan.load) {
             Ok(programs) => programs.run(lab, &plan, &study, &stop, &observer).await,
             Err(error) => Err(error),
         },
@@ -160,14 +171,15 @@ struct Programs {
 }
 
 impl Programs {
-    fn of(study: &StudyPlan, params: &ConnectParams, seed: Option<u64>) -> Result<Self, RunError> {
+    fn of(study: &StudyPlan, params: &ConnectParams, load: &LoadChoice) -> Result<Self, RunError> {
         let system = |what| move |source| RunError::System { what, source };
         let printed = tempfile::tempdir().map_err(system("making a place for what is printed"))?;
         let port = TcpListener::bind(("127.0.0.1", 0))
             .and_then(|listener| listener.local_addr())
             .map_err(system("finding a free port"))?
             .port();
-        let values = study.values(&url(params), port, seed.unwrap_or_default());
+        let length = load.duration + load.warm_up.unwrap_or_default();
+        let values = study.values(&url(params), port, load.seed.unwrap_or_default(), length);
         let words = |command: &[String]| -> Result<Vec<OsString>, RunError> {
             command.iter().map(|word| Ok(filled(word, &values)?.into())).collect()
         };
