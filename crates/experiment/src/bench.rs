@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use walwright_figures::compare::{latency_percentile, run_figures};
 use walwright_figures::rows_each;
-use walwright_record::{RunId, RunState, Warning};
+use walwright_record::{OperationTotals, Record, RunId, RunState, Warning};
 use walwright_run::{
     ApplicationPlan, CommandPlan, Finished, LoadChoice, Observer, ProbePlan, Restored, RunError,
     RunPlan, StudyPlan, TargetPlan, WorkloadPlan, snapshot,
@@ -326,6 +326,9 @@ impl Bench {
                 figures.insert(key.clone(), value);
             }
         }
+        for (key, value) in told(&record) {
+            figures.entry(key).or_insert(value);
+        }
         let units = match units {
             Some(units) => Units::Transactions(units),
             None => Units::Rows(rows_each(&record).unwrap_or(1)),
@@ -430,6 +433,26 @@ impl Bench {
         taken.insert(name, found.clone());
         Ok(found)
     }
+}
+
+/// What load tools computed of their whole tests: the figures of a run whose clients tell no more.
+fn told(record: &Record) -> BTreeMap<String, f64> {
+    let logs = record.client.iter().flat_map(|client| &client.logs);
+    let totals: Vec<&OperationTotals> = logs.flat_map(|log| &log.totals).collect();
+    let mut told = BTreeMap::new();
+    let rates: Option<Vec<f64>> = totals.iter().map(|of| of.throughput).collect();
+    if let Some(rates) = rates.filter(|rates| !rates.is_empty()) {
+        told.insert("throughput".to_owned(), rates.iter().sum());
+    }
+    // Percentiles of several operations are none of all of them.
+    if let [of] = totals[..] {
+        told.extend(of.mean.map(|mean| ("latency_mean".to_owned(), mean.as_secs_f64())));
+        told.extend(of.percentiles.iter().map(|(percent, latency)| {
+            let key = format!("latency_p{percent}").replace('.', "_");
+            (key, latency.as_secs_f64())
+        }));
+    }
+    told
 }
 
 /// A name that changes with all that shapes the data.

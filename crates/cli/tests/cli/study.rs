@@ -46,20 +46,8 @@ fn gateway() -> String {
     )
 }
 
-const PGBENCH: [&str; 12] = [
-    "-h",
-    "127.0.0.1",
-    "-p",
-    "{port}",
-    "-n",
-    "-c",
-    "{connections}",
-    "-T",
-    "3",
-    "-P",
-    "1",
-    "postgres",
-];
+const PGBENCH: [&str; 10] =
+    ["-h", "127.0.0.1", "-p", "{port}", "-n", "-c", "{connections}", "-T", "3", "postgres"];
 
 #[test]
 fn an_application_and_a_load_tool_are_an_arm() {
@@ -67,6 +55,8 @@ fn an_application_and_a_load_tool_are_an_arm() {
     let plan = place.file("plan.toml", &plan(&gateway(), "127.0.0.1:{port}", &PGBENCH));
     let judged = place.run(&["experiment", &plan, "--json"]).code(0).json();
     assert_eq!(judged["arms"][0]["changes"][0], "connections = 3");
+    // pgbench tells its rate over all of its test alone.
+    assert!(judged["judged"]["arms"][0]["value"].as_f64().unwrap() > 0.0, "{judged}");
     let runs = place.run(&["runs", "--json"]).code(0).json();
     let runs = runs.as_array().unwrap();
     assert_eq!(runs.len(), 3);
