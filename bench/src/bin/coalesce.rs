@@ -330,11 +330,7 @@ impl Bench {
             .into_iter()
             .filter(|(_, way)| !matches!(way, Way::Write(_) | Way::Enqueue(..) | Way::Copy { .. }));
         for (name, way) in [("coalescer", Way::Enqueue(options, 0))].into_iter().chain(others) {
-            let (mut told, mut lost, mut doubled) = (0, 0, 0);
-            for _ in 0..self.cli.cuts {
-                let [t, l, d] = self.kill(&way)?;
-                (told, lost, doubled) = (told + t, lost + l, doubled + d);
-            }
+            let [told, lost, doubled] = self.kill(name, &way)?;
             let shown = format!("{told} told, {lost} lost, {doubled} doubled");
             let name = format!("{} power cuts, {name}", self.cli.cuts);
             let value = json!({ "told": told, "lost": lost, "doubled": doubled });
@@ -347,39 +343,48 @@ impl Bench {
         Ok(())
     }
 
-    /// A power cut in the middle of a load: rows told to be written, those of them that are gone,
+    /// Power cuts in the middle of loads: rows told to be written, those of them that are gone,
     /// and rows that are there twice.
-    fn kill(&self, way: &Way) -> anyhow::Result<[u64; 3]> {
+    fn kill(&self, name: &str, way: &Way) -> anyhow::Result<[u64; 3]> {
         let places = Places::open(None)?;
         let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
         let mut spec = ClusterSpec::new(&places, install);
         spec.settings = vec![("max_connections".to_owned(), "100".to_owned())];
-        let running = Cluster::create(spec)?.start_watched()?;
+        let mut running = Cluster::create(spec)?.start_watched()?;
         let cluster = running.cluster().clone();
-        let dsn = local_dsn(running.socket_dir(), running.port());
-        let meter = Arc::new(Meter::that_keeps_rows());
-        let load = self.runtime.block_on(async {
-            empty(&connect(&dsn).await?).await?;
-            Load::start(way, &dsn, PRODUCERS, meter.clone()).await
-        })?;
-        std::thread::sleep(Duration::from_millis(rand::rng().random_range(300..900)));
-        running.cut_power(PowerCut::All)?;
-        let running = cluster.start_watched()?;
-        // Those without a coalescer have lost their connections, and said so.
-        let ended = self.runtime.block_on(load.end());
-        if matches!(way, Way::Enqueue(..)) {
-            ended?;
+        let mut counts = [0; 3];
+        for cut in 1..=self.cli.cuts {
+            eprintln!("{name}: power cut {cut} of {}", self.cli.cuts);
+            let dsn = local_dsn(running.socket_dir(), running.port());
+            let meter = Arc::new(Meter::that_keeps_rows());
+            let load = self.runtime.block_on(async {
+                empty(&connect(&dsn).await?).await?;
+                Load::start(way, &dsn, PRODUCERS, meter.clone()).await
+            })?;
+            std::thread::sleep(Duration::from_millis(rand::rng().random_range(300..900)));
+            running.cut_power(PowerCut::All)?;
+            running = cluster.start_watched()?;
+            // Those without a coalescer have lost their connections, and said so.
+            let ended = self.runtime.block_on(load.end());
+            if matches!(way, Way::Enqueue(..)) {
+                ended?;
+            }
+            let dsn = local_dsn(running.socket_dir(), running.port());
+            // Counted here: on disk, a hash of all tokens takes the server minutes.
+            let mut there: HashMap<i64, u32> = HashMap::new();
+            let rows = self.runtime.block_on(async {
+                anyhow::Ok(connect(&dsn).await?.query("SELECT token FROM event", &[]).await?)
+            })?;
+            for row in rows {
+                *there.entry(row.get(0)).or_default() += 1;
+            }
+            let told = meter.tokens();
+            let lost = told.iter().filter(|token| !there.contains_key(token)).count();
+            let doubled = there.values().filter(|count| **count > 1).count();
+            let all = [told.len(), lost, doubled];
+            counts.iter_mut().zip(all).for_each(|(count, more)| *count += more as u64);
         }
-        let dsn = local_dsn(running.socket_dir(), running.port());
-        let there: HashMap<i64, i64> = self.runtime.block_on(async {
-            let rows = connect(&dsn).await?;
-            let rows = rows.query("SELECT token, count(*) FROM event GROUP BY 1", &[]).await?;
-            anyhow::Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
-        })?;
-        let told = meter.tokens();
-        let lost = told.iter().filter(|token| !there.contains_key(token)).count();
-        let doubled = there.values().filter(|count| **count > 1).count();
-        Ok([told.len() as u64, lost as u64, doubled as u64])
+        Ok(counts)
     }
 }
 

@@ -173,6 +173,7 @@ impl<R: Encode> Coalescer<R> {
                 session: Some(session),
                 record: records.next(),
                 record_is_uncertain: false,
+                expects_refusals: false,
                 giving_up: giving_up.clone(),
             };
             tokio::spawn(worker.work())

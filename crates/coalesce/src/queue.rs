@@ -42,8 +42,24 @@ struct Waiting {
     on_their_way: usize,
     /// Batches that were asked for, from the front.
     asked: usize,
+    /// The writers who were answered last.
+    answered: Option<Answered>,
+    /// So many batches are not waited for: few came back for the last that was.
+    unawaited: u8,
     closed: bool,
 }
+
+/// Writers who were answered, and may write again at once: the next batch waits a little for them,
+/// or it would have those alone who came meanwhile, and every row waited for two commits.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    rows: usize,
+    /// Until when they are waited for.
+    until: Instant,
+}
+
+/// Batches that are not waited for after one for which few came.
+const UNAWAITED: u8 = 16;
 
 impl Waiting {
     /// Whether the last batch takes no further row.
@@ -66,7 +82,7 @@ impl Waiting {
             Some(Cause::Rows)
         } else if first.bytes() >= self.flush.bytes {
             Some(Cause::Bytes)
-        } else if self.on_their_way == 0 {
+        } else if self.on_their_way == 0 && !self.awaits(first, now) {
             Some(Cause::Idle)
         } else if self.asked > 0 || self.closed {
             Some(Cause::Asked)
@@ -75,15 +91,38 @@ impl Waiting {
         }
     }
 
-    /// When the first batch goes for its age.
+    /// Whether the first batch waits for those who were answered.
+    fn awaits(&self, first: &Batch, now: Instant) -> bool {
+        self.answered.is_some_and(|last| first.rows.len() < last.rows && now < last.until)
+    }
+
+    /// When the first batch goes, if nothing else comes.
     fn due_at(&self) -> Option<Instant> {
-        Some(self.batches.front()?.rows.first()?.since + self.flush.age)
+        let aged = self.batches.front()?.rows.first()?.since + self.flush.age;
+        match self.answered {
+            Some(last) if self.on_their_way == 0 => Some(aged.min(last.until)),
+            _ => Some(aged),
+        }
+    }
+
+    /// A batch of so many rows, which took so long, is answered.
+    fn answered(&mut self, rows: usize, took: Duration, now: Instant) {
+        self.on_their_way -= 1;
+        self.unawaited = self.unawaited.saturating_sub(1);
+        let awaited = rows > 1 && self.unawaited == 0;
+        self.answered = awaited.then(|| Answered { rows, until: now + took / 4 });
     }
 
     fn take(&mut self, now: Instant) -> Option<(Batch, Cause)> {
         let cause = self.due(now)?;
         let batch = self.batches.pop_front()?;
         self.asked = self.asked.saturating_sub(1);
+        if let Some(last) = self.answered.take()
+            && now >= last.until
+            && batch.rows.len() < last.rows
+        {
+            self.unawaited = UNAWAITED;
+        }
         self.on_their_way += 1;
         Some((batch, cause))
     }
@@ -91,8 +130,15 @@ impl Waiting {
 
 impl Queue {
     pub(crate) fn new(flush: Flush) -> Self {
-        let waiting =
-            Waiting { flush, batches: VecDeque::new(), on_their_way: 0, asked: 0, closed: false };
+        let waiting = Waiting {
+            flush,
+            batches: VecDeque::new(),
+            on_their_way: 0,
+            asked: 0,
+            answered: None,
+            unawaited: 0,
+            closed: false,
+        };
         Self { waiting: Mutex::new(waiting), changed: Notify::new() }
     }
 
@@ -115,12 +161,14 @@ impl Queue {
         }
         let last = waiting.last();
         last.push(Arc::clone(table), fields, position, now, writer);
-        let is_first = last.rows.len() == 1;
+        let rows = last.rows.len();
         let is_full = waiting.batches.back().is_some_and(|last| waiting.is_full(last));
+        let are_back = waiting.answered.is_some_and(|last| last.rows == rows);
         drop(waiting);
-        // A connection is told of what may change its mind: something to wait for, or to take.
-        if is_first || is_full {
-            self.changed.notify_one();
+        // A connection is told of what may change its mind: something to wait for, or to take. The
+        // one that waited least, so that a lone writer always has the same.
+        if rows == 1 || is_full || are_back {
+            self.changed.notify_last();
         }
         true
     }
@@ -159,10 +207,10 @@ impl Queue {
         }
     }
 
-    /// A batch that was taken is answered.
-    pub(crate) fn done(&self) {
+    /// A batch of so many rows that was taken, and took so long, is answered.
+    pub(crate) fn done(&self, rows: usize, took: Duration) {
         let mut waiting = self.lock();
-        waiting.on_their_way -= 1;
+        waiting.answered(rows, took, Instant::now());
         let more = !waiting.batches.is_empty();
         drop(waiting);
         if more {
@@ -205,7 +253,15 @@ mod tests {
     const FLUSH: Flush = Flush { rows: 4, bytes: 100, age: Duration::from_millis(5) };
 
     fn waiting() -> Waiting {
-        Waiting { flush: FLUSH, batches: VecDeque::new(), on_their_way: 0, asked: 0, closed: false }
+        Waiting {
+            flush: FLUSH,
+            batches: VecDeque::new(),
+            on_their_way: 0,
+            asked: 0,
+            answered: None,
+            unawaited: 0,
+            closed: false,
+        }
     }
 
     fn push(waiting: &mut Waiting, table: &Arc<Table>, bytes: usize, now: Instant) {
@@ -248,6 +304,32 @@ mod tests {
         assert!(waiting.take(now).is_none());
         waiting.asked = waiting.batches.len();
         assert_eq!(waiting.take(now).map(|taken| taken.1), Some(Cause::Asked));
+    }
+
+    #[test]
+    fn a_batch_waits_for_those_who_were_answered_as_long_as_they_come() {
+        let (now, table) = (Instant::now(), Arc::new(Table::unknown(Format::Text)));
+        let (took, mut waiting) = (Duration::from_millis(4), waiting());
+        waiting.on_their_way = 1;
+        push(&mut waiting, &table, 1, now);
+        waiting.answered(2, took, now);
+        assert!(waiting.take(now).is_none());
+        assert_eq!(waiting.due_at(), Some(now + took / 4));
+        push(&mut waiting, &table, 1, now);
+        assert_eq!(waiting.take(now).map(|taken| taken.0.rows.len()), Some(2));
+        // They do not come: the next batches do not wait.
+        waiting.answered(2, took, now);
+        push(&mut waiting, &table, 1, now);
+        assert!(waiting.take(now).is_none());
+        assert_eq!(waiting.take(now + took / 4).map(|taken| taken.1), Some(Cause::Idle));
+        waiting.answered(2, took, now);
+        push(&mut waiting, &table, 1, now);
+        assert_eq!(waiting.take(now).map(|taken| taken.1), Some(Cause::Idle));
+        // Who is alone waits for nobody.
+        waiting.unawaited = 0;
+        waiting.answered(1, took, now);
+        push(&mut waiting, &table, 1, now);
+        assert_eq!(waiting.take(now).map(|taken| taken.1), Some(Cause::Idle));
     }
 
     proptest! {

@@ -51,9 +51,10 @@ async fn write_in_transaction(
     for (table, mut rows) in batch.by_table() {
         rows.retain(|row| !refused.contains_key(row));
         let whole = rows.clone();
-        match halve(session, &table, batch, rows, manner, &mut found).await {
+        run(session, "SAVEPOINT walwright_table").await?;
+        match take_apart(session, &table, batch, rows, manner, &mut found).await {
             Err(Failure::Statement(refusal)) => {
-                run(session, ROLL_BACK).await?;
+                run(session, "ROLLBACK TO SAVEPOINT walwright_table").await?;
                 tables.extend(whole.into_iter().map(|row| (row, refusal.clone())));
             }
             halved => halved?,
@@ -83,10 +84,11 @@ fn not_kept(batch: &Batch, refused: &BTreeMap<usize, Refusal>) -> Positions {
     positions
 }
 
-const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright";
+/// Rows of a part at most: what is written again for the sake of a refused row.
+const PART: usize = 256;
 
 /// Writes `rows` that may have some among them that are refused.
-async fn halve(
+async fn take_apart(
     session: &mut Session,
     table: &Arc<Table>,
     batch: &Batch,
@@ -96,21 +98,24 @@ async fn halve(
 ) -> Result<(), Failure> {
     // In their order: the first part is on top.
     let mut parts = vec![rows];
+    run(session, "SAVEPOINT walwright").await?;
     while let Some(mut part) = parts.pop() {
         if part.is_empty() {
             continue;
         }
-        run(session, "SAVEPOINT walwright").await?;
+        if part.len() > PART {
+            parts.push(part.split_off(PART));
+        }
         let written = session.put(table, batch, &part, manner, false).await;
         let (refusal, at) = match written {
             Ok(()) => {
-                run(session, "RELEASE SAVEPOINT walwright").await?;
+                run(session, "RELEASE SAVEPOINT walwright; SAVEPOINT walwright").await?;
                 continue;
             }
             Err(Failure::Row { refusal, at }) => (refusal, at),
             Err(failure) => return Err(failure),
         };
-        run(session, ROLL_BACK).await?;
+        run(session, "ROLLBACK TO SAVEPOINT walwright").await?;
         if part.len() == 1 {
             found.push((part[0], refusal));
             continue;
@@ -129,7 +134,7 @@ async fn halve(
         let behind = part.split_off(middle);
         parts.extend([behind, part]);
     }
-    Ok(())
+    run(session, "RELEASE SAVEPOINT walwright").await
 }
 
 async fn run(session: &Session, sql: &str) -> Result<(), Failure> {

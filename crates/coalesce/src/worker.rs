@@ -26,6 +26,9 @@ pub(crate) struct Worker {
     pub(crate) record: Option<Record>,
     /// Whether a batch of the record was given up without an answer.
     pub(crate) record_is_uncertain: bool,
+    /// Whether rows of the last batch were refused: those of the next may be, and it is taken
+    /// apart at once.
+    pub(crate) expects_refusals: bool,
     /// Turns true when nothing is waited for any more.
     pub(crate) giving_up: watch::Receiver<bool>,
 }
@@ -47,6 +50,7 @@ impl Worker {
         let mut left = Vec::new();
         while let Some((batch, cause)) = self.queue.next().await {
             self.engine.metrics.took(&batch, cause);
+            let began = Instant::now();
             let outcome = self.carry_through(&batch).await;
             let given_up = *self.giving_up.borrow() && outcome.answer.is_err();
             if given_up {
@@ -56,13 +60,10 @@ impl Worker {
                         .map(|row| batch.encoded(row)),
                 );
             }
-            let many = batch.rows.len() > 1;
+            self.expects_refusals = !outcome.refused.is_empty();
+            let (rows, took) = (batch.rows.len(), began.elapsed());
             self.answer(batch, outcome);
-            self.queue.done();
-            if many {
-                // Those who were answered write again first, or the next batch has one row.
-                tokio::task::yield_now().await;
-            }
+            self.queue.done(rows, took);
         }
         if let (Some(record), Some(session)) = (&self.record, &self.session)
             && let Err(error) = record.end(&session.client, &self.engine.all_done()).await
@@ -103,7 +104,7 @@ impl Worker {
     async fn try_until_it_ends(&mut self, batch: &Batch) -> Outcome {
         let mut refused = BTreeMap::new();
         let mut pause = Pause::new(self.engine.options.retry);
-        let mut sifting = false;
+        let mut sifting = self.expects_refusals && batch.rows.len() > 1;
         let mut uncertain = false;
         let mut began = false;
         let batch_timeout = self.engine.options.batch_timeout;

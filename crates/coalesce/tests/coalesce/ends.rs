@@ -85,7 +85,7 @@ async fn a_server_that_stays_away_is_told_when_the_time_is_over() {
     let testbed = Testbed::new().await;
     let options = Options {
         idempotency: lanes(None),
-        retry: Retry { within: Duration::from_millis(300), ..Retry::default() },
+        retry: Retry { within: Duration::from_secs(2), ..Retry::default() },
         ..Options::default()
     };
     let events =
