@@ -329,18 +329,38 @@ impl Session {
             .map_err(|error| Failure::of(&error, false))?;
         let client = &self.client;
         if path == Path::Copy {
-            let sink = match client.copy_in(&statement).await {
-                Ok(sink) => sink,
-                Err(error) => return Err(self.cannot_copy(table, &error)),
+            // A COPY has its CommandComplete before it is committed, at the Sync behind it, and
+            // whoever waits for that alone takes for written what a server that ends rolls back.
+            // So it stands in a transaction, whose COMMIT answers. Each is sent when it is first
+            // polled, in this order.
+            let begin = async {
+                match alone {
+                    true => client.batch_execute(BEGIN).await,
+                    false => Ok(()),
+                }
+            };
+            let (begun, sink) = join(begin, client.copy_in(&statement)).await;
+            let sink = match (begun, sink) {
+                (Ok(()), Ok(sink)) => sink,
+                (Err(error), _) => return Err(Failure::of(&error, false)),
+                (Ok(()), Err(error)) => return Err(self.cannot_copy(table, &error)),
             };
             pin_mut!(sink);
             let data = batch.copy_data(table, rows);
             // A refusal while data is on its way shows as a closed sink: finish() brings it.
             let sent = sink.send(data).await;
-            let finished = sink.finish().await;
-            return match (sent, finished) {
-                (Ok(()), Ok(_)) => Ok(()),
-                (_, Err(error)) | (Err(error), _) => Err(Failure::of(&error, alone)),
+            let commit = async {
+                match alone {
+                    true => client.batch_execute("COMMIT").await,
+                    false => Ok(()),
+                }
+            };
+            // What fails takes the rest with it, and the COMMIT rolls back.
+            let (finished, committed) = join(sink.finish(), commit).await;
+            return match (sent, finished, committed) {
+                (Ok(()), Ok(_), Ok(())) => Ok(()),
+                (Ok(()), Ok(_), Err(error)) => Err(Failure::of(&error, true)),
+                (_, Err(error), _) | (Err(error), ..) => Err(Failure::of(&error, alone)),
             };
         }
         client

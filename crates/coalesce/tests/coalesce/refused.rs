@@ -120,3 +120,30 @@ async fn rows_of_other_tables_are_written_when_one_is_gone() {
     }
     assert_eq!(testbed.count("events").await, 200);
 }
+
+/// A constraint that is checked at the COMMIT refuses rows that a COPY has taken: none of them
+/// may be answered before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_checked_at_the_commit_is_answered_after_it() {
+    let testbed = Testbed::new().await;
+    let sql = "ALTER TABLE events ADD UNIQUE (kind) DEFERRABLE INITIALLY DEFERRED";
+    testbed.client.batch_execute(sql).await.expect("altered");
+    let options = Options { connections: 1, ..Options::default() };
+    let events =
+        Coalescer::<Event>::connect(&testbed.url(), "events", options).await.expect("connected");
+    let mut tickets = Vec::new();
+    for n in 0..3000 {
+        let kind = if n == 1999 { "kind 7".to_owned() } else { event(n).kind };
+        tickets.push((n, events.enqueue(Event { kind, ..event(n) }).await.expect("room")));
+    }
+    let mut refused = Vec::new();
+    for (n, ticket) in tickets {
+        match ticket.await {
+            Ok(()) => {}
+            Err(WriteError::Refused(_)) => refused.push(n),
+            Err(error) => panic!("row {n}: {error}"),
+        }
+    }
+    let row = testbed.client.query_one("SELECT count(*) FROM events", &[]).await.expect("rows");
+    assert_eq!((row.get::<_, i64>(0), refused.len()), (2999, 1), "{refused:?}");
+}
