@@ -23,8 +23,8 @@ struct Cli {
     /// Parts by their name: rates, lone, tail, memory, bad, kills. The default is all.
     only: Vec<String>,
     /// A WAL flush at least, such as 2ms; as the storage does it where it is not given.
-    #[arg(long, value_name = "TIME")]
-    flush_latency: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = walwright_workload::parse_duration)]
+    flush_latency: Option<Duration>,
     /// Power cuts for each way of writing.
     #[arg(long, default_value_t = 10)]
     cuts: u32,
@@ -54,24 +54,18 @@ const BESIDE: usize = 512;
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let flush: Option<Duration> = cli
-        .flush_latency
-        .as_deref()
-        .map(walwright_workload::parse_duration)
-        .transpose()
-        .map_err(|why| anyhow::anyhow!("--flush-latency: {why}"))?;
     let settings = [("max_connections", "100"), ("max_wal_size", "4GB")];
-    let testbed = Testbed::with_flushes(1, &settings, flush)?;
+    let testbed = Testbed::with_flushes(1, &settings, cli.flush_latency)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let title = match &cli.flush_latency {
-        Some(time) => format!("WAL flushes of {time} at least"),
+    let title = match cli.flush_latency {
+        Some(time) => format!("WAL flushes of {time:?} at least"),
         None => "WAL flushes as the storage does them".to_owned(),
     };
     let mut report = Report::new(&format!(
         "{PRODUCERS} producers, two indexes, unix sockets, {title}, {} blocks of {} s",
         cli.options.blocks, cli.options.seconds
     ));
-    let bench = Bench { cli, testbed, runtime, flush };
+    let bench = Bench { cli, testbed, runtime };
     let parts: [(&str, Part); 6] = [
         ("rates", Bench::rates),
         ("lone", Bench::lone),
@@ -94,7 +88,6 @@ struct Bench {
     cli: Cli,
     testbed: Testbed,
     runtime: Runtime,
-    flush: Option<Duration>,
 }
 
 fn rate(measured: &Measured) -> f64 {
@@ -216,7 +209,7 @@ impl Bench {
         blocks.run(self.cli.options.blocks)?;
         let (p99, p50) = (blocks.median(ours, p99_ms), blocks.median(ours, p50_us) / 1e3);
         let served = blocks.median(ours, rate);
-        let limit = TAIL.max(self.flush.unwrap_or_default() * TAIL_FLUSHES);
+        let limit = TAIL.max(self.cli.flush_latency.unwrap_or_default() * TAIL_FLUSHES);
         let limit = limit.as_secs_f64() * 1e3;
         let shown = format!("{p99:.1} ms, p50 {p50:.1} ms, {served:.0}/s served");
         let met = p99 <= limit && served >= REACHED * offered;

@@ -17,8 +17,8 @@ struct Cli {
     /// Loads by a part of their name. The default is all.
     only: Vec<String>,
     /// A WAL flush at least, such as 2ms; as the storage does it where it is not given.
-    #[arg(long, value_name = "TIME")]
-    flush_latency: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = walwright_workload::parse_duration)]
+    flush_latency: Option<Duration>,
     /// PgBouncer's program. Without it nothing is compared with PgBouncer.
     #[arg(long, value_name = "FILE")]
     pgbouncer: Option<PathBuf>,
@@ -101,14 +101,8 @@ const REACHED: f64 = 0.98;
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let flush: Option<Duration> = cli
-        .flush_latency
-        .as_deref()
-        .map(walwright_workload::parse_duration)
-        .transpose()
-        .map_err(|why| anyhow::anyhow!("--flush-latency: {why}"))?;
     let settings = [("max_connections", "500"), ("max_wal_size", "4GB")];
-    let testbed = Testbed::with_flushes(cli.options.scale, &settings, flush)?;
+    let testbed = Testbed::with_flushes(cli.options.scale, &settings, cli.flush_latency)?;
     testbed.execute(TABLES)?;
     let walwright = Walwright::find()?;
     let pgbouncer = match &cli.pgbouncer {
@@ -118,8 +112,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let beside = pgbouncer
         .as_ref()
         .map_or_else(String::new, |pgbouncer| format!(", PgBouncer {}", pgbouncer.version()));
-    let title = match &cli.flush_latency {
-        Some(time) => format!("WAL flushes of {time} at least"),
+    let title = match cli.flush_latency {
+        Some(time) => format!("WAL flushes of {time:?} at least"),
         None => "WAL flushes as the storage does them".to_owned(),
     };
     let mut report = Report::new(&format!(

@@ -62,6 +62,18 @@ struct Answered {
 const UNAWAITED: u8 = 16;
 
 impl Waiting {
+    fn new(flush: Flush) -> Self {
+        Self {
+            flush,
+            batches: VecDeque::new(),
+            on_their_way: 0,
+            asked: 0,
+            answered: None,
+            unawaited: 0,
+            closed: false,
+        }
+    }
+
     /// Whether the last batch takes no further row.
     fn is_full(&self, batch: &Batch) -> bool {
         batch.rows.len() >= self.flush.rows || batch.bytes() >= self.flush.bytes
@@ -130,16 +142,7 @@ impl Waiting {
 
 impl Queue {
     pub(crate) fn new(flush: Flush) -> Self {
-        let waiting = Waiting {
-            flush,
-            batches: VecDeque::new(),
-            on_their_way: 0,
-            asked: 0,
-            answered: None,
-            unawaited: 0,
-            closed: false,
-        };
-        Self { waiting: Mutex::new(waiting), changed: Notify::new() }
+        Self { waiting: Mutex::new(Waiting::new(flush)), changed: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -253,15 +256,7 @@ mod tests {
     const FLUSH: Flush = Flush { rows: 4, bytes: 100, age: Duration::from_millis(5) };
 
     fn waiting() -> Waiting {
-        Waiting {
-            flush: FLUSH,
-            batches: VecDeque::new(),
-            on_their_way: 0,
-            asked: 0,
-            answered: None,
-            unawaited: 0,
-            closed: false,
-        }
+        Waiting::new(FLUSH)
     }
 
     fn push(waiting: &mut Waiting, table: &Arc<Table>, bytes: usize, now: Instant) {

@@ -44,8 +44,6 @@ pub struct BenchPlan {
     pub server: Option<String>,
     /// What is started between the load and the server.
     pub application: Option<ApplicationPlan>,
-    /// The command that makes the load; empty where walwright's own clients do.
-    pub load_command: Vec<String>,
 }
 
 /// Runs configurations on embedded clusters, each restored from the same snapshot; or all
@@ -185,37 +183,35 @@ impl Bench {
                 if let TargetPlan::Embedded { restored, .. } = &mut plan.target {
                     *restored = Some(Restored { snapshot, changes: whole.ddl.clone() });
                 }
-                match self.study_plan(&whole)? {
-                    Some(study) => self.study(&whole.kernel, plan, study, stop, observer).await?,
-                    None => self.run(&whole.kernel, plan, stop, observer).await?,
-                }
+                self.run(&whole, plan, stop, observer).await?
             }
         };
         let measured = self.read(finished, whole.units, stop)?;
         Ok(Measured { elapsed: begun.elapsed(), ..measured })
     }
 
-    /// A run with these values of the kernel.
+    /// A run with the configuration's values of the kernel, by our own clients or by its programs.
     async fn run(
         &self,
-        kernel: &BTreeMap<String, String>,
+        whole: &Configuration,
         plan: RunPlan,
         stop: &Stop,
         observer: &Arc<Observer>,
     ) -> Result<Finished, ExperimentError> {
-        let set = self.kernel.set(kernel, stop).await?;
-        let finished =
-            walwright_run::run(&self.lab, plan, stop.clone(), Arc::clone(observer)).await;
+        let study = self.study_plan(whole)?;
+        let set = self.kernel.set(&whole.kernel, stop).await?;
+        let (lab, stop, observer) = (&self.lab, stop.clone(), Arc::clone(observer));
+        let finished = match study {
+            Some(study) => walwright_run::study(lab, plan, study, stop, observer).await,
+            None => walwright_run::run(lab, plan, stop, observer).await,
+        };
         self.kernel.bring_back(set).await?;
         Ok(finished?)
     }
 
     /// What is started for a run whose load is made by programs of others.
     fn study_plan(&self, whole: &Configuration) -> Result<Option<StudyPlan>, ExperimentError> {
-        let load = match whole.load.command.is_empty() {
-            true => &self.plan.load_command,
-            false => &whole.load.command,
-        };
+        let load = whole.load.command.clone();
         if load.is_empty() {
             return Ok(None);
         }
@@ -225,26 +221,10 @@ impl Bench {
         })?;
         Ok(Some(StudyPlan {
             application: self.plan.application.clone(),
-            load: load.clone(),
+            load,
             parameters: whole.parameters.clone(),
             guard,
         }))
-    }
-
-    /// A run with these values of the kernel, by programs of others.
-    async fn study(
-        &self,
-        kernel: &BTreeMap<String, String>,
-        plan: RunPlan,
-        study: StudyPlan,
-        stop: &Stop,
-        observer: &Arc<Observer>,
-    ) -> Result<Finished, ExperimentError> {
-        let set = self.kernel.set(kernel, stop).await?;
-        let finished =
-            walwright_run::study(&self.lab, plan, study, stop.clone(), Arc::clone(observer)).await;
-        self.kernel.bring_back(set).await?;
-        Ok(finished?)
     }
 
     /// A run on an attached server, which is afterwards as it was before, however it ended.
@@ -267,7 +247,7 @@ impl Bench {
             Err(error) => return attached.wait().await.and(Err(error)),
         };
         let started = attached.started().await;
-        let finished = self.run(&whole.kernel, plan, stop, observer).await;
+        let finished = self.run(whole, plan, stop, observer).await;
         let ours = attached.is_ours().await;
         // Clients come back to a server that was away for a while; that is no measurement.
         let stayed = started.is_some() && attached.started().await == started;

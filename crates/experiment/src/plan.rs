@@ -357,7 +357,6 @@ impl PlanFile {
             command: command.to_owned(),
             server: None,
             application: self.application.as_ref().map(ApplicationTable::plan),
-            load_command: self.load.command.clone(),
         })
     }
 
@@ -373,6 +372,7 @@ impl PlanFile {
             flush_latency: server.flush_latency,
             tcp: server.tcp,
             parameters: super::plan_tables::texts(&self.parameters),
+            load: LoadOptions { command: self.load.command.clone(), ..LoadOptions::default() },
             ..Configuration::default()
         };
         match &server.profile {

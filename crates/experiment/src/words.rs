@@ -17,11 +17,9 @@ pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
     if let Some(application) = &plan.application {
         words.push(format!("application {}", application.command.join(" ")));
     }
-    if !plan.load_command.is_empty() {
-        words.push(format!("load by {}", plan.load_command.join(" ")));
-    }
     driven.extend(load.clients.map(|clients| format!("{clients} clients")));
-    let by_others = !plan.load_command.is_empty();
+    let whole = plan.base.with(configuration);
+    let by_others = !whole.load.command.is_empty();
     driven.extend((!by_others).then(|| match load.schedule {
         Schedule::Closed { .. } => "closed loop".to_owned(),
         Schedule::Open { rate, .. } => format!("open loop, {rate} transactions a second"),
@@ -32,7 +30,6 @@ pub fn baseline(bench: &Bench, configuration: &Configuration) -> Vec<String> {
         None => (!by_others).then(|| "warm-up found on the series".to_owned()),
     });
     words.extend((!driven.is_empty()).then(|| driven.join(", ")));
-    let whole = plan.base.with(configuration);
     let own = whole.words();
     match &plan.server {
         Some(server) => words.push(format!("on {server}, as it is")),

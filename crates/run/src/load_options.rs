@@ -267,6 +267,9 @@ impl LoadOptions {
     /// What is changed, in words.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
+        if !self.command.is_empty() {
+            words.push(format!("load by {}", self.command.join(" ")));
+        }
         let mut say = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("{name} = {value}")));
         };

@@ -52,7 +52,7 @@ pub use target::{
     FOR_WORKLOAD, FromColumn, Host, Hosts, OWN_ROLE, QueryError, RequireAuth, RootCert, Row,
     Secret, SessionSettings, SslMode, SslNegotiation, Statement, TargetError, all_left, cancelled,
     connect, connect_for_definitions, connect_for_workload, connect_unchanged, connect_versioned,
-    connect_with, connect_without_limit, holds_password, readable, setting_option,
+    connect_with, connect_without_limit, holds_password, quoted, readable, setting_option,
     without_triggers,
 };
 pub use user::{ServerUser, USER_VARIABLE, UserError};

@@ -221,7 +221,6 @@ impl TunePlan {
             command: self.command.clone(),
             server: self.server.as_ref().map(|on| on.identity.address.clone()),
             application: None,
-            load_command: Vec::new(),
         }
     }
 

@@ -99,12 +99,9 @@ fn plan(args: &ServeArgs) -> RunPlan {
         target,
         workload: WorkloadPlan {
             name: Some("documents".to_owned()),
-            files: Vec::new(),
-            builtin: Vec::new(),
-            no_vacuum: false,
             scale: Some(args.scale),
             options: args.option.clone(),
-            define: Vec::new(),
+            ..WorkloadPlan::default()
         },
         load: LoadOptions::default().choice(),
         load_jobs: None,

@@ -44,12 +44,9 @@ impl Database {
             },
             workload: WorkloadPlan {
                 name: Some("documents".to_owned()),
-                files: Vec::new(),
-                builtin: Vec::new(),
-                no_vacuum: false,
                 scale: Some(1),
                 options: options.iter().map(owned).collect(),
-                define: Vec::new(),
+                ..WorkloadPlan::default()
             },
             load: LoadOptions::default().choice(),
             load_jobs: None,

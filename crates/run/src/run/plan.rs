@@ -85,7 +85,7 @@ pub struct Restored {
 }
 
 /// The workload to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct WorkloadPlan {
     /// A built-in workload or a directory; without one, scripts run on what is there.
     pub name: Option<String>,

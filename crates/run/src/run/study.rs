@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use walwright_probe::{LoadParts, ProcessName};
 use walwright_record::RunState;
-use walwright_server::{ConnectParams, Host, Secret, Stop};
+use walwright_server::{ConnectParams, Secret, Stop, quoted};
 use walwright_store::Lab;
 
 use super::target::Target;
@@ -346,8 +346,8 @@ fn last_lines(path: &Path) -> String {
 /// Whether somebody answers there. Blocks for a second at most.
 fn answers(address: &str) -> bool {
     let http = address.strip_prefix("http://");
-    let (host, path) = http.unwrap_or(address).split_once('/').unwrap_or((address, ""));
-    let host = host.strip_prefix("http://").unwrap_or(host);
+    let rest = http.unwrap_or(address);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
     let connect = || {
         let to = with_port.to_socket_addrs().ok()?.next()?;
@@ -400,7 +400,7 @@ fn is_name(text: &str) -> bool {
 
 fn server_variables(params: &ConnectParams) -> Vec<(String, String)> {
     let mut variables = vec![
-        ("PGHOST".to_owned(), host(params)),
+        ("PGHOST".to_owned(), params.host_keyword()),
         ("PGPORT".to_owned(), params.port().to_string()),
         ("PGUSER".to_owned(), params.user().to_owned()),
         ("PGDATABASE".to_owned(), params.dbname().to_owned()),
@@ -412,32 +412,18 @@ fn server_variables(params: &ConnectParams) -> Vec<(String, String)> {
     variables
 }
 
-/// The host, or the directory of the socket.
-fn host(params: &ConnectParams) -> String {
-    match params.host() {
-        Host::Unix(directory) => directory.display().to_string(),
-        Host::Tcp(name) => name.clone(),
-    }
-}
-
 /// As a URI (libpq, "Connection URIs"): a directory's slashes are escaped.
 fn url(params: &ConnectParams) -> String {
-    let host = host(params).replace('/', "%2F");
+    let host = params.host_keyword().replace('/', "%2F");
     let password = params.password().map(|of| format!(":{}", of.expose())).unwrap_or_default();
     format!("postgres://{}{password}@{host}:{}/{}", params.user(), params.port(), params.dbname())
 }
 
 fn keywords(params: &ConnectParams) -> String {
-    let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
-    let password = params.password().map(|of| format!(" password='{}'", quoted(of.expose())));
-    format!(
-        "host='{}' port={} user='{}' dbname='{}'{}",
-        quoted(&host(params)),
-        params.port(),
-        quoted(params.user()),
-        quoted(params.dbname()),
-        password.unwrap_or_default()
-    )
+    match params.password() {
+        Some(password) => format!("{} password={}", params.keywords(), quoted(password.expose())),
+        None => params.keywords(),
+    }
 }
 
 #[cfg(test)]

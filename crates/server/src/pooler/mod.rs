@@ -21,7 +21,7 @@ pub use pgbouncer::PgBouncer;
 
 use crate::cluster::{Cluster, free_port, tail};
 use crate::guard::Guard;
-use crate::target::{ConnectParams, Host};
+use crate::target::{ConnectParams, Host, quoted};
 
 /// Port of a pooler without TCP: part of the name of its socket, which lies beside the server's.
 const SOCKET_PORT: u16 = 6432;
@@ -245,20 +245,12 @@ fn is_taken(params: &ConnectParams) -> bool {
 /// `walwright gateway` with its defaults.
 fn gateway(walwright: &Path, spec: &PoolerSpec, listens: &ConnectParams) -> Command {
     let server = &spec.server;
-    let host = host(server);
-    let quoted = |text: &str| text.replace('\\', "\\\\").replace('\'', "\\'");
-    let dsn = format!(
-        "host='{}' port={} user='{}' dbname='{}' application_name='{}'",
-        quoted(&host),
-        server.port(),
-        quoted(server.user()),
-        quoted(server.dbname()),
-        quoted(&spec.application)
-    );
+    let application = quoted(&spec.application);
+    let dsn = format!("{} application_name={application}", server.keywords());
     // Who may enter the directory of the socket is whom the server trusts there.
     let (listen, auth) = match listens.socket_path() {
         Some(path) => (path.into_os_string(), "trust"),
-        None => (format!("{host}:{}", listens.port()).into(), "scram"),
+        None => (format!("{}:{}", server.host_keyword(), listens.port()).into(), "scram"),
     };
     let mut command = plain(walwright);
     command.args(["gateway", "--server", &dsn, "--auth", auth, "--listen"]).arg(listen);
@@ -267,14 +259,6 @@ fn gateway(walwright: &Path, spec: &PoolerSpec, listens: &ConnectParams) -> Comm
         command.env("PGPASSWORD", password.expose());
     }
     command
-}
-
-/// The name of a host or the directory of a socket, as a connection string has it.
-fn host(of: &ConnectParams) -> String {
-    match of.host() {
-        Host::Unix(dir) => dir.display().to_string(),
-        Host::Tcp(name) => name.clone(),
-    }
 }
 
 /// A program with nothing of what the caller's environment says of servers.

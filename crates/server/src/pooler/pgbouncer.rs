@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{POOL_SIZE, PoolerError, PoolerSpec, host, plain};
+use super::{POOL_SIZE, PoolerError, PoolerSpec, plain};
 use crate::user::ServerUser;
 
 /// Directories it is installed in that are not in everybody's path.
@@ -73,7 +73,7 @@ impl PgBouncer {
     }
 
     fn ini(&self, spec: &PoolerSpec, port: u16, users: &Path) -> String {
-        let host = host(&spec.server);
+        let host = spec.server.host_keyword();
         let listen = match spec.server.socket_path() {
             Some(_) => format!("unix_socket_dir = {host}\nauth_type = trust"),
             None => {

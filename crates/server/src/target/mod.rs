@@ -20,7 +20,7 @@ pub use connect::{
     connect_with, connect_without_limit, setting_option, without_triggers,
 };
 pub use conninfo::{ConninfoError, holds_password};
-pub use params::ConnectParams;
+pub use params::{ConnectParams, quoted};
 pub use query_error::QueryError;
 pub use resolve::{Hosts, TargetError};
 pub use row::{FromColumn, Row};

@@ -116,6 +116,26 @@ impl ConnectParams {
         &self.host
     }
 
+    /// The host's name, or the directory of the socket, as a connection string has it.
+    pub fn host_keyword(&self) -> String {
+        match &self.host {
+            Host::Unix(directory) => directory.display().to_string(),
+            Host::Tcp(name) => name.clone(),
+        }
+    }
+
+    /// Host, port, role and database as a connection string of keywords and values, without the
+    /// password.
+    pub fn keywords(&self) -> String {
+        format!(
+            "host={} port={} user={} dbname={}",
+            quoted(&self.host_keyword()),
+            self.port,
+            quoted(&self.user),
+            quoted(&self.dbname)
+        )
+    }
+
     /// The address to use instead of looking up the host's name.
     pub fn hostaddr(&self) -> Option<IpAddr> {
         self.hostaddr
@@ -210,6 +230,12 @@ impl ConnectParams {
     pub fn address(&self) -> String {
         self.to_string()
     }
+}
+
+/// A value as a connection string of keywords and values has it (libpq, "Keyword/Value
+/// Connection Strings").
+pub fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 impl fmt::Display for ConnectParams {

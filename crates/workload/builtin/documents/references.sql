@@ -87,10 +87,7 @@ begin
         count_inserted, pg_catalog.format(deletion, wanted), count_deleted,
         'unchanged := unchanged - deleted']
     when 'staging_temp' then array[
-        $sql$create temporary table if not exists reference_stage (
-            parent_partition_key smallint, parent_id bigint, alias_partition_key smallint,
-            alias_id bigint, referenced_partition_key smallint, referenced_id bigint)
-            on commit preserve rows$sql$,
+        'create temporary table if not exists reference_stage (like reference) on commit preserve rows',
         'truncate reference_stage', pg_catalog.format(stage, wanted)] || from_stage
     when 'staging_unlogged' then array[pg_catalog.format(stage, wanted)] || from_stage || array[
         'delete from reference_stage where parent_partition_key = partition and parent_id = document']

@@ -3,15 +3,16 @@ drop function if exists partition_of(uuid), new_uuid(), consume_documents(), wri
 drop sequence if exists document_id, alias_id;
 
 -- The last digits of a UUID say in which partition its row is.
+\if :partitions = '64'
 create function partition_of(id uuid) returns smallint
     language sql immutable strict parallel safe
     as $$ select (pg_catalog.get_byte(pg_catalog.uuid_send(id), 15) & 63)::smallint $$;
-\if :partitions = '16'
-create or replace function partition_of(id uuid) returns smallint
+\elif :partitions = '16'
+create function partition_of(id uuid) returns smallint
     language sql immutable strict parallel safe
     as $$ select (pg_catalog.get_byte(pg_catalog.uuid_send(id), 15) & 15)::smallint $$;
-\elif :partitions = '1'
-create or replace function partition_of(id uuid) returns smallint
+\else
+create function partition_of(id uuid) returns smallint
     language sql immutable strict parallel safe
     as $$ select 0::smallint $$;
 \endif
@@ -72,15 +73,7 @@ create table reference (
 );
 
 \if :references = 'staging_unlogged'
-create unlogged table reference_stage (
-    parent_partition_key smallint not null,
-    parent_id bigint not null,
-    alias_partition_key smallint not null,
-    alias_id bigint not null,
-    referenced_partition_key smallint not null,
-    referenced_id bigint not null,
-    primary key (parent_partition_key, parent_id, alias_partition_key, alias_id)
-);
+create unlogged table reference_stage (like reference including indexes);
 \endif
 
 \if :partitions <> '1'
