@@ -5,11 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::error::ServiceError;
 use crate::http::{Shared, router};
@@ -54,57 +52,17 @@ impl Service {
     /// Serves until `stop`; then answers what has come, for at most `patience`, and returns.
     pub async fn serve(self, stop: impl Future<Output = ()>, patience: Duration) {
         let Self { listener, router } = self;
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
         let (ending, _) = watch::channel(false);
-        let mut connections = JoinSet::new();
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let next = async {
-                let room = Arc::clone(&room).acquire_owned().await;
-                (room, listener.accept().await)
-            };
-            tokio::select! {
-                () = &mut stop => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                (room, accepted) = next => match accepted {
-                    Ok((stream, _)) => {
-                        let (router, ending) = (router.clone(), ending.subscribe());
-                        connections.spawn(async move {
-                            let _room = room;
-                            converse(stream, router, ending).await;
-                        });
-                    }
-                    Err(error) => {
-                        // Out of descriptors, mostly: others must end first.
-                        tracing::warn!(%error, "no connection can be accepted");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-            }
-        }
-        drop(listener);
-        ending.send_replace(true);
-        let all = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, all).await.is_err() {
-            tracing::warn!("connections were cut off whose requests were not answered in time");
-        }
-    }
-}
-
-async fn converse(stream: TcpStream, router: axum::Router, mut ending: watch::Receiver<bool>) {
-    _ = stream.set_nodelay(true);
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    let service = TowerToHyperService::new(router);
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = async { _ = ending.wait_for(|ending| *ending).await } => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a client's connection");
+        let stopped = async {
+            stop.await;
+            ending.send_replace(true);
+        };
+        walwright_http::serve(listener, CONNECTIONS, stopped, patience, |stream| {
+            let (service, mut ending) =
+                (TowerToHyperService::new(router.clone()), ending.subscribe());
+            let ended = async move { _ = ending.wait_for(|ending| *ending).await };
+            walwright_http::converse(stream, service, HEAD, ended)
+        })
+        .await;
     }
 }

@@ -15,14 +15,12 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::encoding::text::encode;
 use ring::digest::{Digest, SHA256, digest};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use walwright_coalesce::Registry;
 use walwright_server::Stop;
@@ -140,42 +138,15 @@ impl Endpoint {
     /// Serves until it is asked to stop; then answers what has come, and returns.
     pub async fn serve(self, patience: Duration) {
         let Self { listener, tls, shared } = self;
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            let next = async {
-                let room = Arc::clone(&room).acquire_owned().await;
-                (room, listener.accept().await)
-            };
-            tokio::select! {
-                () = shared.stop.requested() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                (room, accepted) = next => match accepted {
-                    Ok((stream, _)) => {
-                        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
-                        connections.spawn(async move {
-                            let _room = room;
-                            greet(stream, tls, shared).await;
-                        });
-                    }
-                    Err(error) => {
-                        // Out of descriptors, mostly: others must end first.
-                        tracing::warn!(%error, "no connection can be accepted");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-            }
-        }
-        drop(listener);
-        let all = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, all).await.is_err() {
-            tracing::warn!("connections were cut off whose requests were not answered in time");
-        }
+        let stop = shared.stop.clone();
+        walwright_http::serve(listener, CONNECTIONS, stop.requested(), patience, |stream| {
+            greet(stream, tls.clone(), Arc::clone(&shared))
+        })
+        .await;
     }
 }
 
 async fn greet(stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
-    _ = stream.set_nodelay(true);
     match tls {
         None => converse(stream, shared).await,
         Some(tls) => match tokio::time::timeout(HEAD, tls.accept(stream)).await {
@@ -192,19 +163,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(stream: S, shared: Arc<Shar
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(answer(request, &shared).await) }
     });
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.requested() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a client's connection");
-    }
+    walwright_http::converse(stream, service, HEAD, stop.requested()).await;
 }
 
 type Answer = Response<Full<Bytes>>;
