@@ -13,7 +13,7 @@ use walwright_wire::{CancelKey, ConnectOptions, Stream};
 use crate::dial::{Opened, SessionId};
 use crate::prepared::{Definitions, Known, OWN_PREFIX, OnSession, Prepared};
 use crate::settings::{Change, Settings};
-use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into};
+use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, SessionKind};
 
 /// Most prepared statements that a session keeps.
@@ -26,6 +26,11 @@ const LONG: usize = 16 * 1024;
 enum Expect {
     /// ParseComplete: told to the client under the name it gave, or kept from it.
     Parse(Arc<Prepared>, Option<Name>),
+    /// An error that says that the name is taken: a statement by its number, and what its client
+    /// calls it.
+    Taken(u64, Name),
+    /// EmptyQueryResponse, where the client is told that a statement is deallocated.
+    Deallocate,
     /// BindComplete, for one of the gateway's own statements by its number.
     Bind(Option<u64>),
     /// RowDescription or NoData, for a statement after ParameterDescription.
@@ -102,6 +107,8 @@ pub enum Event {
     Answer(ClientId, Range<usize>),
     /// A NotificationResponse, a range of the input, for what the client sent itself.
     OwnNotification(ClientId, Range<usize>),
+    /// A whole message that is told in place of the server's.
+    Said(ClientId, Vec<u8>),
     /// A message without a body that belongs into an answer.
     Synthesise(ClientId, u8),
     /// What a client was sent may leave now: it goes on only after that.
@@ -372,6 +379,15 @@ impl Session {
                 }
                 self.parse(slot, &statement, Some(name));
             }
+            Part::ParseAgain { taken, name, rest } => {
+                self.ensure(slot, &taken);
+                frame_into(&mut self.out, b'P', &[taken.name().as_bytes(), b"\0", &rest]);
+                slot.expects.push_back(Expect::Taken(taken.id, name));
+            }
+            Part::Deallocate => {
+                frame_into(&mut self.out, b'Q', &[b"\0"]);
+                slot.expects.push_back(Expect::Deallocate);
+            }
             Part::Bind { statement, portal, rest } => {
                 self.ensure(slot, &statement);
                 let name = statement.name();
@@ -589,6 +605,10 @@ impl Session {
                 {
                     self.stale.push(*id);
                 }
+                let said = match slot.expects.front() {
+                    Some(Expect::Taken(id, name)) => Some(of_client(body, *id, name)),
+                    _ => None,
+                };
                 for expect in slot.expects.drain(..) {
                     match expect {
                         Expect::Parse(statement, name) => {
@@ -597,9 +617,13 @@ impl Session {
                         }
                         // The server has skipped it.
                         Expect::Close { own: Some(id) } => self.stale.push(id),
-                        Expect::Query => slot.synced = false,
+                        Expect::Query | Expect::Deallocate => slot.synced = false,
                         _ => {}
                     }
+                }
+                if let Some(said) = said {
+                    events.push(Event::Said(client, said));
+                    return Ok(());
                 }
             }
             backend::COPY_IN_RESPONSE => {
@@ -640,6 +664,11 @@ impl Session {
             | backend::EMPTY_QUERY_RESPONSE
             | backend::PORTAL_SUSPENDED => match slot.expects.pop_front() {
                 Some(Expect::Execute) => self.copying_in = false,
+                Some(Expect::Deallocate) if tag == backend::EMPTY_QUERY_RESPONSE => {
+                    let said = framed(backend::COMMAND_COMPLETE, b"DEALLOCATE\0");
+                    events.push(Event::Said(client, said));
+                    return Ok(());
+                }
                 _ => return Err(Mismatch(tag)),
             },
             _ => {}
@@ -647,6 +676,19 @@ impl Session {
         answer(events, client, range);
         Ok(())
     }
+}
+
+/// An ErrorResponse as the client is told it, with the name that it gave to a statement.
+fn of_client(body: &[u8], id: u64, name: &[u8]) -> Vec<u8> {
+    let own = format!("\"{OWN_PREFIX}{id}\"");
+    let at = body.windows(own.len()).position(|part| part == own.as_bytes());
+    framed(
+        backend::ERROR_RESPONSE,
+        &match at {
+            Some(at) => [&body[..at], b"\"", name, b"\"", &body[at + own.len()..]].concat(),
+            None => body.to_vec(),
+        },
+    )
 }
 
 /// Whether a message is passed on before it has arrived whole.

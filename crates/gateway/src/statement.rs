@@ -299,6 +299,27 @@ pub fn redefines(sql: &[u8]) -> bool {
     false
 }
 
+/// The name of the statement that a text deallocates, where that is all it does.
+pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
+    let (word, rest) = keyword(sql);
+    if !word.eq_ignore_ascii_case(b"DEALLOCATE") {
+        return None;
+    }
+    let rest = rest.trim_ascii();
+    let rest = rest.strip_suffix(b";").unwrap_or(rest).trim_ascii_end();
+    let (noise, after) = keyword(rest);
+    let noise = noise.eq_ignore_ascii_case(b"PREPARE")
+        && after.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'"');
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte);
+    match if noise { after.trim_ascii_start() } else { rest } {
+        [b'"', quoted @ .., b'"'] if !quoted.contains(&b'"') => Some(quoted.to_vec()),
+        plain if plain.iter().all(is_part) && !plain.eq_ignore_ascii_case(b"ALL") => {
+            Some(plain.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
 fn tracks(statement: &[u8]) -> bool {
     std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
 }
@@ -395,6 +416,21 @@ fn contains_word(text: &[u8], word: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_text_deallocates_alone() {
+        let of =
+            |sql: &str| deallocated(sql.as_bytes()).map(|name| String::from_utf8(name).unwrap());
+        assert_eq!(of("DEALLOCATE a1").as_deref(), Some("a1"));
+        assert_eq!(of(" deallocate /* old */ PREPARE A_1 ; ").as_deref(), Some("a_1"));
+        assert_eq!(of("DEALLOCATE prepare\"A b\"").as_deref(), Some("A b"));
+        assert_eq!(of("DEALLOCATE prepare_1").as_deref(), Some("prepare_1"));
+        for other in
+            ["DEALLOCATE ALL", "DEALLOCATE PREPARE all;", "DEALLOCATE a; SELECT 1", "SELECT a"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
 
     fn need(sql: &str) -> (SessionKind, Hold) {
         let need = Need::of(sql.as_bytes());

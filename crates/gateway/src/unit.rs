@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry};
 use crate::settings::Change;
-use crate::statement::{only_reads, redefines};
+use crate::statement::{deallocated, only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -18,6 +18,11 @@ pub enum Part {
     Plain(u8, Vec<u8>),
     /// Parse of a statement.
     Parse(Arc<Prepared>, Name),
+    /// Parse under a name that its client has given to this statement already: what comes after
+    /// the name.
+    ParseAgain { taken: Arc<Prepared>, name: Name, rest: Vec<u8> },
+    /// DEALLOCATE of a statement, which only the gateway knows.
+    Deallocate,
     /// Bind of a statement: the portal's name, and what comes after the statement's name.
     Bind { statement: Arc<Prepared>, portal: Name, rest: Vec<u8> },
     /// Describe of a statement.
@@ -68,7 +73,7 @@ impl Unit {
     /// How many Parse and Bind messages are in it.
     pub fn parses_and_binds(&self) -> (u64, u64) {
         self.parts.iter().fold((0, 0), |(parses, binds), part| match part {
-            Part::Parse(..) => (parses + 1, binds),
+            Part::Parse(..) | Part::ParseAgain { .. } => (parses + 1, binds),
             Part::Bind { .. } | Part::Plain(b'B', _) => (parses, binds + 1),
             _ => (parses, binds),
         })
@@ -186,7 +191,8 @@ impl Gatherer {
     }
 
     /// Takes a message of the client; the unit that it completes. `redefined` counts how often
-    /// the objects of the server were.
+    /// the objects of the server were; `settled` says that all before was answered, so that the
+    /// client has every statement that it is known to have.
     ///
     /// # Errors
     /// When the message is damaged.
@@ -197,11 +203,21 @@ impl Gatherer {
         statements: &mut Statements,
         registry: &mut Registry,
         redefined: u64,
+        settled: bool,
     ) -> Result<Option<Unit>, Malformed> {
         self.bytes += body.len() + size_of::<Part>();
         match tag {
             b'Q' => {
                 let (sql, _) = text(body)?;
+                if let Some(name) = deallocated(sql)
+                    && statements.get(&name).is_some()
+                {
+                    statements.remove(&name);
+                    let need = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
+                    self.ends_by_query(need)?;
+                    self.parts.push(Part::Deallocate);
+                    return Ok(Some(self.finish(End::Query)));
+                }
                 self.ends_by_query(Need::of(sql))?;
                 self.bind(std::str::from_utf8(sql).ok().and_then(Change::of));
                 self.plain(tag, body);
@@ -216,6 +232,14 @@ impl Gatherer {
             b'P' => {
                 let (name, rest) = text(body)?;
                 text(rest)?;
+                if settled
+                    && !name.is_empty()
+                    && let Some(taken) = statements.get(name).cloned()
+                {
+                    let (name, rest) = (name.to_vec(), rest.to_vec());
+                    self.parts.push(Part::ParseAgain { taken, name, rest });
+                    return Ok(self.full());
+                }
                 // What is prepared runs nothing yet: any session will do, also while all that
                 // have transactions are taken.
                 let statement = registry.prepared(rest, redefined);
@@ -272,7 +296,12 @@ impl Gatherer {
                 self.plain(tag, body);
             }
         }
-        Ok((self.bytes > MOST_GATHERED).then(|| self.finish_before_sync()))
+        Ok(self.full())
+    }
+
+    /// What goes on before its Sync, since it is long.
+    fn full(&mut self) -> Option<Unit> {
+        (self.bytes > MOST_GATHERED).then(|| self.finish_before_sync())
     }
 
     /// What has to reach the server before anything that is copied in: it says then whether it
@@ -382,7 +411,7 @@ mod tests {
         let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
         let mut registry = Registry::default();
         let take = |(tag, body): &(u8, Vec<u8>)| {
-            gatherer.take(*tag, body, &mut statements, &mut registry, 0).unwrap()
+            gatherer.take(*tag, body, &mut statements, &mut registry, 0, true).unwrap()
         };
         messages.iter().filter_map(take).collect()
     }
@@ -461,7 +490,7 @@ mod tests {
             let mut registry = Registry::default();
             let take = |tag: &u8| {
                 let body: &[u8] = if *tag == b'S' || *tag == b'H' { b"" } else { b"\0\0\0\0\0" };
-                gatherer.take(*tag, body, &mut statements, &mut registry, 0).is_ok()
+                gatherer.take(*tag, body, &mut statements, &mut registry, 0, true).is_ok()
             };
             messages.iter().all(take)
         };
@@ -508,7 +537,7 @@ mod tests {
             let (mut gatherer, mut statements) = (Gatherer::default(), Statements::default());
             let mut registry = Registry::default();
             for (tag, body) in messages {
-                let _ = gatherer.take(tag, &body, &mut statements, &mut registry, 0);
+                let _ = gatherer.take(tag, &body, &mut statements, &mut registry, 0, true);
             }
         }
     }

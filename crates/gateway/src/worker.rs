@@ -1095,8 +1095,9 @@ impl Worker {
             _ => {}
         }
         let redefined = self.shared.redefined.load(Ordering::Relaxed);
+        let settled = client.in_flight == 0 && client.queue.is_empty();
         let (statements, registry) = (&mut client.statements, &mut self.registry);
-        let taken = client.gatherer.take(tag, body, statements, registry, redefined);
+        let taken = client.gatherer.take(tag, body, statements, registry, redefined, settled);
         match taken {
             Ok(None) => {}
             Ok(Some(unit)) => {
@@ -1973,6 +1974,11 @@ impl Worker {
                 if let Some(client) = self.listener(id) {
                     let (before, rest) = bytes[range].split_at(5);
                     client.answers.push(&[before, &process, &rest[4..]].concat());
+                }
+            }
+            Event::Said(id, message) => {
+                if let Some(client) = self.listener(id) {
+                    client.answers.push(&message);
                 }
             }
             Event::Synthesise(id, tag) => {

@@ -146,7 +146,10 @@ impl Client {
         let insert = format!("INSERT INTO t VALUES ({token}) RETURNING token");
         let out = format!("COPY (SELECT generate_series({token}, {})) TO STDOUT", tokens.end - 1);
         let (lines, bad) = (lines(tokens.clone()), format!("{token}\nnone\n"));
-        let name = if self.random.random() { "own" } else { "" };
+        let named: bool = self.random.random();
+        let name = if named { "own" } else { "" };
+        // What is not closed keeps its name.
+        let kept = if named { format!("kept {token}") } else { String::new() };
         let answer = match self.random.random_range(0..16) {
             0 => {
                 self.stays += 1;
@@ -234,12 +237,12 @@ impl Client {
             // A Query ends what is prepared before it as a Sync does.
             12 => {
                 self.stays += 1;
-                self.prepare(name, &insert);
+                self.prepare(&kept, &insert);
                 self.query(&insert);
                 Answer::of([token], "INSERT 0 1")
             }
             13 => {
-                self.prepare(name, &insert);
+                self.prepare(&kept, &insert);
                 self.query("SELECT 1 / 0");
                 Answer::error("22012")
             }
@@ -420,6 +423,71 @@ async fn who_notifies_itself_is_told_its_own_process() {
         assert_ne!(heard[0], other.process);
     });
     ended.await.expect("both went on");
+}
+
+/// Who keeps statements under names that it gives hears that a name is taken, whichever session
+/// its statement is on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_is_taken_until_its_statement_is_deallocated() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 2);
+    let port = testbed.port();
+    let ended = tokio::task::spawn_blocking(move || {
+        let [mut client, mut other] = [1, 2].map(|number| Client::connect(port, number));
+        let parse = |client: &mut Client, name: &str, sql: &str| {
+            client.message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
+        };
+        let bind = |client: &mut Client, name: &str| {
+            client.message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
+            client.message(b'E', b"\0\0\0\0\0");
+        };
+        let synced = |client: &mut Client| {
+            client.sync();
+            client.send();
+            client.answer()
+        };
+        let asked = |client: &mut Client, sql: &str| {
+            client.query(sql);
+            client.send();
+            client.answer()
+        };
+        parse(&mut client, "a", "SELECT 1");
+        assert_eq!(synced(&mut client), Answer::default());
+        parse(&mut client, "a", "SELECT 2");
+        client.sync();
+        client.send();
+        let (tag, body) = client.receive();
+        let said = b"prepared statement \"a\" already exists\0";
+        assert!(tag == b'E' && body.windows(said.len()).any(|part| part == said));
+        client.answer();
+        parse(&mut client, "a", "SELEC");
+        assert_eq!(synced(&mut client), Answer::error("42601"));
+        bind(&mut client, "a");
+        assert_eq!(synced(&mut client), Answer::of([1], "SELECT 1"));
+
+        // Within one Sync, in a transaction, and where another client has the same statement.
+        parse(&mut client, "b", "SELECT 3");
+        parse(&mut client, "b", "SELECT 4");
+        assert_eq!(synced(&mut client), Answer::error("42P05"));
+        parse(&mut other, "a", "SELECT 1");
+        assert_eq!(synced(&mut other), Answer::default());
+        asked(&mut client, "BEGIN");
+        parse(&mut client, "a", "SELECT 5");
+        assert_eq!(synced(&mut client), Answer::error("42P05"));
+        bind(&mut client, "a");
+        assert_eq!(synced(&mut client), Answer::error("25P02"));
+        asked(&mut client, "ROLLBACK");
+
+        assert_eq!(asked(&mut client, "DEALLOCATE a").commands, ["DEALLOCATE"]);
+        bind(&mut client, "a");
+        assert_eq!(synced(&mut client), Answer::error("26000"));
+        assert_eq!(asked(&mut client, "DEALLOCATE a"), Answer::error("26000"));
+        parse(&mut client, "a", "SELECT 6");
+        bind(&mut client, "a");
+        assert_eq!(synced(&mut client), Answer::of([6], "SELECT 1"));
+        bind(&mut other, "a");
+        assert_eq!(synced(&mut other), Answer::of([1], "SELECT 1"));
+    });
+    ended.await.expect("every answer is right");
 }
 
 /// Applications show them while a statement runs, and cancel it then.
