@@ -4,8 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, Database};
+use common::Database;
 use walwright_documents::{Isolation, Locks, Options, PoolOptions, Reset, Shape};
+use walwright_testing::documents::Client;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_request_has_the_answer_that_its_user_expects() {

@@ -1,6 +1,8 @@
-//! For tests: records built second by second, and memory counted.
+//! For tests: records built second by second, memory counted, and a model of the document
+//! service.
 
 mod build;
+pub mod documents;
 mod header;
 pub mod memory;
 

@@ -7,9 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Config, NoTls};
 use walwright_documents::{Options, Pool, Service, Store};
@@ -145,111 +142,5 @@ impl Served {
     pub async fn end(self) {
         self.stop.request();
         self.task.await.expect("no panic");
-    }
-}
-
-/// An answer.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub text: String,
-}
-
-impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.text).expect("JSON")
-    }
-
-    /// The version that its ETag says.
-    pub fn version(&self) -> i32 {
-        let etag = self.header("etag").expect("an ETag");
-        etag.trim_matches('"').parse().expect("a number")
-    }
-}
-
-/// A client with a connection that is kept.
-pub struct Client {
-    address: SocketAddr,
-    stream: Option<BufStream<TcpStream>>,
-}
-
-impl Client {
-    pub fn new(address: SocketAddr) -> Client {
-        Client { address, stream: None }
-    }
-
-    /// Connects where it is not connected. After an error nothing was sent.
-    pub async fn connect(&mut self) -> std::io::Result<()> {
-        if self.stream.is_none() {
-            let stream = TcpStream::connect(self.address).await?;
-            stream.set_nodelay(true)?;
-            self.stream = Some(BufStream::new(stream));
-        }
-        Ok(())
-    }
-
-    /// Sends a request. An error is a request of which it is not known whether it was done.
-    pub async fn ask(
-        &mut self,
-        method: &str,
-        path: &str,
-        headers: &str,
-        body: &str,
-    ) -> std::io::Result<Answer> {
-        self.connect().await?;
-        let Some(mut stream) = self.stream.take() else { unreachable!("it is connected") };
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {}\r\n{headers}\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
-        stream.flush().await?;
-        let mut line = String::new();
-        let ended = || std::io::Error::other("the connection ended");
-        let mut next = async || -> std::io::Result<String> {
-            line.clear();
-            match stream.read_line(&mut line).await? {
-                0 => Err(ended()),
-                _ => Ok(line.trim_end().to_owned()),
-            }
-        };
-        let first = next().await?;
-        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(ended)?;
-        let mut headers = Vec::new();
-        loop {
-            let header = next().await?;
-            let Some((name, value)) = header.split_once(':') else { break };
-            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-        }
-        let find = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
-        let length = find("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        let ends = find("connection") == Some("close");
-        let mut text = vec![0; length];
-        stream.read_exact(&mut text).await?;
-        if !ends {
-            self.stream = Some(stream);
-        }
-        let text = String::from_utf8(text).expect("UTF-8");
-        Ok(Answer { status, headers, text })
-    }
-
-    /// The answer to a request that must have one.
-    pub async fn answer(&mut self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        self.ask(method, path, headers, body).await.expect("an answer")
-    }
-
-    pub async fn get(&mut self, path: &str) -> Answer {
-        self.answer("GET", path, "", "").await
-    }
-
-    pub async fn post(&mut self, path: &str, body: &str) -> Answer {
-        self.answer("POST", path, "", body).await
     }
 }
