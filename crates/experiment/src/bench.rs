@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use walwright_figures::compare::{latency_percentile, run_figures};
+use walwright_figures::experiment::study_figures;
 use walwright_figures::rows_each;
 use walwright_record::{OperationTotals, Record, RunId, RunState, Warning};
 use walwright_run::{
@@ -44,6 +45,10 @@ pub struct BenchPlan {
     pub server: Option<String>,
     /// What is started between the load and the server.
     pub application: Option<ApplicationPlan>,
+    /// Files that the command lines name, their texts by name.
+    pub files: BTreeMap<String, String>,
+    /// Whether the figures of a study's tables are to be known of each run.
+    pub is_study: bool,
 }
 
 /// Runs configurations on embedded clusters, each restored from the same snapshot; or all
@@ -223,6 +228,7 @@ impl Bench {
             application: self.plan.application.clone(),
             load,
             parameters: whole.parameters.clone(),
+            files: self.plan.files.clone(),
             guard,
         }))
     }
@@ -308,6 +314,11 @@ impl Bench {
         }
         for (key, value) in told(&record) {
             figures.entry(key).or_insert(value);
+        }
+        if self.plan.is_study {
+            for (key, value) in study_figures(&record, &summary, &figures) {
+                figures.entry(key).or_insert(value);
+            }
         }
         let units = match units {
             Some(units) => Units::Transactions(units),

@@ -32,6 +32,7 @@ mod plan;
 mod plan_tables;
 mod profile;
 mod prove;
+mod study;
 mod units;
 mod visit;
 mod words;
@@ -61,7 +62,7 @@ pub use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile, SHIPPED};
 pub use plan_tables::{
     ArmTable, ArmWorkload, ClaimTable, ClaimedChange, Ddl, PredictionTable, ServerTable,
-    SettingValue, Values, WorkloadTable,
+    SettingValue, StudyTable, Values, WorkloadTable,
 };
 pub use prove::{ProveError, provable, prove};
 pub use visit::Visit;

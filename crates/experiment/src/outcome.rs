@@ -107,10 +107,20 @@ impl Whole {
 
     /// The value of a metric at one place in every block up to the last one begun.
     fn values(&self, cells: &[Cell], metric: &Metric, place: usize) -> Vec<Option<f64>> {
+        self.values_of(cells, place, |figures| metric.value(figures))
+    }
+
+    /// What is made of the figures at one place in every block up to the last one begun.
+    pub(super) fn values_of(
+        &self,
+        cells: &[Cell],
+        place: usize,
+        value: impl Fn(&BTreeMap<String, f64>) -> Option<f64>,
+    ) -> Vec<Option<f64>> {
         let blocks = cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0);
         let mut values = vec![None; blocks];
         for cell in cells.iter().filter(|cell| cell.place == place && cell.failed.is_none()) {
-            values[cell.block] = metric.value(&cell.figures);
+            values[cell.block] = value(&cell.figures);
         }
         values
     }
@@ -258,6 +268,7 @@ impl Whole {
                 .collect(),
             prediction,
             claims: self.claims(cells),
+            study: self.study(cells),
             warnings: self.warnings(cells),
         })
     }

@@ -81,6 +81,8 @@ impl Pair {
         };
         PlanFile {
             application: None,
+            study: None,
+            files: std::collections::BTreeMap::new(),
             parameters: Default::default(),
             name: Some(format!("A: {}; B: {}", self.a.words(), self.b.words())),
             question: None,

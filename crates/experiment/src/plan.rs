@@ -13,8 +13,8 @@ use walwright_stats::Confidence;
 
 use super::origin::{found_from, postgres};
 use super::plan_tables::{
-    ApplicationTable, ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable, Values,
-    WorkloadTable,
+    ApplicationTable, ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable,
+    StudyTable, Values, WorkloadTable,
 };
 use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
@@ -23,10 +23,11 @@ use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Plans that walwright has with it, by name.
-pub const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 4] = [
     ("ingest", include_str!("../../../plans/ingest.toml")),
     ("diary", include_str!("../../../plans/diary.toml")),
     ("pool-study", include_str!("../../../plans/pool-study.toml")),
+    ("pool-study-locust", include_str!("../../../plans/pool-study-locust.toml")),
 ];
 
 /// Blocks of a quick experiment, and the window and warm-up of its runs.
@@ -92,9 +93,15 @@ pub struct PlanFile {
     /// Values of the baseline that the command lines of application and load leave open.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: Values,
+    /// Files that command lines name as `{files}/NAME`: their texts by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// What the baseline runs on.
     #[serde(default)]
     pub server: ServerTable,
+    /// What its tables are to show, where it is a study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<StudyTable>,
     /// What was predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionTable>,
@@ -213,6 +220,23 @@ impl PlanFile {
                 "programs are started before a cluster of our own alone; `walwright record` measures yours",
             );
         }
+        let of = self.application.as_ref();
+        if let Some(of) = of.filter(|of| of.metrics.is_some() != of.pool_wait.is_some()) {
+            let (there, what) = match &of.metrics {
+                Some(_) => {
+                    ("metrics", "say what to read there: pool_wait = \"the name of a histogram\"")
+                }
+                None => ("pool_wait", "say where it is told: metrics = \"http://…/metrics\""),
+            };
+            return fault(there, what);
+        }
+        let compared = self.study.as_ref().and_then(|of| of.compare.as_ref());
+        if let Some(name) = compared.filter(|name| !self.parameters.contains_key(*name)) {
+            let known: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
+            let what =
+                format!("'{name}' is none of the baseline's [parameters]: {}", known.join(", "));
+            return fault("compare", &what);
+        }
         if let Some(arm) = self.arms.iter().find(|arm| !arm.load.command.is_empty() && !has_load) {
             let what = "the baseline has no command that makes the load";
             return Err(PlanError::value(&arm.name, "command", what));
@@ -313,6 +337,11 @@ impl PlanFile {
         metrics.map_err(|error| PlanError::value("", "metric", error.to_string()))
     }
 
+    /// Whether it is a study: it says so, or programs of others make its load.
+    pub fn is_study(&self) -> bool {
+        self.study.is_some() || !self.load.command.is_empty()
+    }
+
     /// Relative changes up to this do not matter.
     pub fn negligible(&self) -> f64 {
         self.smallest_effect.unwrap_or(NEGLIGIBLE)
@@ -357,6 +386,8 @@ impl PlanFile {
             command: command.to_owned(),
             server: None,
             application: self.application.as_ref().map(ApplicationTable::plan),
+            files: self.files.clone(),
+            is_study: self.is_study(),
         })
     }
 

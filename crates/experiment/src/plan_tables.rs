@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use walwright_run::{ApplicationPlan, Length, LoadOptions, WorkloadPlan};
+use walwright_run::{ApplicationPlan, Length, LoadOptions, PoolWaitPlan, WorkloadPlan};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -191,6 +191,12 @@ pub struct ApplicationTable {
     /// How long that may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_within: Option<Length>,
+    /// The address of its metrics, in the text format of Prometheus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+    /// The histogram or summary there of how long requests wait for the pool, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_wait: Option<String>,
 }
 
 impl ApplicationTable {
@@ -201,8 +207,22 @@ impl ApplicationTable {
             environment: texts(&self.environment),
             ready: self.ready.clone(),
             ready_within: self.ready_within.map_or(READY_WITHIN, |length| length.0),
+            pool_wait: self.metrics.clone().zip(self.pool_wait.clone()).map(|(metrics, name)| {
+                let name = name.trim_end_matches("_sum").to_owned();
+                PoolWaitPlan { metrics, name }
+            }),
         }
     }
+}
+
+/// `[study]`: that the tables of a study are wanted, and what stands beside what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyTable {
+    /// A parameter: each cell is compared with the one that has the baseline's value of it and
+    /// the same of all others. Without it each arm stands beside the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<String>,
 }
 
 /// How long an application may take to be ready where the plan does not say.

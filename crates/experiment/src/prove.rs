@@ -85,6 +85,8 @@ pub fn prove(
     let metrics = [metric].into_iter().chain(beside.into_iter().filter(|name| *name != metric));
     Ok(PlanFile {
         application: None,
+        study: None,
+        files: BTreeMap::new(),
         parameters: Default::default(),
         name: Some(format!("{} of {id}", finding.id)),
         question: Some(format!("{} {}", finding.cause.trim_end(), action.text.trim_end())),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use walwright_record::{LoadInterval, Record, Row, Source, Window};
+use walwright_stats::median;
 
 use crate::not_observable::Gaps;
 use crate::seconds::duration;
@@ -124,6 +125,31 @@ pub fn cpu_use(record: &Record, window: Window, gaps: &mut Gaps) -> CpuUse {
         found.steal = share(&["steal"]);
     }
     found
+}
+
+/// Share of a processor that the busiest thread of a group took, in the middle reading of
+/// the window. Records that do not have it tell the mean of its processes.
+pub fn busiest_thread(record: &Record, window: Window, group: &GroupCpu) -> Option<f64> {
+    let rows: Vec<&Row> = group.rows(record, window).collect();
+    let read: Vec<f64> = rows.iter().filter_map(|row| row.number("busiest_thread")).collect();
+    if !read.is_empty() {
+        return median(&read);
+    }
+    let processes = rows.iter().filter_map(|row| row.number("count")).max_by(f64::total_cmp)?;
+    Some(group.processors / processes.max(1.0))
+}
+
+impl GroupCpu {
+    /// Its rows inside a window.
+    pub fn rows<'r>(&self, record: &'r Record, window: Window) -> impl Iterator<Item = &'r Row> {
+        let name = self.group.clone();
+        let samples = record.samples(Source::Neighbours).iter();
+        samples
+            .chain(record.samples(Source::Processes))
+            .filter(move |sample| window.contains(sample.at))
+            .flat_map(|sample| &sample.rows)
+            .filter(move |row| row.text("process_group") == Some(name.as_str()))
+    }
 }
 
 /// What a group has waited for a processor. Threads of clients are counted from the first look

@@ -60,7 +60,7 @@ pub mod window;
 pub use checkpoints::{Checkpoints, checkpoints};
 pub use commit_clock::work_counted;
 pub use counters::{Difference, RowDifference, difference};
-pub use cpu::{CpuUse, GroupCpu};
+pub use cpu::{CpuUse, GroupCpu, busiest_thread};
 pub use data_disk_use::{DataDiskUse, Requests};
 pub use latency::{Latency, lags, latencies};
 pub use latency_breakdown::{BookLine, CrossCheck, LatencyBreakdown};

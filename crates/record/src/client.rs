@@ -105,4 +105,7 @@ pub struct OperationTotals {
     /// How often it was done a second, where the tool says.
     #[serde(default)]
     pub throughput: Option<f64>,
+    /// Bytes of answers a second, where the tool says.
+    #[serde(default)]
+    pub received: Option<f64>,
 }

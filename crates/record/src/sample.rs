@@ -76,13 +76,16 @@ pub enum Source {
     Neighbours,
     /// cgroup usage and throttling.
     Cgroup,
+    /// What an application tells of its pool: seconds that requests waited for a session
+    /// (`pool_wait_seconds`), and how many had one (`pool_leases`).
+    Application,
     /// What the probe itself cost: queries, their time, its own CPU.
     ProbeCost,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Source; 25] = [
+    pub const ALL: [Source; 26] = [
         Source::Database,
         Source::Wal,
         Source::Io,
@@ -107,6 +110,7 @@ impl Source {
         Source::Processes,
         Source::Neighbours,
         Source::Cgroup,
+        Source::Application,
         Source::ProbeCost,
     ];
 
@@ -137,6 +141,7 @@ impl Source {
             Source::Processes => "processes",
             Source::Neighbours => "neighbours",
             Source::Cgroup => "cgroup",
+            Source::Application => "application",
             Source::ProbeCost => "probe_cost",
         }
     }
@@ -174,6 +179,7 @@ impl Source {
             | Source::Cpu
             | Source::Memory
             | Source::Cgroup
+            | Source::Application
             | Source::ProbeCost => &[],
         }
     }

@@ -7,6 +7,7 @@ use walwright_figures::scaling::Scaling;
 
 use crate::svg::curves::Curves;
 use crate::svg::forest::Forest;
+use crate::svg::heat::Heat;
 use crate::svg::overlay::Curve;
 use crate::svg::{Course, Ink, Mark, Timeline};
 use crate::{format, words};
@@ -328,6 +329,8 @@ pub(crate) enum Chart {
     Picture(Picture),
     /// Effects with their intervals.
     Forest(Forest),
+    /// Cells in rows and columns; a table where nothing is drawn.
+    Heat(Heat),
     /// Parts of several wholes, one above the other on one scale.
     Beside(Vec<Whole>),
     /// Work a second over time, of several runs.

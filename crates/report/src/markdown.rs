@@ -110,6 +110,7 @@ impl Paper<'_> {
                 .join("\n\n"),
             Block::Action(of) => escape(&of.text),
             Block::Chart(Chart::Picture(of)) => self.picture(of),
+            Block::Chart(Chart::Heat(of)) => table(&of.table()),
             Block::Chart(_) | Block::Aside(_) => return None,
         })
     }

@@ -39,6 +39,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
     let answered =
         body.get("requests").and_then(|r| count(r, "total")).or_else(|| count(&body, "2xx"));
     let rate = body.get("requests").and_then(|requests| requests.get("average")?.as_f64());
+    let received = body.get("throughput").and_then(|bytes| bytes.get("average")?.as_f64());
     let mut log = empty_log(source, ClientDetail::Totals);
     let moment_of = |name: &str| Some(moment(body.get(name)?.as_str()?)?.at);
     log.first = moment_of("start");
@@ -55,6 +56,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         max: milliseconds("max"),
         percentiles,
         throughput: rate.filter(|rate| *rate >= 0.0),
+        received: received.filter(|received| *received >= 0.0),
     });
     log.failures = failures;
     log.notes.push(
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_result_is_read_whole() {
-        let text = r#"{"url":"http://h/","requests":{"average":250,"total":500},
+        let text = r#"{"url":"http://h/","requests":{"average":250,"total":500},"throughput":{"average":6320.38},
             "latency":{"average":100.1,"stddev":84.7,"min":47,"max":424,"p50":67,"p97_5":378,"p99":386,"totalCount":500},
             "errors":9,"timeouts":4,"non2xx":7,"2xx":493,
             "start":"2026-11-20T09:38:31.027Z","finish":"2026-11-20T09:38:33.089Z",
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(kinds, [("HTTP 302", 2), ("HTTP 503", 5), ("connection", 5), ("timeout", 4)]);
         let totals = &log.totals[0];
         assert_eq!(totals.percentiles[1], (97.5, Duration::from_millis(378)));
-        assert_eq!(totals.throughput, Some(250.0));
+        assert_eq!((totals.throughput, totals.received), (Some(250.0), Some(6_320.38)));
         assert_eq!(log.last.unwrap().since(log.first.unwrap()), Duration::from_millis(2_062));
     }
 }

@@ -57,6 +57,7 @@ pub(crate) fn summary(source: Source<'_>, from: impl Read) -> Result<Results, Re
             .filter_map(|(name, percent)| Some((percent, micros(name)?)))
             .collect(),
         throughput: number("Throughput (requests/second)"),
+        ..OperationTotals::default()
     });
     log.notes.push(format!("it holds {WHOLE}"));
     Ok(Results { log, unit: UNIT, operations: Vec::new(), intervals: Vec::new() })

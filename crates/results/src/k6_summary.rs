@@ -62,6 +62,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
             max: milliseconds("max"),
             percentiles,
             throughput: rate.filter(|rate| *rate >= 0.0),
+            ..OperationTotals::default()
         });
     }
     if log.totals.is_empty() {

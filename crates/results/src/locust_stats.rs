@@ -62,6 +62,7 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
                 .filter_map(|(column, percent)| Some((*percent, some(*column)?)))
                 .collect(),
             throughput: rate.and_then(|rate| fields.number(rate)).filter(|rate| *rate >= 0.0),
+            ..OperationTotals::default()
         };
         if is_all {
             log.succeeded = totals.failed.map(|failed| counted.saturating_sub(failed));

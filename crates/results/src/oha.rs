@@ -29,11 +29,13 @@ pub(crate) fn read(source: Source<'_>, from: impl Read) -> Result<Results, Resul
         .collect();
     percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
     let rate = summary.get("requestsPerSec").and_then(Value::as_f64);
+    let received = summary.get("sizePerSec").and_then(Value::as_f64);
     let totals = OperationTotals {
         mean: seconds(summary, "average"),
         min: seconds(summary, "fastest"),
         max: seconds(summary, "slowest"),
         throughput: rate.filter(|rate| *rate >= 0.0),
+        received: received.filter(|received| *received >= 0.0),
         percentiles,
         ..OperationTotals::default()
     };

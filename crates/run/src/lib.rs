@@ -25,8 +25,8 @@ mod storage;
 mod sweep;
 
 pub use attach::{
-    COMMAND_PATIENCE, CommandPlan, LogChoice, Printing, RecordError, RecordPlan, Recorded, Until,
-    add_results, guard_command, ignores_hangup, record,
+    COMMAND_PATIENCE, CommandPlan, LogChoice, PoolWaitPlan, Printing, RecordError, RecordPlan,
+    Recorded, Until, add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
 pub use length::Length;

@@ -221,6 +221,8 @@ impl TunePlan {
             command: self.command.clone(),
             server: self.server.as_ref().map(|on| on.identity.address.clone()),
             application: None,
+            files: BTreeMap::new(),
+            is_study: false,
         }
     }
 

@@ -141,6 +141,7 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
         children_generate: true,
     };
     Ok(RecordPlan {
+        pool_wait: None,
         dsn: args.dsn,
         until,
         warm_up: args.warmup,

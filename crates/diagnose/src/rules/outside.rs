@@ -2,8 +2,6 @@
 //! whose database this is.
 
 use walwright_figures::{CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit};
-use walwright_record::{Row, Source};
-use walwright_stats::median;
 
 use super::bounds::FULL;
 use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Value};
@@ -129,33 +127,15 @@ fn short(group: &str) -> &str {
     group.split_once(": ").map_or(group, |(_, name)| name)
 }
 
-/// The rows of a group inside the window.
-fn rows<'r>(reading: &'r Reading, group: &GroupCpu) -> impl Iterator<Item = &'r Row> {
-    let name = group.group.clone();
-    let samples = reading.record.samples(Source::Neighbours).iter();
-    samples
-        .chain(reading.record.samples(Source::Processes))
-        .filter(|sample| reading.window.contains(sample.at))
-        .flat_map(|sample| &sample.rows)
-        .filter(move |row| row.text("process_group") == Some(name.as_str()))
-}
-
-/// Share of a processor that the busiest thread of a group took, in the middle reading of
-/// the window. Records that do not have it tell the mean of its processes.
+/// Share of a processor that the busiest thread of a group took.
 fn busiest_thread(reading: &Reading, group: &GroupCpu) -> Option<f64> {
-    let read: Vec<f64> =
-        rows(reading, group).filter_map(|row| row.number("busiest_thread")).collect();
-    if !read.is_empty() {
-        return median(&read);
-    }
-    let processes =
-        rows(reading, group).filter_map(|row| row.number("count")).max_by(f64::total_cmp)?;
-    Some(group.processors / processes.max(1.0))
+    walwright_figures::busiest_thread(reading.record, reading.window, group)
 }
 
 /// Whether processes of a group were seen to hold connections to the server.
 fn is_connected(reading: &Reading, group: &GroupCpu) -> bool {
-    rows(reading, group).any(|row| row.number("connected").is_some_and(|count| count > 0.0))
+    let mut rows = group.rows(reading.record, reading.window);
+    rows.any(|row| row.number("connected").is_some_and(|count| count > 0.0))
 }
 
 /// D53: clients do something else most of the time, and the server waits for them.

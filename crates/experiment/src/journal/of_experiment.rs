@@ -219,6 +219,7 @@ mod tests {
             baseline_runs: vec![[Some(RunId("b1".to_owned())), Some(RunId("b2".to_owned()))]],
             prediction: None,
             claims: Vec::new(),
+            study: None,
             warnings: vec!["It was noisy.".to_owned()],
         }
     }

@@ -15,6 +15,7 @@ mod looks;
 mod outcome;
 mod outlook;
 mod reasons;
+mod study;
 
 pub use contrasts::contrasts;
 pub use judge::{Arm, Judged, JudgedArm, MetricKind, NoRatio, blocks_to_prove, judge};
@@ -22,3 +23,7 @@ pub use looks::{Look, Looks};
 pub use outcome::{ArmOutcome, ClaimMet, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, blocks_to_settle, outlook};
 pub use reasons::{Reason, TimeBook, latency_breakdowns, reasons};
+pub use study::{
+    MeanOfBlocks, OUTSIDE_TIME, POOL_WAIT, SERVER_TIME, Study, StudyCell, StudyGroup, StudyLimit,
+    StudyTable, is_noise, study_figures, study_kinds,
+};

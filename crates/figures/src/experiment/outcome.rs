@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::RunId;
 use walwright_stats::{Estimate, Interval};
 
-use super::{Judged, Looks, MetricKind, Outlook, Reason, TimeBook};
+use super::{Judged, Looks, MetricKind, Outlook, Reason, Study, TimeBook};
 use crate::compare::ComparedStatement;
 
 /// An experiment's result. In JSON times are seconds and sizes bytes; changes are relative,
@@ -51,6 +51,8 @@ pub struct Outcome {
     pub prediction: Option<PredictionMet>,
     /// What others claim of the arms, beside what was measured.
     pub claims: Vec<ClaimMet>,
+    /// The tables of a study.
+    pub study: Option<Study>,
     /// Reasons to trust it less, each a sentence.
     #[serde(alias = "doubts")]
     pub warnings: Vec<String>,

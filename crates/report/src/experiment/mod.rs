@@ -1,5 +1,6 @@
 //! An experiment: its page.
 
+mod study;
 pub(crate) mod words;
 
 use walwright_figures::WaitClass;
@@ -24,7 +25,8 @@ const RUNS: usize = 3;
 
 /// The page of an experiment, ended or not.
 pub fn experiment(of: &Outcome) -> Document {
-    let mut sections = vec![judged(&of.judged, Role::Judged, "effects")];
+    let mut sections = of.study.as_ref().map_or_else(Vec::new, |study| study::sections(study, of));
+    sections.push(judged(&of.judged, Role::Judged, "effects"));
     sections.extend(of.contrasts.iter().map(|c| judged(c, Role::Contrasts, "contrasts")));
     sections.extend((!of.arms.is_empty()).then(|| arms(of)));
     sections.extend((!of.claims.is_empty()).then(|| claims(of)));

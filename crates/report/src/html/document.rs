@@ -273,6 +273,7 @@ impl Page {
                 ));
             }
             Chart::Forest(forest) => svg::forest::forest(forest),
+            Chart::Heat(heat) => heat.svg(),
             Chart::Curves(curves) => curves.svg(),
             Chart::ScalingThroughput(of) => svg::scaling::throughput(of),
             Chart::ScalingBreakdown(of) => svg::scaling::latency_breakdown(of),

@@ -8,6 +8,7 @@ mod course;
 pub(crate) mod curves;
 mod distribution;
 pub(crate) mod forest;
+pub(crate) mod heat;
 mod label;
 pub(crate) mod overlay;
 mod panel;

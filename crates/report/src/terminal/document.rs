@@ -292,6 +292,7 @@ impl Page<'_> {
                 }
                 self.lines.extend(lines);
             }
+            Block::Chart(Chart::Heat(of)) => self.table(&of.table()),
             Block::Chart(Chart::ScalingThroughput(of)) => {
                 self.lines.extend(scaling::plot(of, self.style));
             }

@@ -1,9 +1,12 @@
 //! What the renderings of an experiment say.
 
+use std::collections::BTreeMap;
+
 use walwright_figures::compare::{Better, FigureUnit, figure_kinds};
 use walwright_figures::experiment::{
-    Arm, ArmOutcome, ClaimMet, Ending, Held, Judged, Looks, MetricKind, Outcome, Prediction,
-    PredictionMet, Reason, TimeBook, judge, outlook,
+    Arm, ArmOutcome, ClaimMet, Ending, Held, Judged, Looks, MeanOfBlocks, MetricKind, Outcome,
+    Prediction, PredictionMet, Reason, Study, StudyCell, StudyGroup, StudyLimit, TimeBook, judge,
+    outlook, study_kinds,
 };
 use walwright_record::RunId;
 use walwright_report::experiment;
@@ -117,6 +120,7 @@ fn outcome() -> Outcome {
             .collect(),
         prediction: Some(PredictionMet::of(prediction, measured)),
         claims,
+        study: None,
         warnings: vec!["no checkpoint completed".to_owned()],
         judged,
     }
@@ -159,4 +163,79 @@ fn an_experiment_without_a_block_is_shown_too() {
     let document = experiment(&outcome);
     insta::assert_snapshot!("experiment_without_blocks", document.terminal(&STYLE));
     assert!(!document.html().contains("NaN"));
+}
+
+/// A row of a pool study: three sizes, and the first again.
+fn study() -> Study {
+    let factors = [1.0, 1.3, 0.7, 1.0];
+    let labels = ["pool 10", "pool 25", "pool 50", "pool 10"];
+    let cell = |place: usize| {
+        let key = |key: &str, factor: f64| {
+            let mean = MeanOfBlocks::of(&values(factor, place), Confidence::P95)?;
+            Some((key.to_owned(), mean))
+        };
+        let told =
+            [key("throughput", factors[place]), key("server_time", 1e-5), key("pool_wait", 1e-6)];
+        StudyCell {
+            name: format!("25 connections, {}", labels[place]),
+            label: labels[place].to_owned(),
+            is_repeat: place == 3,
+            figures: told.into_iter().flatten().collect::<BTreeMap<_, _>>(),
+            limit: Some(if place == 0 { StudyLimit::PoolQueue } else { StudyLimit::Database }),
+        }
+    };
+    let arm = |place: usize| Arm { name: cell(place).name, values: values(factors[place], place) };
+    let known = |key: &str| key == "throughput";
+    let figures = study_kinds().into_iter().map(|(_, kind)| {
+        let of = |values: Vec<Option<f64>>| if known(&kind.key) { values } else { Vec::new() };
+        let arms: Vec<Arm> =
+            (1..3).map(|place| Arm { values: of(arm(place).values), ..arm(place) }).collect();
+        let (base, again) = (of(values(1.0, 0)), of(values(1.0, 3)));
+        judge(kind.clone(), &base, &again, &arms, Confidence::P95, 1)
+    });
+    let group = StudyGroup {
+        name: "connections 25".to_owned(),
+        cells: (0..4).map(cell).collect(),
+        figures: figures.collect(),
+    };
+    Study { compared: Some("pool".to_owned()), groups: vec![group] }
+}
+
+#[test]
+fn a_study_has_its_grid_its_limits_and_what_is_noise() {
+    let claim = |arm: &str, change: f64| ClaimMet {
+        arm: arm.to_owned(),
+        text: String::new(),
+        than: None,
+        metric: Some(metric()),
+        claimed: Some(Interval { low: change, high: change }),
+        measured: study().groups[0].figures[0].arms[0].effect.as_ref().map(|e| e.change.clone()),
+        durability: "S: safe".to_owned(),
+    };
+    let outcome = Outcome {
+        study: Some(study()),
+        claims: vec![
+            claim("25 connections, pool 25", 0.004),
+            claim("25 connections, pool 25", 0.3),
+            claim("25 connections, pool 50", -0.3),
+        ],
+        ..outcome()
+    };
+    let document = experiment(&outcome);
+    let text = document.terminal(&Style { width: 120, ..STYLE }).replace("\n", " ");
+    for said in [
+        "2 cells against their control: 2 differ beyond noise",
+        "1 are noise, no larger than what a cell differs from itself here (25 connections, pool 25 +0.4 %)",
+        "1 are larger and agree with what was measured (25 connections, pool 25 +30.0 %)",
+        "1 are larger and do not agree with what was measured (25 connections, pool 50 −30.0 %)",
+        "pool queue",
+        "A/A",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let page = document.html();
+    assert_eq!(page.matches("class=\"heat good\"").count(), 1);
+    assert_eq!(page.matches("class=\"heat bad\"").count(), 1);
+    assert!(!page.contains("NaN"));
+    assert!(document.markdown().contains("pool 10 again"));
 }

@@ -47,5 +47,6 @@ fn totals(sum: &str) -> Option<OperationTotals> {
         min: milliseconds(after("Min:")),
         max: milliseconds(after("Max:")),
         percentiles: Vec::new(),
+        ..OperationTotals::default()
     })
 }

@@ -74,5 +74,6 @@ fn totals(row: &str) -> Option<OperationTotals> {
         min: time(1),
         max: time(2),
         percentiles: time(3).map(|median| (50.0, median)).into_iter().collect(),
+        ..OperationTotals::default()
     })
 }

@@ -14,6 +14,7 @@ mod input;
 mod logs;
 mod observe;
 mod plan;
+mod pool_wait;
 mod printing;
 mod session;
 mod tree;
@@ -33,9 +34,11 @@ pub use add::add_results;
 pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
+pub use pool_wait::PoolWaitPlan;
 pub use printing::Printing;
 
 use self::input::Input;
+use self::pool_wait::PoolWait;
 use self::session::Session;
 use self::watch::CommandEnded;
 use crate::lifecycle::{self, Filled};
@@ -166,7 +169,13 @@ async fn go(session: &Session, id: &RunId) -> Result<Ended, RecordError> {
         () = session.stop.requested() => return Err(RecordError::Stopped),
     };
     session.notes.phase_at(PhaseName::Measure, begun);
-    let mut watched = watch::watch(session, begun).await?;
+    let pool_wait = session.plan.pool_wait.as_ref();
+    let pool_wait = pool_wait.map(|plan| PoolWait::begin(plan, &session.notes));
+    let watched = watch::watch(session, begun).await;
+    if let Some(pool_wait) = pool_wait {
+        pool_wait.end().await;
+    }
+    let mut watched = watched?;
     let interrupted = observation.end(session).await;
     // The last samples lie inside.
     let ended = Timestamp::now();

@@ -10,6 +10,7 @@ use walwright_results::Format;
 use walwright_server::Secret;
 
 use super::Printing;
+use super::pool_wait::PoolWaitPlan;
 use crate::ProbePlan;
 
 /// Everything a person can choose about it.
@@ -25,6 +26,8 @@ pub struct RecordPlan {
     pub logs: Vec<LogChoice>,
     /// Other processes of this machine that have a part in the load.
     pub parts: LoadParts,
+    /// Where the application tells how long requests wait for its pool.
+    pub pool_wait: Option<PoolWaitPlan>,
     /// What is sampled.
     pub probe: ProbePlan,
     /// The user's own words.

@@ -82,6 +82,14 @@ pub enum RunError {
         /// Its name.
         name: String,
     },
+    /// A file of a plan cannot be called so.
+    #[error(
+        "{name:?} is no name of a file: command lines find it as {{files}}/NAME, without directories"
+    )]
+    StudyFile {
+        /// Its name.
+        name: String,
+    },
     /// The load of others could not be recorded.
     #[error(transparent)]
     Record(Box<crate::RecordError>),
@@ -306,6 +314,7 @@ impl RunError {
             | RunError::NoSuchMajor(_)
             | RunError::Placeholder { .. }
             | RunError::ParameterUnused { .. }
+            | RunError::StudyFile { .. }
             | RunError::Cluster(ClusterError::Setting(_)) => true,
             _ => false,
         }

@@ -18,7 +18,9 @@ use walwright_store::Lab;
 use super::target::Target;
 use super::{Finished, LoadChoice, RunError, RunPlan, blocking, load_data};
 use crate::attach::child::{Child, find_program};
-use crate::{CommandPlan, Observer, Printing, ProbePlan, Progress, RecordPlan, Until};
+use crate::{
+    CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, Until,
+};
 
 /// The programs of a study, and what their command lines leave open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct StudyPlan {
     pub load: Vec<String>,
     /// Values for `{name}` in command lines, environment and addresses.
     pub parameters: BTreeMap<String, String>,
+    /// Texts of files by their names, which lie in `{files}`.
+    pub files: BTreeMap<String, String>,
     /// Program and first arguments of the guard: see [`CommandPlan::guard`].
     pub guard: Vec<OsString>,
 }
@@ -44,9 +48,16 @@ impl StudyPlan {
         let mut programs = vec![&self.load];
         if let Some(of) = &self.application {
             texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
+            texts.extend(of.pool_wait.iter().map(|of| &of.metrics));
             programs.push(&of.command);
         }
-        let values = self.values("", 0, 0, Duration::ZERO);
+        let values = self.values("", 0, 0, Duration::ZERO, Path::new(""));
+        let is_plain = |name: &str| {
+            !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.')
+        };
+        if let Some(name) = self.files.keys().find(|name| !is_plain(name)) {
+            return Err(RunError::StudyFile { name: name.clone() });
+        }
         for text in &texts {
             filled(text, &values)?;
         }
@@ -69,8 +80,10 @@ impl StudyPlan {
         port: u16,
         seed: u64,
         length: Duration,
+        files: &Path,
     ) -> BTreeMap<String, String> {
         let mut values = self.parameters.clone();
+        values.insert("files".to_owned(), files.display().to_string());
         values.insert("url".to_owned(), url.to_owned());
         values.insert("port".to_owned(), port.to_string());
         values.insert("seed".to_owned(), seed.to_string());
@@ -95,6 +108,8 @@ pub struct ApplicationPlan {
     pub ready: Option<String>,
     /// How long that may take.
     pub ready_within: Duration,
+    /// Where it tells how long requests wait for its pool.
+    pub pool_wait: Option<PoolWaitPlan>,
 }
 
 /// Time between two looks whether an application is ready.
@@ -165,6 +180,7 @@ async fn unless<T>(
 struct Programs {
     application: Option<(CommandPlan, Option<String>)>,
     load: CommandPlan,
+    pool_wait: Option<PoolWaitPlan>,
     params: ConnectParams,
     /// Holds what they print.
     printed: tempfile::TempDir,
@@ -179,7 +195,13 @@ impl Programs {
             .map_err(system("finding a free port"))?
             .port();
         let length = load.duration + load.warm_up.unwrap_or_default();
-        let values = study.values(&url(params), port, load.seed.unwrap_or_default(), length);
+        let files = printed.path().join("files");
+        let written = std::fs::create_dir(&files).and_then(|()| {
+            study.files.iter().try_for_each(|(name, text)| std::fs::write(files.join(name), text))
+        });
+        written.map_err(system("writing the files of the plan"))?;
+        let seed = load.seed.unwrap_or_default();
+        let values = study.values(&url(params), port, seed, length, &files);
         let words = |command: &[String]| -> Result<Vec<OsString>, RunError> {
             command.iter().map(|word| Ok(filled(word, &values)?.into())).collect()
         };
@@ -200,7 +222,13 @@ impl Programs {
             }
         };
         let load = command(words(&study.load)?, server_variables(params), LOAD);
-        Ok(Programs { application, load, params: params.clone(), printed })
+        let pool_wait = study.application.as_ref().and_then(|of| of.pool_wait.as_ref());
+        let pool_wait = pool_wait.map(|of| {
+            let metrics = filled(&of.metrics, &values)?;
+            Ok::<_, RunError>(PoolWaitPlan { metrics, name: of.name.clone() })
+        });
+        let pool_wait = pool_wait.transpose()?;
+        Ok(Programs { application, load, pool_wait, params: params.clone(), printed })
     }
 
     async fn run(
@@ -235,6 +263,7 @@ impl Programs {
             warm_up: plan.load.warm_up.unwrap_or_default(),
             logs: Vec::new(),
             parts,
+            pool_wait: self.pool_wait.clone(),
             probe: plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ }),
             label: plan.label.clone(),
             command_line: plan.command.clone(),

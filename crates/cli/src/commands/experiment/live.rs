@@ -589,6 +589,7 @@ mod tests {
             baseline_runs: vec![[run.clone(), run.clone()]; blocks],
             prediction: None,
             claims: Vec::new(),
+            study: None,
             warnings: Vec::new(),
         }
     }
