@@ -18,6 +18,8 @@ use crate::{ClientId, Hold, SessionKind};
 
 /// Most prepared statements that a session keeps.
 const MOST_STATEMENTS: usize = 200;
+/// The number that no statement has.
+const NO_STATEMENT: u64 = 0;
 /// A message at least this long is passed on before it has arrived whole.
 const LONG: usize = 16 * 1024;
 
@@ -358,6 +360,13 @@ impl Session {
     fn send_part(&mut self, slot: &mut Slot, part: Part) {
         match part {
             Part::Plain(tag, message) => {
+                if tag == b'H' && matches!(slot.expects.back(), Some(Expect::Synthesise(_))) {
+                    // What the gateway answers is told where the server's answers come in: this
+                    // has it say something.
+                    let name = format!("S{OWN_PREFIX}{NO_STATEMENT}\0");
+                    frame_into(&mut self.out, b'C', &[name.as_bytes()]);
+                    slot.expects.push_back(Expect::Close { own: Some(NO_STATEMENT) });
+                }
                 self.out.extend_from_slice(&message);
                 slot.expects.extend(match tag {
                     b'B' => Some(Expect::Bind(None)),
@@ -592,7 +601,9 @@ impl Session {
                             Expect::Parse(statement, _) => {
                                 self.statements.forget(statement.id);
                             }
-                            Expect::Close { own: Some(id) } => self.stale.push(id),
+                            Expect::Close { own: Some(id) } if id != NO_STATEMENT => {
+                                self.stale.push(id)
+                            }
                             _ => {}
                         }
                     }
@@ -616,7 +627,9 @@ impl Session {
                             slot.unprepared.extend(name.map(|name| (name, statement)));
                         }
                         // The server has skipped it.
-                        Expect::Close { own: Some(id) } => self.stale.push(id),
+                        Expect::Close { own: Some(id) } if id != NO_STATEMENT => {
+                            self.stale.push(id)
+                        }
                         Expect::Query | Expect::Deallocate => slot.synced = false,
                         _ => {}
                     }

@@ -490,6 +490,34 @@ async fn a_name_is_taken_until_its_statement_is_deallocated() {
     ended.await.expect("every answer is right");
 }
 
+/// What the gateway answers by itself comes after a Flush too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flush_is_answered_where_only_the_gateway_knows() {
+    let testbed = Testbed::new(&[], |_| {});
+    let port = testbed.port();
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut client = Client::connect(port, 1);
+        let mut told = |messages: &[(u8, &[u8])]| {
+            for (tag, body) in messages {
+                client.message(*tag, body);
+            }
+            client.message(b'H', b"");
+            client.send();
+            client.receive().0
+        };
+        let parse: (u8, &[u8]) = (b'P', b"a\0SELECT 1\0\0\0");
+        let close: (u8, &[u8]) = (b'C', b"Sa\0");
+        for _ in 0..3 {
+            assert_eq!(told(&[parse]), b'1');
+            assert_eq!(told(&[close]), b'3');
+        }
+        client.sync();
+        client.send();
+        assert_eq!(client.answer(), Answer::default());
+    });
+    ended.await.expect("every answer comes");
+}
+
 /// Applications show them while a statement runs, and cancel it then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_comes_while_its_statement_runs() {
