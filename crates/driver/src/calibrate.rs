@@ -45,7 +45,7 @@ fn needs_server(program: &Program) -> bool {
 /// As [`Load::start`] and [`Load::join`], or when no socket can be made in the
 /// directory for temporary files.
 pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration>, LoadError> {
-    if needs_server(&plan.program) {
+    if needs_server(&plan.program) || plan.program.asks_http() {
         return Ok(None);
     }
     let responder = Responder::start().map_err(|source| LoadError::System {
@@ -53,7 +53,7 @@ pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration
         source,
     })?;
     let mut alone = plan.clone();
-    alone.connect = responder.options();
+    alone.endpoint = responder.options().into();
     alone.threads = 1;
     alone.clients = plan.clients.min(CLIENTS);
     alone.arrival = Arrival::Closed { think: None };

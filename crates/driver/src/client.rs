@@ -6,6 +6,7 @@ use walwright_workload::script::{Rng, Variables};
 
 use crate::capture::Capture;
 use crate::clock::Moment;
+use crate::response::Response;
 
 /// One simulated client.
 pub(crate) struct Client {
@@ -18,7 +19,7 @@ pub(crate) struct Client {
     pub(crate) state: State,
     /// Status of the server's transaction block at the last ReadyForQuery.
     pub(crate) status: TransactionStatus,
-    /// ReadyForQuery messages the server still owes.
+    /// ReadyForQuery messages, or answers of HTTP, that the server still owes.
     pub(crate) owed: u32,
     pub(crate) variables: Variables,
     /// Source of the script's random numbers.
@@ -86,11 +87,19 @@ pub(crate) enum Waiting {
 /// A connection and what is under way on it.
 pub(crate) struct Link {
     pub(crate) stream: Stream,
-    pub(crate) scanner: Scanner,
+    pub(crate) reading: Reading,
     /// What cancels its statement, where the server gave that.
     pub(crate) key: Option<CancelKey>,
     /// Bytes the socket has not taken yet.
     pub(crate) unsent: Vec<u8>,
+}
+
+/// What understands the bytes that come.
+pub(crate) enum Reading {
+    /// Messages of PostgreSQL.
+    Postgres(Scanner),
+    /// Answers of HTTP.
+    Http(Box<Response>),
 }
 
 /// Where a client stands in its transaction.
@@ -132,7 +141,7 @@ pub(crate) struct Burst {
 /// Why a transaction fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// SQLSTATE, `connection` or `script`.
+    /// SQLSTATE, `HTTP` and a status, `connection`, `timeout` or `script`.
     pub(crate) kind: String,
     /// For people.
     pub(crate) message: String,
@@ -196,6 +205,7 @@ impl Client {
     pub(crate) fn goodbye(&mut self) {
         if let Some(mut link) = self.link.take()
             && link.unsent.is_empty()
+            && matches!(link.reading, Reading::Postgres(_))
         {
             link.stream.terminate();
         }

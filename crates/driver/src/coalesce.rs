@@ -16,6 +16,7 @@ use walwright_wire::{ConnectOptions, Host, SslMode};
 use walwright_workload::script::{BatchForm, Gathered};
 
 use crate::client::Failure;
+use crate::endpoint::Endpoint;
 use crate::outcome::LoadError;
 use crate::plan::LoadPlan;
 use crate::shared::{Inbox, News};
@@ -62,7 +63,8 @@ impl Coalescers {
         if tables.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let config = config(&plan.connect)?;
+        let Endpoint::Postgres(options) = &plan.endpoint else { return Ok(None) };
+        let config = config(options)?;
         let threads = Arc::new(Mutex::new(Vec::new()));
         let started = Arc::clone(&threads);
         let runtime = Builder::new_multi_thread()

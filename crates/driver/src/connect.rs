@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use walwright_wire::Connector;
-
 use crate::client::Failure;
+use crate::endpoint::Dialer;
 use crate::shared::{Attempt, Inbox, News, Shared};
 use crate::tally::CONNECTION;
 
@@ -36,7 +35,7 @@ impl ConnectPool {
     /// Starts the threads. Each attempt is reported to its worker, and what
     /// became of it to `report`.
     pub(crate) fn start(
-        connector: &Connector,
+        dialer: &Dialer,
         clients: u32,
         shared: &Arc<Shared>,
         report: &(impl Fn(Attempt) + Clone + Send + 'static),
@@ -46,8 +45,8 @@ impl ConnectPool {
         let closed = Arc::new(AtomicBool::new(false));
         let mut pool = ConnectPool { wanted, threads: Vec::new(), closed };
         for _ in 0..THREADS.min(clients as usize) {
-            let (connector, queue, shared, report, closed) = (
-                connector.clone(),
+            let (dialer, queue, shared, report, closed) = (
+                dialer.clone(),
                 Arc::clone(&queue),
                 Arc::clone(shared),
                 report.clone(),
@@ -55,7 +54,7 @@ impl ConnectPool {
             );
             let thread = std::thread::Builder::new()
                 .name("connect".into())
-                .spawn(move || serve(&connector, &queue, &shared, &closed, &report))?;
+                .spawn(move || serve(&dialer, &queue, &shared, &closed, &report))?;
             pool.threads.push(thread);
         }
         Ok(pool)
@@ -78,7 +77,7 @@ impl ConnectPool {
 }
 
 fn serve(
-    connector: &Connector,
+    dialer: &Dialer,
     queue: &Mutex<Receiver<Wanted>>,
     shared: &Shared,
     closed: &AtomicBool,
@@ -90,15 +89,10 @@ fn serve(
         if closed.load(Ordering::Acquire) {
             continue;
         }
-        let result = connector.connect().and_then(|connection| {
-            let key = connection.cancel_key();
-            let (stream, scanner) = connection.into_nonblocking()?;
-            Ok(News::Connected { client, stream, scanner, key })
-        });
-        let result = match result {
-            Ok(connected) => {
+        let result = match dialer.dial() {
+            Ok(link) => {
                 shared.connected.fetch_add(1, Ordering::Relaxed);
-                inbox.send(connected);
+                inbox.send(News::Connected { client, link });
                 Ok(())
             }
             Err(error) => {

@@ -27,6 +27,7 @@ use crate::connection_totals::ConnectionTotals;
 use crate::courtesy::Courtesy;
 use crate::outcome::ErrorSamples;
 use crate::plan::{Arrival, LoadPlan};
+use crate::request::Asking;
 use crate::rows::Rows;
 use crate::schedule::{Schedule, think};
 use crate::send_queue::SendQueue;
@@ -40,6 +41,8 @@ use crate::tally::{Counts, Histogram, Part, SCRIPT, add};
 pub(crate) struct Job {
     pub(crate) plan: LoadPlan,
     pub(crate) wire: WireScripts,
+    /// What requests have in common, where an application is asked by HTTP.
+    pub(crate) asking: Option<Asking>,
     /// Statements of all scripts together.
     pub(crate) statements: usize,
     /// What rows are given to, where a script wants that.
@@ -71,6 +74,8 @@ pub(crate) struct Engine {
     pub(crate) columns: ColumnCache,
     /// Rows that clients have given to a coalescer in this round.
     pub(crate) handed_over: Vec<HandedOver>,
+    /// Body of the request that is being put together.
+    pub(crate) body: Vec<u8>,
     /// Rows of the batch that is being put together.
     pub(crate) rows: Rows,
     /// When each waiting client goes on, with its index and the timer's number.
@@ -93,7 +98,7 @@ pub(crate) struct Engine {
     pub(crate) connection_time: LatencyHistogram,
     pub(crate) counts: Counts,
     /// Number of the current interval, and when it ends.
-    interval: u64,
+    pub(crate) interval: u64,
     pub(crate) interval_end: Moment,
     /// What began before this was under way at the end of an interval, or, once the load
     /// is stopped, of the window.
@@ -169,6 +174,7 @@ impl Engine {
             input: vec![0; INPUT],
             columns: ColumnCache::default(),
             handed_over: Vec::new(),
+            body: Vec::new(),
             rows: Rows::default(),
             timers: BinaryHeap::new(),
             idle: VecDeque::new(),
@@ -542,7 +548,9 @@ impl Engine {
     /// The connection of the transaction that is to begin is open; it was asked for at `asked`.
     pub(crate) fn opened(&mut self, client: &mut Client, asked: Moment, now: Moment) {
         self.connection_time.record_nanos(now.nanos_since(asked));
-        if matches!(self.job.plan.arrival, Arrival::Closed { .. }) {
+        // One that the server ended is no part of what the client chose.
+        let chosen = self.job.plan.rules.reconnect && client.transaction.pc == 0;
+        if chosen && matches!(self.job.plan.arrival, Arrival::Closed { .. }) {
             client.transaction.from = now;
         }
         self.drive(client, now);
@@ -575,10 +583,10 @@ impl Engine {
         if client.state == State::Finished {
             return;
         }
-        // One whose connections are its transactions' runs without one between them.
-        if client.link.is_some()
-            || (self.job.plan.rules.reconnect && client.state != State::Offline)
-        {
+        // One whose connections are its transactions', or end when an application says so, runs
+        // without one between them.
+        let opens = self.job.plan.rules.reconnect || self.job.asking.is_some();
+        if client.link.is_some() || (opens && client.state != State::Offline) {
             self.running -= u32::from(client.started);
         }
         self.hang_up(client);

@@ -8,7 +8,7 @@ use walwright_wire::frontend::{COPY_DONE, ROLLBACK, SYNC, copy_data};
 use walwright_workload::script::{BatchForm, Command, EvalError, Gathered, Script, StatementId};
 
 use crate::capture::Capture;
-use crate::client::{Client, Failure, State, Waiting};
+use crate::client::{Client, Failure, State, Transaction, Waiting};
 use crate::clock::Moment;
 use crate::coalesce::HandedOver;
 use crate::compile::{Bound, Effect, WireStatement};
@@ -35,7 +35,7 @@ impl Engine {
         let job = Rc::clone(&self.job);
         let mut next = Next::Go;
         while next == Next::Go {
-            if client.link.is_none() {
+            if client.link.is_none() && !self.has_asked_all(client) {
                 client.state = State::Opening(self.clock.now());
                 self.opening.push(client.index);
                 return;
@@ -47,6 +47,13 @@ impl Engine {
                 Progress::Failed(message) => self.break_off(client, message, now),
             };
         }
+    }
+
+    /// Whether nothing is left of a script of requests: it ends without a connection where its
+    /// last answer has ended that.
+    fn has_asked_all(&self, client: &Client) -> bool {
+        let Transaction { script, pc, .. } = client.transaction;
+        self.job.asking.is_some() && pc >= self.job.program().scripts[script].commands.len()
     }
 
     /// Ends a try whose script cannot go on: what is unsent is forgotten, what
@@ -202,6 +209,9 @@ impl Engine {
         id: StatementId,
         now: Moment,
     ) -> Result<Option<Progress>, EvalError> {
+        if let Some(request) = &script.statements[id.index()].request {
+            return self.ask(client, request, id, now).map(|()| Some(Progress::Waits));
+        }
         let lean = job.plan.mode == Mode::Lean;
         if self.must_prepare(job, client, wire) {
             return Ok(Some(self.prepare(client, wire)));

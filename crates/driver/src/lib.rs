@@ -1,7 +1,7 @@
-//! Drives load against a PostgreSQL server and counts what happens.
+//! Drives load against a PostgreSQL server, or an application by HTTP, and counts what happens.
 //!
-//! A [`LoadPlan`] says what is run (compiled pgbench scripts), how statements
-//! travel ([`Protocol`], [`Mode`]) and when transactions begin ([`Arrival`]: a
+//! A [`LoadPlan`] says what is run (compiled pgbench scripts, or files of requests), who answers
+//! ([`Endpoint`]), how statements travel ([`Protocol`], [`Mode`]) and when transactions begin ([`Arrival`]: a
 //! closed loop, or an open one whose due times do not depend on the server).
 //! [`Load::start`] connects all clients, runs them on a few threads and yields a
 //! [`LoadInterval`](walwright_record::LoadInterval) a second; [`Load::join`]
@@ -27,6 +27,7 @@ mod compile;
 mod connect;
 mod connection_totals;
 mod courtesy;
+mod endpoint;
 mod engine;
 mod execute;
 mod load;
@@ -34,7 +35,9 @@ mod merge;
 mod outcome;
 mod plan;
 mod receive;
+mod request;
 mod responder;
+mod response;
 mod rows;
 mod schedule;
 mod send_queue;
@@ -45,6 +48,7 @@ mod tally;
 mod worker;
 
 pub use calibrate::{Calibration, calibrate};
+pub use endpoint::{Endpoint, HttpServer, HttpServerError};
 pub use load::Load;
 pub use outcome::{ErrorSamples, LoadError, LoadOutcome, ScriptTotals, ServerLost};
 pub use plan::{Arrival, Gaps, LoadPlan, Mode, PlanError, Protocol, ThinkTime};

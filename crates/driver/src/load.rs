@@ -14,10 +14,12 @@ use crate::clock::Clock;
 use crate::coalesce::Coalescers;
 use crate::compile::{ParameterFormats, compile, learn_formats};
 use crate::connect::{ConnectPool, Wanted};
+use crate::endpoint::{Dialer, Endpoint};
 use crate::engine::{Job, Post};
 use crate::merge::Merger;
 use crate::outcome::{ErrorSamples, LoadError, LoadOutcome, ServerLost};
 use crate::plan::{LoadPlan, Mode};
+use crate::request::Asking;
 use crate::shared::{Attempt, Ending, Inbox, LoadPhase, News, Order, Report, Shared};
 use crate::system::allow_connections;
 use crate::tail::Tail;
@@ -173,10 +175,10 @@ impl Coordinator {
     fn prepare_and_run(self) -> Result<LoadOutcome, LoadError> {
         let clients = self.plan.clients;
         let refused = |source| LoadError::Connect { client: 1, clients, source };
-        let connector = Connector::new(self.plan.connect.clone()).map_err(refused)?;
-        let formats = match self.plan.mode {
-            Mode::Faithful => ParameterFormats::new(),
-            Mode::Lean => {
+        let dialer = Dialer::new(&self.plan.endpoint).map_err(refused)?;
+        let formats = match (&dialer, self.plan.mode) {
+            (Dialer::Http(_), _) | (_, Mode::Faithful) => ParameterFormats::new(),
+            (Dialer::Postgres(connector), Mode::Lean) => {
                 let mut connection = connector.connect().map_err(refused)?;
                 learn_formats(&self.plan.program, &mut connection).map_err(refused)?
             }
@@ -185,7 +187,12 @@ impl Coordinator {
         let wire = compile(&plan.program, plan.protocol, plan.mode, &formats);
         let statements = wire.iter().map(Vec::len).sum();
         let coalescers = Coalescers::start(&plan)?.map(Arc::new);
-        let job = Arc::new(Job { plan, wire, statements, coalescers: coalescers.clone() });
+        let asking = match &plan.endpoint {
+            Endpoint::Postgres(_) => None,
+            Endpoint::Http(server) => Some(Asking::of(server)),
+        };
+        let coalescers_of = coalescers.clone();
+        let job = Arc::new(Job { plan, wire, asking, statements, coalescers: coalescers_of });
 
         let (reports, heard) = channel();
         let to_report = reports.clone();
@@ -193,7 +200,7 @@ impl Coordinator {
             // Whoever listens is gone only when the load is being torn down.
             let _ = to_report.send(Report::Attempt(attempt));
         };
-        let pool = ConnectPool::start(&connector, clients, &self.shared, &report)
+        let pool = ConnectPool::start(&dialer, clients, &self.shared, &report)
             .map_err(system("start a thread"))?;
         drop(report);
         let wanted = pool.wanted();
@@ -236,7 +243,9 @@ impl Coordinator {
             Ok((outcome, running)) => (Ok(outcome), running),
             Err(error) => (Err(error), Vec::new()),
         };
-        cancel_all(&connector, running);
+        if let Dialer::Postgres(connector) = &dialer {
+            cancel_all(connector, running);
+        }
         if panicked { Err(LoadError::Panicked) } else { outcome }
     }
 

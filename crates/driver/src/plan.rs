@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 use walwright_record::{ClientRules, LoadLevel, LoadStage};
-use walwright_wire::ConnectOptions;
 use walwright_workload::script::{Program, ScriptError};
 pub use walwright_workload::workload::Protocol;
+
+use crate::endpoint::Endpoint;
 
 /// Whether the wire carries what pgbench would send.
 ///
@@ -102,8 +103,8 @@ pub struct LoadPlan {
     /// Seed of all random numbers. With the same seed, clients and script a
     /// client draws the numbers it draws under `pgbench --random-seed`.
     pub seed: u64,
-    /// The server.
-    pub connect: ConnectOptions,
+    /// Who answers.
+    pub endpoint: Endpoint,
     /// Length of a [`LoadInterval`](walwright_record::LoadInterval).
     pub interval: Duration,
     /// Whether latencies of single statements are kept.
@@ -116,7 +117,7 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// A closed loop of one client in faithful mode with prepared statements,
     /// one-second intervals and no retries.
-    pub fn new(program: Arc<Program>, connect: ConnectOptions) -> Self {
+    pub fn new(program: Arc<Program>, endpoint: impl Into<Endpoint>) -> Self {
         LoadPlan {
             program,
             scale: 1,
@@ -131,7 +132,7 @@ impl LoadPlan {
             max_tries: 1,
             rules: ClientRules::default(),
             seed: 1,
-            connect,
+            endpoint: endpoint.into(),
             interval: Duration::from_secs(1),
             statement_histograms: true,
             drain: Duration::from_secs(10),
@@ -168,6 +169,9 @@ impl LoadPlan {
         };
         if !self.stages.iter().all(fits) {
             return Err(PlanError::Stages);
+        }
+        if self.program.asks_http() != matches!(self.endpoint, Endpoint::Http(_)) {
+            return Err(PlanError::Endpoint);
         }
         let scripts = &self.program.scripts;
         if scripts.iter().map(|script| script.statements.len()).chain([scripts.len()]).max()
@@ -224,6 +228,9 @@ pub enum PlanError {
         "lean mode uses prepared statements; choose the prepared protocol or the faithful mode"
     )]
     LeanNeedsPrepared,
+    /// Requests for a server, or SQL for an application.
+    #[error("SQL scripts go to a PostgreSQL server, and requests to an application")]
+    Endpoint,
     /// A script that the protocol cannot carry.
     #[error(transparent)]
     Script(#[from] ScriptError),

@@ -8,7 +8,7 @@ use walwright_wire::backend::{self, ErrorFields, TransactionStatus};
 use walwright_wire::frontend::{NOTHING_TO_COPY, SYNC};
 use walwright_wire::{TagSet, WireError};
 
-use crate::client::{Client, Failure, State, Waiting};
+use crate::client::{Client, Failure, Reading, State, Waiting};
 use crate::clock::Moment;
 use crate::compile::Effect;
 use crate::engine::{Engine, Next};
@@ -27,11 +27,13 @@ const CAPTURING: TagSet = ALWAYS.union(TagSet::of(&[backend::ROW_DESCRIPTION, ba
 
 /// What some bytes of an answer amount to.
 #[derive(Debug, Clone, Copy, Default)]
-struct Taken {
+pub(crate) struct Taken {
     /// The server owes nothing any more.
-    answered: bool,
+    pub(crate) answered: bool,
     /// It wants data for a COPY.
-    wants_copy: bool,
+    pub(crate) wants_copy: bool,
+    /// It takes nothing more on this connection.
+    pub(crate) closes: bool,
 }
 
 impl Engine {
@@ -55,14 +57,18 @@ impl Engine {
                 || matches!(read, Ok(count) if count == self.input.len());
             let now = self.clock.now();
             let taken = match read {
-                Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-                Ok(count) => self.take_in(client, count).map_err(io::Error::other),
+                Ok(0) => self.take_end(client),
+                Ok(count) => self.take_in(client, count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => Err(error),
             };
             match taken {
-                Ok(Taken { answered, wants_copy }) => {
+                Ok(Taken { answered, wants_copy, closes }) => {
+                    if closes {
+                        self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+                        client.link = None;
+                    }
                     if wants_copy {
                         self.give_copy(client);
                     }
@@ -79,12 +85,26 @@ impl Engine {
     }
 
     /// Takes in the first `count` bytes of the input.
-    fn take_in(&mut self, client: &mut Client, count: usize) -> Result<Taken, WireError> {
+    fn take_in(&mut self, client: &mut Client, count: usize) -> io::Result<Taken> {
+        match client.link.as_ref().map(|link| &link.reading) {
+            None => Ok(Taken::default()),
+            Some(Reading::Postgres(_)) => {
+                self.take_messages(client, count).map_err(io::Error::other)
+            }
+            Some(Reading::Http(_)) => self.take_answer(client, count).map_err(io::Error::other),
+        }
+    }
+
+    /// The same of messages of PostgreSQL.
+    fn take_messages(&mut self, client: &mut Client, count: usize) -> Result<Taken, WireError> {
         let mut taken = Taken::default();
-        let Some(link) = &mut client.link else { return Ok(taken) };
+        let Some(Reading::Postgres(scanner)) = client.link.as_mut().map(|link| &mut link.reading)
+        else {
+            return Ok(taken);
+        };
         let mut input = &self.input[..count];
         let wanted = if client.capture.is_some() { CAPTURING } else { ALWAYS };
-        while let Some(frame) = link.scanner.next(&mut input, wanted)? {
+        while let Some(frame) = scanner.next(&mut input, wanted)? {
             match (frame.tag, frame.body) {
                 (backend::READY_FOR_QUERY, Some(body)) => {
                     client.status = TransactionStatus::parse(body)?;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use walwright_record::{LatencyHistogram, Timestamp};
-use walwright_wire::{CancelKey, Scanner, Stream, WireError};
+use walwright_wire::{CancelKey, WireError};
 
-use crate::client::Failure;
+use crate::client::{Failure, Link};
 use crate::clock::{Clock, Moment};
 use crate::connection_totals::ConnectionTotals;
 use crate::outcome::ErrorSamples;
@@ -104,9 +104,7 @@ pub(crate) enum News {
     Connected {
         /// Its index among the worker's clients.
         client: u32,
-        stream: Stream,
-        scanner: Scanner,
-        key: Option<CancelKey>,
+        link: Link,
     },
     /// A client could not be connected anew.
     Refused {

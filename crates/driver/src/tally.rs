@@ -11,6 +11,8 @@ use crate::clock::Moment;
 
 /// Key of failures that the connection's loss caused.
 pub(crate) const CONNECTION: &str = "connection";
+/// Key of failures of answers that did not come in time.
+pub(crate) const TIMEOUT: &str = "timeout";
 /// Key of failures of the script itself, such as a division by zero.
 pub(crate) const SCRIPT: &str = "script";
 

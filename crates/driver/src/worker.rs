@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use walwright_workload::script::{ClientStart, RunSeeds};
 
-use crate::client::{Client, Link, State, Transaction};
+use crate::client::{Client, State, Transaction};
 use crate::clock::Moment;
 use crate::connect::Wanted;
 use crate::courtesy::Courtesy;
@@ -35,6 +35,8 @@ pub(crate) struct Worker {
     alarm: Alarm,
     alarm_at: Moment,
     begun: bool,
+    /// The interval in which it looked last for answers that are late.
+    looked: u64,
     /// When it was told to stop.
     stopped: Option<Moment>,
     cpu_before: (Duration, Duration),
@@ -115,6 +117,7 @@ impl Worker {
             inbox,
             wanted,
             begun: false,
+            looked: 0,
             stopped: None,
             cpu_before: thread_cpu_split(),
         })
@@ -139,6 +142,7 @@ impl Worker {
             }
             if self.begun {
                 self.engine.cut_intervals(now);
+                self.give_up_late(now);
                 self.run_timers(now);
                 self.hand_out_due();
                 self.post();
@@ -157,6 +161,21 @@ impl Worker {
             self.post();
             self.hand_over();
             self.open_connections();
+        }
+    }
+
+    /// Gives up what an application has not answered in time, looking once an interval.
+    fn give_up_late(&mut self, now: Moment) {
+        let Some(asking) = &self.engine.job.asking else { return };
+        if std::mem::replace(&mut self.looked, self.engine.interval) == self.engine.interval {
+            return;
+        }
+        let timeout = asking.timeout;
+        for client in &mut self.clients {
+            let waits = matches!(client.state, State::Waiting(_));
+            if waits && now.since(client.burst.sent) > timeout {
+                self.engine.give_up_late(client, now);
+            }
         }
     }
 
@@ -299,11 +318,11 @@ impl Worker {
     fn read_news(&mut self) -> io::Result<()> {
         for news in self.inbox.take() {
             match news {
-                News::Connected { client, stream, scanner, key } => {
-                    self.engine.poller.add(stream.as_raw_fd(), u64::from(client), false)?;
+                News::Connected { client, link } => {
+                    self.engine.poller.add(link.stream.as_raw_fd(), u64::from(client), false)?;
                     let index = client;
                     let client = &mut self.clients[index as usize];
-                    client.link = Some(Link { stream, scanner, key, unsent: Vec::new() });
+                    client.link = Some(link);
                     client.attempts = 0;
                     if let State::Opening(asked) = client.state {
                         let now = self.engine.clock.now();

@@ -456,7 +456,7 @@ fn data_name(plan: &RunPlan) -> Result<String, ExperimentError> {
             hash.text(&pg_bin.as_ref().map_or_else(String::new, |bin| bin.display().to_string()));
             if pg_bin.is_some() { "own".to_owned() } else { major.clone() }
         }
-        TargetPlan::Attached { .. } => "attached".to_owned(),
+        TargetPlan::Attached { .. } | TargetPlan::Unseen => "attached".to_owned(),
     };
     for (name, text) in workload.files() {
         hash.text(name);

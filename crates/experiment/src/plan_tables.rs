@@ -122,6 +122,7 @@ impl WorkloadTable {
         WorkloadPlan {
             name: self.name.clone(),
             files: self.files.clone(),
+            requests: Vec::new(),
             builtin: self.builtin.clone(),
             no_vacuum: self.no_vacuum,
             scale: self.scale,

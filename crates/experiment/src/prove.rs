@@ -20,6 +20,11 @@ use super::{Consent, Design, Length, LoadOptions, Metrics, PlanFile, Pooler, Pro
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProveError {
+    /// The run asked an application.
+    #[error(
+        "run {0} asked an application, which an experiment of one run cannot start: write a plan with [application] and [load]"
+    )]
+    Application(String),
     /// The run was on an attached server.
     #[error(
         "run {0} was made on an attached server, and how that is reached is not kept: name it with --dsn, and agree with --maintenance that its settings are changed for each run and brought back after it"
@@ -69,6 +74,9 @@ pub fn prove(
     on_server: bool,
 ) -> Result<PlanFile, ProveError> {
     let id = record.header.id.0.clone();
+    if plan.load.http.is_some() {
+        return Err(ProveError::Application(id));
+    }
     let server = server(&plan.target, on_server, &id)?;
     if !plan.load.stages.is_empty() {
         return Err(ProveError::Stages(id));
@@ -131,8 +139,8 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
                 ..ServerTable::default()
             })
         }
-        (TargetPlan::Attached { .. }, true) => Ok(ServerTable::default()),
-        (TargetPlan::Attached { .. }, false) => Err(ProveError::Attached(run)),
+        (TargetPlan::Attached { .. } | TargetPlan::Unseen, true) => Ok(ServerTable::default()),
+        (TargetPlan::Attached { .. } | TargetPlan::Unseen, false) => Err(ProveError::Attached(run)),
         (TargetPlan::Embedded { .. }, true) => Err(ProveError::Embedded(run)),
     }
 }

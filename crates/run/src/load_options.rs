@@ -161,6 +161,7 @@ impl LoadOptions {
             stages: Vec::new(),
             checkpoints: 0,
             pooler: Pooler::None,
+            http: None,
         };
         self.apply(&mut choice);
         choice

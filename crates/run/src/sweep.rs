@@ -104,7 +104,7 @@ pub async fn sweep(
             }
             Some(cluster)
         }
-        TargetPlan::Attached { .. } => None,
+        TargetPlan::Attached { .. } | TargetPlan::Unseen => None,
     };
     let order = order(&plan.clients, plan.repeats);
     let mut swept = Swept { name, runs: Vec::new(), interrupted: false, error: None };

@@ -192,6 +192,7 @@ impl TunePlan {
             workload: WorkloadPlan {
                 name: self.workload.clone(),
                 files: self.files.clone(),
+                requests: Vec::new(),
                 builtin: self.builtin.clone(),
                 no_vacuum: self.no_vacuum,
                 scale: self.scale,

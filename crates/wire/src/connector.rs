@@ -115,6 +115,20 @@ impl Connector {
         Err(self.name_timeout(error, self.options.connect_timeout))
     }
 
+    /// Opens the socket alone, without TLS and without logging in, for another protocol than
+    /// PostgreSQL's. The stream does not block. Takes as long as [`connect`](Connector::connect).
+    ///
+    /// # Errors
+    /// When nobody takes the connection in time.
+    pub fn open_socket(&self) -> Result<Stream, WireError> {
+        let limit = self.options.connect_timeout;
+        let opened = self.open(Way::Plain, Deadline::new(limit)).and_then(|stream| {
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        });
+        opened.map_err(|error| self.name_timeout(error, limit))
+    }
+
     /// As libpq: `allow` and `prefer` have a second way.
     fn ways(&self) -> (Way<'_>, Option<Way<'_>>) {
         let Some(tls) = &self.tls else { return (Way::Plain, None) };

@@ -49,6 +49,7 @@ impl WorkloadArgs {
         WorkloadPlan {
             name: self.workload,
             files: self.file,
+            requests: Vec::new(),
             builtin: self.builtin,
             no_vacuum: self.no_vacuum,
             scale: self.scale,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walwright_driver::HttpServer;
 use walwright_figures::limit::Limit;
 use walwright_record::{LoadLevel, LoadStage};
 use walwright_run::WarmUp;
@@ -22,7 +23,10 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 39] = [
+const NOT_WITH_POWER_CUTS: [&str; 42] = [
+    "http",
+    "requests",
+    "timeout",
     "workload",
     "file",
     "builtin",
@@ -64,6 +68,30 @@ const NOT_WITH_POWER_CUTS: [&str; 39] = [
     "all",
 ];
 
+/// What has no meaning where an application is asked.
+const NOT_WITH_HTTP: [&str; 20] = [
+    "workload",
+    "file",
+    "builtin",
+    "scale",
+    "option",
+    "no_vacuum",
+    "load_jobs",
+    "init",
+    "replace",
+    "pg",
+    "pg_bin",
+    "set",
+    "keep",
+    "tcp",
+    "flush_latency",
+    "protocol",
+    "lean",
+    "max_tries",
+    "gateway",
+    "pooler",
+];
+
 /// `walwright run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -77,6 +105,7 @@ Examples:
   walwright run --file a.sql@3 --file b.sql          your pgbench scripts, weighted 3 to 1
   walwright run --set shared_buffers=1GB --pg 16     another version and setting
   walwright run --power-cut-after 30s --set fsync=off       what a power cut would lose
+  walwright run --http http://127.0.0.1:8090 --requests my.http    an application, by HTTP
   walwright run --dsn postgres://me@db/app --file my.sql    your server; nothing is created or changed
                                                      there but what the script does
 Durations are written 500us, 20ms, 30s, 2m or 1h; -T 5 is seconds, as pgbench's.")]
@@ -84,10 +113,23 @@ pub struct RunArgs {
     /// What is run.
     #[command(flatten)]
     pub workload: WorkloadArgs,
+    /// A file of requests for --http; `@N` gives its weight. May be repeated.
+    ///
+    /// A request is a method and a path, then header fields, an empty line and a body. Between
+    /// requests stand \set, \if, \sleep and the like as in scripts; `\capture NAME json /id`,
+    /// `header Location` or `status` keeps a part of the answer. `:name` and `{{expression}}` are
+    /// values, encoded as their place wants it. One pass through a file is a transaction; a status
+    /// of 400 or more fails it.
+    #[arg(long, value_name = "FILE[@WEIGHT]", requires = "http", help_heading = "What is run")]
+    pub requests: Vec<String>,
     /// Connections that copy the initial data. The default is half the processors, at most 8.
     #[arg(long, value_name = "N", help_heading = "What is run")]
     pub load_jobs: Option<usize>,
 
+    /// Ask an application by HTTP/1.1 in place of a server: http://HOST:PORT. With --dsn the server
+    /// behind it is sampled meanwhile.
+    #[arg(long, value_name = "URL", value_parser = str::parse::<HttpServer>, requires = "requests", conflicts_with_all = NOT_WITH_HTTP, help_heading = "Where it is run")]
+    pub http: Option<HttpServer>,
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
     #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency"], help_heading = "Where it is run")]
     pub dsn: Option<Secret>,
@@ -159,6 +201,9 @@ pub struct RunArgs {
     /// How it is driven.
     #[command(flatten)]
     pub load: LoadArgs,
+    /// Longest time that an answer of --http may take; then it has failed. The default is 30 s.
+    #[arg(long, value_name = "TIME", value_parser = some_time, requires = "http", help_heading = "How it is run")]
+    pub timeout: Option<Duration>,
     /// Seed of the random numbers; the same seed gives the same transactions.
     #[arg(long, value_name = "N", help_heading = "How it is run")]
     pub seed: Option<u64>,

@@ -9,7 +9,7 @@ use walwright_figures::limit::Limit;
 use walwright_record::{ClientRules, LoadLevel, LoadStage, RunState};
 use walwright_report::{List, RunReport, format};
 use walwright_run::{
-    Finished, Length, LoadChoice, LoadOptions, ProbePlan, RunPlan, TargetPlan, WarmUp,
+    Finished, Length, LoadChoice, LoadOptions, ProbePlan, RunPlan, TargetPlan, WarmUp, WorkloadPlan,
 };
 use walwright_store::Lab;
 
@@ -149,6 +149,7 @@ fn most_clients(stages: &[LoadStage]) -> Option<u32> {
 /// What the arguments ask for.
 pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
+        None if args.http.is_some() => TargetPlan::Unseen,
         Some(dsn) => {
             TargetPlan::Attached { dsn, init: args.init, replace: args.replace, window: None }
         }
@@ -176,13 +177,18 @@ pub fn plan(args: RunArgs) -> RunPlan {
         ..args.load.options()
     };
     let load = options.choice();
+    let mut http = args.http;
+    if let (Some(server), Some(timeout)) = (&mut http, args.timeout) {
+        server.timeout = timeout;
+    }
     RunPlan {
         target,
-        workload: args.workload.plan().or_tpcb(),
+        workload: WorkloadPlan { requests: args.requests, ..args.workload.plan() }.or_tpcb(),
         load: LoadChoice {
             seed: args.seed,
             rules: ClientRules { transactions: args.transactions, ..load.rules },
             stages: args.stages,
+            http,
             ..load
         },
         load_jobs: args.load_jobs,

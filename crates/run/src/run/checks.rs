@@ -113,7 +113,7 @@ pub(super) async fn tables_are_there(
     }
     match context.workload.origin {
         Origin::Builtin => tables::are_plain(found),
-        Origin::Directory(_) | Origin::Scripts => Ok(()),
+        Origin::Directory(_) | Origin::Scripts | Origin::Requests => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use walwright_driver::{
-    Arrival, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
+    Arrival, Endpoint, Gaps, Load, LoadError, LoadOutcome, LoadPlan, Mode, Protocol, ThinkTime,
 };
 use walwright_record::{
     Event, LoadFacts, LoadInterval, LoadLevel, LoadStage, PhaseName, PoolerFacts, Schedule,
@@ -42,9 +42,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const HOPELESS: usize = 3;
 /// Measured time that is told of where it turns out to be warm-up.
 const FORGOTTEN: Duration = Duration::from_secs(5);
-/// Failures that may pass: retries used up, locks and timeouts, a server that starts,
-/// stops or has no connection to spare, by SQLSTATE or its class.
-const PASSING: [&str; 7] = ["40", "55", "57", "53300", "08", "connection", "25P03"];
+/// Failures that may pass: retries used up, locks and timeouts, a server or an application that
+/// starts, stops or has no connection to spare, by SQLSTATE or status, or the class of either.
+const PASSING: [&str; 11] = [
+    "40",
+    "55",
+    "57",
+    "53300",
+    "08",
+    "connection",
+    "25P03",
+    "timeout",
+    "HTTP 408",
+    "HTTP 429",
+    "HTTP 5",
+];
 
 /// What the load came to.
 pub(super) struct Driven {
@@ -143,15 +155,23 @@ pub(super) fn load_options(params: &ConnectParams) -> ConnectOptions {
     params.clone().with_application_name(APPLICATION_NAME).wire_options()
 }
 
-/// What the driver is asked to do to a server that is reached so.
-pub(super) fn load_plan(context: &Context, params: &ConnectParams) -> LoadPlan {
+/// Who answers the load: the application, where there is one, or the server.
+pub(super) fn endpoint(context: &Context, params: &ConnectParams) -> Endpoint {
+    match &context.plan.load.http {
+        Some(application) => application.clone().into(),
+        None => load_options(params).into(),
+    }
+}
+
+/// What the driver is asked to do.
+pub(super) fn load_plan(context: &Context, endpoint: Endpoint) -> LoadPlan {
     let choice = &context.plan.load;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let clients = context.clients();
     let threads = choice.threads.unwrap_or_else(|| {
         clients.div_ceil(CLIENTS_A_THREAD).min(u32::try_from(processors).unwrap_or(u32::MAX))
     });
-    let mut plan = LoadPlan::new(Arc::new(context.job.program.clone()), load_options(params));
+    let mut plan = LoadPlan::new(Arc::new(context.job.program.clone()), endpoint);
     plan.scale = context.job.scale.into();
     plan.clients = clients;
     plan.threads = threads.min(clients).max(1);
@@ -186,7 +206,10 @@ fn load_facts(context: &Context, plan: &LoadPlan, pooler: Option<PoolerFacts>) -
     LoadFacts {
         clients: plan.clients,
         threads: plan.threads,
-        protocol: plan.protocol.name().to_owned(),
+        protocol: match plan.endpoint {
+            Endpoint::Postgres(_) => plan.protocol.name().to_owned(),
+            Endpoint::Http(_) => "HTTP/1.1".to_owned(),
+        },
         mode: match plan.mode {
             Mode::Faithful => "faithful",
             Mode::Lean => "lean",

@@ -6,6 +6,7 @@ mod checks;
 mod context;
 mod drive;
 mod error;
+mod http;
 mod kept;
 mod load_data;
 mod not_restored;
@@ -141,7 +142,10 @@ fn header(plan: &RunPlan, workload: &Workload) -> RunHeader {
         command: plan.command.clone(),
         label: plan.label.clone(),
         workload: workload.name.clone(),
-        target: plan.target.name(),
+        target: match &plan.load.http {
+            Some(server) => server.to_string(),
+            None => plan.target.name(),
+        },
         error: None,
     }
 }
@@ -154,6 +158,9 @@ enum Ended {
 
 /// All stages; whatever happens, the server is stopped at the end.
 async fn go(context: &Context) -> (Result<Ended, RunError>, Option<Kept>) {
+    if matches!(context.plan.target, TargetPlan::Unseen) {
+        return (http::alone(context).await, None);
+    }
     let target = match context.unless_stopped(prepare(context)).await {
         Ok(target) => target,
         Err(error) => return (Err(error), None),
@@ -238,7 +245,7 @@ async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
         return Err(lost);
     }
     let driven = match driven {
-        Err(RunError::NothingSucceeds { kind, text }) => {
+        Err(RunError::NothingSucceeds { kind, text }) if context.plan.load.http.is_none() => {
             return Err(checks::explained(context, target, kind, text).await);
         }
         driven => driven?,
@@ -287,7 +294,10 @@ async fn interrupted(
 async fn make_ready(context: &Context, target: &Target) -> Result<Ready, RunError> {
     let own = walwright_server::connect(&target.params).await?;
     let client = target.statements().connect().await?;
-    checks::enough_connections(context.clients(), &own, target).await?;
+    let by_http = context.plan.load.http.is_some();
+    if !by_http {
+        checks::enough_connections(context.clients(), &own, target).await?;
+    }
     checks::flushes_can_be_lengthened(&own, target).await?;
     if context.plan.initialises() {
         context.notes.phase(PhaseName::Load);
@@ -311,14 +321,16 @@ async fn make_ready(context: &Context, target: &Target) -> Result<Ready, RunErro
             context.notes.warn(warning);
         }
     }
-    checks::statements(context, target).await?;
+    if !by_http {
+        checks::statements(context, target).await?;
+    }
     context.notes.phase(PhaseName::Probe);
     let mut seen = observe::describe(context, target, &own, &found).await?;
     let before = checks::before(context, &own, &client, &found).await?;
     context.record_workload();
     let between = Between::start(context, target).await?;
     let params = between.as_ref().map_or(target.statements().params(), Between::params);
-    let load = drive::load_plan(context, params);
+    let load = drive::load_plan(context, drive::endpoint(context, params));
     seen.passes_through(between.as_ref().map(Between::pid));
     calibrate(context, &load).await?;
     let lifetime = Lifetime::begin(&own).await;
@@ -334,6 +346,7 @@ async fn load(context: &Context, target: &Target) -> Result<(), RunError> {
         TargetPlan::Attached { replace, .. } => {
             load_data::load_attached(job, statements, replace, jobs, observer).await
         }
+        TargetPlan::Unseen => Err(RunError::Internal("data of a server that is not seen")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use walwright_driver::{Mode, Protocol};
+use walwright_driver::{HttpServer, Mode, Protocol};
 use walwright_record::{ClientRules, LoadStage, Schedule};
 use walwright_server::{PgBouncer, PoolerProgram, Secret, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
@@ -64,6 +64,8 @@ pub enum TargetPlan {
         /// Where it is one of several runs that are compared.
         window: Option<Window>,
     },
+    /// None that is known: an application is asked by HTTP, and what is behind it is not seen.
+    Unseen,
 }
 
 /// A maintenance window of an attached server, in which runs are compared.
@@ -91,6 +93,8 @@ pub struct WorkloadPlan {
     pub name: Option<String>,
     /// Scripts in place of the workload's own, each `path` or `path@weight`.
     pub files: Vec<String>,
+    /// Files of requests to an application in place of scripts, each `path` or `path@weight`.
+    pub requests: Vec<String>,
     /// pgbench's built-in scripts, each `name` or `name@weight`, on its tables.
     pub builtin: Vec<String>,
     /// Whether to leave out the VACUUM that the workload wants before a run.
@@ -107,7 +111,8 @@ impl WorkloadPlan {
     /// The same, and `tpcb` where neither a workload nor scripts are named.
     #[must_use]
     pub fn or_tpcb(mut self) -> WorkloadPlan {
-        if self.name.is_none() && self.files.is_empty() && self.builtin.is_empty() {
+        let named = self.name.is_some();
+        if !named && [&self.files, &self.requests, &self.builtin].iter().all(|of| of.is_empty()) {
             self.name = Some("tpcb".to_owned());
         }
         self
@@ -147,6 +152,8 @@ pub struct LoadChoice {
     pub checkpoints: u32,
     /// What stands between the clients and the server.
     pub pooler: Pooler,
+    /// The application that is asked by HTTP in place of the server.
+    pub http: Option<HttpServer>,
 }
 
 /// What is sampled.
@@ -159,15 +166,16 @@ pub struct ProbePlan {
 impl RunPlan {
     /// The workload, read.
     pub fn workload(&self) -> Result<Workload, RunError> {
-        let files = self
-            .workload
-            .files
-            .iter()
-            .map(|argument| {
-                let (path, weight) = parse_script_argument(argument)?;
-                Ok((PathBuf::from(path), weight))
-            })
-            .collect::<Result<Vec<_>, RunError>>()?;
+        let read = |argument: &String| {
+            let (path, weight) = parse_script_argument(argument)?;
+            Ok((PathBuf::from(path), weight))
+        };
+        let all = |of: &[String]| of.iter().map(read).collect::<Result<Vec<_>, RunError>>();
+        let files = all(&self.workload.files)?;
+        let requests = all(&self.workload.requests)?;
+        if !requests.is_empty() {
+            return Ok(Workload::from_requests(&requests)?);
+        }
         if !self.workload.builtin.is_empty() {
             let builtin = self.workload.builtin.iter().map(|a| parse_script_argument(a));
             let builtin = builtin.collect::<Result<Vec<_>, _>>()?;
@@ -212,7 +220,8 @@ impl RunPlan {
 
     /// The program that stands between clients and server; `None` where nothing does.
     pub(super) fn pooler(&self) -> Result<Option<PoolerProgram>, RunError> {
-        if self.load.pooler != Pooler::None && matches!(self.target, TargetPlan::Attached { .. }) {
+        let embedded = matches!(self.target, TargetPlan::Embedded { .. });
+        if self.load.pooler != Pooler::None && !embedded {
             return Err(RunError::PoolerBeforeAttached);
         }
         match &self.load.pooler {
@@ -249,7 +258,7 @@ impl RunPlan {
     pub(super) fn restored(&self) -> Option<&Restored> {
         match &self.target {
             TargetPlan::Embedded { restored, .. } => restored.as_ref(),
-            TargetPlan::Attached { .. } => None,
+            TargetPlan::Attached { .. } | TargetPlan::Unseen => None,
         }
     }
 
@@ -258,6 +267,7 @@ impl RunPlan {
         match &self.target {
             TargetPlan::Attached { init, .. } => *init || self.is_filled(),
             TargetPlan::Embedded { .. } => true,
+            TargetPlan::Unseen => false,
         }
     }
 
@@ -265,7 +275,7 @@ impl RunPlan {
     pub(super) fn window(&self) -> Option<Window> {
         match &self.target {
             TargetPlan::Attached { window, .. } => *window,
-            TargetPlan::Embedded { .. } => None,
+            TargetPlan::Embedded { .. } | TargetPlan::Unseen => None,
         }
     }
 
@@ -280,6 +290,7 @@ impl TargetPlan {
     pub(super) fn name(&self) -> String {
         match self {
             TargetPlan::Attached { .. } => "attached".to_owned(),
+            TargetPlan::Unseen => "an application".to_owned(),
             TargetPlan::Embedded { pg_bin: Some(directory), .. } => shown(directory),
             TargetPlan::Embedded { major, .. } => format!("embedded PostgreSQL {major}"),
         }

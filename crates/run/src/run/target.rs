@@ -65,6 +65,7 @@ impl Target {
     ) -> Result<Target, RunError> {
         match plan {
             TargetPlan::Attached { dsn, .. } => Target::attached(dsn.expose()),
+            TargetPlan::Unseen => Err(RunError::Internal("a server that is not seen")),
             TargetPlan::Embedded {
                 major,
                 pg_bin,

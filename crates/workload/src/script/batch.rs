@@ -123,6 +123,7 @@ pub(super) fn gathered(one: &Statement, form: BatchForm, rows: u32) -> Result<St
         gset: None,
         label: format!("{} ({} × {rows} rows)", one.label, form.name()),
         gathered: Some(Gathered { form, rows, columns: parts.parameters as u32, table, names }),
+        request: None,
         ..one.clone()
     })
 }

@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use super::batch::{alike, gathered};
 use super::error::{Fault, Located, ScriptError, locate};
-use super::names::{Names, is_valid_name};
+use super::names::{Names, Reads, is_valid_name};
 use super::program::{AUTOMATIC, Command, Gset, Piece, Program, Script, Statement, StatementId};
 use super::reader::{Draft, DraftBatch};
+use super::request_reader::Expressions;
 use super::sql_scanner::{Context, SqlText};
+use super::token::CommandReader;
 use super::value::Value;
+use super::{Expr, expr_parser};
 
 /// The text of a script, before it is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,25 @@ impl Program {
         sources: &[ScriptSource],
         definitions: &[Definition],
     ) -> Result<Program, ScriptError> {
+        Program::read(sources, definitions, Draft::read)
+    }
+
+    /// The same of files of requests; see the [module](self).
+    ///
+    /// # Errors
+    /// As [`Program::compile`].
+    pub fn compile_requests(
+        sources: &[ScriptSource],
+        definitions: &[Definition],
+    ) -> Result<Program, ScriptError> {
+        Program::read(sources, definitions, Draft::read_requests)
+    }
+
+    fn read(
+        sources: &[ScriptSource],
+        definitions: &[Definition],
+        draft: impl Fn(&str, &mut Names, &[Definition]) -> Result<Draft, Located>,
+    ) -> Result<Program, ScriptError> {
         let mut names = Names::default();
         let mut definition_slots = Vec::new();
         for definition in definitions {
@@ -65,7 +87,7 @@ impl Program {
 
         let mut drafts = Vec::new();
         for source in sources {
-            let draft = Draft::read(&source.text, &mut names, definitions)
+            let draft = draft(&source.text, &mut names, definitions)
                 .map_err(|(at, fault)| ScriptError::at(&source.name, &source.text, at, fault))?;
             if draft.commands.is_empty() {
                 return Err(ScriptError::whole(&source.name, "the script has no commands"));
@@ -105,6 +127,10 @@ fn finish(draft: Draft, source: &ScriptSource, names: &mut Names) -> Result<Scri
     for (sql, gset) in draft.statements {
         statements.push(finish_statement(sql, gset, &source.text, names)?);
     }
+    for request in draft.requests {
+        let line = locate(&source.text, request.offset).0.line;
+        statements.push(request.finish(&source.text, label, line, &mut InRequest { names })?);
+    }
     let mut commands = draft.commands;
     if let Some(batch) = &draft.batch
         && batch.batch.form.gathers()
@@ -120,6 +146,32 @@ fn finish(draft: Draft, source: &ScriptSource, names: &mut Names) -> Result<Scri
         source: Arc::from(source.text.as_str()),
         offsets: draft.offsets,
     })
+}
+
+/// What stands in double braces in a request.
+struct InRequest<'n> {
+    names: &'n mut Names,
+}
+
+impl Expressions for InRequest<'_> {
+    fn compile(&mut self, text: &str, at: usize) -> Result<Expr, Located> {
+        let inside = |(offset, fault): Located| (at + offset, fault);
+        let tokens = CommandReader::new(text, 0).tokens().map_err(inside)?;
+        let mut reads = Vec::new();
+        let mut resolve = Reads { names: self.names, reads: &mut reads };
+        let expr = expr_parser::parse(&tokens, &mut resolve).map_err(inside)?;
+        for (offset, name) in reads {
+            self.names.plain.insert(name.clone());
+            if !self.names.may_be_set(&name) {
+                return Err((at + offset, self.names.undefined(&name)));
+            }
+        }
+        Ok(expr)
+    }
+
+    fn names(&mut self) -> &mut Names {
+        self.names
+    }
 }
 
 /// Makes the INSERTs of a batch the rows of the statement behind them.
@@ -216,6 +268,7 @@ fn finish_statement(
         line: locate(source, sql.offset).0.line,
         compound: sql.compound,
         gathered: None,
+        request: None,
         offset: sql.offset,
         quoted_variable,
     })

@@ -16,6 +16,9 @@ pub enum EvalError {
     /// The variable holds text that is no number, boolean or NULL.
     #[error("a variable holds text that is not a number, a boolean or null")]
     Malformed(Slot),
+    /// The variable holds a line break, which would end the header field it stands in.
+    #[error("a variable holds a line break, which ends a header field")]
+    LineBreak(Slot),
     /// A value of one type stands where another is needed.
     #[error("cannot coerce {from} to {to}")]
     Type {

@@ -44,6 +44,30 @@
 //! * A statement has up to 65,535 variables, not 255.
 //! * `\shell` and `\setshell` are refused.
 //!
+//! # Files of requests
+//!
+//! [`Program::compile_requests`] reads files with the same commands, in which requests of HTTP
+//! stand in place of SQL:
+//!
+//! ```text
+//! # a comment
+//! \set n random(1, 1000)
+//! POST /data/person
+//! Content-Type: application/json
+//!
+//! {"identity": :n, "body": {"name": "person :n", "size": {{random(1, 9)}}}}
+//! \capture person header Location
+//! GET :person
+//! ```
+//!
+//! A request is a method and a path, then header fields, an empty line, and a body, which ends
+//! before the next request, command or comment. `:name` and `{{…}}` (as of `\text`) are values,
+//! written so that they stay where they stand: encoded in addresses and forms; in JSON as
+//! numbers or quoted texts, inside quotes escaped. At the beginning of a path a value is a whole
+//! address. Inside quotes, and as `true`, `false` or `null` of JSON, a name that nothing sets
+//! stays as it is. `\capture NAME` keeps of the answer to the request before it
+//! `header FIELD`, `json POINTER` (RFC 6901) or `status`.
+//!
 //! # What it has beside
 //!
 //! * `\text NAME TEXT` sets a variable to the rest of the line, in which `{{…}}` is an
@@ -66,6 +90,8 @@ mod names;
 mod numeric;
 mod program;
 mod reader;
+mod request;
+mod request_reader;
 mod rng;
 mod sql_scanner;
 mod text;
@@ -85,6 +111,7 @@ pub use program::{
     ClientStart, Command, Gset, GsetKind, Piece, Program, Script, Sleep, SleepAmount, Slot,
     Statement, StatementId, TimeUnit,
 };
+pub use request::{Capture, CaptureFrom, Request, RequestText};
 pub use rng::{Rng, RunSeeds};
 pub use text::TextValue;
 pub(crate) use text::{integer, letters, write_letters};

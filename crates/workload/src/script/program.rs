@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::batch::{Batch, BatchForm, Gathered};
 use super::error::{Fault, ScriptError, locate};
+use super::request::Request;
 use super::text::TextValue;
 use super::{EvalError, Expr, Rng, Value, Variables};
 
@@ -120,6 +121,11 @@ impl Program {
             let name = self.name(slot);
             fault = Fault::new(format!("variable \"{name}\" is used before anything has set it"))
                 .hint(format!("set it earlier in the script, or define it with -D {name}=value"));
+        } else if let EvalError::LineBreak(slot) = error {
+            fault = Fault::new(format!(
+                "variable \"{}\" holds a line break, which ends a header field",
+                self.name(slot)
+            ));
         } else if let EvalError::Malformed(slot) = error {
             fault = Fault::new(format!(
                 "variable \"{}\" holds text that is not a number, a boolean or null",
@@ -133,6 +139,12 @@ impl Program {
             }
             None => ScriptError::whole("script", fault.message),
         }
+    }
+
+    /// Whether it asks by HTTP, and not in SQL.
+    pub fn asks_http(&self) -> bool {
+        let mut statements = self.scripts.iter().flat_map(|script| &script.statements);
+        statements.any(|statement| statement.request.is_some())
     }
 
     /// Whether a script wants a gateway between clients and server.
@@ -230,7 +242,7 @@ impl Script {
 /// One step of a script.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Send a statement.
+    /// Send a statement, or the request that it is in a file of requests.
     Sql(StatementId),
     /// `\set`: evaluate and store.
     Set {
@@ -354,6 +366,8 @@ pub struct Statement {
     pub compound: bool,
     /// Where its values are the rows gathered before it; then `params` is empty.
     pub gathered: Option<Gathered>,
+    /// What is asked by HTTP in its place, in a file of requests.
+    pub request: Option<Box<Request>>,
     /// Where the statement stands in the source.
     pub(crate) offset: usize,
     /// Where a variable stands inside quotes, if one does. The simple protocol
@@ -365,6 +379,23 @@ pub struct Statement {
 pub(super) const MAX_PARAMETERS: usize = 65_535;
 
 impl Statement {
+    /// One that is a request of HTTP.
+    pub(crate) fn request(request: Request, label: String, line: u32, offset: usize) -> Self {
+        Statement {
+            text_simple: Vec::new(),
+            text_extended: String::new(),
+            params: Vec::new(),
+            gset: None,
+            label,
+            line,
+            compound: false,
+            gathered: None,
+            request: Some(Box::new(request)),
+            offset,
+            quoted_variable: None,
+        }
+    }
+
     /// Whether the statement can go through the extended protocol; see
     /// [`Program::check_extended`] for the reason when it cannot.
     pub fn is_extended(&self) -> bool {

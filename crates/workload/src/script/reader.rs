@@ -10,6 +10,8 @@ use super::names::{Names, Reads, is_valid_name};
 use super::program::{
     Command, Gset, GsetKind, MAX_SLEEP, Sleep, SleepAmount, StatementId, TimeUnit,
 };
+use super::request::{Capture, CaptureFrom};
+use super::request_reader::{self, DraftRequest, Next};
 use super::sql_scanner::{self, SqlText, Stop};
 use super::text::{TextPart, TextValue, letters};
 use super::token::CommandReader;
@@ -19,6 +21,8 @@ pub(super) struct Draft {
     pub(super) commands: Vec<Command>,
     pub(super) offsets: Vec<usize>,
     pub(super) statements: Vec<(SqlText, Option<Gset>)>,
+    /// What stands in place of statements in a file of requests.
+    pub(super) requests: Vec<DraftRequest>,
     /// Variables that expressions read, with their places.
     pub(super) reads: Vec<(usize, String)>,
     pub(super) batch: Option<DraftBatch>,
@@ -45,19 +49,7 @@ impl Draft {
         names: &mut Names,
         definitions: &[Definition],
     ) -> Result<Draft, Located> {
-        let mut reader = Reader {
-            text,
-            names,
-            definitions,
-            draft: Draft {
-                commands: Vec::new(),
-                offsets: Vec::new(),
-                statements: Vec::new(),
-                reads: Vec::new(),
-                batch: None,
-            },
-            control: ControlFlow::default(),
-        };
+        let mut reader = Reader::new(text, names, definitions);
         let mut at = 0;
         loop {
             let (sql, end, next) = sql_scanner::scan(text, at)?;
@@ -71,17 +63,36 @@ impl Draft {
                 Stop::EndOfInput => break,
             }
         }
-        let Reader { draft, control, .. } = reader;
-        control.finish()?;
-        if let Some(DraftBatch { ended: false, offset, .. }) = draft.batch {
-            return Err((offset, Fault::new("\\batch without \\endbatch")));
+        reader.finish()
+    }
+
+    /// The same of a file of requests.
+    pub(super) fn read_requests(
+        text: &str,
+        names: &mut Names,
+        definitions: &[Definition],
+    ) -> Result<Draft, Located> {
+        let mut reader = Reader::new(text, names, definitions);
+        reader.of_requests = true;
+        let mut at = 0;
+        loop {
+            at = match request_reader::next(text, at)? {
+                Next::Backslash(at) => reader.backslash(at)?,
+                Next::Request(request, at) => {
+                    reader.request(request);
+                    at
+                }
+                Next::End => break,
+            };
         }
-        Ok(draft)
+        reader.finish()
     }
 }
 
 struct Reader<'a, 'n> {
     text: &'a str,
+    /// Whether requests stand in it, and no SQL.
+    of_requests: bool,
     names: &'n mut Names,
     definitions: &'n [Definition],
     draft: Draft,
@@ -108,9 +119,42 @@ const COMMANDS: &[&str] = &[
     "startpipeline",
     "syncpipeline",
     "endpipeline",
+    "capture",
 ];
 
-impl<'a> Reader<'a, '_> {
+/// Commands that speak of statements.
+const OF_SQL: [&str; 7] =
+    ["batch", "endbatch", "gset", "aset", "startpipeline", "syncpipeline", "endpipeline"];
+
+impl<'a, 'n> Reader<'a, 'n> {
+    fn new(text: &'a str, names: &'n mut Names, definitions: &'n [Definition]) -> Self {
+        let draft = Draft {
+            commands: Vec::new(),
+            offsets: Vec::new(),
+            statements: Vec::new(),
+            requests: Vec::new(),
+            reads: Vec::new(),
+            batch: None,
+        };
+        let control = ControlFlow::default();
+        Reader { text, of_requests: false, names, definitions, draft, control }
+    }
+
+    fn finish(self) -> Result<Draft, Located> {
+        self.control.finish()?;
+        if let Some(DraftBatch { ended: false, offset, .. }) = self.draft.batch {
+            return Err((offset, Fault::new("\\batch without \\endbatch")));
+        }
+        Ok(self.draft)
+    }
+
+    fn request(&mut self, request: DraftRequest) {
+        let offset = request.offset;
+        let id = StatementId(self.draft.requests.len() as u32);
+        self.draft.requests.push(request);
+        self.push(Command::Sql(id), offset);
+    }
+
     fn push(&mut self, command: Command, offset: usize) {
         self.draft.commands.push(command);
         self.draft.offsets.push(offset);
@@ -135,7 +179,12 @@ impl<'a> Reader<'a, '_> {
             let fault = Fault::new(format!("\\{word} is not possible in a batch"));
             return Err((offset, fault.hint("put it before \\batch or behind \\endbatch")));
         }
+        if self.of_requests && OF_SQL.contains(&word) {
+            let fault = Fault::new(format!("\\{word} is a command of SQL scripts"));
+            return Err((offset, fault.hint("here \\capture keeps a part of an answer")));
+        }
         match word {
+            "capture" => self.capture(&mut words, offset)?,
             "set" => {
                 let name = name_of(
                     &mut words,
@@ -435,6 +484,53 @@ impl<'a> Reader<'a, '_> {
             }
         }
         self.names.gset_prefixes.push(prefix.to_owned());
+        Ok(())
+    }
+
+    /// `\capture NAME header FIELD`, `json POINTER` or `status`.
+    fn capture(&mut self, words: &mut CommandReader<'a>, offset: usize) -> Result<(), Located> {
+        let example = "for example \\capture id json /id, \\capture place header Location, \\capture code status";
+        let usage = "\\capture needs a name and a part of an answer";
+        if !self.of_requests {
+            let fault = Fault::new("\\capture is a command of files of requests");
+            return Err((offset, fault.hint("\\gset keeps the result of a statement")));
+        }
+        let name = name_of(words, offset, usage, example)?;
+        let (at, part) = words.word().ok_or_else(|| (offset, Fault::new(usage).hint(example)))?;
+        let mut which = |what: &str| {
+            let missing = || Fault::new(format!("\\capture … {part} needs {what}")).hint(example);
+            words.word().ok_or_else(|| (offset, missing()))
+        };
+        let from = match part {
+            "status" => CaptureFrom::Status,
+            "header" => CaptureFrom::Header(which("the name of a header field")?.1.to_owned()),
+            "json" => {
+                let (at, pointer) = which("a pointer, as /id")?;
+                if !pointer.starts_with('/') {
+                    let fault = Fault::new(format!("\"{pointer}\" is no JSON pointer"));
+                    return Err((
+                        at,
+                        fault
+                            .hint("it is a slash and a name for each step, as /body/name or /0/id"),
+                    ));
+                }
+                CaptureFrom::Json(pointer.to_owned())
+            }
+            _ => {
+                let fault = Fault::new(format!("an answer has no part \"{part}\""));
+                return Err((at, fault.hint("the parts are header, json and status")));
+            }
+        };
+        no_arguments(words, "capture")?;
+        let is_last = matches!(self.draft.commands.last(), Some(Command::Sql(_)));
+        let slot = self.names.define_text(name);
+        match self.draft.requests.last_mut().filter(|_| is_last) {
+            Some(request) => request.captures.push(Capture { slot, from }),
+            None => {
+                let fault = Fault::new("\\capture must follow a request");
+                return Err((offset, fault.hint("it keeps a part of the answer to that request")));
+            }
+        }
         Ok(())
     }
 

@@ -118,6 +118,16 @@ impl Workload {
         Ok(workload)
     }
 
+    /// A workload of files of requests alone.
+    ///
+    /// # Errors
+    /// As [`Workload::from_scripts`].
+    pub fn from_requests(files: &[(PathBuf, u32)]) -> Result<Workload, WorkloadError> {
+        let mut workload = Workload::from_scripts(files)?;
+        workload.origin = Origin::Requests;
+        Ok(workload)
+    }
+
     /// The query whose only value is the scale that tables which are there already
     /// were filled at, if the workload knows one.
     pub fn scale_sql(&self) -> Option<&str> {
@@ -271,7 +281,7 @@ impl Workload {
         match &self.origin {
             Origin::Directory(directory) => directory.join(file).display().to_string(),
             Origin::Builtin => format!("{}/{file}", self.name),
-            Origin::Scripts => file.to_owned(),
+            Origin::Scripts | Origin::Requests => file.to_owned(),
         }
     }
 }

@@ -200,6 +200,8 @@ pub enum Origin {
     Directory(PathBuf),
     /// Script files alone, without schema or data.
     Scripts,
+    /// Files of requests of HTTP, which an application answers.
+    Requests,
 }
 
 /// Client settings of a workload when none are chosen.

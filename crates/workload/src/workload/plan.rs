@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Workload;
 use super::load::MANIFEST_FILE;
 use super::options::find;
+use super::{Origin, Workload};
 use crate::error::WorkloadError;
 use crate::generate::{TableLoad, TableSpec};
 use crate::manifest::NumberEntry;
@@ -179,7 +179,10 @@ impl Workload {
             tables: context.tables(settings.seed)?,
             after_load: context.steps(&self.manifest.sql.after_load)?,
             before_run: context.steps(&self.manifest.sql.before_run)?,
-            program: Program::compile(&self.scripts, &context.definitions)?,
+            program: match self.origin {
+                Origin::Requests => Program::compile_requests(&self.scripts, &context.definitions)?,
+                _ => Program::compile(&self.scripts, &context.definitions)?,
+            },
             checks: context.checks()?,
             options,
         })
