@@ -131,7 +131,9 @@ pub(crate) enum Dialer {
 impl Dialer {
     pub(crate) fn new(endpoint: &Endpoint) -> Result<Dialer, WireError> {
         Ok(match endpoint {
-            Endpoint::Postgres(options) => Dialer::Postgres(Connector::new(ConnectOptions::clone(options))?),
+            Endpoint::Postgres(options) => {
+                Dialer::Postgres(Connector::new(ConnectOptions::clone(options))?)
+            }
             Endpoint::Http(server) => Dialer::Http(server.connector()?),
         })
     }

@@ -418,8 +418,9 @@ pub(crate) fn ink(class: WaitClass) -> Ink {
     }
 }
 
-/// What a SQLSTATE means, in PostgreSQL's own condition names (appendix A of its
-/// manual), for those that a load is likely to meet; else the name of its class.
+/// What a kind of failure means: a SQLSTATE in PostgreSQL's own condition names (appendix A of
+/// its manual), a status of HTTP in those of RFC 9110, for those that a load is likely to meet;
+/// else the name of its class.
 pub(crate) fn sqlstate(code: &str) -> &'static str {
     match code {
         "08006" => "connection failure",
@@ -449,7 +450,24 @@ pub(crate) fn sqlstate(code: &str) -> &'static str {
         "57P02" => "crash shutdown",
         "57P03" => "cannot connect now",
         "connection" => "the connection was lost or refused",
+        "timeout" => "no answer came in time",
+        "HTTP 400" => "bad request",
+        "HTTP 401" => "unauthorized",
+        "HTTP 403" => "forbidden",
+        "HTTP 404" => "not found",
+        "HTTP 408" => "request timeout",
+        "HTTP 409" => "conflict",
+        "HTTP 412" => "precondition failed",
+        "HTTP 413" => "content too large",
+        "HTTP 422" => "unprocessable content",
+        "HTTP 429" => "too many requests",
+        "HTTP 500" => "internal server error",
+        "HTTP 502" => "bad gateway",
+        "HTTP 503" => "service unavailable",
+        "HTTP 504" => "gateway timeout",
         "script" => "the script itself failed in the client",
+        other if other.starts_with("HTTP 4") => "client error",
+        other if other.starts_with("HTTP 5") => "server error",
         other => match other.get(..2) {
             Some("08") => "connection exception",
             Some("22") => "data exception",
@@ -487,6 +505,8 @@ mod tests {
     fn sqlstates_have_names_or_classes() {
         assert_eq!(sqlstate("40P01"), "deadlock detected");
         assert_eq!(sqlstate("23P99"), "integrity constraint violation");
+        assert_eq!(sqlstate("HTTP 404"), "not found");
+        assert_eq!(sqlstate("HTTP 507"), "server error");
         assert_eq!(sqlstate("é"), "");
         assert_eq!(sqlstate(""), "");
     }

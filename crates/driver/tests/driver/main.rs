@@ -3,6 +3,7 @@
 mod batch;
 mod common;
 mod faithful;
+mod http;
 mod load;
 mod rules;
 mod trouble;

@@ -4,5 +4,6 @@ mod builtin;
 mod directory;
 mod pgbench;
 mod properties;
+mod requests;
 mod script;
 mod server;
