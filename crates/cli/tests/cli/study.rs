@@ -90,7 +90,9 @@ fn what_fails_is_told_with_its_last_words() {
         .says(&["the load tool ended with exit code 1", "invalid value \"x\" for option -T"]);
     // These show before anything is made.
     let open = plan(&gateway(), "127.0.0.1:{prot}", &PGBENCH);
-    run("open.toml", &open).code(2).says(&["there is no value for {prot}", "connections, port"]);
+    run("open.toml", &open)
+        .code(2)
+        .says(&["there is no value for {prot}", "connections, files, port"]);
     let unused = plan(&gateway(), "127.0.0.1:{port}", &["-T", "1"]);
     run("unused.toml", &unused).code(2).says(&["no command line has {connections}"]);
     let missing = plan(r#"["no-such-service"]"#, "127.0.0.1:{port}", &PGBENCH);
