@@ -103,11 +103,15 @@ impl LatencyBreakdown {
                 lines.push(line(name, None, exact(time_of, &time.on_server)));
             }
         }
+        for (name, time_of) in time.application.into_iter().flat_map(|of| of.lines()) {
+            lines.push(line(name, None, exact(time_of, &time.on_server)));
+        }
         lines.sort_by(|a, b| b.share.total_cmp(&a.share));
         if let Some(residual) = &time.residual {
-            let name = match time.is_withheld {
-                true => "residual: withheld until durable, network",
-                false => "residual: network, client",
+            let name = match (time.is_withheld, time.asks_http) {
+                (true, _) => "residual: withheld until durable, network",
+                (_, true) => "residual: network, queues of the application",
+                _ => "residual: network, client",
             };
             lines.push(line(name, None, residual.clone()));
         }

@@ -121,8 +121,9 @@ fn sleeps(record: &Record, window: Window, processes: &Difference) -> Option<[f6
     let all = processes.sum_where("voluntary_switches", is_backend).ok()?;
     let all = all / processes.length().as_secs_f64();
     let (messages, transactions) = match &record.load {
-        Some(_) => messages(record, window)?,
-        None => {
+        // Of an application's sessions the clients know nothing.
+        Some(load) if !load.asks_http() => messages(record, window)?,
+        _ => {
             let statements = statement_uses(record, window).ok()?;
             let calls: f64 = statements.toplevel().map(|of| of.calls).sum();
             (calls / statements.seconds, statements.work.count / statements.seconds)

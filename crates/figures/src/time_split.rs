@@ -18,7 +18,9 @@ use walwright_stats::{Estimate, Resampling, tick_means};
 use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
-use crate::{Blind, CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit, latency, work_between};
+use crate::{
+    Blind, CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit, difference, latency, work_between,
+};
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
 const FEWEST_TICKS: usize = 15;
@@ -48,6 +50,10 @@ pub struct TimeSplit {
     pub driver: Option<DriverTime>,
     /// The same of a pooler between clients and server on this machine.
     pub pooler: Option<DriverTime>,
+    /// What an application that was asked by HTTP took, as far as it is known.
+    pub application: Option<ApplicationTime>,
+    /// Whether an application was asked, whose sessions these are.
+    pub asks_http: bool,
     /// Whether the residual holds what walwright's gateway withheld answers until the flush that
     /// covers them had returned.
     pub is_withheld: bool,
@@ -159,6 +165,37 @@ impl DriverTime {
     }
 }
 
+/// What an application took of the latency of the requests that it was asked by HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ApplicationTime {
+    /// Waiting for a session of its pool; `None` where it does not tell.
+    #[serde(with = "crate::seconds::option")]
+    pub pool_wait: Option<Duration>,
+    /// On a processor; `None` where its processes are not seen.
+    #[serde(with = "crate::seconds::option")]
+    pub cpu: Option<Duration>,
+    /// Ready to run and waiting for a processor.
+    #[serde(with = "crate::seconds::option")]
+    pub run_delay: Option<Duration>,
+}
+
+impl ApplicationTime {
+    /// Its lines in the breakdown, longest name first known.
+    pub fn lines(self) -> impl Iterator<Item = (&'static str, Duration)> {
+        let lines = [
+            ("wait for the pool", self.pool_wait),
+            ("application CPU", self.cpu),
+            ("application waiting for CPU", self.run_delay),
+        ];
+        lines.into_iter().filter_map(|(name, time)| Some((name, time?)))
+    }
+
+    /// All of it, in seconds.
+    pub fn sum(self) -> f64 {
+        self.lines().map(|(_, time)| time.as_secs_f64()).sum()
+    }
+}
+
 /// One wait event of a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventTime {
@@ -188,7 +225,8 @@ impl TimeSplit {
     /// seconds.
     pub fn outside(&self) -> Option<Estimate> {
         let others = [self.driver, self.pooler].into_iter().flatten().map(DriverTime::sum);
-        let others: f64 = others.sum();
+        let application = self.application.map_or(0.0, ApplicationTime::sum);
+        let others: f64 = others.sum::<f64>() + application;
         self.residual.clone().map(|residual| residual.map(|s| s + others))
     }
 
@@ -203,10 +241,58 @@ impl TimeSplit {
         self.pooler = Some(pooler);
     }
 
+    /// Names what an application took of the time in which the server had nothing to do: the wait
+    /// for its pool is before its transactions, its own work is in them too.
+    pub(crate) fn tell_application(&mut self, record: &Record, window: Window, cpu: &CpuUse) {
+        if !record.load.as_ref().is_some_and(LoadFacts::asks_http) {
+            return;
+        }
+        let is_application =
+            |group: &&GroupCpu| ProcessRole::of(&group.group) == ProcessRole::Application;
+        let groups = || cpu.groups.iter().filter(is_application);
+        let sum = |times: &mut dyn Iterator<Item = Option<Duration>>| {
+            times.flatten().reduce(|a, b| a + b)
+        };
+        let mut told = ApplicationTime {
+            pool_wait: pool_wait(record, window),
+            cpu: sum(&mut groups().map(|group| group.per_transaction)),
+            run_delay: sum(&mut groups().map(|group| group.run_delay_per_transaction)),
+        };
+        let Some(outside) = self.residual.as_ref().map(|residual| residual.center.max(0.0)) else {
+            return;
+        };
+        let waited = told.pool_wait.map_or(0.0, |wait| wait.as_secs_f64()).min(outside);
+        told.pool_wait = told.pool_wait.map(|_| Duration::from_secs_f64(waited));
+        self.take_outside(waited);
+        let inside = self.part(WaitClass::Client).map_or(0.0, |part| part.per_transaction.center);
+        let idle = inside + outside - waited;
+        let own = told.sum() - waited;
+        let fits = if own > idle { idle / own } else { 1.0 };
+        told.cpu = told.cpu.map(|time| time.mul_f64(fits));
+        told.run_delay = told.run_delay.map(|time| time.mul_f64(fits));
+        if idle > 0.0 {
+            let kept = 1.0 - own * fits / idle;
+            for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
+                part.scale(kept);
+            }
+            self.take_outside((outside - waited) * (1.0 - kept));
+        }
+        self.application = Some(told).filter(|told| told.lines().next().is_some());
+    }
+
+    /// Takes so many seconds from what is outside of transactions on the server.
+    fn take_outside(&mut self, seconds: f64) {
+        let whole = self.residual.as_ref().map_or(0.0, |residual| residual.center);
+        let kept = if whole > 0.0 { 1.0 - seconds / whole } else { 1.0 };
+        self.residual = self.residual.take().map(|residual| residual.map(|s| s * kept));
+        self.residual_share = self.residual_share.map(|share| share * kept);
+    }
+
     /// Names the load generator's part of the time in which the server has nothing to do, in
     /// or between transactions; the rest of that is the network's.
     pub(crate) fn tell_driver(&mut self, cpu: &CpuUse) {
-        let client = self.part(WaitClass::Client);
+        // Who waits in a transaction for an application does not wait for the load generator.
+        let client = self.part(WaitClass::Client).filter(|_| !self.asks_http);
         let (client, waiting) =
             client.map_or((0.0, 0.0), |p| (p.per_transaction.center, p.sessions));
         // Without the clients' latency only what they do in transactions is in it.
@@ -222,7 +308,8 @@ impl TimeSplit {
             .filter(|_| idle > 0.0 && self.sampled_because.is_none());
         let Some(driver) = known.map(|driver| driver.within(idle)) else { return };
         let kept = (1.0 - driver.sum() / idle).max(0.0);
-        for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
+        let is_waiting = |part: &&mut TimePart| part.class == WaitClass::Client && !self.asks_http;
+        for part in self.parts.iter_mut().filter(is_waiting) {
             part.scale(kept);
         }
         let scale = |s: f64| if s > 0.0 { s * kept } else { s };
@@ -243,6 +330,16 @@ impl TimeSplit {
             )
         })
     }
+}
+
+/// What a transaction of clients that ask an application waits for its pool: seconds waited a
+/// second are how many wait, and those over transactions a second what one waits (Little's law).
+fn pool_wait(record: &Record, window: Window) -> Option<Duration> {
+    let counted = difference(record, Source::Application, window).ok()?;
+    let work = work_between(record, counted.from, counted.to).ok()?;
+    let failed = driven_between(record, counted.from, counted.to, failures).unwrap_or(0.0);
+    let waited = counted.sum("pool_wait_seconds").ok()?;
+    crate::seconds::duration(waited / (work.count + failed))
 }
 
 /// Splits the latency of a transaction over the window.
@@ -365,6 +462,8 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         parts,
         driver: None,
         pooler: None,
+        application: None,
+        asks_http: record.load.as_ref().is_some_and(LoadFacts::asks_http),
         is_withheld: record.load.as_ref().is_some_and(LoadFacts::is_behind_gateway),
         idle_sessions: tally.idle / ticks.len() as f64,
         sampled_because: account.err().map(str::to_owned),
@@ -678,6 +777,51 @@ mod tests {
         assert!((outside - split.residual.as_ref().unwrap().center - driver.sum()).abs() < 1e-12);
         let whole = lines + split.residual_share.unwrap() + driver.sum() / latency;
         assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    }
+
+    #[test]
+    fn an_application_has_its_wait_and_its_work_told() {
+        let mut build = counted(1.5, 2.5);
+        build.record.load =
+            Some(LoadFacts { protocol: LoadFacts::HTTP.to_owned(), ..closed_loop(10) });
+        for interval in &mut build.record.intervals {
+            interval.driver_cpu = Duration::from_millis(100);
+            interval.driver_run_delay = Some(Duration::ZERO);
+        }
+        for s in 0..=30 {
+            let t = f64::from(s);
+            build.sample(t, Source::Application, [row([("pool_wait_seconds", 0.3 * t)])]);
+            let times = [("user_seconds", 0.4 * t), ("system_seconds", 0.2 * t)];
+            let mut group = named([("process_group", "application: documents")], times);
+            group.set("run_delay_seconds", 0.3 * t);
+            build.sample(t, Source::Neighbours, [group]);
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        split.tell_application(&build.record, window, &cpu);
+        split.tell_driver(&cpu);
+        let application = split.application.unwrap();
+        let told: Vec<(&str, f64)> = application
+            .lines()
+            .map(|(name, time)| (name, (time.as_secs_f64() * 1e5).round() / 1e2))
+            .collect();
+        let expected = [
+            ("wait for the pool", 0.3),
+            ("application CPU", 0.6),
+            ("application waiting for CPU", 0.3),
+        ];
+        assert_eq!(told, expected);
+        // Of 0.75 ms in transactions and 1.2 ms outside them that remain it took 0.9 ms.
+        assert!((milliseconds(&split, WaitClass::Client) - 0.75 * (1.0 - 0.9 / 1.95)).abs() < 1e-2);
+        let driver = split.driver.unwrap();
+        assert!((driver.sum() - 1e-4).abs() < 1e-6, "{driver:?}");
+        let latency = split.latency.unwrap().as_secs_f64();
+        let lines: f64 = split.parts.iter().map(|part| part.per_transaction.center).sum();
+        let residual = split.residual.as_ref().unwrap().center;
+        let whole = lines + application.sum() + driver.sum() + residual;
+        assert!((whole / latency - 1.0).abs() < 1e-6, "{whole} of {latency}");
+        assert!((split.residual_share.unwrap() - residual / latency).abs() < 1e-9);
     }
 
     #[test]

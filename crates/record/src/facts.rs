@@ -342,6 +342,14 @@ pub struct LoadFacts {
 }
 
 impl LoadFacts {
+    /// The protocol of a load that asks an application.
+    pub const HTTP: &str = "HTTP/1.1";
+
+    /// Whether an application was asked, which is what has sessions with the server.
+    pub fn asks_http(&self) -> bool {
+        self.protocol == LoadFacts::HTTP
+    }
+
     /// Whether walwright's gateway stood in between.
     pub fn is_behind_gateway(&self) -> bool {
         self.pooler.as_ref().is_some_and(|pooler| pooler.kind == PoolerKind::Gateway)

@@ -162,6 +162,7 @@ impl LoadOptions {
             checkpoints: 0,
             pooler: Pooler::None,
             http: None,
+            pool_wait: None,
         };
         self.apply(&mut choice);
         choice

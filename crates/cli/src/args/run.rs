@@ -23,8 +23,9 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 42] = [
+const NOT_WITH_POWER_CUTS: [&str; 43] = [
     "http",
+    "pool_wait",
     "requests",
     "timeout",
     "workload",
@@ -67,6 +68,15 @@ const NOT_WITH_POWER_CUTS: [&str; 42] = [
     "fail_if",
     "all",
 ];
+
+/// A metric of an application.
+#[derive(Debug, Clone)]
+pub struct PoolWait {
+    /// The address of the page; `/metrics` of the application where not given.
+    pub metrics: Option<String>,
+    /// Its name.
+    pub name: String,
+}
 
 /// What has no meaning where an application is asked.
 const NOT_WITH_HTTP: [&str; 20] = [
@@ -130,6 +140,11 @@ pub struct RunArgs {
     /// behind it is sampled meanwhile.
     #[arg(long, value_name = "URL", value_parser = str::parse::<HttpServer>, requires = "requests", conflicts_with_all = NOT_WITH_HTTP, help_heading = "Where it is run")]
     pub http: Option<HttpServer>,
+    /// Histogram or summary, in seconds, of how long requests wait for a session of the
+    /// application's pool, at /metrics of --http or another address. It is a line of the latency
+    /// breakdown.
+    #[arg(long, value_name = "[URL#]NAME", value_parser = pool_wait, requires_all = ["http", "dsn"], help_heading = "What is seen")]
+    pub pool_wait: Option<PoolWait>,
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
     #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency"], help_heading = "Where it is run")]
     pub dsn: Option<Secret>,
@@ -249,6 +264,19 @@ impl RunArgs {
     pub fn is_sweep(&self) -> bool {
         self.clients.len() > 1 || self.repeats > 1
     }
+}
+
+/// Where an application tells how long requests wait for its pool.
+fn pool_wait(text: &str) -> Result<PoolWait, String> {
+    let (metrics, name) = match text.rsplit_once('#') {
+        Some((url, name)) if url.starts_with("http://") => (Some(url.to_owned()), name),
+        Some(_) => return Err(format!("'{text}': metrics are read from http://HOST:PORT/PATH")),
+        None => (None, text),
+    };
+    if name.is_empty() || name.contains(['/', '{', ' ']) {
+        return Err(format!("'{text}' names no metric: write NAME or http://HOST:PORT/PATH#NAME"));
+    }
+    Ok(PoolWait { metrics, name: name.to_owned() })
 }
 
 /// A stage of a load.

@@ -9,7 +9,8 @@ use walwright_figures::limit::Limit;
 use walwright_record::{ClientRules, LoadLevel, LoadStage, RunState};
 use walwright_report::{List, RunReport, format};
 use walwright_run::{
-    Finished, Length, LoadChoice, LoadOptions, ProbePlan, RunPlan, TargetPlan, WarmUp, WorkloadPlan,
+    Finished, Length, LoadChoice, LoadOptions, PoolWaitPlan, ProbePlan, RunPlan, TargetPlan,
+    WarmUp, WorkloadPlan,
 };
 use walwright_store::Lab;
 
@@ -181,6 +182,10 @@ pub fn plan(args: RunArgs) -> RunPlan {
     if let (Some(server), Some(timeout)) = (&mut http, args.timeout) {
         server.timeout = timeout;
     }
+    let pool_wait = args.pool_wait.zip(http.as_ref()).map(|(of, server)| PoolWaitPlan {
+        metrics: of.metrics.unwrap_or_else(|| format!("{server}/metrics")),
+        name: of.name,
+    });
     RunPlan {
         target,
         workload: WorkloadPlan { requests: args.requests, ..args.workload.plan() }.or_tpcb(),
@@ -189,6 +194,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
             rules: ClientRules { transactions: args.transactions, ..load.rules },
             stages: args.stages,
             http,
+            pool_wait,
             ..load
         },
         load_jobs: args.load_jobs,

@@ -118,6 +118,21 @@ impl Connections {
     }
 }
 
+/// The process of this machine that listens on a TCP port; of several that share it, as the
+/// workers of an application do, the first. `None` where it is not seen.
+pub fn listener(port: u16) -> Option<u32> {
+    let mut all = procfs::net::tcp().unwrap_or_default();
+    all.extend(procfs::net::tcp6().unwrap_or_default());
+    let listens =
+        |entry: &TcpNetEntry| entry.state == TcpState::Listen && entry.local_address.port() == port;
+    let inodes: HashSet<u64> = all.iter().filter(|e| listens(e)).map(|e| e.inode).collect();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| sockets(*pid).any(|inode| inodes.contains(&inode)))
+        .min()
+}
+
 /// Inodes of the sockets that a process has open; none where that may not be read.
 fn sockets(pid: u32) -> impl Iterator<Item = u64> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -145,6 +160,15 @@ mod tests {
         assert!(unknown.is_own(b"/elsewhere/.s.PGSQL.5433"));
         assert!(!unknown.is_own(b"/elsewhere/.s.PGSQL.54331"));
         assert_eq!(Listening::of(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn who_listens_on_a_port_is_found() {
+        let tcp = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        assert_eq!(listener(port), Some(std::process::id()));
+        drop(tcp);
+        assert_eq!(listener(port), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use walwright_record::TargetFacts;
 
-pub use connected::Listening;
+pub use connected::{Listening, listener};
 pub use parts::{LoadParts, ProcessName};
 pub(crate) use sampler::{HostReport, HostSampler};
 

@@ -102,12 +102,16 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
         let seconds = queue.as_secs_f64();
         outside("waiting to begin", seconds / whole, seconds, "lag: due, but no client was free")
     });
-    let (rest, about) = match split.is_withheld {
-        true => (
+    let (rest, about) = match (split.is_withheld, split.asks_http) {
+        (true, _) => (
             "withheld, network",
             "answers that waited in the gateway for a session, or until they were durable",
         ),
-        false => (
+        (_, true) => (
+            "outside, network",
+            "network, and queues of the application: its threads serve many requests",
+        ),
+        _ => (
             "outside, network",
             "outside the transaction: network, the client's own work, what sampling cannot see",
         ),
@@ -133,8 +137,23 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
             lines.map(|((name, seconds), about)| outside(name, seconds / whole, seconds, about));
         lines.collect::<Vec<_>>()
     });
+    let application =
+        split.application.into_iter().flat_map(|of| of.lines()).map(|(name, time)| {
+            let about = match name {
+                "wait for the pool" => "for a session of the application's pool, as it tells",
+                _ => "at least: a thread serves several requests",
+            };
+            outside(name, time.as_secs_f64() / whole, time.as_secs_f64(), about)
+        });
     let parts = split.parts.iter().map(part);
-    queue.into_iter().chain(parts).chain(driver).chain(pooler).chain(residual).collect()
+    queue
+        .into_iter()
+        .chain(parts)
+        .chain(application)
+        .chain(driver)
+        .chain(pooler)
+        .chain(residual)
+        .collect()
 }
 
 fn part(part: &TimePart) -> Row {

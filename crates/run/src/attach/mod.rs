@@ -34,11 +34,11 @@ pub use add::add_results;
 pub use error::RecordError;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
+pub(crate) use pool_wait::PoolWait;
 pub use pool_wait::PoolWaitPlan;
 pub use printing::Printing;
 
 use self::input::Input;
-use self::pool_wait::PoolWait;
 use self::session::Session;
 use self::watch::CommandEnded;
 use crate::lifecycle::{self, Filled};

@@ -28,7 +28,7 @@ pub struct PoolWaitPlan {
 }
 
 /// Reading under way.
-pub(super) struct PoolWait {
+pub(crate) struct PoolWait {
     task: JoinHandle<()>,
     notes: Notes,
     read: Arc<AtomicU64>,
@@ -70,7 +70,7 @@ impl PoolWait {
             );
             self.notes.warn(
                 Warning::new(WarningCode::NotObservable, text)
-                    .hint("[application] pool_wait names a histogram or summary, in seconds"),
+                    .hint("pool_wait names a histogram or summary there, in seconds"),
             );
         }
     }

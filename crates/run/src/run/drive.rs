@@ -208,7 +208,7 @@ fn load_facts(context: &Context, plan: &LoadPlan, pooler: Option<PoolerFacts>) -
         threads: plan.threads,
         protocol: match plan.endpoint {
             Endpoint::Postgres(_) => plan.protocol.name().to_owned(),
-            Endpoint::Http(_) => "HTTP/1.1".to_owned(),
+            Endpoint::Http(_) => LoadFacts::HTTP.to_owned(),
         },
         mode: match plan.mode {
             Mode::Faithful => "faithful",

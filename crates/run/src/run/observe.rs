@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use walwright_probe::{
-    Clock, Connector, HostScope, Probe, ProbeSpec, Rates, Sink, TablesOfInterest, TargetDescription,
+    Clock, Connector, HostScope, Listening, LoadParts, Probe, ProbeSpec, ProcessName, Rates, Sink,
+    TablesOfInterest, TargetDescription,
 };
 use walwright_record::{SchemaFacts, TargetKind, Warning, WarningCode};
 use walwright_server::Client;
@@ -16,6 +17,7 @@ use super::tables::Found;
 use super::target::Target;
 use super::{RunError, drive};
 use crate::Progress;
+use crate::attach::PoolWait;
 
 /// Time given to measuring flush latency.
 const STORAGE_PROBE: Duration = Duration::from_secs(1);
@@ -52,7 +54,18 @@ pub(super) async fn describe(
     let settings = walwright_probe::settings(&target.params).await?;
     let sync_method =
         settings.iter().find(|s| s.name == "wal_sync_method").map(|s| s.value.clone());
-    let host = HostScope::of(&facts);
+    let mut host = HostScope::of(&facts);
+    if let Some(application) = &context.plan.load.http {
+        let port = application.port();
+        let found = blocking(move || walwright_probe::listener(port)).await?;
+        host.parts = LoadParts {
+            applications: found.map(ProcessName::Pid).into_iter().collect(),
+            recognise: true,
+            ..LoadParts::default()
+        };
+        host.listening =
+            Listening::of(settings.iter().map(|s| (s.name.as_str(), s.value.as_str())));
+    }
     context.notes.recorder.write(move |writer| writer.target(&facts));
     context.notes.recorder.write(move |writer| writer.settings(&settings));
     let mut schema = None;
@@ -176,7 +189,10 @@ pub(super) async fn load_has_left(client: &Client) {
 }
 
 /// Sampling under way, unless it was not wanted.
-pub(super) struct Observation(Option<Probe>);
+pub(super) struct Observation {
+    probe: Option<Probe>,
+    pool_wait: Option<PoolWait>,
+}
 
 impl Observation {
     /// Begins to sample.
@@ -185,19 +201,27 @@ impl Observation {
         target: &Target,
         seen: &Seen,
     ) -> Result<Observation, RunError> {
-        let Some(choice) = context.plan.probe else { return Ok(Observation(None)) };
+        let Some(choice) = context.plan.probe else {
+            return Ok(Observation { probe: None, pool_wait: None });
+        };
         let connector = Connector::to(&target.params);
         let rates =
             Rates { waits: Duration::from_secs(1) / choice.waits_hz.max(1), ..Rates::default() };
         let spec = ProbeSpec { connector, rates, host: seen.host.clone(), clock: Clock::start() };
         let notes = context.notes.clone();
         let sink: Sink = Arc::new(move |seeing| notes.seen(seeing));
-        Ok(Observation(Some(Probe::start(spec, sink).await?)))
+        let probe = Some(Probe::start(spec, sink).await?);
+        let pool_wait = context.plan.load.pool_wait.as_ref();
+        let pool_wait = pool_wait.map(|plan| PoolWait::begin(plan, &context.notes));
+        Ok(Observation { probe, pool_wait })
     }
 
     /// Takes a last reading and keeps what the probe knows of itself.
     pub async fn end(self, context: &Context) {
-        let Some(probe) = self.0 else { return };
+        if let Some(pool_wait) = self.pool_wait {
+            pool_wait.end().await;
+        }
+        let Some(probe) = self.probe else { return };
         // Of a load that never began there is nothing to compare its cost with.
         let began = context.began.load(Ordering::Acquire);
         context.notes.probe_ended(probe.stop().await, began);

@@ -10,7 +10,7 @@ use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
 use super::RunError;
-use crate::Pooler;
+use crate::{PoolWaitPlan, Pooler};
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -154,6 +154,8 @@ pub struct LoadChoice {
     pub pooler: Pooler,
     /// The application that is asked by HTTP in place of the server.
     pub http: Option<HttpServer>,
+    /// Where that application tells how long requests wait for its pool.
+    pub pool_wait: Option<PoolWaitPlan>,
 }
 
 /// What is sampled.
