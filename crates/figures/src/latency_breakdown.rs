@@ -86,7 +86,9 @@ impl LatencyBreakdown {
         let mut lines: Vec<BookLine> = time
             .parts
             .iter()
-            .map(|part| line(part.class.label(), Some(part.class), part.per_transaction.clone()))
+            .map(|part| {
+                line(time.label(part.class), Some(part.class), part.per_transaction.clone())
+            })
             .collect();
         if let Some(queue) = time.queue.filter(|queue| !queue.is_zero()) {
             lines.push(line("queue in the client", None, exact(queue, &time.on_server)));

@@ -180,12 +180,12 @@ pub struct ApplicationTime {
 }
 
 impl ApplicationTime {
-    /// Its lines in the breakdown, longest name first known.
+    /// Its lines in the breakdown.
     pub fn lines(self) -> impl Iterator<Item = (&'static str, Duration)> {
         let lines = [
             ("wait for the pool", self.pool_wait),
             ("application CPU", self.cpu),
-            ("application waiting for CPU", self.run_delay),
+            ("application CPU wait", self.run_delay),
         ];
         lines.into_iter().filter_map(|(name, time)| Some((name, time?)))
     }
@@ -216,6 +216,15 @@ impl TimePart {
 }
 
 impl TimeSplit {
+    /// What a class is called: of sessions that an application has, those that wait in a
+    /// transaction do not wait for a client of ours.
+    pub fn label(&self, class: WaitClass) -> &'static str {
+        match class {
+            WaitClass::Client if self.asks_http => "idle in transaction",
+            class => class.label(),
+        }
+    }
+
     /// The part of a class; `None` when it was never seen.
     pub fn part(&self, class: WaitClass) -> Option<&TimePart> {
         self.parts.iter().find(|p| p.class == class)
@@ -806,11 +815,8 @@ mod tests {
             .lines()
             .map(|(name, time)| (name, (time.as_secs_f64() * 1e5).round() / 1e2))
             .collect();
-        let expected = [
-            ("wait for the pool", 0.3),
-            ("application CPU", 0.6),
-            ("application waiting for CPU", 0.3),
-        ];
+        let expected =
+            [("wait for the pool", 0.3), ("application CPU", 0.6), ("application CPU wait", 0.3)];
         assert_eq!(told, expected);
         // Of 0.75 ms in transactions and 1.2 ms outside them that remain it took 0.9 ms.
         assert!((milliseconds(&split, WaitClass::Client) - 0.75 * (1.0 - 0.9 / 1.95)).abs() < 1e-2);

@@ -18,6 +18,7 @@ mod gateway_service;
 mod hostile_database;
 mod hostile_server;
 mod hostile_words;
+mod http;
 mod ingest;
 mod journal;
 // The same on both sides, and not all of it is needed here.

@@ -145,7 +145,7 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
             };
             outside(name, time.as_secs_f64() / whole, time.as_secs_f64(), about)
         });
-    let parts = split.parts.iter().map(part);
+    let parts = split.parts.iter().map(|of| part(split, of));
     queue
         .into_iter()
         .chain(parts)
@@ -156,7 +156,7 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
         .collect()
 }
 
-fn part(part: &TimePart) -> Row {
+fn part(split: &TimeSplit, part: &TimePart) -> Row {
     let events: Vec<String> = part
         .events
         .iter()
@@ -165,7 +165,7 @@ fn part(part: &TimePart) -> Row {
         .collect();
     Row {
         share: Share {
-            name: part.class.label().to_owned(),
+            name: split.label(part.class).to_owned(),
             share: part.share.center,
             seconds: part.per_transaction.center,
             ink: words::ink(part.class),

@@ -88,6 +88,20 @@ fn values_are_written_as_their_place_wants_them() {
 }
 
 #[test]
+fn the_example_is_one() {
+    let program = compile(include_str!("../../../../plans/documents.http"));
+    let labels: Vec<&str> =
+        program.scripts[0].statements.iter().map(|statement| statement.label.as_str()).collect();
+    let expected = [
+        "POST /data/resource-:resource",
+        "GET :place",
+        "DELETE /data/resource-:resource/:id",
+        "PUT :place",
+    ];
+    assert_eq!(labels, expected);
+}
+
+#[test]
 fn a_header_field_holds_no_line_break() {
     let program = compile("\\text t x\nGET /\nX-A: :t\n");
     let variables = set(&program, &[("t", "a\r\nX-B: b".into())]);

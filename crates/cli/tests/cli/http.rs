@@ -1,0 +1,111 @@
+//! Runs that ask an application by HTTP: the document service.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::common::{Host, Place, finish, signal, until};
+
+/// The document service before a server.
+struct Service {
+    child: Option<Child>,
+    address: SocketAddr,
+}
+
+impl Service {
+    fn start(place: &Place, dsn: &str) -> Service {
+        let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let listen = address.to_string();
+        let args = ["documents", "serve", "--dsn", dsn, "--create", "--scale=1", "--pool-size=2"];
+        let child = place.command(&[&args[..], &["--listen", &listen]].concat()).spawn().unwrap();
+        let service = Service { child: Some(child), address };
+        until("the service listens", || TcpStream::connect(address).is_ok());
+        service
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            signal(child.id(), libc::SIGTERM);
+            finish(child);
+        }
+    }
+}
+
+/// The example that comes with walwright.
+const EXAMPLE: &str = include_str!("../../../../plans/documents.http");
+
+#[test]
+fn an_application_is_asked_in_both_loops_and_what_is_behind_it_is_seen() {
+    let (place, host) = (Place::new(), Host::new());
+    let dsn = host.superuser("postgres");
+    let service = Service::start(&place, &dsn);
+    let requests = place.file("documents.http", EXAMPLE);
+    let ask = ["run", "--http", &service.url(), "--requests", &requests, "--warmup=1s", "--json"];
+
+    let seen = ["-c3", "-T5", "--dsn", &dsn, "--pool-wait=walwright_documents_pool_wait_seconds"];
+    let run = place.run(&[&ask[..], &seen].concat()).code(0).json();
+    let load = &run["summary"]["load"];
+    assert_eq!(load["failed"], 0, "{load:#}");
+    assert!(load["throughput"]["center"].as_f64().unwrap() > 0.0);
+    let labels: Vec<&str> = load["scripts"][0]["statements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|statement| statement["label"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels.len(), 4, "{labels:?}");
+    assert!(run["summary"]["wal"].is_object(), "the server was sampled: {run:#}");
+    let time = &run["summary"]["time"];
+    let application = &time["application"];
+    for line in ["pool_wait", "cpu"] {
+        assert!(application[line].as_f64().unwrap() > 0.0, "{line}: {application}");
+    }
+    // The lines are the latency.
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let parts: f64 = time["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| number(&p["per_transaction"]["center"]))
+        .sum();
+    let of = |who: &str, lines: &[&str]| lines.iter().map(|l| number(&time[who][l])).sum::<f64>();
+    let others = of("application", &["pool_wait", "cpu", "run_delay"])
+        + of("driver", &["cpu", "run_delay"])
+        + number(&time["residual"]["center"]);
+    let latency = number(&time["latency"]);
+    assert!(((parts + others) / latency - 1.0).abs() < 0.01, "{parts} + {others} of {latency}");
+
+    let open = place.run(&[&ask[..], &["-c4", "-T2", "--rate=50"]].concat()).code(0).json();
+    assert_eq!(open["summary"]["load"]["open_loop"]["offered"], 50.0);
+    assert!(open["summary"]["load"]["open_loop"]["lag"]["count"].as_u64().unwrap() > 50);
+    assert_eq!(open["summary"]["time"], Value::Null);
+
+    let missing = place.file("missing.http", "GET /data/resource-0/nothing\n");
+    place
+        .run(&["run", "--http", &service.url(), "--requests", &missing, "--warmup=1s", "-T5"])
+        .refuses(&["missing.http:1: GET was answered with 404"]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_a_sentence() {
+    let place = Place::new();
+    let requests = place.file("a.http", "GET /:id\n");
+    let nobody = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let url = format!("http://{nobody}");
+    let http = |more: &[&str]| place.run(&[&["run", "--http", &url], more].concat());
+    http(&[]).misused(&["--requests <FILE"]);
+    http(&["--requests", &requests, "--lean"]).misused(&["--lean"]);
+    http(&["--requests", &requests]).refuses(&["a.http:1:6: undefined variable \"id\""]);
+    http(&["--requests", &requests, "-D", "id=1"])
+        .refuses(&["client 1 of 1 could not connect", "Connection refused"]);
+    let tls = ["run", "--http", "https://a", "--requests", &requests];
+    place.run(&tls).misused(&["https is not spoken here"]);
+    assert_eq!(place.runs(), Vec::<Value>::new());
+}
