@@ -214,3 +214,36 @@ async fn a_pool_that_is_exhausted_says_when_to_come_again() {
     }
     served.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reference_to_what_another_deletes_meanwhile_is_refused() {
+    for way in ["equality_first", "delete_insert", "merge", "staging_temp", "pure_insert"] {
+        let database = Database::new(&[("references", way)]).await;
+        let served = database.serve(&Options::default()).await;
+        let mut client = Client::new(served.address);
+        let target = r#"{"identity": "goes", "body": {}}"#;
+        assert_eq!(client.post("/data/resource-1", target).await.status, 201);
+        // What is posted finds its target, and then waits to refer to it.
+        let mut session = database.session().await;
+        let deleting = session.transaction().await.unwrap();
+        let lock = "LOCK TABLE reference IN ACCESS EXCLUSIVE MODE";
+        deleting.execute(lock, &[]).await.unwrap();
+        let address = served.address;
+        let post = r#"{"identity": "stays", "references": [3, "goes"], "body": {}}"#;
+        let posting =
+            tokio::spawn(async move { Client::new(address).post("/data/resource-1", post).await });
+        let blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while deleting.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let delete =
+            "DELETE FROM document WHERE id = (SELECT max(id) FROM document WHERE id > 10000
+                                                          AND resource = 'resource-1')";
+        assert_eq!(deleting.execute(delete, &[]).await.unwrap(), 1);
+        deleting.commit().await.unwrap();
+        let answer = posting.await.unwrap();
+        assert_eq!(answer.status, 409, "{way}: {}", answer.text);
+        assert_eq!(answer.json()["missing"].to_string(), r#"["goes"]"#, "{way}");
+        served.end().await;
+    }
+}

@@ -780,11 +780,13 @@ async fn references(session: &tokio_postgres::Client, key: u64) -> BTreeSet<u64>
     found.into_iter().map(i64::unsigned_abs).collect()
 }
 
-/// Of documents that all write, while they do: each refers to what its body says.
+/// Of documents that all write, while they do: whether each refers to what its body says.
 ///
 /// # Errors
-/// Where one does not, or the server does not answer.
-pub async fn check_shared(session: &tokio_postgres::Client) -> Result<(), Violation> {
+/// Where the server does not answer.
+pub async fn check_shared(
+    session: &tokio_postgres::Client,
+) -> Result<Result<(), Violation>, tokio_postgres::Error> {
     let sql = "SELECT d.body ->> 'tag', coalesce(array_agg(('x' || right(t.referential_id::text, 12))::bit(48)::bigint)
                                                   FILTER (WHERE t.id IS NOT NULL), '{}')
           FROM document d
@@ -792,16 +794,16 @@ pub async fn check_shared(session: &tokio_postgres::Client) -> Result<(), Violat
           LEFT JOIN alias t ON t.partition_key = r.alias_partition_key AND t.id = r.alias_id
          WHERE (d.body ->> 'key')::bigint BETWEEN $1 AND $2
          GROUP BY d.partition_key, d.id";
-    let range = (FIRST.cast_signed(), (FIRST + SHARED - 1).cast_signed());
-    let rows = session.query(sql, &[&range.0, &range.1]).await;
-    for row in rows.map_err(|error| Violation::new(error.to_string()))? {
+    let (first, last) = (FIRST.cast_signed(), (FIRST + SHARED - 1).cast_signed());
+    let rows = session.query(sql, &[&first, &last]).await?;
+    Ok(rows.iter().try_for_each(|row| {
         let tag = row.get::<_, Option<&str>>(0).and_then(|tag| tag.parse().ok()).unwrap_or(0);
         let found: Vec<i64> = row.get(1);
         let found: BTreeSet<u64> = found.into_iter().map(i64::unsigned_abs).collect();
         let wanted = shared_references(tag);
         ensure!(found == wanted, "what has tag {tag} refers to {found:?}, should to {wanted:?}");
-    }
-    Ok(())
+        Ok(())
+    }))
 }
 
 fn status_of(outcome: &Outcome) -> &str {

@@ -1,5 +1,5 @@
 -- Brings the references of a document to what it refers to, each once, and tells what that
--- took. Where one of the targets does not exist nothing is written, and invalid says how many.
+-- took. invalid says how many targets do not exist: what is written is to be rolled back then.
 
 create or replace function pg_temp.make_write_references(way text) returns void language plpgsql as $make$
 declare
@@ -58,16 +58,16 @@ begin
         count_deleted, pg_catalog.format(insertion, wanted), count_inserted]
     when 'on_conflict' then on_conflict
     when 'pure_insert' then array['if is_new then ' || pg_catalog.format(insertion, wanted),
-        count_inserted, 'return', 'end if'] || on_conflict
+        count_inserted, 'exit writing', 'end if'] || on_conflict
     when 'equality_first' then array['if is_new then ' || pg_catalog.format(insertion, wanted),
-        count_inserted, 'return', 'end if',
+        count_inserted, 'exit writing', 'end if',
         count_unchanged, pg_catalog.format($sql$
         if unchanged = (select pg_catalog.count(*) from (%1$s) as wanted)
         and not exists (
             (%1$s) except all
             (select alias_partition_key, alias_id, referenced_partition_key, referenced_id
                from reference where parent_partition_key = partition and parent_id = document)) then
-            return$sql$, wanted),
+            exit writing$sql$, wanted),
         'end if', 'unchanged := 0'] || on_conflict
     -- As targets stay where they are nothing is updated: what was there is unchanged or deleted.
     when 'merge' then array[
@@ -106,7 +106,13 @@ begin
         if invalid > 0 then
             return;
         end if;
-        %s;
+        <<writing>>
+        begin
+            %s;
+        end;
+        -- A target that was there may be deleted before it is referred to.
+        select greatest(pg_catalog.count(distinct id) - unchanged - inserted - updated, 0) into invalid
+          from pg_catalog.unnest(targets) as id;
     end$body$, pg_catalog.array_to_string(steps, ';')));
 end
 $make$;
