@@ -11,8 +11,8 @@ use walwright_figures::experiment::study_figures;
 use walwright_figures::rows_each;
 use walwright_record::{OperationTotals, Record, RunId, RunState, Warning};
 use walwright_run::{
-    ApplicationPlan, CommandPlan, Finished, LoadChoice, Observer, ProbePlan, Restored, RunError,
-    RunPlan, StudyPlan, TargetPlan, WorkloadPlan, snapshot,
+    ApplicationPlan, CommandPlan, Finished, LoadChoice, LoadOptions, Observer, ProbePlan, Restored,
+    RunError, RunPlan, StudyLoad, StudyPlan, TargetPlan, WorkloadPlan, snapshot,
 };
 use walwright_server::{Snapshot, Stop};
 use walwright_store::Lab;
@@ -216,10 +216,13 @@ impl Bench {
 
     /// What is started for a run whose load is made by programs of others.
     fn study_plan(&self, whole: &Configuration) -> Result<Option<StudyPlan>, ExperimentError> {
-        let load = whole.load.command.clone();
-        if load.is_empty() {
-            return Ok(None);
-        }
+        let load = match &whole.load {
+            LoadOptions { http: Some(server), requests, .. } => {
+                StudyLoad::Http { server: server.clone(), requests: requests.clone() }
+            }
+            LoadOptions { command, .. } if !command.is_empty() => StudyLoad::Tool(command.clone()),
+            _ => return Ok(None),
+        };
         let guard = CommandPlan::own_guard().map_err(|source| RunError::System {
             what: "finding walwright's own program file",
             source,

@@ -204,14 +204,14 @@ impl PlanFile {
     /// What an application and a command that makes the load need.
     fn check_programs(&self) -> Result<(), PlanError> {
         let fault = |key: &str, what: &str| Err(PlanError::value("", key, what.to_owned()));
-        let has_load = !self.load.command.is_empty();
+        let has_load = self.load.is_from_outside();
         if self.application.as_ref().is_some_and(|of| of.command.is_empty()) {
             return fault("command", "the application has no command: its program and arguments");
         }
         if self.application.is_some() && !has_load {
             return fault(
                 "application",
-                "an application needs load from outside: give [load] a command, a list of a program and its arguments",
+                "an application needs load from outside: give [load] a command, a list of a program and its arguments, or http and requests",
             );
         }
         if has_load && self.server.dsn.is_some() {
@@ -237,8 +237,19 @@ impl PlanFile {
                 format!("'{name}' is none of the baseline's [parameters]: {}", known.join(", "));
             return fault("compare", &what);
         }
-        if let Some(arm) = self.arms.iter().find(|arm| !arm.load.command.is_empty() && !has_load) {
-            let what = "the baseline has no command that makes the load";
+        if self.load.http.is_some() == self.load.requests.is_empty() {
+            return fault(
+                "requests",
+                "http names the application, requests the files of what is asked",
+            );
+        }
+        if self.load.http.is_some() && !self.load.command.is_empty() {
+            return fault("command", "the load is made by a command or by requests: leave one out");
+        }
+        let other =
+            |arm: &&ArmTable| (arm.load.is_from_outside() && !has_load) || arm.load.http.is_some();
+        if let Some(arm) = self.arms.iter().find(other) {
+            let what = "the baseline says what makes the load: a command, or http";
             return Err(PlanError::value(&arm.name, "command", what));
         }
         Ok(())
@@ -339,7 +350,7 @@ impl PlanFile {
 
     /// Whether it is a study: it says so, or programs of others make its load.
     pub fn is_study(&self) -> bool {
-        self.study.is_some() || !self.load.command.is_empty()
+        self.study.is_some() || self.load.is_from_outside()
     }
 
     /// Relative changes up to this do not matter.
@@ -403,7 +414,17 @@ impl PlanFile {
             flush_latency: server.flush_latency,
             tcp: server.tcp,
             parameters: super::plan_tables::texts(&self.parameters),
-            load: LoadOptions { command: self.load.command.clone(), ..LoadOptions::default() },
+            load: LoadOptions {
+                command: self.load.command.clone(),
+                http: self.load.http.clone(),
+                requests: self
+                    .load
+                    .requests
+                    .iter()
+                    .map(|file| found_from(origin, file.clone()))
+                    .collect(),
+                ..LoadOptions::default()
+            },
             ..Configuration::default()
         };
         match &server.profile {

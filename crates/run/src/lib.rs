@@ -35,9 +35,9 @@ pub use pooler::Pooler;
 pub use power_cut::{CrashAudit, PowerCutPlan, audit, cut_power};
 pub use progress::{Observe, Observer, Progress, Silent};
 pub use run::{
-    ApplicationPlan, Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, StudyPlan,
-    TargetPlan, Window, WorkloadPlan, check_settings, fill, filled, install, run, snapshot, study,
-    with_connections,
+    ApplicationPlan, Finished, Kept, LoadChoice, ProbePlan, Restored, RunError, RunPlan, StudyLoad,
+    StudyPlan, TargetPlan, Window, WorkloadPlan, check_settings, fill, filled, install, run,
+    snapshot, study, with_connections,
 };
 pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};

@@ -31,6 +31,13 @@ pub struct LoadOptions {
     /// a parameter of the plan. Empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// The application that walwright's clients ask by HTTP in place of the server, such as
+    /// `http://127.0.0.1:{port}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// Files of requests to it, each `path` or `path@weight`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<String>,
     /// Client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
@@ -117,6 +124,11 @@ impl From<WarmUp> for String {
 }
 
 impl LoadOptions {
+    /// Whether something else than scripts on the server makes the load.
+    pub fn is_from_outside(&self) -> bool {
+        !self.command.is_empty() || self.http.is_some()
+    }
+
     /// These options over those.
     #[must_use]
     pub fn over(&self, below: &LoadOptions) -> LoadOptions {
@@ -124,6 +136,11 @@ impl LoadOptions {
             command: match self.command.is_empty() {
                 true => below.command.clone(),
                 false => self.command.clone(),
+            },
+            http: self.http.clone().or_else(|| below.http.clone()),
+            requests: match self.requests.is_empty() {
+                true => below.requests.clone(),
+                false => self.requests.clone(),
             },
             clients: self.clients.or(below.clients),
             threads: self.threads.or(below.threads),
@@ -220,6 +237,8 @@ impl LoadOptions {
         let rules = choice.rules;
         LoadOptions {
             command: Vec::new(),
+            http: None,
+            requests: Vec::new(),
             clients: choice.clients,
             threads: choice.threads,
             protocol: choice.protocol,
@@ -271,6 +290,9 @@ impl LoadOptions {
         let mut words = Vec::new();
         if !self.command.is_empty() {
             words.push(format!("load by {}", self.command.join(" ")));
+        }
+        if !self.requests.is_empty() {
+            words.push(format!("requests of {}", self.requests.join(", ")));
         }
         let mut say = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("{name} = {value}")));
@@ -343,6 +365,8 @@ mod tests {
     fn a_load_is_what_its_options_say_and_gives_them_back() {
         let whole = LoadOptions {
             command: Vec::new(),
+            http: None,
+            requests: Vec::new(),
             clients: Some(3),
             threads: Some(2),
             protocol: Some(Protocol::Simple),

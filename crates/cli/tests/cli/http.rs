@@ -109,3 +109,51 @@ fn what_cannot_be_asked_is_a_sentence() {
     place.run(&tls).misused(&["https is not spoken here"]);
     assert_eq!(place.runs(), Vec::<Value>::new());
 }
+
+#[test]
+fn a_study_asks_its_application_by_our_own_clients() {
+    let place = Place::new();
+    place.file("documents.http", EXAMPLE);
+    let plan = |load: &str| {
+        format!(
+            r#"
+name = "pools"
+blocks = 1
+metric = ["throughput", "latency_mean"]
+[workload]
+name = "documents"
+scale = 1
+[application]
+command = ["{{walwright}}", "documents", "serve", "--dsn", "{{url}}", "--listen", "127.0.0.1:{{port}}", "--pool-size", "{{pool}}"]
+ready = "http://127.0.0.1:{{port}}/healthz"
+metrics = "http://127.0.0.1:{{port}}/metrics"
+pool_wait = "walwright_documents_pool_wait_seconds"
+[load]
+{load}
+clients = 4
+duration = "4s"
+warmup = "1s"
+[parameters]
+pool = 1
+[[arm]]
+name = "pool of 4"
+parameters = {{ pool = 4 }}
+"#
+        )
+    };
+    let http = "http = \"http://127.0.0.1:{port}\"\nrequests = [\"documents.http\"]";
+    let path = place.file("plan.toml", &plan(http));
+    let judged = place.run(&["experiment", &path, "--json"]).code(0).json();
+    assert!(judged["judged"]["arms"][0]["value"].as_f64().unwrap() > 0.0, "{judged:#}");
+    let runs = place.runs();
+    assert_eq!(runs.len(), 3);
+    for run in &runs {
+        assert_eq!(run["state"], "complete", "{run}");
+        let record = place.run(&["export", run["id"].as_str().unwrap()]).code(0).json();
+        assert_eq!(record["load"]["protocol"], "HTTP/1.1");
+        assert_eq!(record["load"]["clients"], 4);
+        assert!(!record["samples"]["application"].as_array().unwrap().is_empty());
+    }
+    let wrong = place.file("wrong.toml", &plan("http = \"http://127.0.0.1:{port}\""));
+    place.run(&["experiment", &wrong]).misused(&["requests the files of what is asked"]);
+}

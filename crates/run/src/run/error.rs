@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use walwright_driver::LoadError;
+use walwright_driver::{HttpServerError, LoadError};
 use walwright_probe::ProbeError;
 use walwright_server::{
     ClusterError, ConnectError, InstallError, PlacesError, PoolerError, QueryError, SnapshotError,
@@ -90,6 +90,9 @@ pub enum RunError {
         /// Its name.
         name: String,
     },
+    /// The address of an application is none.
+    #[error(transparent)]
+    Http(#[from] HttpServerError),
     /// The load of others could not be recorded.
     #[error(transparent)]
     Record(Box<crate::RecordError>),
@@ -312,6 +315,7 @@ impl RunError {
             | RunError::StatementsNotTracked { .. }
             | RunError::Pooler(PoolerError::NotInstalled | PoolerError::NotPgBouncer { .. })
             | RunError::NoSuchMajor(_)
+            | RunError::Http(_)
             | RunError::Placeholder { .. }
             | RunError::ParameterUnused { .. }
             | RunError::StudyFile { .. }

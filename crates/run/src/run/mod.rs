@@ -40,7 +40,7 @@ pub use kept::Kept;
 pub use plan::{LoadChoice, ProbePlan, Restored, RunPlan, TargetPlan, Window, WorkloadPlan};
 pub use snapshot::{fill, filled, snapshot};
 use statements::Statements;
-pub use study::{ApplicationPlan, StudyPlan, study};
+pub use study::{ApplicationPlan, StudyLoad, StudyPlan, study};
 pub use target::{install, with_connections};
 
 use crate::lifecycle::{self, Filled};

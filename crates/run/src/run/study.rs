@@ -10,13 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use walwright_driver::HttpServer;
 use walwright_probe::{LoadParts, ProcessName};
 use walwright_record::RunState;
 use walwright_server::{ConnectParams, Secret, Stop, quoted};
 use walwright_store::Lab;
 
 use super::target::Target;
-use super::{Finished, LoadChoice, RunError, RunPlan, blocking, load_data};
+use super::{
+    Finished, LoadChoice, RunError, RunPlan, TargetPlan, WorkloadPlan, blocking, load_data, run,
+};
 use crate::attach::child::{Child, find_program};
 use crate::{
     CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, Until,
@@ -27,14 +30,39 @@ use crate::{
 pub struct StudyPlan {
     /// What stands between the load and the server.
     pub application: Option<ApplicationPlan>,
-    /// The command that makes the load.
-    pub load: Vec<String>,
+    /// What makes the load.
+    pub load: StudyLoad,
     /// Values for `{name}` in command lines, environment and addresses.
     pub parameters: BTreeMap<String, String>,
     /// Texts of files by their names, which lie in `{files}`.
     pub files: BTreeMap<String, String>,
     /// Program and first arguments of the guard: see [`CommandPlan::guard`].
     pub guard: Vec<OsString>,
+}
+
+/// What makes the load of a study.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StudyLoad {
+    /// A tool: program and arguments.
+    Tool(Vec<String>),
+    /// walwright's own clients, which ask the application by HTTP.
+    Http {
+        /// Its address, such as `http://127.0.0.1:{port}`.
+        server: String,
+        /// Files of requests, each `path` or `path@weight`.
+        requests: Vec<String>,
+    },
+}
+
+impl StudyLoad {
+    /// All that may name a value.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        let (words, server) = match self {
+            StudyLoad::Tool(words) => (words, None),
+            StudyLoad::Http { server, requests } => (requests, Some(server)),
+        };
+        words.iter().chain(server)
+    }
 }
 
 impl StudyPlan {
@@ -44,8 +72,11 @@ impl StudyPlan {
     /// When a program is not there, a command line names a value that there is none of, or a
     /// value is named by none.
     pub fn check(&self) -> Result<(), RunError> {
-        let mut texts: Vec<&String> = self.load.iter().collect();
-        let mut programs = vec![&self.load];
+        let mut texts: Vec<&String> = self.load.texts().collect();
+        let mut programs = Vec::new();
+        if let StudyLoad::Tool(words) = &self.load {
+            programs.push(words);
+        }
         if let Some(of) = &self.application {
             texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
             texts.extend(of.pool_wait.iter().map(|of| &of.metrics));
@@ -176,10 +207,16 @@ async fn unless<T>(
     }
 }
 
+/// What makes the load of one run.
+enum Load {
+    Tool(CommandPlan),
+    Http { server: HttpServer, requests: Vec<String> },
+}
+
 /// The programs of one run, their command lines filled in.
 struct Programs {
     application: Option<(CommandPlan, Option<String>)>,
-    load: CommandPlan,
+    load: Load,
     pool_wait: Option<PoolWaitPlan>,
     params: ConnectParams,
     /// Holds what they print.
@@ -221,7 +258,16 @@ impl Programs {
                 Some((command(words(&of.command)?, environment, APPLICATION), ready))
             }
         };
-        let load = command(words(&study.load)?, server_variables(params), LOAD);
+        let load = match &study.load {
+            StudyLoad::Tool(of) => Load::Tool(command(words(of)?, server_variables(params), LOAD)),
+            StudyLoad::Http { server, requests } => Load::Http {
+                server: filled(server, &values)?.parse()?,
+                requests: requests
+                    .iter()
+                    .map(|file| filled(file, &values))
+                    .collect::<Result<_, RunError>>()?,
+            },
+        };
         let pool_wait = study.application.as_ref().and_then(|of| of.pool_wait.as_ref());
         let pool_wait = pool_wait.map(|of| {
             let metrics = filled(&of.metrics, &values)?;
@@ -249,45 +295,27 @@ impl Programs {
                 Some(child)
             }
         };
-        let applications = application.iter().filter_map(Child::process);
-        let parts = LoadParts {
-            applications: applications.map(ProcessName::Pid).collect(),
-            generators: Vec::new(),
-            poolers: Vec::new(),
-            recognise: true,
-            children_generate: true,
-        };
-        let record = RecordPlan {
-            dsn: Some(Secret::new(keywords(&self.params))),
-            until: Until::CommandEnds(self.load.clone()),
-            warm_up: plan.load.warm_up.unwrap_or_default(),
-            logs: Vec::new(),
-            parts,
-            pool_wait: self.pool_wait.clone(),
-            probe: plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ }),
-            label: plan.label.clone(),
-            command_line: plan.command.clone(),
-        };
-        let recorded = {
-            let recording = crate::record(lab, record, stop.clone(), Arc::clone(observer));
+        let pid = application.as_ref().and_then(Child::process);
+        let finished = {
+            let measuring = self.measure(lab, plan, pid, stop, observer);
             let died = async {
                 match &mut application {
                     Some(child) => child.ended().await,
                     None => std::future::pending().await,
                 }
             };
-            tokio::pin!(recording);
+            tokio::pin!(measuring);
             let before = tokio::select! {
-                recorded = &mut recording => Ok(recorded),
+                finished = &mut measuring => Ok(finished),
                 end = died => Err(end),
             };
             match before {
-                Ok(recorded) => recorded?,
-                // What was measured until then is kept: the tool ends by itself, or by its errors.
+                Ok(finished) => finished?,
+                // What was measured until then is kept: the load ends by itself, or by its errors.
                 Err(end) => {
-                    let recorded = recording.await?;
+                    let finished = measuring.await?;
                     let what = format!("ended during the load {}", by(end.code));
-                    return Err(self.failed(&recorded.id.0, "application", APPLICATION, &what));
+                    return Err(self.failed(&finished.id.0, "application", APPLICATION, &what));
                 }
             }
         };
@@ -295,6 +323,62 @@ impl Programs {
             child.end();
             child.ended().await;
         }
+        Ok(finished)
+    }
+
+    /// Has the load made, and recorded. `application` is its process.
+    async fn measure(
+        &self,
+        lab: &Lab,
+        plan: &RunPlan,
+        application: Option<u32>,
+        stop: &Stop,
+        observer: &Arc<Observer>,
+    ) -> Result<Finished, RunError> {
+        let dsn = Secret::new(keywords(&self.params));
+        let probe = plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ });
+        let tool = match &self.load {
+            Load::Tool(command) => command,
+            Load::Http { server, requests } => {
+                let target =
+                    TargetPlan::Attached { dsn, init: false, replace: Vec::new(), window: None };
+                let asking = RunPlan {
+                    target,
+                    workload: WorkloadPlan {
+                        requests: requests.clone(),
+                        define: plan.workload.define.clone(),
+                        ..WorkloadPlan::default()
+                    },
+                    load: LoadChoice {
+                        http: Some(server.clone()),
+                        pool_wait: self.pool_wait.clone(),
+                        ..plan.load.clone()
+                    },
+                    probe: Some(probe),
+                    ..plan.clone()
+                };
+                return Box::pin(run(lab, asking, stop.clone(), Arc::clone(observer))).await;
+            }
+        };
+        let parts = LoadParts {
+            applications: application.map(ProcessName::Pid).into_iter().collect(),
+            generators: Vec::new(),
+            poolers: Vec::new(),
+            recognise: true,
+            children_generate: true,
+        };
+        let record = RecordPlan {
+            dsn: Some(dsn),
+            until: Until::CommandEnds(tool.clone()),
+            warm_up: plan.load.warm_up.unwrap_or_default(),
+            logs: Vec::new(),
+            parts,
+            pool_wait: self.pool_wait.clone(),
+            probe,
+            label: plan.label.clone(),
+            command_line: plan.command.clone(),
+        };
+        let recorded = crate::record(lab, record, stop.clone(), Arc::clone(observer)).await?;
         let error = match recorded.code {
             _ if recorded.state != RunState::Complete => None,
             Some(0) => None,
