@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use walwright_record::ClientRules;
 use walwright_workload::script::{BatchForm, Program};
 
+use crate::endpoint::Endpoint;
 use crate::load::Load;
 use crate::outcome::LoadError;
 use crate::plan::{Arrival, LoadPlan};
@@ -26,8 +27,14 @@ pub struct Calibration {
 /// Clients that are enough to keep one thread busy.
 const CLIENTS: u32 = 64;
 
-/// Whether rows are sent only where a server asks for them, or by something that knows its tables.
+/// Whether rows are sent only where a server asks for them, or by something that knows its tables;
+/// or a part of an answer is kept that has such a part.
 fn needs_server(program: &Program) -> bool {
+    let statements = || program.scripts.iter().flat_map(|script| &script.statements);
+    let requests = || statements().filter_map(|statement| statement.request.as_ref());
+    if requests().any(|of| of.keeps_body() || !of.kept_headers.is_empty()) {
+        return true;
+    }
     let mut forms = program.scripts.iter().filter_map(|script| script.batch);
     forms.any(|batch| matches!(batch.form, BatchForm::Copy | BatchForm::Coalesce))
 }
@@ -38,22 +45,26 @@ fn needs_server(program: &Program) -> bool {
 /// One driver thread runs the plan's scripts with its protocol and mode in a
 /// closed loop. Its CPU time is what counts, not its throughput, so that other
 /// load on the machine disturbs the figure little. `None` when the scripts do
-/// not run without a real server, as those that need a result (`\gset`), are asked for data to
+/// not run without a real server, as those that need a result (`\gset`, `\capture`), are asked for data to
 /// copy, or give rows to a coalescer.
 ///
 /// # Errors
 /// As [`Load::start`] and [`Load::join`], or when no socket can be made in the
 /// directory for temporary files.
 pub fn calibrate(plan: &LoadPlan, length: Duration) -> Result<Option<Calibration>, LoadError> {
-    if needs_server(&plan.program) || plan.program.asks_http() {
+    if needs_server(&plan.program) {
         return Ok(None);
     }
-    let responder = Responder::start().map_err(|source| LoadError::System {
-        what: "make a socket in the directory for temporary files",
+    let started = match plan.endpoint {
+        Endpoint::Postgres(_) => Responder::start(),
+        Endpoint::Http(_) => Responder::start_http(),
+    };
+    let responder = started.map_err(|source| LoadError::System {
+        what: "make a socket to measure the driver with",
         source,
     })?;
     let mut alone = plan.clone();
-    alone.endpoint = responder.options().into();
+    alone.endpoint = responder.endpoint();
     alone.threads = 1;
     alone.clients = plan.clients.min(CLIENTS);
     alone.arrival = Arrival::Closed { think: None };

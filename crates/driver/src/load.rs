@@ -491,7 +491,7 @@ mod tests {
         let program = Program::compile(&[source], &[]).expect("a script");
         let responder = Responder::start().expect("a socket");
         let before = resident();
-        let mut plan = LoadPlan::new(Arc::new(program), responder.options());
+        let mut plan = LoadPlan::new(Arc::new(program), responder.endpoint());
         plan.clients = CLIENTS;
         plan.threads = 2;
         plan.interval = Duration::from_millis(50);

@@ -62,6 +62,7 @@ fn key(plan: &LoadPlan) -> String {
         format!("{:?}", script.commands).hash(&mut hasher);
         for statement in &script.statements {
             statement.text_extended.hash(&mut hasher);
+            format!("{:?}", statement.request).hash(&mut hasher);
         }
         script.weight.hash(&mut hasher);
     }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use walwright_driver::{Arrival, Gaps, HttpServer, Load, LoadError, LoadPlan, PlanError};
+use walwright_driver::{
+    Arrival, Gaps, HttpServer, Load, LoadError, LoadPlan, PlanError, calibrate,
+};
 use walwright_workload::script::{Program, ScriptSource};
 
 use crate::common::{program, run, until};
@@ -337,6 +339,18 @@ fn what_cannot_be_asked_is_told_before_the_load() {
     assert!(error.to_string().contains("Connection refused"), "{error}");
     let sql = LoadPlan::new(program(&["SELECT 1;"]), nobody);
     assert!(matches!(sql.check(), Err(PlanError::Endpoint)));
+}
+
+#[test]
+fn the_driver_alone_is_measured_where_nothing_is_kept_of_answers() {
+    let nobody: HttpServer = "http://127.0.0.1:1".parse().unwrap();
+    let text =
+        "\\set n random(1, 9)\nPOST /a\n\n{\"n\": :n}\n\\capture code status\nHEAD /b\nPUT /c\n";
+    let measured = calibrate(&plan(text, &nobody), Duration::from_millis(200)).unwrap();
+    let measured = measured.expect("a figure");
+    assert!(measured.cpu_per_transaction > Duration::ZERO && measured.ceiling > 0.0);
+    let kept = plan("GET /\n\\capture id json /id\n", &nobody);
+    assert_eq!(calibrate(&kept, Duration::from_millis(200)).unwrap(), None);
 }
 
 #[test]
