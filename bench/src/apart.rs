@@ -1,10 +1,9 @@
 //! Which processors server and load generator run on.
 
 use anyhow::{Context, bail};
-use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::Testbed;
+use crate::{Testbed, children, process};
 
 /// Moves the server, this process and whatever it starts from now on to one processor.
 ///
@@ -71,12 +70,5 @@ pub fn on_processors<T>(
 fn pin(pid: u32, processors: &[usize]) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     processors.iter().for_each(|cpu| set.set(*cpu));
-    let pid = Pid::from_raw(i32::try_from(pid)?).context("a process number of 0")?;
-    sched_setaffinity(Some(pid), &set).context("moving the server to its processors")
-}
-
-fn children(of: u32) -> anyhow::Result<Vec<u32>> {
-    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"))
-        .context("reading the server's processes")?;
-    Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+    sched_setaffinity(Some(process(pid)?), &set).context("moving the server to its processors")
 }

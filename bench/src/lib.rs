@@ -44,7 +44,8 @@ pub use output::{Options, Report};
 pub use peers::{Machine, Rules, mention, postgresqltuner};
 pub use pgbench::{PIPELINED, Pgbench};
 pub use process::{
-    Busy, Usage, cpu_time, resident_bytes, run_measured, run_measured_to, without_pg_variables,
+    Busy, Usage, children, cpu_time, process, resident_bytes, run_measured, run_measured_to,
+    without_pg_variables,
 };
 pub use raw_client::RawClient;
 pub use surfaces::{Bench as SimulatedBench, Family, Kind, Surface};

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::process::Pid;
 
 /// What a finished process used, all its threads together.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,24 @@ pub struct Usage {
     pub cpu: Duration,
     /// Largest resident memory in bytes.
     pub peak_bytes: u64,
+}
+
+/// The process of a number, for signals and the like.
+///
+/// # Errors
+/// When the number is of none.
+pub fn process(id: u32) -> anyhow::Result<Pid> {
+    Pid::from_raw(i32::try_from(id)?).context("no process has the number 0")
+}
+
+/// The children of a process, such as a postmaster's sessions and helpers.
+///
+/// # Errors
+/// When it is gone.
+pub fn children(of: u32) -> anyhow::Result<Vec<u32>> {
+    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"))
+        .with_context(|| format!("reading the children of process {of}"))?;
+    text.split_whitespace().map(|child| Ok(child.parse()?)).collect()
 }
 
 /// A process that takes a processor until it is dropped.

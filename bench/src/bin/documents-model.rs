@@ -11,13 +11,13 @@ use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
-use walwright_bench::{Report, Walwright, local_dsn};
+use walwright_bench::{Report, Walwright, children, local_dsn, process};
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, sweep};
 use walwright_testing::documents::{CHECKS, Modelled, Shared, Violation, check_shared};
 
@@ -382,7 +382,7 @@ impl Ground {
     /// Asks the service to end, and waits for that.
     async fn end_service(&mut self, found: &mut Found) -> anyhow::Result<()> {
         if let Some(mut service) = self.service.take() {
-            kill_process(pid(service.id())?, Signal::TERM)?;
+            kill_process(process(service.id())?, Signal::TERM)?;
             let status = block_in_place(|| service.wait())?;
             found.unclean += u64::from(!status.success());
         }
@@ -400,11 +400,13 @@ impl Ground {
             Kind::Service => self.kill_service().await?,
             Kind::ServiceEnded => self.end_service(found).await?,
             Kind::Session => {
-                let all = processes_of(self.running()?)?;
+                let all = children(self.running()?.postmaster_pid())?;
                 let one = all.get(random.random_range(0..all.len().max(1)));
                 // It may have ended.
-                let _ =
-                    kill_process(pid(*one.context("a server without processes")?)?, Signal::KILL);
+                let _ = kill_process(
+                    process(*one.context("a server without processes")?)?,
+                    Signal::KILL,
+                );
             }
             Kind::Server => self.kill_server()?,
             Kind::Both => {
@@ -437,12 +439,12 @@ impl Ground {
     /// Kills all of the server, and starts it.
     fn kill_server(&mut self) -> anyhow::Result<()> {
         let running = self.running.take().context("the server is not running")?;
-        let children = processes_of(&running)?;
+        let children = children(running.postmaster_pid())?;
         // The postmaster first, so that it does not restart what dies.
-        kill_process(pid(running.postmaster_pid())?, Signal::KILL)?;
+        kill_process(process(running.postmaster_pid())?, Signal::KILL)?;
         for child in children {
             // It may have seen that.
-            let _ = kill_process(pid(child)?, Signal::KILL);
+            let _ = kill_process(process(child)?, Signal::KILL);
         }
         self.running = Some(block_in_place(|| {
             running.stop()?;
@@ -450,17 +452,6 @@ impl Ground {
         })?);
         Ok(())
     }
-}
-
-fn pid(id: u32) -> anyhow::Result<Pid> {
-    Pid::from_raw(id.cast_signed()).context("no process has the number 0")
-}
-
-/// The children of the postmaster.
-fn processes_of(running: &RunningCluster) -> anyhow::Result<Vec<u32>> {
-    let pid = running.postmaster_pid();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    children.split_whitespace().map(|child| Ok(child.parse()?)).collect()
 }
 
 fn report(cli: &Cli, shared: &Shared, found: &Found) -> ExitCode {

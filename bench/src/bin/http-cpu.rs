@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use walwright_bench::{Blocks, Measured, Options, Report, Walwright, run_measured};
+use walwright_bench::{Blocks, Measured, Options, Report, Walwright, process, run_measured};
 
 /// CPU of the load generator a request to `walwright documents serve`, against oha's: GET of a
 /// document, and POST of one that is there.
@@ -196,10 +196,8 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         // It ends its server, and waits for that.
-        if let Ok(pid) = i32::try_from(self.child.id())
-            && let Some(pid) = Pid::from_raw(pid)
-        {
-            let _ = kill_process(pid, Signal::TERM);
+        if let Ok(process) = process(self.child.id()) {
+            let _ = kill_process(process, Signal::TERM);
         }
         let _ = self.child.wait();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 use serde_json::{Value, json};
-use walwright_bench::{Options, Report, Testbed, Walwright};
+use walwright_bench::{Options, Report, Testbed, Walwright, children};
 
 /// An open loop at a fixed rate: how late transactions begin, and whether a server
 /// frozen for one second shows in every request that was due in that second.
@@ -164,9 +164,7 @@ impl Frozen {
     /// Stops the postmaster's children: the postmaster itself goes on, so that it
     /// still notices the death of whoever started it.
     fn stop(postmaster: u32) -> anyhow::Result<Frozen> {
-        let path = format!("/proc/{postmaster}/task/{postmaster}/children");
-        let children = std::fs::read_to_string(&path).with_context(|| path)?;
-        let pids = children.split_whitespace().map(str::parse).collect::<Result<Vec<i32>, _>>()?;
+        let pids = children(postmaster)?.into_iter().map(u32::cast_signed).collect();
         let frozen = Frozen { pids, since: std::time::Instant::now() };
         frozen.signal(libc::SIGSTOP);
         Ok(frozen)

@@ -19,7 +19,8 @@ use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
 use crate::{
-    Blind, CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit, difference, latency, work_between,
+    Blind, CpuUse, Difference, GroupCpu, ProcessRole, WaitClass, WorkUnit, difference, latency,
+    work_between,
 };
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
@@ -341,13 +342,19 @@ impl TimeSplit {
     }
 }
 
+/// Seconds that requests have waited for the application's pool, of all together, and between which
+/// readings.
+pub(crate) fn pool_waited(record: &Record, window: Window) -> Option<(f64, Difference)> {
+    let counted = difference(record, Source::Application, window).ok()?;
+    Some((counted.sum("pool_wait_seconds").ok()?, counted))
+}
+
 /// What a transaction of clients that ask an application waits for its pool: seconds waited a
 /// second are how many wait, and those over transactions a second what one waits (Little's law).
 fn pool_wait(record: &Record, window: Window) -> Option<Duration> {
-    let counted = difference(record, Source::Application, window).ok()?;
+    let (waited, counted) = pool_waited(record, window)?;
     let work = work_between(record, counted.from, counted.to).ok()?;
     let failed = driven_between(record, counted.from, counted.to, failures).unwrap_or(0.0);
-    let waited = counted.sum("pool_wait_seconds").ok()?;
     crate::seconds::duration(waited / (work.count + failed))
 }
 

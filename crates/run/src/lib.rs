@@ -16,6 +16,7 @@ mod lifecycle;
 mod lifetime;
 mod load_options;
 mod notes;
+mod page_address;
 mod pooler;
 mod power_cut;
 mod progress;

@@ -9,6 +9,7 @@ use walwright_stats::{Confidence, Moments, Verdict, t_quantile};
 
 use super::{Judged, JudgedArm, MetricKind};
 use crate::compare::{Better, FigureUnit};
+use crate::time_split::pool_waited;
 use crate::{ProcessRole, Summary, WorkUnit, busiest_thread, difference};
 
 /// Part of a processor that the busiest thread of a load generator uses from which it keeps its
@@ -241,9 +242,8 @@ pub fn study_figures(
     told.extend(commits.map(|commits| ("commits_each".to_owned(), commits)));
     // Seconds that requests wait a second are how many wait, and those over requests a second
     // what one waits: Little's law.
-    let waited = difference(record, Source::Application, window).ok().and_then(|counted| {
-        Some(counted.sum("pool_wait_seconds").ok()? / counted.length().as_secs_f64() / rate)
-    });
+    let waited = pool_waited(record, window)
+        .map(|(waited, counted)| waited / counted.length().as_secs_f64() / rate);
     told.extend(waited.map(|waited| (POOL_WAIT.to_owned(), waited)));
     let server = summary.time.as_ref().and_then(|time| match time.unit {
         WorkUnit::Transaction | WorkUnit::Request => Some(time.on_server.center),

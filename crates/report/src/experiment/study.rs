@@ -258,7 +258,7 @@ fn tables(of: &StudyGroup, place: usize) -> Section {
 
 fn heads(judged: &[&Judged]) -> impl Iterator<Item = Column> {
     let names = judged.iter().map(|judged| crate::words::capital(&judged.metric.name));
-    names.map(Column::number).collect::<Vec<_>>().into_iter()
+    names.map(Column::number)
 }
 
 fn means(cells: &[StudyCell], judged: &[&Judged]) -> Table {

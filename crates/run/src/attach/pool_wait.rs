@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use walwright_record::{Row, Sample, Source, Timestamp, Warning, WarningCode};
 
 use crate::notes::Notes;
+use crate::page_address::PageAddress;
 
 /// Time between two readings.
 const EVERY: Duration = Duration::from_secs(1);
@@ -78,12 +79,9 @@ impl PoolWait {
 
 /// What is at an address; `None` where nobody answers with a page.
 async fn page(address: &str) -> Option<String> {
-    let rest = address.strip_prefix("http://")?;
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-    let mut stream = TcpStream::connect(with_port).await.ok()?;
-    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
+    let address = PageAddress::of(address.strip_prefix("http://")?);
+    let mut stream = TcpStream::connect(address.host_and_port()).await.ok()?;
+    stream.write_all(address.request().as_bytes()).await.ok()?;
     let mut answer = Vec::new();
     stream.take(LONGEST).read_to_end(&mut answer).await.ok()?;
     let answer = String::from_utf8(answer).ok()?;

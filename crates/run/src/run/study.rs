@@ -21,6 +21,7 @@ use super::{
     Finished, LoadChoice, RunError, RunPlan, TargetPlan, WorkloadPlan, blocking, load_data, run,
 };
 use crate::attach::child::{Child, find_program};
+use crate::page_address::PageAddress;
 use crate::{
     CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, Until,
 };
@@ -459,22 +460,19 @@ fn last_lines(path: &Path) -> String {
 /// Whether somebody answers there. Blocks for a second at most.
 fn answers(address: &str) -> bool {
     let http = address.strip_prefix("http://");
-    let rest = http.unwrap_or(address);
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let address = PageAddress::of(http.unwrap_or(address));
     let connect = || {
-        let to = with_port.to_socket_addrs().ok()?.next()?;
+        let to = address.host_and_port().to_socket_addrs().ok()?.next()?;
         TcpStream::connect_timeout(&to, ONE_LOOK).ok()
     };
     let Some(mut stream) = connect() else { return false };
     if http.is_none() {
         return true;
     }
-    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let mut head = [0; 12];
     let asked = stream
         .set_read_timeout(Some(ONE_LOOK))
-        .and_then(|()| stream.write_all(request.as_bytes()))
+        .and_then(|()| stream.write_all(address.request().as_bytes()))
         .and_then(|()| stream.read_exact(&mut head));
     asked.is_ok() && head.starts_with(b"HTTP/1.") && matches!(head[9], b'1'..=b'4')
 }
