@@ -4,7 +4,8 @@
 //! files. The same record gives the same answer on any machine and at any time.
 //!
 //! - [`summary`] is what a run says on one screen ([`Summary`]).
-//! - [`timeline`] is what its plots show ([`Timeline`]).
+//! - [`timeline`] is what its plots show ([`Timeline`]), [`latency_map::latency_map`] how its
+//!   latencies spread over time.
 //! - [`compare::compare`] lays runs beside each other.
 //! - [`scaling`] reads a sweep over clients.
 //! - [`queueing`] predicts what a change does to throughput and latency.
@@ -31,6 +32,7 @@ mod figure_unit;
 mod host_series;
 mod latency;
 mod latency_breakdown;
+pub mod latency_map;
 pub mod limit;
 mod load;
 mod not_observable;

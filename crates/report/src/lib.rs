@@ -3,7 +3,8 @@
 //! A [`Document`] holds what a page says. It is built once, of a run by
 //! [`RunReport::document`], of its findings by [`diagnosis()`], of runs beside each other by
 //! [`comparison()`], of an experiment by [`experiment()`], of a tune by [`tune_document`], and drawn by three backends:
-//! [`Document::html`], one self-contained page with plots for screen and paper;
+//! [`Document::html`], one self-contained page with plots for screen and paper, and
+//! [`Document::linked`], the same as a server sends it;
 //! [`Document::summary`] and [`Document::terminal`]; and [`Document::markdown`] for a ticket
 //! or a chat. Other pages still have a rendering of their own for each:
 //!
@@ -46,6 +47,7 @@ pub use run::commit::commit;
 pub use run::{RunReport, diagnosis, explanation};
 pub use scaling::scaling;
 pub use storage::{storage, storage_list};
+pub use svg::Series;
 pub use tune::{tune_document, tune_entry, tune_stage, tune_verdict, tune_warnings};
 pub use what_if::what_if;
 

@@ -1,6 +1,7 @@
-//! For tests: records built second by second, memory counted, and a model of the document
-//! service.
+//! For tests: records built second by second, memory counted, a browser, and a model of the
+//! document service.
 
+pub mod browser;
 mod build;
 pub mod documents;
 mod header;

@@ -1,4 +1,4 @@
-//! A document as one HTML page that needs nothing else.
+//! A document as an HTML page.
 
 use std::fmt::Write;
 
@@ -7,35 +7,86 @@ use crate::document::{
     Table, Tone, Warning, Whole,
 };
 use crate::format;
-use crate::svg::{self, Timeline, overlay};
+use crate::svg::{self, Series, Timeline, overlay};
 use crate::terminal::printable;
 
-use super::{SCRIPT, STYLE};
+use super::{Links, SCRIPT, STYLE};
+
+/// The policy of a page that is a file: what it needs stands in it.
+const ALONE: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+     img-src blob:";
 
 impl Document {
-    /// The page, for screen (light and dark) and paper. Text from outside is escaped; letters
-    /// that nobody sees, or that turn the order of others around, are shown.
+    /// The page as one file, for screen (light and dark) and paper. Text from outside is escaped;
+    /// letters that nobody sees, or that turn the order of others around, are shown.
     pub fn html(&self) -> String {
-        let mut page = Page { out: String::new() };
+        let series = self.series().map(|series| embedded(&series)).unwrap_or_default();
+        let head = format!(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{ALONE}\">\n\
+             <style>\n{STYLE}</style>"
+        );
+        let end = format!("{series}\n<script>\n{SCRIPT}</script>");
+        self.page(&head, "", None, None, &end)
+    }
+
+    /// The same page beside its style, its script and its figures, for a server that sends
+    /// [`POLICY`](super::POLICY) with it.
+    pub fn linked(&self, links: &Links<'_>) -> String {
+        let head = format!(
+            "<link rel=\"stylesheet\" href=\"{}\">\n<script src=\"{}\" defer></script>",
+            svg::escape(links.style),
+            svg::escape(links.script)
+        );
+        let end = match (links.series, self.series()) {
+            (None, Some(series)) => embedded(&series),
+            _ => String::new(),
+        };
+        self.page(&head, links.above, links.series, links.live, &end)
+    }
+
+    /// The figures behind its timeline; `None` without one.
+    pub fn series(&self) -> Option<Series> {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        let mut timelines = blocks.filter_map(|block| match block {
+            Block::Chart(Chart::Timeline(timeline)) => Some(timeline),
+            _ => None,
+        });
+        timelines.next().map(Series::of)
+    }
+
+    fn page(
+        &self,
+        head: &str,
+        above: &str,
+        series: Option<&str>,
+        live: Option<&str>,
+        end: &str,
+    ) -> String {
+        let mut page = Page { out: String::new(), series: series.map(svg::escape) };
         page.head(self);
         self.sections.iter().for_each(|section| page.section(section));
-        let script = page.script(self);
         let version = env!("CARGO_PKG_VERSION");
+        let live = live.map(|live| format!(" data-live=\"{}\"", svg::escape(live)));
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"generator\" content=\"walwright {version}\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{}\">\n\
-             <title>{} · walwright {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}\
+             <title>{} · walwright {}</title>\n{head}\n</head>\n<body>\n{above}<main{}>\n{}\
              <footer>Rendered by walwright {version}. Sizes are powers of 1024, as in PostgreSQL. {}</footer>\n\
-             </main>{script}\n</body>\n</html>",
-            if script.is_empty() { "" } else { "; script-src 'unsafe-inline'" },
+             </main>{end}\n</body>\n</html>",
             text(&self.title),
             text(&self.id),
+            live.unwrap_or_default(),
             page.out,
             text(&self.origin),
         )
     }
+}
+
+/// Figures that stand in a page. Nothing in them may end the element.
+fn embedded(of: &Series) -> String {
+    let json = of.json().replace('<', "\\u003c");
+    format!("\n<script type=\"application/json\" id=\"series\">{json}</script>")
 }
 
 /// Text as it stands in markup.
@@ -46,6 +97,8 @@ fn text(of: &str) -> String {
 /// Markup in the making.
 struct Page {
     out: String,
+    /// Where the figures of its timeline are, where they do not stand in it.
+    series: Option<String>,
 }
 
 impl Page {
@@ -316,38 +369,35 @@ impl Page {
     }
 
     fn timeline(&mut self, of: &Timeline) {
+        let series = self.series.as_ref().map(|at| format!(" data-series=\"{at}\""));
         self.put(format_args!(
-            "<div class=\"wide\"><div class=\"timeline\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline plots\">\n\
+            "<div class=\"wide\"><div class=\"timeline\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline plots\"{}>\n\
              <div id=\"moment\" aria-hidden=\"true\"><span></span></div>\n{}",
+            series.unwrap_or_default(),
             of.frame.ribbon()
         ));
-        for panel in &of.panels {
-            self.put(format_args!(
-                "<figure class=\"panel\"><figcaption><b>{}</b> <span>{}</span></figcaption>{}</figure>",
-                text(&panel.title),
-                text(&panel.about),
-                panel.svg(&of.frame)
-            ));
+        let map = of.map.as_ref().and_then(|map| svg::map(map, of.origin, &of.frame));
+        let after = of.panels.iter().position(|panel| panel.id == "latency");
+        for (place, panel) in of.panels.iter().enumerate() {
+            self.panel(&panel.title, &panel.about, &panel.svg(&of.frame));
+            if let Some(map) = map.as_ref().filter(|_| after.unwrap_or(0) == place) {
+                self.panel("Latency map", MAP, map);
+            }
         }
         self.put(format_args!("{}\n</div></div>", of.frame.footer()));
     }
 
-    /// The values under the pointer, for a page with a timeline.
-    fn script(&self, of: &Document) -> String {
-        let blocks = of.sections.iter().flat_map(|section| &section.blocks);
-        let timeline = blocks.filter_map(|block| match block {
-            Block::Chart(Chart::Timeline(timeline)) => Some(timeline),
-            _ => None,
-        });
-        let sheet = timeline.map(|timeline| serde_json::to_string(&timeline.hover())).next();
-        // Nothing in it may end the element that it stands in.
-        let Some(Ok(sheet)) = sheet else { return String::new() };
-        let sheet = sheet.replace('<', "\\u003c");
-        format!(
-            "\n<script type=\"application/json\" id=\"series\">{sheet}</script>\n<script>\n{SCRIPT}</script>"
-        )
+    fn panel(&mut self, title: &str, about: &str, drawn: &str) {
+        self.put(format_args!(
+            "<figure class=\"panel\"><figcaption><b>{}</b> <span>{}</span></figcaption>{drawn}</figure>",
+            text(title),
+            text(about)
+        ));
     }
 }
+
+/// What the map of latencies shows.
+const MAP: &str = "how many transactions took how long, over time; log scale";
 
 /// Values longer than this are written small.
 const LONG: usize = 12;

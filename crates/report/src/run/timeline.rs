@@ -1,13 +1,14 @@
 //! The timeline: which plots, in which order, from the series of a record.
 
+use walwright_figures::latency_map::latency_map;
 use walwright_figures::{Series, Summary, Timeline as Plots};
-use walwright_record::{PhaseName, Record, Source, Window};
+use walwright_record::{Event, PhaseName, Record, Source, Window};
 
 use super::cpu_panel;
 use crate::document::{Block, Chart, Reach, Section};
 use crate::svg::{
-    Checkpoint, Ink, Marks, Panel, Point, Rule, Span, SpanKind, TimeFrame, Timeline, Track, Unit,
-    mean,
+    Ink, Marks, Note, NoteKind, Panel, Point, Rule, Span, SpanKind, TimeFrame, Timeline, Track,
+    Unit, mean,
 };
 use crate::{format, words};
 
@@ -16,6 +17,9 @@ use crate::{format, words};
 const PAUSE: f64 = 5.0;
 /// A latency axis is logarithmic when its largest value is this many times its smallest.
 const LOGARITHMIC: f64 = 12.0;
+
+/// Columns of the map of latencies, at most.
+const COLUMNS: usize = 366;
 
 /// The timeline, and a sentence for each plot that cannot be drawn.
 pub(super) fn timeline(record: &Record, summary: &Summary) -> Section {
@@ -26,7 +30,9 @@ pub(super) fn timeline(record: &Record, summary: &Summary) -> Section {
         Some(axis) => {
             let panels = panels(record, summary, plots, &axis);
             if !panels.is_empty() {
-                let timeline = Timeline { frame: axis.frame(record, plots), panels };
+                let (frame, origin) = (axis.frame(record, plots), axis.from);
+                let map = latency_map(record, COLUMNS);
+                let timeline = Timeline { frame, panels, origin, map };
                 blocks.extend([
                     Block::Lede(LEDE.to_owned()),
                     Block::Chart(Chart::Timeline(timeline)),
@@ -90,12 +96,25 @@ impl Axis {
             from: 0.0,
             to: length,
             spans: spans.collect(),
-            checkpoints: self.checkpoints(plots),
+            notes: self.notes(plots),
         }
     }
 
+    /// What happened, in time order.
+    fn notes(&self, plots: &Plots) -> Vec<Note> {
+        let others = plots.marks.iter().filter_map(|mark| {
+            let at = mark.at - self.from;
+            let kind = note_kind(&mark.kind)?;
+            Some(Note { kind, from: None, to: Some(at), text: words::sentence(&mark.text) })
+        });
+        let mut notes = self.checkpoints(plots);
+        notes.extend(others.filter(|note| note.to.is_some_and(|at| at >= 0.0)));
+        notes.sort_by(|a, b| a.to.unwrap_or(self.to).total_cmp(&b.to.unwrap_or(self.to)));
+        notes
+    }
+
     /// Completions, each with the stretch of writing that led to it where it shows.
-    fn checkpoints(&self, plots: &Plots) -> Vec<Checkpoint> {
+    fn checkpoints(&self, plots: &Plots) -> Vec<Note> {
         let writes = plots.wal.iter().find(|s| s.name == "checkpoint_bytes");
         let writing: Vec<f64> = writes
             .into_iter()
@@ -115,7 +134,8 @@ impl Axis {
                     .try_fold(to, |from, at| if from - at <= PAUSE { Ok(*at) } else { Err(from) })
                     .unwrap_or_else(|from| from);
                 before = to;
-                Checkpoint {
+                Note {
+                    kind: NoteKind::Checkpoint,
                     from: (from < to).then_some(from),
                     to: Some(to),
                     text: mark.text.clone(),
@@ -161,6 +181,19 @@ impl Axis {
         let (from, to) = self.window?;
         Some(Rule { from, to, value, band, name: String::new() })
     }
+}
+
+/// What an event of a record is about; `None` for a checkpoint's own, which are drawn as one.
+fn note_kind(event: &str) -> Option<NoteKind> {
+    Some(match event {
+        "checkpoint" | "checkpoint_start" => return None,
+        "autovacuum" | "vacuum" => NoteKind::Vacuum,
+        "setting" => NoteKind::Setting,
+        "note" => NoteKind::Note,
+        "checkpoint_failure" | "error" | "fault" | "interrupt" | "probe_lost" | "server_lost"
+        | Event::SERVER_RESTART => NoteKind::Fault,
+        _ => NoteKind::Other,
+    })
 }
 
 fn panels(record: &Record, summary: &Summary, plots: &Plots, axis: &Axis) -> Vec<Panel> {

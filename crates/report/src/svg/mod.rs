@@ -10,10 +10,12 @@ mod distribution;
 pub(crate) mod forest;
 pub(crate) mod heat;
 mod label;
+mod map;
 pub(crate) mod overlay;
 mod panel;
 mod scale;
 pub(crate) mod scaling;
+mod series;
 mod thin;
 mod timeline;
 mod unit;
@@ -23,8 +25,10 @@ use std::fmt::Write;
 pub(crate) use course::{Course, CourseMark, Measured};
 pub(crate) use distribution::{Mark, histogram, percentile_curve};
 pub(crate) use panel::{Marks, Panel, Rule, Track};
+pub(crate) use map::map;
+pub use series::Series;
 pub(crate) use thin::{Point, mean};
-pub(crate) use timeline::{Checkpoint, Span, SpanKind, TimeFrame, Timeline};
+pub(crate) use timeline::{Note, NoteKind, Span, SpanKind, TimeFrame, Timeline};
 pub(crate) use unit::Unit;
 
 /// A role that has a colour of its own, the same in all charts and tables.
@@ -86,7 +90,7 @@ impl Ink {
 }
 
 /// Text that is safe between tags and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

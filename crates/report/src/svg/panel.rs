@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
-
 use super::scale::{Scale, round_top};
 use super::thin::{Point, averaged, keep_extremes, mean};
 use super::timeline::TimeFrame;
@@ -19,8 +17,9 @@ pub(crate) const RIGHT: f64 = 204.0;
 const LABEL: f64 = 16.0;
 /// Letters of a name that fit beside its value.
 const NAME: usize = 18;
-/// More places than this across cannot be told apart on paper or screen.
-const BINS: usize = 720;
+/// Places across that a drawing tells apart: two units each. A page of an hour is small for it,
+/// and its script draws what a reader zooms into from the figures.
+pub(crate) const BINS: usize = 366;
 
 /// One named series.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,23 +71,9 @@ pub(crate) struct Panel {
     pub(crate) height: f64,
 }
 
-/// What the script needs of a panel to show values under the pointer.
-#[derive(Debug, Serialize)]
-pub(crate) struct Hover {
-    id: &'static str,
-    tracks: Vec<HoverTrack>,
-}
-
-/// Times in seconds and the written value at each, joined by `|` to save room.
-#[derive(Debug, Serialize)]
-struct HoverTrack {
-    /// `null` where the times are those of the track before.
-    t: Option<Vec<f64>>,
-    v: String,
-}
-
 impl Panel {
-    fn plot_height(&self) -> f64 {
+    /// Height of the plot itself.
+    pub(crate) fn plot_height(&self) -> f64 {
         self.height.max(self.tracks.len() as f64 * LABEL + 4.0)
     }
 
@@ -119,29 +104,6 @@ impl Panel {
         put!(out, r#"<line class="cross" x1="0" x2="0" y1="{}" y2="{}"/>"#, px(top), px(bottom));
         out.push_str("</svg>");
         out
-    }
-
-    /// Values for the script.
-    pub(crate) fn hover(&self, frame: &TimeFrame) -> Hover {
-        let mut before: Option<Vec<f64>> = None;
-        let tracks = self
-            .tracks
-            .iter()
-            .map(|track| {
-                let points = averaged(&visible(&track.points, frame), BINS);
-                let times: Vec<f64> =
-                    points.iter().map(|p| (p.at * 100.0).round() / 100.0).collect();
-                let values: Vec<String> = points
-                    .iter()
-                    .map(|p| p.value.map_or_else(|| "–".to_owned(), |v| self.unit.value(v)))
-                    .collect();
-                let same = before.as_ref() == Some(&times);
-                let t = (!same).then(|| times.clone());
-                before = Some(times);
-                HoverTrack { t, v: values.join("|") }
-            })
-            .collect();
-        Hover { id: self.id, tracks }
     }
 
     fn vertical(&self, frame: &TimeFrame, top: f64, bottom: f64) -> Scale {
@@ -206,18 +168,19 @@ impl Panel {
         let mut wanted = Vec::new();
         let mut below: Option<&Vec<Point>> = None;
         for (track, edge) in self.tracks.iter().zip(&edges) {
-            let mut path = String::new();
+            let mut path = Path::default();
             for run in known(edge) {
                 for (i, at) in run.clone().enumerate() {
                     let to = (x.at(edge[at].at), y.at(edge[at].value.unwrap_or(0.0)));
-                    put!(path, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(to.0), px(to.1));
+                    if i == 0 { path.start(to) } else { path.line(to) }
                 }
                 for at in run.rev() {
                     let floor = below.and_then(|b| b.get(at)).and_then(|p| p.value).unwrap_or(0.0);
-                    put!(path, "L{} {}", px(x.at(edge[at].at)), px(y.at(floor)));
+                    path.line((x.at(edge[at].at), y.at(floor)));
                 }
-                path.push('Z');
+                path.close();
             }
+            let path = path.d;
             put!(out, r#"<path class="area {}" d="{path}"/>"#, track.ink.class());
             let top = ending(edge, frame).unwrap_or(0.0);
             let floor = below.and_then(|b| ending(b, frame)).unwrap_or(0.0);
@@ -295,19 +258,71 @@ fn known(points: &[Point]) -> Vec<std::ops::Range<usize>> {
 
 /// A line through known values. A lone value between gaps is a dot.
 fn path(points: &[Point], x: &Scale, y: &Scale) -> String {
-    let mut path = String::new();
+    let mut path = Path::default();
     for run in known(points) {
         let alone = run.len() == 1;
         for (i, at) in run.enumerate() {
-            let value = points[at].value.unwrap_or(0.0);
-            let letter = if i == 0 { 'M' } else { 'L' };
-            put!(path, "{letter}{} {}", px(x.at(points[at].at)), px(y.at(value)));
+            let to = (x.at(points[at].at), y.at(points[at].value.unwrap_or(0.0)));
+            if i == 0 { path.start(to) } else { path.line(to) }
         }
         if alone {
-            path.push_str("h0");
+            path.d.push_str("h0");
         }
     }
-    path
+    path.d
+}
+
+/// The data of a path in the making: each step from the place before, in tenths, which is
+/// shorter than places are.
+#[derive(Default)]
+struct Path {
+    d: String,
+    /// In tenths, as rounded: what is lost in one step is not lost in the next.
+    at: (i64, i64),
+    /// Whether a line was begun.
+    drawing: bool,
+}
+
+impl Path {
+    fn start(&mut self, to: (f64, f64)) {
+        self.at = tenths(to);
+        self.drawing = false;
+        put!(self.d, "M{} {}", px(to.0), px(to.1));
+    }
+
+    fn line(&mut self, to: (f64, f64)) {
+        let to = tenths(to);
+        if !self.drawing {
+            self.d.push('l');
+            self.drawing = true;
+        }
+        self.step(to.0 - self.at.0);
+        self.step(to.1 - self.at.1);
+        self.at = to;
+    }
+
+    /// A number, divided from the one before by its sign or a space.
+    fn step(&mut self, tenths: i64) {
+        let (whole, rest) = (tenths.abs() / 10, tenths.abs() % 10);
+        if tenths < 0 {
+            self.d.push('-');
+        } else if !self.d.ends_with('l') {
+            self.d.push(' ');
+        }
+        match (whole, rest) {
+            (whole, 0) => put!(self.d, "{whole}"),
+            (0, rest) => put!(self.d, ".{rest}"),
+            (whole, rest) => put!(self.d, "{whole}.{rest}"),
+        }
+    }
+
+    fn close(&mut self) {
+        self.d.push('z');
+    }
+}
+
+fn tenths((x, y): (f64, f64)) -> (i64, i64) {
+    ((x * 10.0).round() as i64, (y * 10.0).round() as i64)
 }
 
 #[cfg(test)]
@@ -345,9 +360,7 @@ mod tests {
         let values = [Some(1.0), Some(2.0), None, Some(4.0), None];
         let svg = panel(Marks::Lines, vec![track("a", Ink::Main, &values)]).svg(&frame());
         let d = svg.split("d=\"").nth(1).unwrap().split('"').next().unwrap();
-        let heights: Vec<&str> = d.split(['M', 'L']).filter_map(|p| p.split(' ').nth(1)).collect();
-        assert_eq!(heights, ["81", "56", "6h0"]);
-        assert_eq!(d.matches('M').count(), 2, "{d}");
+        assert_eq!(d, "M64 81l183-25M613 6h0");
     }
 
     #[test]
@@ -359,19 +372,7 @@ mod tests {
         let svg = panel(Marks::Stack, tracks).svg(&frame());
         let d = svg.split("d=\"").nth(2).unwrap().split('"').next().unwrap();
         // Up to 4 of 4 sessions first, then down to 2; the floor is the first area.
-        let heights: Vec<&str> = d.split(['M', 'L']).filter_map(|p| p.split(' ').nth(1)).collect();
-        assert_eq!(heights, ["6", "56", "81", "81Z"]);
-    }
-
-    #[test]
-    fn values_under_the_pointer_are_written_with_their_unit() {
-        let tracks = vec![
-            track("a", Ink::Cpu, &[Some(1.5), None]),
-            track("b", Ink::Lock, &[Some(3.0), Some(1.0)]),
-        ];
-        let hover = serde_json::to_value(panel(Marks::Lines, tracks).hover(&frame())).unwrap();
-        assert_eq!(hover["tracks"][0]["v"], "1.50|–");
-        assert_eq!(hover["tracks"][1]["t"], serde_json::Value::Null);
+        assert_eq!(d, "M64 6l183 50 0 25-183 0z");
     }
 
     #[test]

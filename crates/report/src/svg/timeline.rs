@@ -1,8 +1,8 @@
 //! The time axis that all panels share: phases, checkpoints, ticks.
 
-use serde::Serialize;
+use walwright_figures::latency_map::LatencyMap;
 
-use super::panel::{Hover, LEFT, Panel, RIGHT, WIDTH};
+use super::panel::{LEFT, Panel, RIGHT, WIDTH};
 use super::scale::{Scale, time_ticks};
 use super::{line, put, px, rect, text};
 use crate::format;
@@ -26,12 +26,31 @@ pub(crate) struct Span {
     pub(crate) name: String,
 }
 
-/// A checkpoint on the time axis, in seconds.
+/// What a note on the time axis is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteKind {
+    /// A checkpoint, from the first write for it to its completion.
+    Checkpoint,
+    /// The work of autovacuum.
+    Vacuum,
+    /// A setting that was changed.
+    Setting,
+    /// Something broke or was lost.
+    Fault,
+    /// What a person wrote down.
+    Note,
+    /// Anything else.
+    Other,
+}
+
+/// Something that happened, on the time axis, in seconds.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Checkpoint {
+pub(crate) struct Note {
+    pub(crate) kind: NoteKind,
     /// When it began, where that is known.
     pub(crate) from: Option<f64>,
-    /// When it completed; `None` for one still under way at the end.
+    /// When it ended or, of what has no length, was; `None` for what was still under way at the
+    /// end.
     pub(crate) to: Option<f64>,
     pub(crate) text: String,
 }
@@ -42,7 +61,7 @@ pub(crate) struct TimeFrame {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) spans: Vec<Span>,
-    pub(crate) checkpoints: Vec<Checkpoint>,
+    pub(crate) notes: Vec<Note>,
 }
 
 /// Panels one above the other on one time axis.
@@ -50,32 +69,10 @@ pub(crate) struct TimeFrame {
 pub(crate) struct Timeline {
     pub(crate) frame: TimeFrame,
     pub(crate) panels: Vec<Panel>,
-}
-
-/// What the script needs to show values under the pointer: the time axis in
-/// seconds and in places, and the values of each panel.
-#[derive(Debug, Serialize)]
-pub(crate) struct HoverSheet {
-    from: f64,
-    to: f64,
-    left: f64,
-    right: f64,
-    width: f64,
-    panels: Vec<Hover>,
-}
-
-impl Timeline {
-    /// Values for the script.
-    pub(crate) fn hover(&self) -> HoverSheet {
-        HoverSheet {
-            from: self.frame.from,
-            to: self.frame.to,
-            left: LEFT,
-            right: WIDTH - RIGHT,
-            width: WIDTH,
-            panels: self.panels.iter().map(|p| p.hover(&self.frame)).collect(),
-        }
-    }
+    /// Where the axis begins, in seconds since the run began.
+    pub(crate) origin: f64,
+    /// How latencies spread over it; drawn after the panel of their percentiles.
+    pub(crate) map: Option<LatencyMap>,
 }
 
 /// Height of the strip with phases and ticks above the panels.
@@ -98,20 +95,29 @@ impl TimeFrame {
         for span in self.spans.iter().filter(|s| s.kind == SpanKind::LeftOut) {
             rect(out, (x.at(span.from), top), (x.at(span.to), bottom), "left-out");
         }
-        for checkpoint in self.visible_checkpoints() {
-            if let Some(from) = checkpoint.from {
-                let to = checkpoint.to.unwrap_or(self.to);
+        for note in self.visible_notes().filter(|note| note.kind == NoteKind::Checkpoint) {
+            if let Some(from) = note.from {
+                let to = note.to.unwrap_or(self.to);
                 rect(out, (x.at(from), top), (x.at(to), bottom), "cp-span");
             }
         }
     }
 
-    /// Lines where checkpoints complete and at the edges of the measured window:
+    /// Lines where checkpoints complete, at what else happened, and at the edges of the measured window:
     /// drawn over the data.
     pub(crate) fn foreground(&self, out: &mut String, top: f64, bottom: f64) {
         let x = self.scale();
-        for at in self.visible_checkpoints().filter_map(|c| c.to) {
-            line(out, (x.at(at), top), (x.at(at), bottom), "cp-end");
+        for note in self.visible_notes() {
+            // Autovacuum is at work most of the time: its flags are enough.
+            let class = match note.kind {
+                NoteKind::Checkpoint => "cp-end",
+                NoteKind::Setting | NoteKind::Note => "note-line",
+                NoteKind::Fault => "note-line fault",
+                NoteKind::Vacuum | NoteKind::Other => continue,
+            };
+            if let Some(at) = note.to {
+                line(out, (x.at(at), top), (x.at(at), bottom), class);
+            }
         }
         for span in self.spans.iter().filter(|s| s.kind == SpanKind::Measured) {
             for edge in [span.from, span.to] {
@@ -120,10 +126,10 @@ impl TimeFrame {
         }
     }
 
-    fn visible_checkpoints(&self) -> impl Iterator<Item = &Checkpoint> {
-        self.checkpoints.iter().filter(|checkpoint| {
-            let from = checkpoint.from.or(checkpoint.to);
-            let to = checkpoint.to.unwrap_or(self.to);
+    fn visible_notes(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| {
+            let from = note.from.or(note.to);
+            let to = note.to.unwrap_or(self.to);
             to >= self.from && from.is_some_and(|from| from <= self.to)
         })
     }
@@ -146,20 +152,25 @@ impl TimeFrame {
             }
         }
         let mut occupied = f64::NEG_INFINITY;
-        for checkpoint in &self.checkpoints {
-            let Some(at) = checkpoint.to.filter(|at| self.scale().holds(*at)) else { continue };
+        for note in &self.notes {
+            let Some(at) = note.to.filter(|at| self.scale().holds(*at)) else { continue };
             let at = x.at(at);
+            let is_checkpoint = note.kind == NoteKind::Checkpoint;
             put!(
                 out,
-                r#"<g><title>{}</title><path d="M{} {}h9l-4.5 7z" class="cp-flag"/></g>"#,
-                super::escape(&checkpoint.text),
-                px(at - 4.5),
-                px(middle + 1.0)
+                r#"<g class="flag {}"><title>{}</title><path d="M{} {}{}"/></g>"#,
+                note.kind.name(),
+                super::escape(&note.text),
+                px(at),
+                px(middle + 1.0),
+                flag(note.kind)
             );
-            line(&mut out, (at, middle + 8.0), (at, RIBBON), "cp-end");
-            if at > occupied {
-                text(&mut out, at + 10.0, middle + 8.4, "cp-name", "checkpoint");
-                occupied = at + 76.0;
+            if is_checkpoint {
+                line(&mut out, (at, middle + 8.0), (at, RIBBON), "cp-end");
+                if at > occupied {
+                    text(&mut out, at + 10.0, middle + 8.4, "cp-name", "checkpoint");
+                    occupied = at + 76.0;
+                }
             }
         }
         self.clock(&mut out, RIBBON - 8.0);
@@ -190,6 +201,18 @@ impl TimeFrame {
     }
 }
 
+/// The shape of a flag, from the middle of its upper edge: kinds differ in more than colour.
+fn flag(kind: NoteKind) -> &'static str {
+    match kind {
+        NoteKind::Checkpoint => "h4.5l-4.5 7l-4.5-7z",
+        NoteKind::Vacuum => "a3.5 3.5 0 1 1-.01 0z",
+        NoteKind::Setting => "l4 4l-4 4l-4-4z",
+        NoteKind::Fault => "m-4 0l8 8m0-8l-8 8",
+        NoteKind::Note => "h4v7h-8v-7z",
+        NoteKind::Other => "v8",
+    }
+}
+
 fn open(class: &str, height: f64) -> String {
     format!(r#"<svg class="{class}" viewBox="0 0 {WIDTH} {height}" aria-hidden="true">"#)
 }
@@ -197,6 +220,10 @@ fn open(class: &str, height: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn note(kind: NoteKind, from: Option<f64>, to: f64, text: &str) -> Note {
+        Note { kind, from, to: Some(to), text: text.to_owned() }
+    }
 
     fn frame() -> TimeFrame {
         let span = |from, to, kind, name: &str| Span { from, to, kind, name: name.to_owned() };
@@ -207,9 +234,11 @@ mod tests {
                 span(0.0, 10.0, SpanKind::LeftOut, "warm-up"),
                 span(10.0, 70.0, SpanKind::Measured, "measured, 60 s"),
             ],
-            checkpoints: vec![
-                Checkpoint { from: Some(20.0), to: Some(30.0), text: "timed".into() },
-                Checkpoint { from: None, to: Some(500.0), text: "later".into() },
+            notes: vec![
+                note(NoteKind::Checkpoint, Some(20.0), 30.0, "timed"),
+                note(NoteKind::Vacuum, None, 40.0, "vacuum of <t>"),
+                note(NoteKind::Fault, None, 50.0, "the server was lost"),
+                note(NoteKind::Checkpoint, None, 500.0, "later"),
             ],
         }
     }
@@ -223,6 +252,7 @@ mod tests {
         assert_eq!(out.matches(r#"class="edge""#).count(), 2);
         assert_eq!(out.matches("cp-span").count(), 1);
         assert_eq!(out.matches("cp-end").count(), 1, "one outside the axis is not drawn");
+        assert_eq!(out.matches("note-line").count(), 1, "a fault is, a vacuum is not");
     }
 
     #[test]
@@ -230,5 +260,6 @@ mod tests {
         let ribbon = frame().ribbon();
         assert!(ribbon.contains("measured, 60 s") && ribbon.contains("warm-up"), "{ribbon}");
         assert!(ribbon.contains(">1:00<") && ribbon.contains("timed"), "{ribbon}");
+        assert!(ribbon.contains("vacuum of &lt;t&gt;") && ribbon.contains("flag fault"), "{ribbon}");
     }
 }
