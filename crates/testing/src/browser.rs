@@ -128,8 +128,7 @@ impl Browser {
             }
         });
         let events = Vec::new();
-        let mut browser =
-            Browser { child, commands, answers, events, last: 0, _profile: profile };
+        let mut browser = Browser { child, commands, answers, events, last: 0, _profile: profile };
         browser.call(None, "Browser.getVersion", &json!({}));
         Some(browser)
     }
@@ -421,7 +420,10 @@ impl Tab<'_> {
             match event["method"].as_str() {
                 Some("Runtime.exceptionThrown") => {
                     let details = &params["exceptionDetails"];
-                    found.push(format!("{} {}", details["text"], details["exception"]["description"]));
+                    found.push(format!(
+                        "{} {}",
+                        details["text"], details["exception"]["description"]
+                    ));
                 }
                 Some("Log.entryAdded") if params["entry"]["level"] == "error" => {
                     found.push(format!("{} {}", params["entry"]["text"], params["entry"]["url"]));

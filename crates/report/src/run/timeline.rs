@@ -92,12 +92,7 @@ impl Axis {
             };
             (to > from).then_some(Span { from, to, kind, name })
         });
-        TimeFrame {
-            from: 0.0,
-            to: length,
-            spans: spans.collect(),
-            notes: self.notes(plots),
-        }
+        TimeFrame { from: 0.0, to: length, spans: spans.collect(), notes: self.notes(plots) }
     }
 
     /// What happened, in time order.
@@ -190,7 +185,12 @@ fn note_kind(event: &str) -> Option<NoteKind> {
         "autovacuum" | "vacuum" => NoteKind::Vacuum,
         "setting" => NoteKind::Setting,
         "note" => NoteKind::Note,
-        "checkpoint_failure" | "error" | "fault" | "interrupt" | "probe_lost" | "server_lost"
+        "checkpoint_failure"
+        | "error"
+        | "fault"
+        | "interrupt"
+        | "probe_lost"
+        | "server_lost"
         | Event::SERVER_RESTART => NoteKind::Fault,
         _ => NoteKind::Other,
     })

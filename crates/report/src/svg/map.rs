@@ -1,5 +1,6 @@
 //! The map of latencies over time: the darker a cell, the more transactions took so long.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use walwright_figures::latency_map::{LOWEST, LatencyMap, ROWS_PER_DECADE};
@@ -13,8 +14,9 @@ use super::{Unit, axis, line, put, px, text};
 pub(crate) const HEIGHT: f64 = 120.0;
 /// Shades told apart.
 const SHADES: usize = 6;
-/// Rows of the map drawn as one: those of the figures are finer than a pixel.
+/// Rows of the map drawn as one, and columns across: those of the figures are finer.
 const TOGETHER: u32 = 2;
+const COLUMNS: usize = 183;
 
 /// The picture; `None` where there is nothing on the axis. The axis begins `origin` seconds into
 /// the run.
@@ -32,15 +34,17 @@ pub(crate) fn map(of: &LatencyMap, origin: f64, frame: &TimeFrame) -> Option<Str
     );
     frame.backdrop(&mut out, top, bottom);
     axis::vertical(&mut out, &y, Unit::Seconds, LEFT, WIDTH - RIGHT, 4);
-    let cells = cells(of);
+    let wide = of.columns.len().div_ceil(COLUMNS).max(1);
+    let cells = cells(of, wide);
     let most = cells.iter().map(|cell| cell.count).max()? as f64;
     let mut paths = vec![String::new(); SHADES];
     for cell in &cells {
-        let from = of.from - origin + of.column * cell.column as f64;
-        if from + of.column <= frame.from || from >= frame.to {
+        let length = of.column * wide as f64;
+        let from = of.from - origin + length * cell.column as f64;
+        if from + length <= frame.from || from >= frame.to {
             continue;
         }
-        let (left, right) = (x.at(from), x.at(from + of.column));
+        let (left, right) = (x.at(from), x.at(from + length));
         let (above, below) = (y.at(edge(cell.row + TOGETHER)), y.at(edge(cell.row)));
         put!(
             paths[shade(cell.count as f64, most)],
@@ -58,38 +62,34 @@ pub(crate) fn map(of: &LatencyMap, origin: f64, frame: &TimeFrame) -> Option<Str
     let left = WIDTH - RIGHT + 12.0;
     for shade in 0..SHADES {
         let at = left + 18.0 * shade as f64;
-        put!(
-            out,
-            r#"<path class="shade s{shade}" d="M{} {}h18v10h-18z"/>"#,
-            px(at),
-            px(top + 4.0)
-        );
+        put!(out, r#"<path class="shade s{shade}" d="M{} {}h18v10h-18z"/>"#, px(at), px(top + 4.0));
     }
     text(&mut out, left, top + 28.0, "tick", "few");
-    text(&mut out, left + 18.0 * SHADES as f64, top + 28.0, "tick from-right", "many, log scale");
+    text(&mut out, left + 18.0 * SHADES as f64, top + 28.0, "tick from-right", "many");
     text(&mut out, WIDTH - 2.0, top + 46.0, "value from-right", "");
     line(&mut out, (0.0, top), (0.0, bottom), "cross");
     out.push_str("</svg>");
     Some(out)
 }
 
-/// Some rows of one column.
+/// Some rows of some columns.
 struct MapCell {
     column: usize,
     row: u32,
     count: u64,
 }
 
-fn cells(of: &LatencyMap) -> Vec<MapCell> {
-    let mut cells: Vec<MapCell> = Vec::new();
-    for (column, counts) in of.columns.iter().enumerate() {
-        for (place, count) in counts.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let row = (counts.first + place as u32) / TOGETHER * TOGETHER;
-            match cells.last_mut() {
-                Some(last) if last.column == column && last.row == row => last.count += count,
-                _ => cells.push(MapCell { column, row, count: *count }),
+/// `wide` columns to a cell; the empty ones are left out.
+fn cells(of: &LatencyMap, wide: usize) -> Vec<MapCell> {
+    let mut cells = Vec::new();
+    for (column, together) in of.columns.chunks(wide).enumerate() {
+        let mut rows: BTreeMap<u32, u64> = BTreeMap::new();
+        for counts in together {
+            for (row, count) in (counts.first..).zip(&counts.counts).filter(|(_, n)| **n > 0) {
+                *rows.entry(row / TOGETHER * TOGETHER).or_default() += count;
             }
         }
+        cells.extend(rows.into_iter().map(|(row, count)| MapCell { column, row, count }));
     }
     cells
 }
@@ -116,8 +116,11 @@ mod tests {
         };
         let frame = TimeFrame { from: 0.0, to: 3.0, ..TimeFrame::default() };
         let svg = map(&map_of, 2.0, &frame).unwrap();
-        let drawn = |shade: &str| svg.split(shade).nth(1).unwrap().matches('M').count();
-        assert_eq!((drawn("s5\" d="), drawn("s0\" d=")), (3, 2), "with the legend's own");
+        let drawn = |shade: &str| {
+            let path = svg.split(&format!("shade {shade}\" d=\"")).nth(1).unwrap();
+            path.split('"').next().unwrap().matches('M').count()
+        };
+        assert_eq!((drawn("s5"), drawn("s0")), (2, 1));
         assert!(!svg.contains("NaN"));
         let empty = LatencyMap { columns: vec![column(0, vec![])], ..map_of };
         assert_eq!(map(&empty, 2.0, &frame), None);

@@ -24,8 +24,8 @@ use std::fmt::Write;
 
 pub(crate) use course::{Course, CourseMark, Measured};
 pub(crate) use distribution::{Mark, histogram, percentile_curve};
-pub(crate) use panel::{Marks, Panel, Rule, Track};
 pub(crate) use map::map;
+pub(crate) use panel::{Marks, Panel, Rule, Track};
 pub use series::Series;
 pub(crate) use thin::{Point, mean};
 pub(crate) use timeline::{Note, NoteKind, Span, SpanKind, TimeFrame, Timeline};

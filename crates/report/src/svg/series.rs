@@ -97,7 +97,8 @@ impl Series {
     pub(crate) fn of(timeline: &Timeline) -> Series {
         let frame = &timeline.frame;
         let mut times = Vec::new();
-        let panels = timeline.panels.iter().map(|panel| figures(panel, frame.from, frame.to, &mut times));
+        let panels =
+            timeline.panels.iter().map(|panel| figures(panel, frame.from, frame.to, &mut times));
         let panels = panels.collect();
         let spans = || frame.spans.iter();
         let measured = spans().find(|span| span.kind == SpanKind::Measured);

@@ -260,6 +260,9 @@ mod tests {
         let ribbon = frame().ribbon();
         assert!(ribbon.contains("measured, 60 s") && ribbon.contains("warm-up"), "{ribbon}");
         assert!(ribbon.contains(">1:00<") && ribbon.contains("timed"), "{ribbon}");
-        assert!(ribbon.contains("vacuum of &lt;t&gt;") && ribbon.contains("flag fault"), "{ribbon}");
+        assert!(
+            ribbon.contains("vacuum of &lt;t&gt;") && ribbon.contains("flag fault"),
+            "{ribbon}"
+        );
     }
 }

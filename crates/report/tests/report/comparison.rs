@@ -5,7 +5,7 @@ use walwright_record::{Record, RunId};
 use walwright_report::comparison;
 use walwright_report::terminal::Style;
 
-use crate::renderings::text_of;
+use crate::renderings::{markup, text_of};
 use crate::synthetic::record_of;
 
 fn run(id: &str, begun: i64) -> Record {
@@ -22,7 +22,7 @@ fn runs_beside_each_other_in_every_rendering() {
         RunGroup { name: "<script>".to_owned(), runs: vec![run("20261120-000002-bbb", 1)] },
     ];
     let compared = compare(groups).unwrap();
-    let page = comparison(&compared, true).html();
+    let page = markup(&comparison(&compared, true));
     assert!(!page.contains("<script>") && !page.contains("NaN"));
     assert_eq!(page.matches("<svg").count(), 2);
     insta::assert_snapshot!("comparison_page", text_of(&page));

@@ -11,7 +11,7 @@ use walwright_report::scaling;
 use walwright_report::terminal::Style;
 use walwright_stats::{Confidence, Estimate, Load, Method, Resampling, ScalingLaw, fit_scaling};
 
-use crate::renderings::text_of;
+use crate::renderings::{markup, text_of};
 
 fn about(center: f64) -> Estimate {
     Estimate::symmetric(center, 0.03 * center, Confidence::P95, Method::BlockBootstrap)
@@ -115,7 +115,7 @@ fn a_sweep_in_every_rendering() {
     let ascii = document.terminal(&style(false));
     assert!(ascii.is_ascii(), "{ascii}");
 
-    let page = document.html();
+    let page = markup(&document);
     insta::assert_snapshot!("scaling_page", text_of(&page));
     assert_eq!(page.matches("<circle").count(), of.points.len());
     assert!(page.contains("<polygon") && page.contains("<polyline"));
@@ -134,5 +134,5 @@ fn without_a_fit_and_without_samples_what_is_known_is_still_told() {
     of.loads.iter_mut().for_each(|load| load.times.clear());
     let document = scaling(&of);
     insta::assert_snapshot!("scaling_not_fitted", document.terminal(&style(true)));
-    assert!(!document.html().contains("<polygon"));
+    assert!(!markup(&document).contains("<polygon"));
 }

@@ -11,7 +11,7 @@ use walwright_record::{
 use walwright_report::terminal::Style;
 use walwright_report::{RunReport, diagnosis, storage, storage_list};
 
-use crate::renderings::text_of;
+use crate::renderings::{markup, text_of};
 use crate::synthetic::record_of;
 
 const STYLE: Style = Style { width: 80, colour: false, unicode: true };
@@ -90,7 +90,7 @@ fn a_measurement_in_every_rendering() {
     let ascii = document.terminal(&Style { unicode: false, ..STYLE });
     assert!(ascii.is_ascii(), "{ascii}");
 
-    let page = document.html();
+    let page = markup(&document);
     insta::assert_snapshot!("storage_page", text_of(&page));
     assert_eq!(page.matches("<svg").count(), 4);
     assert!(!page.contains("<b>tmp"));
@@ -105,7 +105,7 @@ fn a_measurement_that_was_cut_short_is_shown_as_far_as_it_got() {
     cut.complete = false;
     insta::assert_snapshot!("storage_cut_short", storage(&cut).terminal(&STYLE));
     cut.cells.clear();
-    assert!(!storage(&cut).html().contains("<svg"));
+    assert!(!markup(&storage(&cut)).contains("<svg"));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn all_renderings_tell_a_run_against_the_disk_it_knew() {
             report.document().summary(&STYLE, false),
             diagnosis(&report.diagnosis).terminal(&STYLE),
             report.document().markdown(),
-            report.document().html(),
+            markup(report.document()),
         ];
         // Lines of a terminal break anywhere.
         texts.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))

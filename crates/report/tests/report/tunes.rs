@@ -5,7 +5,7 @@ use walwright_report::tune_document;
 use walwright_tune::fixture::{ended, ended_with_schema};
 use walwright_tune::{Phase, TuneState};
 
-use crate::renderings::text_of;
+use crate::renderings::{markup, text_of};
 
 const STYLE: Style = Style { width: 80, colour: false, unicode: true };
 
@@ -23,7 +23,7 @@ fn a_tune_that_has_ended() {
     let document = tune_document(&state, &state.plan.objective().unwrap());
     insta::assert_snapshot!("tune_terminal", document.terminal(&STYLE));
     insta::assert_snapshot!("tune_markdown", document.markdown());
-    let page = document.html();
+    let page = markup(&document);
     insta::assert_snapshot!("tune_page", text_of(&page));
     assert_eq!(page.matches("<circle").count(), state.made.len(), "a mark each measurement");
 }
