@@ -819,7 +819,7 @@
         })));
       }
       const said = `${panel.title}, ${clock(from, true)} to ${clock(to, true)}${together > 1 ? `; each row the mean of ${together} values` : ''}`;
-      figure.append(make('div', { class: 'numbers scroll', tabindex: '0', role: 'region', 'aria-label': said }, make('table', {}, make('caption', {}, said), make('thead', {}, head), body)));
+      figure.append(make('div', { class: 'numbers scroll', tabindex: '0', role: 'group', 'aria-label': said }, make('table', {}, make('caption', {}, said), make('thead', {}, head), body)));
       return true;
     };
     const tools = (panel) => {
@@ -852,11 +852,19 @@
 
     // What changed in the marked stretch against the rest: each figure by how far its mean moved
     // beyond what its own noise explains. Neighbouring seconds are alike, so they count as fewer.
+    const median = (values) => {
+      const sorted = Float64Array.from(values).sort(), middle = sorted.length >> 1;
+      return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+    };
     const moments = (values) => {
       const n = values.length;
       const mean = values.reduce((a, b) => a + b, 0) / n;
+      // One stall is no noise: it does not count for more than four deviations of the others.
+      const centre = median(values), deviation = 1.4826 * median(values.map((value) => Math.abs(value - centre)));
+      const calm = deviation > 0 ? values.map((value) => clamp(value, centre - 4 * deviation, centre + 4 * deviation)) : values;
+      const level = calm.reduce((a, b) => a + b, 0) / n;
       let square = 0, next = 0;
-      for (let i = 0; i < n; i += 1) { square += (values[i] - mean) ** 2; if (i) next += (values[i] - mean) * (values[i - 1] - mean); }
+      for (let i = 0; i < n; i += 1) { square += (calm[i] - level) ** 2; if (i) next += (calm[i] - level) * (calm[i - 1] - level); }
       const alike = square > 0 ? clamp(next / square, 0, 0.98) : 0;
       return { n, mean, variance: n > 1 ? square / (n - 1) : 0, alone: Math.max(1, n * (1 - alike) / (1 + alike)) };
     };
@@ -888,6 +896,7 @@
       const times = found.within / found.rest;
       return times >= 10 ? `${number(times)} times` : `${times >= 1 ? '+' : '−'}${percent(Math.abs(times - 1))}`;
     };
+    const CLEAREST = 12;
     let compared = '';
     const changes = () => {
       const key = view.mark ? `${view.mark}/${data.to}` : '';
@@ -916,7 +925,7 @@
       if (found.length) {
         const most = Math.abs(found[0].moved);
         const cell = (text, name) => make('td', { class: name }, text);
-        const rows = found.slice(0, 10).map((one) => {
+        const rows = found.slice(0, CLEAREST).map((one) => {
           const bar = make('i', { class: `length ${one.track.ink}` });
           bar.style.width = `${Math.abs(one.moved) / most * 100}%`;
           const moved = cell(`${one.moved > 0 ? '▲' : '▼'} ${Math.abs(one.moved) >= 100 ? '>99' : number(Math.abs(one.moved))}`, 'n');
@@ -928,8 +937,8 @@
           return make('tr', {}, name, cell(spell(one.within), 'n'), cell(spell(one.rest), 'n'), cell(ratio(one), 'n'), moved);
         });
         const heads = ['Figure', 'Here', 'The rest', 'Change', 'Beyond its noise'].map((name, i) => make('th', { scope: 'col', class: i ? 'n' : '' }, name));
-        parts.push(make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Changes, the clearest first' }, make('table', {}, make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows))));
-        if (found.length > 10) parts.push(make('p', { class: 'muted' }, `${found.length - 10} more moved less clearly.`));
+        parts.push(make('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': 'Changes, the clearest first' }, make('table', {}, make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows))));
+        if (found.length > CLEAREST) parts.push(make('p', { class: 'muted' }, `${found.length - CLEAREST} more moved less clearly.`));
         parts.push(make('p', { class: 'muted' }, 'Means; the clearest first: how many standard errors the mean here lies from that of the rest. What moved together need not be the cause.'));
       } else parts.push(make('p', {}, to - from < 3 ? 'Too short to tell: mark at least three samples.' : 'No figure moved beyond its own noise.'));
       changed.replaceChildren(...parts, acts);
@@ -987,6 +996,7 @@
       view: () => ({ ...view, solo: [...view.solo], log: [...view.log], range: data && range() }),
       compare: (from, to) => compare(from, to).map(({ panel, track, within, rest, moved }) => ({ panel: panel.id, track: track.name, within, rest, moved })),
       text: (id, kind) => { const panel = panels.find((p) => p.id === id); return kind === 'csv' ? csv(panel) : kind === 'json' ? json(panel) : picture(panel)[0]; },
+      percentile: (p) => percentileOf(columnsIn(...(data.window || [data.from, data.to])), p),
       draw,
     };
   }
@@ -1037,7 +1047,7 @@
     for (const scrolls of all('.scroll, pre, .wide', of)) {
       if (scrolls.scrollWidth > scrolls.clientWidth && !scrolls.hasAttribute('tabindex')) {
         scrolls.tabIndex = 0;
-        if (!scrolls.hasAttribute('role')) { scrolls.setAttribute('role', 'region'); scrolls.setAttribute('aria-label', 'Scrolls sideways'); }
+        if (!scrolls.hasAttribute('role')) { scrolls.setAttribute('role', 'group'); scrolls.setAttribute('aria-label', 'Scrolls sideways'); }
       }
     }
   };

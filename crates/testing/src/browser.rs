@@ -225,14 +225,18 @@ impl Tab<'_> {
         }
     }
 
-    /// Waits for an event of this page and takes it.
+    /// Waits for an event of this page, or of the browser, and takes it.
     ///
     /// # Panics
     /// When it does not come.
     pub fn event(&mut self, method: &str) -> Value {
         let until = Instant::now() + PATIENCE;
         let session = self.session.clone();
-        let wanted = |event: &Value| event["method"] == method && event["sessionId"] == session;
+        // Downloads are events of the browser.
+        let wanted = |event: &Value| {
+            let of = &event["sessionId"];
+            event["method"] == method && (*of == *session || of.is_null())
+        };
         loop {
             if let Some(at) = self.browser.events.iter().position(wanted) {
                 return self.browser.events.remove(at)["params"].take();
@@ -406,6 +410,27 @@ impl Tab<'_> {
         STANDARD.decode(text(&print["data"])).expect("prints are base64")
     }
 
+    /// Keeps what is downloaded in `directory`.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub fn downloads(&mut self, directory: &Path) {
+        let params = json!({
+            "behavior": "allow", "downloadPath": directory, "eventsEnabled": true,
+        });
+        self.browser.call(None, "Browser.setDownloadBehavior", &params);
+    }
+
+    /// Waits until a download has ended; the name that the page gave the file.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn downloaded(&mut self) -> String {
+        let begun = self.event("Browser.downloadWillBegin");
+        while self.event("Browser.downloadProgress")["state"] != "completed" {}
+        text(&begun["suggestedFilename"])
+    }
+
     /// What the browser complained of since it was last asked: exceptions, what the content
     /// security policy refused, what was not found.
     pub fn complaints(&mut self) -> Vec<String> {
@@ -451,6 +476,36 @@ impl Tab<'_> {
             !is_request
         });
         found
+    }
+}
+
+/// The accessibility checks of axe-core, where `.ci/run` has fetched them; `None` says that they
+/// are not there: what needs them is to be skipped.
+pub fn axe() -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe.min.js");
+    let axe = std::fs::read_to_string(&path).ok();
+    if axe.is_none() {
+        eprintln!("skipped: no axe-core at {} (.ci/run fetches it)", path.display());
+    }
+    axe
+}
+
+impl Tab<'_> {
+    /// What of this page, as it is now, the checks of [`axe`] find wrong: the rule, what it says
+    /// and where.
+    ///
+    /// # Panics
+    /// When the checks do not run.
+    pub fn barriers(&mut self, axe: &str) -> Vec<String> {
+        // Scripts of the protocol are none of the page: its policy lets them be.
+        self.call("Runtime.evaluate", &json!({"expression": axe}));
+        let found = self.value(
+            "axe.run(document, {resultTypes: ['violations']}).then((found) => \
+             found.violations.flatMap((rule) => rule.nodes.map((node) => \
+             `${rule.id}: ${rule.help}; ${node.target.join(' ')} ${node.html.slice(0, 200)} ${node.any.map((c) => c.message).join(' ')}`)))",
+        );
+        let found = found.as_array().expect("a list of violations").iter();
+        found.map(|barrier| barrier.as_str().unwrap_or_default().to_owned()).collect()
     }
 }
 

@@ -234,11 +234,19 @@ impl Page {
             Block::Code(code) => self.element("pre", "", code),
             Block::Fields(fields) => {
                 self.put(format_args!("<table class=\"facts\"><tbody>"));
-                for field in fields {
+                for (place, field) in fields.iter().enumerate() {
+                    // A field without a name is another value of the one before.
+                    let more = fields[place + 1..].iter().take_while(|f| f.name.is_empty()).count();
+                    let span =
+                        if more > 0 { format!(" rowspan=\"{}\"", more + 1) } else { String::new() };
+                    let name = match field.name.is_empty() {
+                        false => format!("<th scope=\"row\"{span}>{}</th>", text(&field.name)),
+                        true if place == 0 => "<td></td>".to_owned(),
+                        true => String::new(),
+                    };
                     let class = if field.code { " class=\"mono\"" } else { "" };
                     self.put(format_args!(
-                        "<tr><th scope=\"row\">{}</th><td{class}>{}{}</td></tr>",
-                        text(&field.name),
+                        "<tr>{name}<td{class}>{}{}</td></tr>",
                         text(&field.value),
                         muted(field.note.as_deref())
                     ));

@@ -195,7 +195,7 @@ fn figures(panel: &Panel, from: f64, to: f64, times: &mut Vec<Vec<i64>>) -> Pane
             times.push(own);
             times.len() - 1
         });
-        let e = exponent(&seen);
+        let e = exponent(&seen, panel.unit);
         let scale = 10_f64.powi(-e);
         let whole = |value: f64| (value * scale).round() as i64;
         TrackFigures {
@@ -236,8 +236,8 @@ fn figures(panel: &Panel, from: f64, to: f64, times: &mut Vec<Vec<i64>>) -> Pane
 }
 
 /// The power of ten in which the smaller values have three digits: a quarter of them may have
-/// fewer.
-fn exponent(of: &[&Point]) -> i32 {
+/// fewer. Whole parts stay, but those of bytes.
+fn exponent(of: &[&Point], unit: Unit) -> i32 {
     let mut sizes: Vec<f64> =
         of.iter().filter_map(|p| p.value).map(f64::abs).filter(|v| *v > 0.0).collect();
     sizes.sort_by(f64::total_cmp);
@@ -245,7 +245,8 @@ fn exponent(of: &[&Point]) -> i32 {
     let largest = sizes.last().copied().unwrap_or(*size);
     // What a number of a script holds whole.
     let least = (largest.log10() - 15.0).ceil() as i32;
-    (size.log10().floor() as i32 - 2).max(least).clamp(-12, 12)
+    let most = if unit == Unit::BytesPerSecond { 12 } else { 0 };
+    (size.log10().floor() as i32 - 2).min(most).max(least).clamp(-12, 12)
 }
 
 fn map_figures(map: &LatencyMap, origin: f64) -> MapFigures {

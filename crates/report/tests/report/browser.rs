@@ -1,0 +1,315 @@
+//! Pages in a real browser: what can be done with them, that they need nothing else, and that
+//! everybody can use them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use walwright_record::{Event, Record, RunState};
+use walwright_report::html::Links;
+use walwright_report::{RunReport, format};
+use walwright_testing::browser::{Browser, Screen, Tab, axe};
+
+use crate::site::Site;
+use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
+
+/// A minute whose checkpoint slows it down from its 24th second on, with a vacuum and a fault.
+fn minute() -> Record {
+    let mut record = record_of(60);
+    for (second, kind, text) in
+        [(40.0, "autovacuum", "autovacuum of <accounts>"), (70.0, "server_lost", "it was lost")]
+    {
+        record.events.push(Event { at: at(second), kind: kind.into(), text: text.into() });
+    }
+    record
+}
+
+/// The script has drawn the plots.
+const DRAWN: &str = "document.querySelectorAll('.give').length > 8";
+
+struct Saved {
+    directory: tempfile::TempDir,
+}
+
+impl Saved {
+    fn new() -> Saved {
+        Saved { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn page(&self, name: &str, html: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, html).unwrap();
+        path
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What the page shows: the ends of its axis.
+fn range(tab: &mut Tab<'_>) -> [f64; 2] {
+    let range = tab.value("walwright.sheet.view().range");
+    [number(&range[0]), number(&range[1])]
+}
+
+/// The place of a moment on a panel, in pixels of the window.
+fn place(tab: &mut Tab<'_>, panel: &str, second: f64) -> (f64, f64) {
+    let [x, y, width, height] = tab.place(&format!("svg[data-panel={panel}]"));
+    let [from, to] = range(tab);
+    // Between the ticks and the legend, in units of the picture.
+    let across = 64.0 + (second - from) / (to - from) * (1000.0 - 204.0 - 64.0);
+    (x + across / 1000.0 * width, y + height / 2.0)
+}
+
+fn opened<'b>(browser: &'b mut Browser, page: &Path, fragment: &str, screen: Screen) -> Tab<'b> {
+    let mut tab = browser.open_file(page, fragment, screen);
+    tab.until(DRAWN);
+    tab
+}
+
+#[test]
+fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
+    let Some(mut browser) = Browser::start() else { return };
+    let saved = Saved::new();
+    let report = RunReport::new(minute());
+    let page = saved.page("run.html", &report.document().html());
+    let mut tab = opened(&mut browser, &page, "", Screen::DESK);
+    let end = range(&mut tab)[1];
+
+    // A drag zooms all panels, and the address tells it.
+    let (from, to) = (place(&mut tab, "wal", 30.0), place(&mut tab, "wal", 50.0));
+    let whole =
+        tab.value("document.querySelector('svg[data-panel=throughput] .line').getAttribute('d')");
+    tab.drag(from, to, false);
+    tab.until("location.hash.startsWith('#zoom=')");
+    let [from, to] = range(&mut tab);
+    assert!((from - 30.0).abs() < 0.2 && (to - 50.0).abs() < 0.2, "{from} to {to}");
+    tab.until(&format!(
+        "document.querySelector('svg[data-panel=throughput] .line').getAttribute('d') !== {whole}"
+    ));
+    let zoomed = tab.value("location.hash").as_str().unwrap().to_owned();
+
+    // The crosshair reads the record's own figures.
+    let second = 45;
+    let interval = &report.record.intervals[second];
+    let (x, y) = place(&mut tab, "throughput", second as f64 + 0.5);
+    tab.point(x, y);
+    let done = interval.scripts[0].transactions as f64;
+    let p99 = interval.scripts[0].latency.percentile(99.0).unwrap();
+    for (panel, name, shown) in [
+        ("throughput", "transactions", format::rate(done)),
+        ("latency", "p99", format::latency(p99)),
+    ] {
+        tab.until(&format!(
+            "[...document.querySelectorAll('svg[data-panel={panel}] .legend')].some((l) => \
+             l.querySelector('.name').textContent === '{name}' && l.querySelector('.value').textContent === '{shown}')"
+        ));
+    }
+
+    // Keys do the same.
+    tab.value("document.querySelector('.timeline').focus()");
+    tab.press("ArrowRight", false);
+    tab.press("ArrowRight", false);
+    tab.until("location.hash.includes('at=31')");
+    tab.until("document.querySelector('.told').textContent.includes('Throughput, transactions')");
+    tab.press("+", false);
+    tab.until(&format!(
+        "(([a, b]) => b - a < {})(walwright.sheet.view().range)",
+        (to - from) * 0.6
+    ));
+    tab.press("0", false);
+    tab.press("Escape", false);
+    tab.until("location.hash === ''");
+    assert_eq!(range(&mut tab), [0.0, end]);
+
+    // What is marked is compared with the rest: the checkpoint took throughput down.
+    let begin = (WARM_UP + 24) as f64;
+    let (from, to) = (place(&mut tab, "waits", begin), place(&mut tab, "waits", begin + 12.0));
+    tab.drag(from, to, true);
+    tab.until("document.querySelectorAll('.changed tbody tr').length > 3");
+    let rows = tab.value(
+        "[...document.querySelectorAll('.changed tbody tr')].map((row) => row.children[0].textContent + row.children[4].textContent)",
+    );
+    let rows = rows.to_string();
+    assert!(rows.contains("Throughput, transactions▼"), "{rows}");
+    assert!(rows.contains("checkpointer▲"), "{rows}");
+    let quiet =
+        tab.value(&format!("walwright.sheet.compare({}, {}).length", WARM_UP + 5, WARM_UP + 15));
+    let changed = tab.value(&format!("walwright.sheet.compare({begin}, {}).length", begin + 12.0));
+    assert!(number(&quiet) < number(&changed), "{quiet} and {changed}");
+
+    // One line alone, another scale, any percentile; a link keeps them.
+    tab.click("svg[data-panel=latency] .legend[data-track='2']");
+    tab.until(
+        "document.querySelectorAll('svg[data-panel=latency] .line:not(.legend *)').length === 1",
+    );
+    tab.click("figure:has(svg[data-panel=throughput]) .log");
+    tab.until("location.hash.includes('log=throughput')");
+    tab.value("(() => { const p = document.querySelector('.give input'); p.value = '99.9'; p.dispatchEvent(new Event('change')); })()");
+    tab.until("location.hash.includes('p=99.9')");
+    let link = tab.value("location.href").as_str().unwrap().to_owned();
+    assert_eq!(tab.complaints(), Vec::<String>::new());
+    assert_eq!(
+        tab.requests().iter().filter(|a| !a.starts_with("blob:")).count(),
+        1,
+        "the page alone"
+    );
+    drop(tab);
+    let mut tab = browser.open(&link, Screen::DESK);
+    tab.until(DRAWN);
+    let view = tab.value("walwright.sheet.view()");
+    assert_eq!((&view["log"], &view["p"]), (&json!(["throughput"]), &json!(99.9)));
+    assert_eq!(view["solo"], json!([["latency", "p99"]]));
+    assert!(zoomed.contains(',') && view["mark"].is_array(), "{view}");
+
+    // Any percentile, from counts in rows a tenth wide, is near the one from all latencies.
+    let typical = tab.value("walwright.sheet.percentile(99.9)");
+    let exact = report.summary.load.as_ref().unwrap().latency.as_ref().unwrap().p99_9.as_secs_f64();
+    assert!((number(&typical) / exact - 1.0).abs() < 0.06, "{typical} for {exact}");
+
+    // What is copied is what is shown.
+    let csv = tab.value("walwright.sheet.text('throughput', 'csv')");
+    let csv = csv.as_str().unwrap();
+    let first = report.record.intervals[0].scripts[0].transactions;
+    assert!(csv.starts_with("seconds,transactions (per second)"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().starts_with(&format!("0.5,{first}")), "{csv}");
+    assert_eq!(csv.lines().count(), 1 + report.record.intervals.len());
+    let copied: Value = serde_json::from_str(
+        tab.value("walwright.sheet.text('latency', 'json')").as_str().unwrap(),
+    )
+    .unwrap();
+    assert_eq!((&copied["unit"], &copied["tracks"][0]["name"]), (&json!("seconds"), &json!("p99")));
+
+    // Pictures to take away stand alone.
+    let kept = tempfile::tempdir().unwrap();
+    tab.downloads(kept.path());
+    for (at, kind) in [(4, "svg"), (5, "png")] {
+        tab.click(&format!(
+            "figure:has(svg[data-panel=throughput]) .give button:nth-of-type({})",
+            at + 1
+        ));
+        let name = tab.downloaded();
+        assert!(name.ends_with(&format!("-throughput.{kind}")), "{name}");
+    }
+    let files: Vec<Vec<u8>> = ["svg", "png"]
+        .map(|kind| {
+            let file = std::fs::read_dir(kept.path()).unwrap().flatten().map(|entry| entry.path());
+            let mut file = file.filter(|path| path.extension().is_some_and(|e| e == kind));
+            std::fs::read(file.next().unwrap()).unwrap()
+        })
+        .into();
+    let svg = String::from_utf8(files[0].clone()).unwrap();
+    assert!(
+        svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && !svg.contains("class="),
+        "{svg}"
+    );
+    assert!(svg.contains("rgb(") && !svg.contains("var("), "colours are written out");
+    assert!(files[1].starts_with(b"\x89PNG") && files[1].len() > 10_000, "{}", files[1].len());
+    assert_eq!(tab.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn figures_are_written_alike_here_and_there() {
+    let Some(mut browser) = Browser::start() else { return };
+    let saved = Saved::new();
+    let page = saved.page("run.html", &RunReport::new(record_of(20)).document().html());
+    let mut tab = opened(&mut browser, &page, "", Screen::DESK);
+    let values: Vec<f64> = (-7..13)
+        .flat_map(|e| {
+            [1.0, 1.5, 2.345, 9.994, 9.996, 99.94, 99.96, 999.4].map(|m| m * 10_f64.powi(e))
+        })
+        .chain([0.0, 1023.0, 1024.0, 5.5 * 1048576.0, 0.043, -3.2, -1234.6])
+        .collect();
+    let written = tab.value(&format!(
+        "{}.map((v) => [walwright.write.rate(v), walwright.write.seconds(v), walwright.write.bytes(v), walwright.write.share(v), walwright.write.count(v), walwright.clock(v)])",
+        json!(values)
+    ));
+    for (value, written) in values.iter().zip(written.as_array().unwrap()) {
+        let ours = [
+            format::rate(*value),
+            format::seconds(*value),
+            format::byte_rate(*value),
+            format::percent(*value),
+            format::about(*value),
+            format::clock(value.min(1e7)),
+        ];
+        let clock = if *value > 1e7 { json!(ours[5]) } else { written[5].clone() };
+        let theirs = json!([written[0], written[1], written[2], written[3], written[4], clock]);
+        assert_eq!(theirs, json!(ours), "{value}");
+    }
+}
+
+#[test]
+fn a_served_page_obeys_its_policy_and_follows_a_run() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::new();
+    let whole = minute();
+    let cut = at((PREPARE + WARM_UP + 20) as f64);
+    let mut half = whole.clone();
+    half.intervals.retain(|interval| interval.start < cut);
+    half.samples.values_mut().for_each(|samples| samples.retain(|sample| sample.at < cut));
+    half.phases.retain(|phase| phase.start < cut);
+    half.events.retain(|event| event.at < cut);
+    (half.header.state, half.header.ended) = (RunState::Running, None);
+    half.phases.last_mut().unwrap().end = None;
+    let (half, whole) = (RunReport::new(half), RunReport::new(whole));
+    let links = Links {
+        style: "/page.css",
+        script: "/page.js",
+        series: Some("/series"),
+        live: Some("/live"),
+        above: "<nav class=\"bar\" aria-label=\"Lab\"><a href=\"/\">Runs</a></nav>",
+    };
+    let serve = |report: &RunReport| {
+        site.put("/run", "text/html", report.document().linked(&links));
+        site.put("/series", "application/json", report.document().series().unwrap().json());
+    };
+    serve(&half);
+    let mut tab = browser.open(&format!("http://{}/run", site.address), Screen::DESK);
+    let asked = |tab: &mut Tab<'_>, part: &str| tab.requests().iter().any(|a| a.ends_with(part));
+    assert!(!asked(&mut tab, "/series"), "nobody reached for the figures yet");
+    let (x, y) = tab.middle("svg[data-panel=throughput]");
+    tab.point(x, y);
+    tab.until("walwright.sheet.view().range");
+    assert!(asked(&mut tab, "/series"));
+    let before = range(&mut tab);
+
+    // The run goes on: the axis grows, and what is said of it changes.
+    let first = tab.value("document.querySelector('main > header').textContent");
+    tab.value("document.querySelectorAll('section#reproduce').length");
+    serve(&whole);
+    let late = whole.document().series().unwrap().since(35.0);
+    site.events.send(format!("event: series\ndata: {late}")).unwrap();
+    tab.until(&format!("walwright.sheet.view().range[1] > {}", before[1]));
+    let csv = tab.value("walwright.sheet.text('throughput', 'csv')");
+    assert_eq!(csv.as_str().unwrap().lines().count(), 1 + whole.record.intervals.len());
+    site.events.send("event: page\ndata: 1".to_owned()).unwrap();
+    tab.until(&format!("document.querySelector('main > header').textContent !== {first}"));
+    site.events.send("event: end\ndata: 1".to_owned()).unwrap();
+    tab.until("!document.querySelector('main[data-live]')");
+    assert_eq!(tab.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn everybody_can_use_a_page() {
+    let (Some(axe), Some(mut browser)) = (axe(), Browser::start()) else { return };
+    let saved = Saved::new();
+    let page = saved.page("run.html", &RunReport::new(minute()).document().html());
+    let used = "#zoom=20,60&mark=44,56&p=99.9&at=50";
+    for (screen, fragment) in [
+        (Screen::DESK, ""),
+        (Screen::DESK, used),
+        (Screen::DESK.dark(), used),
+        (Screen::PHONE, used),
+        (Screen::PHONE.dark(), ""),
+    ] {
+        let mut tab = opened(&mut browser, &page, fragment, screen);
+        tab.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
+        tab.click("figure:has(svg[data-panel=waits]) .give button[aria-expanded]");
+        tab.until("document.querySelector('.numbers tbody tr')");
+        assert_eq!(tab.barriers(&axe), Vec::<String>::new(), "{screen:?} {fragment}");
+        let wide = tab.value("document.documentElement.scrollWidth");
+        assert_eq!(wide, screen.width, "nothing but tables scrolls sideways");
+        assert_eq!(tab.complaints(), Vec::<String>::new());
+    }
+}
