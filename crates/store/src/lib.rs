@@ -20,5 +20,5 @@ pub use lab::Lab;
 pub use line_file::{LineFile, whole_lines};
 pub use named_runs::NamedRuns;
 pub use storage::{StorageError, StorageMeasurements};
-pub use store::{RunWriter, Store, StoreError};
+pub use store::{Following, RunWriter, Store, StoreError};
 pub use whole_file::{OPEN, flush_directory, replace, write_private, write_whole};

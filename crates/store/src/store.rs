@@ -4,6 +4,7 @@
 //! file is in WAL mode, so others read while it is written and a killed process
 //! loses at most what it had not handed to the writer.
 
+mod follow;
 mod load;
 mod schema;
 mod sound;
@@ -19,6 +20,7 @@ use walwright_record::{Headline, Probes, Record, RunHeader, RunId, RunState, Tim
 
 use crate::{FindError, NamedRuns, private};
 
+pub use follow::Following;
 pub use writer::RunWriter;
 
 /// Name of the file inside the lab directory.
@@ -179,6 +181,14 @@ impl Store {
     /// When there is none, or it is damaged.
     pub fn load(&self, id: &RunId) -> Result<Record, StoreError> {
         load::record(self, id)
+    }
+
+    /// The record of a run that may still be written, to be read as it grows.
+    ///
+    /// # Errors
+    /// When there is none, or it is damaged.
+    pub fn follow(self, id: &RunId) -> Result<Following, StoreError> {
+        Following::begin(self, id)
     }
 
     /// What a list says of each run that measured something.

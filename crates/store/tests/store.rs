@@ -99,6 +99,45 @@ fn a_run_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_run_is_followed_while_it_is_written() {
+    let lab = tempfile::tempdir().unwrap();
+    let store = Store::open(lab.path()).unwrap();
+    let mut writer = store.begin(&header("20260922-000000-abc")).unwrap();
+    let id = writer.id().clone();
+    let mut following = Store::open(lab.path()).unwrap().follow(&id).unwrap();
+    assert_eq!(following.record(), &store.load(&id).unwrap());
+    writer.phase(PhaseName::Measure, ORIGIN).unwrap();
+    writer.side_measure("empty query", 3.5e-5).unwrap();
+    // More than one at a time, and none.
+    let mut second = 0;
+    for seconds in [1, 0, 3] {
+        for _ in 0..seconds {
+            writer.interval(&interval(second, &[100, 200])).unwrap();
+            writer.samples(&[sample(second)]).unwrap();
+            // Each source is read at times of its own.
+            let late = Sample { source: Source::Cpu, at: ORIGIN, ..sample(second) };
+            let at = ORIGIN.plus(Duration::from_millis(1000 * second + 700));
+            writer.samples(&[Sample { at, ..late }]).unwrap();
+            second += 1;
+        }
+        writer
+            .event(&Event { at: ORIGIN, kind: "checkpoint".to_owned(), text: "done".to_owned() })
+            .unwrap();
+        following.read().unwrap();
+        let mut whole = store.load(&id).unwrap();
+        whole.statement_latency.clear();
+        assert_eq!(following.record(), &whole);
+        assert_eq!(whole.intervals.len() as u64, second);
+    }
+    writer.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(4)), None).unwrap();
+    following.read().unwrap();
+    assert_eq!(following.record(), &store.load(&id).unwrap());
+    assert_eq!(following.record().statement_latency[0][0].count(), 8);
+    store.delete(&id).unwrap();
+    assert!(matches!(following.read(), Err(StoreError::Find(FindError::NoSuch { .. }))));
+}
+
+#[test]
 fn a_run_whose_process_died_is_marked_and_readable() {
     let lab = tempfile::tempdir().unwrap();
     // A second process that writes and dies without a word.

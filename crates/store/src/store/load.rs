@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Row as SqlRow;
+use rusqlite::{Params, Row as SqlRow};
 use serde::de::DeserializeOwned;
 use walwright_record::{
     Event, LatencyHistogram, LoadInterval, Phase, PhaseName, Record, RunHeader, RunId, RunState,
@@ -72,31 +72,35 @@ fn moment(column: usize, micros: i64) -> rusqlite::Result<Timestamp> {
     })
 }
 
-pub(super) fn record(store: &Store, id: &RunId) -> Result<Record, StoreError> {
+/// The first page of one run.
+pub(super) fn header_of(store: &Store, id: &RunId) -> Result<RunHeader, StoreError> {
     let header = store.query(|c| {
         let mut statement = c.prepare(&format!("{HEADER} WHERE id = ?1"))?;
         let mut rows = statement.query_map([&id.0], |row| Ok(header(row)))?;
         rows.next().transpose()
     })?;
-    let reader = Reader { store, id };
     let header = header.ok_or_else(|| crate::named_runs::RUNS.no_such(&id.0))?;
-    let header = header.map_err(|why| reader.damaged("its first page", why))?;
-    let mut record = Record::new(header);
+    header.map_err(|why| Reader { store, id }.damaged("its first page", why))
+}
+
+pub(super) fn record(store: &Store, id: &RunId) -> Result<Record, StoreError> {
+    let reader = Reader { store, id };
+    let mut record = Record::new(header_of(store, id)?);
     reader.facts(&mut record)?;
     record.phases = reader.phases()?;
     record.events = reader.events()?;
     record.warnings = reader.warnings()?;
     record.samples = reader.samples()?;
-    reader.intervals(&mut record)?;
+    record.intervals = reader.newer_intervals(None)?;
     if let Some(window) = record.window() {
         record.statement_latency = reader.statement_latency(window)?;
     }
     Ok(record)
 }
 
-struct Reader<'a> {
-    store: &'a Store,
-    id: &'a RunId,
+pub(super) struct Reader<'a> {
+    pub(super) store: &'a Store,
+    pub(super) id: &'a RunId,
 }
 
 impl Reader<'_> {
@@ -105,9 +109,18 @@ impl Reader<'_> {
         sql: &str,
         read: impl FnMut(&SqlRow<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
+        self.rows_of(sql, [&self.id.0], read)
+    }
+
+    fn rows_of<T>(
+        &self,
+        sql: &str,
+        of: impl Params,
+        read: impl FnMut(&SqlRow<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
         let read = self.store.query(|c| {
-            let mut statement = c.prepare(sql)?;
-            let rows = statement.query_map([&self.id.0], read)?;
+            let mut statement = c.prepare_cached(sql)?;
+            let rows = statement.query_map(of, read)?;
             rows.collect()
         });
         // What a column holds is of the run, the rest of the file.
@@ -132,7 +145,7 @@ impl Reader<'_> {
         sound::read(body).map_err(|why| self.damaged(what, why))
     }
 
-    fn facts(&self, record: &mut Record) -> Result<(), StoreError> {
+    pub(super) fn facts(&self, record: &mut Record) -> Result<(), StoreError> {
         let facts = self.rows("SELECT name, body FROM fact WHERE run_id = ?1", |r| {
             Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?))
         })?;
@@ -162,7 +175,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn phases(&self) -> Result<Vec<Phase>, StoreError> {
+    pub(super) fn phases(&self) -> Result<Vec<Phase>, StoreError> {
         let stored = self.rows(
             "SELECT name, start_us, end_us FROM phase WHERE run_id = ?1 ORDER BY start_us",
             |r| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get::<_, Option<i64>>(2)?)),
@@ -178,13 +191,13 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn events(&self) -> Result<Vec<Event>, StoreError> {
+    pub(super) fn events(&self) -> Result<Vec<Event>, StoreError> {
         self.rows("SELECT at_us, kind, text FROM event WHERE run_id = ?1 ORDER BY at_us", |r| {
             Ok(Event { at: moment(0, r.get(0)?)?, kind: r.get(1)?, text: r.get(2)? })
         })
     }
 
-    fn warnings(&self) -> Result<Vec<Warning>, StoreError> {
+    pub(super) fn warnings(&self) -> Result<Vec<Warning>, StoreError> {
         let stored = self
             .rows("SELECT body FROM warning WHERE run_id = ?1 ORDER BY rowid", |r| {
                 r.get::<_, String>(0)
@@ -201,28 +214,54 @@ impl Reader<'_> {
         for (name, at, body) in stored {
             // A source that a later minor version added is passed over.
             let Some(source) = Source::from_name(&name) else { continue };
-            // Counters may be any number.
-            let rows = serde_json::from_str(&body).map_err(|why| self.damaged("a sample", why))?;
-            let at = sound::moment(at).map_err(|why| self.damaged("a sample", why))?;
-            samples.entry(source).or_default().push(Sample { at, source, rows });
+            samples.entry(source).or_default().push(self.sample(source, at, &body)?);
         }
         Ok(samples)
     }
 
-    fn intervals(&self, record: &mut Record) -> Result<(), StoreError> {
-        let stored = self
-            .rows("SELECT body FROM interval WHERE run_id = ?1 ORDER BY start_us", |r| {
-                r.get::<_, String>(0)
-            })?;
+    fn sample(&self, source: Source, at: i64, body: &str) -> Result<Sample, StoreError> {
+        // Counters may be any number.
+        let rows = serde_json::from_str(body).map_err(|why| self.damaged("a sample", why))?;
+        let at = sound::moment(at).map_err(|why| self.damaged("a sample", why))?;
+        Ok(Sample { at, source, rows })
+    }
+
+    /// The samples of a source after a moment, all of them where there is none.
+    pub(super) fn newer_samples(
+        &self,
+        source: Source,
+        after: Option<Timestamp>,
+    ) -> Result<Vec<Sample>, StoreError> {
+        let stored = self.rows_of(
+            "SELECT at_us, body FROM sample WHERE run_id = ?1 AND source = ?2 AND at_us > ?3
+             ORDER BY at_us",
+            (&self.id.0, source.name(), after.map_or(i64::MIN, |at| at.0)),
+            |r| Ok((r.get::<_, i64>(0)?, r.get::<_, String>(1)?)),
+        )?;
+        stored.iter().map(|(at, body)| self.sample(source, *at, body)).collect()
+    }
+
+    /// The intervals that begin after a moment, all of them where there is none.
+    pub(super) fn newer_intervals(
+        &self,
+        after: Option<Timestamp>,
+    ) -> Result<Vec<LoadInterval>, StoreError> {
+        let of = || (&self.id.0, after.map_or(i64::MIN, |at| at.0));
+        let stored = self.rows_of(
+            "SELECT body FROM interval WHERE run_id = ?1 AND start_us > ?2 ORDER BY start_us",
+            of(),
+            |r| r.get::<_, String>(0),
+        )?;
         let mut intervals: BTreeMap<i64, LoadInterval> = BTreeMap::new();
         for body in &stored {
             let interval: LoadInterval = self.json("an interval", body)?;
             sound::interval(&interval).map_err(|why| self.damaged("an interval", why))?;
             intervals.insert(interval.start.0, interval);
         }
-        let histograms = self.rows(
+        let histograms = self.rows_of(
             "SELECT start_us, script, body FROM histogram
-             WHERE run_id = ?1 AND statement = -1 ORDER BY start_us, script",
+             WHERE run_id = ?1 AND start_us > ?2 AND statement = -1 ORDER BY start_us, script",
+            of(),
             |r| Ok((r.get::<_, i64>(0)?, r.get::<_, i64>(1)?, r.get::<_, Vec<u8>>(2)?)),
         )?;
         for (start, script, body) in histograms {
@@ -238,8 +277,7 @@ impl Reader<'_> {
                 }
             }
         }
-        record.intervals = intervals.into_values().collect();
-        Ok(())
+        Ok(intervals.into_values().collect())
     }
 
     /// Merges as it reads: the statements' histograms of a long run do not fit in memory at once.
