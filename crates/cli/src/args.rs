@@ -12,6 +12,7 @@ mod observe;
 mod prove;
 mod run;
 mod runs;
+mod serve;
 mod storage;
 mod tune;
 mod values;
@@ -31,7 +32,7 @@ pub use config::{
     RollbackArgs,
 };
 pub use documents::{
-    DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeArgs, ShapeChoice,
+    DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeDocumentsArgs, ShapeChoice,
 };
 pub use experiment::{ExperimentArgs, ExperimentCommand, NewExperimentArgs};
 pub use gateway::{
@@ -44,6 +45,7 @@ pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{PowerCutLoses, RunArgs};
 pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
+pub use serve::ServeArgs;
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
@@ -156,6 +158,8 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// Write rows from files, a pipe or HTTP into tables: durable, many at a time.
     Ingest(Box<IngestArgs>),
+    /// Show the lab in a browser: runs, live and after, experiments, tunes, the journal.
+    Serve(ServeArgs),
     /// An example application: JSON documents over HTTP, to be measured and tuned.
     #[command(subcommand)]
     Documents(Box<DocumentsCommand>),

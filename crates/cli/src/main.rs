@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     match &cli.command {
         Some(Command::Gateway(args)) => output::log_events(cli.verbose, args.run.log_format),
-        Some(Command::Ingest(_) | Command::Documents(_)) => {
+        Some(Command::Ingest(_) | Command::Serve(_) | Command::Documents(_)) => {
             output::log_events(cli.verbose, LogFormat::Text);
         }
         _ => output::log_to_stderr(cli.verbose),
@@ -58,6 +58,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Storage(args)) => commands::storage::execute(&lab, args, output),
         Some(Command::Gateway(args)) => commands::gateway::execute(&args, output),
         Some(Command::Ingest(args)) => commands::ingest::execute(*args, output),
+        Some(Command::Serve(args)) => commands::serve::execute(&lab, args),
         Some(Command::Documents(command)) => commands::documents::execute(*command, output),
         Some(Command::Journal(args)) => commands::journal::execute(&lab, args, output),
         Some(Command::Pg(command)) => commands::pg::execute(&lab, command, output),

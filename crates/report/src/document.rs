@@ -252,6 +252,8 @@ pub(crate) struct Column {
     pub(crate) kind: ColumnKind,
     /// Percent of the table that it takes on a page.
     pub(crate) width: Option<u8>,
+    /// Where the rows are ordered by it, on a site.
+    pub(crate) link: Option<String>,
 }
 
 /// What a column's cells are.
@@ -265,7 +267,7 @@ pub(crate) enum ColumnKind {
 
 impl Column {
     fn of(head: impl Into<String>, kind: ColumnKind) -> Column {
-        Column { head: head.into(), kind, width: None }
+        Column { head: head.into(), kind, width: None, link: None }
     }
 
     pub(crate) fn text(head: impl Into<String>) -> Column {
@@ -303,6 +305,10 @@ pub(crate) struct Cell {
     pub(crate) note: Option<String>,
     /// Whether it is to the better, for its colour; `None` where it is neither.
     pub(crate) is_better: Option<bool>,
+    /// Where the text leads on a site.
+    pub(crate) link: Option<String>,
+    /// Values in their order, drawn as small as the text.
+    pub(crate) course: Vec<f64>,
 }
 
 impl<T: Into<String>> From<T> for Cell {

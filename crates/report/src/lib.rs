@@ -23,6 +23,7 @@ mod experiment;
 pub mod format;
 pub mod html;
 pub mod journal;
+mod lab;
 mod limits;
 mod list;
 mod markdown;
@@ -40,11 +41,14 @@ pub use compare::{comparison, comparison_csv, csv_field};
 pub use document::Document;
 pub use experiment::experiment;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
+pub use lab::{
+    JobRow, RunOrder, RunRow, ending, experiment_list, job, job_list, notice, run_list, tune_list,
+};
 pub use limits::limit;
 pub use list::List;
 pub use markdown::PlotFile;
 pub use run::commit::commit;
-pub use run::{RunReport, diagnosis, explanation};
+pub use run::{RunReport, diagnosis, explanation, under_way};
 pub use scaling::scaling;
 pub use storage::{storage, storage_list};
 pub use svg::Series;

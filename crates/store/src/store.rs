@@ -5,7 +5,9 @@
 //! loses at most what it had not handed to the writer.
 
 mod follow;
+mod glance;
 mod load;
+mod remark;
 mod schema;
 mod sound;
 mod writer;

@@ -93,6 +93,9 @@ fn a_run_reads_back_as_it_was_written() {
     assert_eq!(record.side_measures["empty query"], 3.5e-5);
     assert_eq!(record.warnings[0].hint.as_deref(), Some("say so"));
     assert_eq!(record.events.len(), 1);
+    assert_eq!(store.course(&record.header.id, 2).unwrap(), [3.0, 3.0]);
+    assert_eq!(store.course(&record.header.id, 100).unwrap().len(), 4);
+    assert_eq!(store.warning_counts().unwrap(), BTreeMap::from([(record.header.id.0.clone(), 1)]));
     // Statements are merged over the measured window only: seconds 1 to 3.
     assert_eq!(record.statement_latency[0][0].count(), 9);
     assert_eq!(record.statement_latency[0][1].count(), 3);
@@ -129,9 +132,15 @@ fn a_run_is_followed_while_it_is_written() {
         assert_eq!(following.record(), &whole);
         assert_eq!(whole.intervals.len() as u64, second);
     }
+    store.relabel(&id, Some("after the fix")).unwrap();
+    let note = Event { at: ORIGIN, kind: "note".to_owned(), text: "here".to_owned() };
+    store.add_event(&id, &note).unwrap();
+    assert_eq!(store.written_by(std::process::id(), ORIGIN).unwrap(), std::slice::from_ref(&id));
     writer.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(4)), None).unwrap();
     following.read().unwrap();
     assert_eq!(following.record(), &store.load(&id).unwrap());
+    assert_eq!(following.record().header.label.as_deref(), Some("after the fix"));
+    assert_eq!(following.record().events.last(), Some(&note));
     assert_eq!(following.record().statement_latency[0][0].count(), 8);
     store.delete(&id).unwrap();
     assert!(matches!(following.read(), Err(StoreError::Find(FindError::NoSuch { .. }))));

@@ -30,12 +30,12 @@ SIGTERM and SIGINT (Ctrl-C) end it once what has come is answered."#;
 pub enum DocumentsCommand {
     /// Serve the documents of the workload `documents` by HTTP.
     #[command(after_help = HELP)]
-    Serve(ServeArgs),
+    Serve(ServeDocumentsArgs),
 }
 
 /// `walwright documents serve`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub struct ServeDocumentsArgs {
     /// Connection string of the server: a URI or keywords. PG* variables and .pgpass count too.
     /// Without it, an embedded server with the workload's data, gone at the end.
     #[arg(long, value_name = "DSN", help_heading = "Documents")]

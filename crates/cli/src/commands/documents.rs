@@ -14,7 +14,7 @@ use walwright_server::{
 };
 
 use crate::args::{
-    DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeArgs, ShapeChoice,
+    DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeDocumentsArgs, ShapeChoice,
 };
 use crate::commands::command_line;
 use crate::commands::runtime::{Parting, until_served};
@@ -39,7 +39,7 @@ pub fn execute(command: DocumentsCommand, output: &Output) -> anyhow::Result<Exi
 }
 
 async fn serve(
-    args: &ServeArgs,
+    args: &ServeDocumentsArgs,
     embedded: &mut Option<RunningCluster>,
     stop: &Stop,
     output: &Output,
@@ -75,7 +75,7 @@ async fn serve(
 }
 
 /// A server that lives as long as the service.
-async fn start(args: &ServeArgs) -> anyhow::Result<RunningCluster> {
+async fn start(args: &ServeDocumentsArgs) -> anyhow::Result<RunningCluster> {
     say("an embedded server; it is gone at the end");
     let settings = args.set.clone();
     let connections = u32::from(args.pool_size);
@@ -91,7 +91,7 @@ async fn start(args: &ServeArgs) -> anyhow::Result<RunningCluster> {
 }
 
 /// The tables and data, as a run makes them.
-fn plan(args: &ServeArgs) -> RunPlan {
+fn plan(args: &ServeDocumentsArgs) -> RunPlan {
     let dsn = args.dsn.clone().unwrap_or_else(|| walwright_server::Secret::new(""));
     let target =
         TargetPlan::Attached { dsn, init: true, replace: args.replace.clone(), window: None };
@@ -113,7 +113,7 @@ fn plan(args: &ServeArgs) -> RunPlan {
 }
 
 /// What is typed, as the service takes it.
-fn options(args: &ServeArgs) -> Options {
+fn options(args: &ServeDocumentsArgs) -> Options {
     let defaults = Options::default();
     Options {
         pool: PoolOptions {

@@ -24,6 +24,7 @@ pub mod review;
 pub mod run;
 pub mod runs;
 pub mod runtime;
+pub mod serve;
 pub mod service;
 pub mod storage;
 pub mod summary;

@@ -306,7 +306,7 @@ impl Page {
         for column in &of.columns {
             let width = column.width.map(|width| format!(" style=\"width:{width}%\""));
             let class = if column.kind == ColumnKind::Number { " class=\"n\"" } else { "" };
-            let (width, head) = (width.unwrap_or_default(), text(&column.head));
+            let (width, head) = (width.unwrap_or_default(), linked(&column.head, &column.link));
             self.put(format_args!("<th{class}{width}>{head}</th>"));
         }
         self.put(format_args!("</tr></thead><tbody>"));
@@ -433,6 +433,14 @@ fn warning_text(of: &Warning) -> String {
     format!("{}{}", text(&of.text), hint.unwrap_or_default())
 }
 
+/// Text, and where it leads.
+fn linked(said: &str, link: &Option<String>) -> String {
+    match link {
+        Some(link) => format!("<a href=\"{}\">{}</a>", text(link), text(said)),
+        None => text(said),
+    }
+}
+
 fn markup(cell: &Cell, column: &Column) -> String {
     let kind = match column.kind {
         ColumnKind::Number => "n",
@@ -455,13 +463,14 @@ fn markup(cell: &Cell, column: &Column) -> String {
         Some(short) => {
             format!("<details><summary>{}</summary>{}</details>", text(short), text(&cell.text))
         }
-        None => text(&cell.text),
+        None => linked(&cell.text, &cell.link),
     };
+    let course = svg::sparkline(&cell.course).unwrap_or_default();
     let bar = cell.bar.map(|(width, ink)| {
         format!("<i class=\"length {}\" style=\"width:{width:.1}%\"></i>", ink.class())
     });
     format!(
-        "<td{class}>{}{shown}{}{}</td>",
+        "<td{class}>{}{shown}{course}{}{}</td>",
         key.unwrap_or_default(),
         muted(cell.note.as_deref()),
         bar.unwrap_or_default()

@@ -62,6 +62,12 @@ impl RunReport {
     pub fn document(&self) -> &Document {
         self.document.get_or_init(|| document(&self.record, &self.summary, &self.diagnosis))
     }
+
+    /// Its page, without the record.
+    pub fn into_document(self) -> Document {
+        self.document();
+        self.document.into_inner().unwrap_or_default()
+    }
 }
 
 /// What is said of a run. Works for any record, also one cut short: what is missing is named
@@ -106,6 +112,34 @@ fn document(record: &Record, summary: &Summary, found: &Diagnosis) -> Document {
             header.walwright_version,
             header.command
         ),
+    }
+}
+
+/// The page of a run that goes on: what is seen of it so far, without what takes long to find out.
+pub fn under_way(record: &Record) -> Document {
+    let summary = &walwright_figures::summary(record);
+    let header = &record.header;
+    let at = record.phases.iter().rfind(|phase| phase.end.is_none());
+    let at =
+        at.map_or("It has just begun".to_owned(), |at| format!("It is at: {}", at.name.name()));
+    let has_begun = !record.intervals.is_empty() || words::is_observed(record);
+    let timeline = has_begun.then(|| timeline::timeline(record, summary));
+    let missing = summary.load.is_none() && !words::is_observed(record);
+    Document {
+        kind: "run under way",
+        label: header.label.clone(),
+        date: Some(format::moment(header.started)),
+        id: header.id.0.clone(),
+        title: words::title(record),
+        deck: vec![words::deck(record)],
+        state: Some(("Running", format!("{at}."))),
+        figures: headline::headline(summary),
+        no_figures: missing.then(|| "Nothing is measured yet.".to_owned()),
+        beside: headline::beside(record, summary),
+        warnings: summary.warnings.iter().map(Warning::of).collect(),
+        sections: timeline.into_iter().chain([reproduce(record)]).collect(),
+        origin: format!("Run {} of {}.", header.id, format::moment(header.started)),
+        ..Document::default()
     }
 }
 

@@ -133,6 +133,11 @@ impl Series {
         }
     }
 
+    /// Where the axis ends, in seconds.
+    pub fn end(&self) -> f64 {
+        self.to
+    }
+
     /// All of them, as JSON.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

@@ -1,0 +1,182 @@
+//! A run: its page when it has ended, and what is seen of it while it goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use walwright_diagnose::Finding;
+use walwright_record::{RunHeader, RunId, RunState, TargetKind};
+use walwright_report::html::Links;
+use walwright_report::{Document, RunReport, under_way};
+use walwright_store::{Following, Lab};
+
+use super::{KEPT, Pages, above, locked, refused};
+use crate::actions::CONSENTS;
+use crate::answer::{LINKS, Packed, Refusal, event};
+use crate::live::{Seen, Watched};
+
+/// Shortest time between two pages of a run that goes on.
+const PAGE: Duration = Duration::from_secs(5);
+/// A figure of a moment may still change when the next samples come.
+const REVISED: f64 = 10.0;
+
+/// The page of a run that has ended, and what can be done about it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) header: RunHeader,
+    pub(crate) document: Document,
+    pub(crate) series: Option<Packed>,
+    /// Whether it ran on a server of a person's own.
+    pub(crate) attached: bool,
+    pub(crate) provable: Vec<Provable>,
+}
+
+/// What an experiment can try of a finding.
+#[derive(Debug)]
+pub(crate) struct Provable {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) subject: Option<String>,
+    /// The action by its number, what it changes, and what has to be agreed to.
+    pub(crate) actions: Vec<(usize, String, Option<&'static str>)>,
+}
+
+impl Pages {
+    /// The run of this name, which may be `latest` or the beginning of it.
+    pub(crate) fn header(&self, name: &str) -> Result<RunHeader, Refusal> {
+        self.store()?.find(name).map_err(|error| refused(&error))
+    }
+
+    /// Gives a run another label, or none.
+    pub(crate) fn relabel(&self, id: &RunId, label: Option<&str>) -> Result<(), Refusal> {
+        self.store()?.relabel(id, label).map_err(|error| refused(&error))
+    }
+
+    /// The page of a run that has ended, where it is ready.
+    pub(crate) fn ready(&self, header: &RunHeader) -> Option<Arc<Kept>> {
+        let mut runs = locked(&self.runs);
+        let place = runs.iter().position(|kept| kept.header == *header)?;
+        let kept = runs.remove(place)?;
+        runs.push_front(Arc::clone(&kept));
+        Some(kept)
+    }
+
+    /// The page of a run that has ended: read and judged, which can take seconds.
+    pub(crate) fn ended(&self, header: &RunHeader) -> Result<Arc<Kept>, Refusal> {
+        let record = self.store()?.load(&header.id).map_err(|error| refused(&error))?;
+        let attached = record.target.as_ref().is_some_and(|of| of.kind == TargetKind::Attached);
+        let report = RunReport::new(record);
+        let findings = report.diagnosis.findings.iter();
+        let provable =
+            findings.map(|of| provable(of, attached)).filter(|of| !of.actions.is_empty());
+        let provable = provable.collect();
+        let header = report.record.header.clone();
+        let document = report.into_document();
+        let series = document.series().map(|of| Packed::new("application/json", of.json()));
+        let kept = Arc::new(Kept { header, document, series, attached, provable });
+        let mut runs = locked(&self.runs);
+        runs.retain(|other| other.header.id != kept.header.id);
+        runs.push_front(Arc::clone(&kept));
+        runs.truncate(KEPT);
+        Ok(kept)
+    }
+}
+
+/// What can be tried of a finding: at once, or where one thing is agreed to.
+fn provable(finding: &Finding, attached: bool) -> Provable {
+    let tried = |consent: &[String]| walwright_experiment::provable(finding, consent, attached);
+    let agreed: Vec<(&str, Vec<Result<String, String>>)> =
+        CONSENTS.iter().map(|(name, _)| (*name, tried(&[(*name).to_owned()]))).collect();
+    let of_place = |(place, free): (usize, Result<String, String>)| match free {
+        Ok(arm) => Some((place + 1, arm, None)),
+        Err(_) => agreed.iter().find_map(|(name, tried)| {
+            let arm = tried.get(place)?.as_ref().ok()?;
+            Some((place + 1, arm.clone(), Some(*name)))
+        }),
+    };
+    Provable {
+        id: finding.id.to_string(),
+        title: finding.title.clone(),
+        subject: finding.subject.clone(),
+        actions: tried(&[]).into_iter().enumerate().filter_map(of_place).collect(),
+    }
+}
+
+/// A run that goes on.
+pub(crate) struct WatchedRun {
+    lab: Lab,
+    id: RunId,
+    following: Option<Following>,
+    paged: Option<(Instant, Packed)>,
+    /// Seconds of its axis that viewers have been told of.
+    told: f64,
+    drawn: u64,
+}
+
+impl WatchedRun {
+    pub(crate) fn new(lab: Lab, id: RunId) -> WatchedRun {
+        WatchedRun { lab, id, following: None, paged: None, told: 0.0, drawn: 0 }
+    }
+
+    fn read(&mut self) -> Result<&Following, Refusal> {
+        let fresh = match self.following.take() {
+            None => {
+                let store = self.lab.existing_store().map_err(|error| refused(&error))?;
+                let store = store.ok_or_else(|| Refusal::not_found("the lab is gone"))?;
+                store.follow(&self.id).map_err(|error| refused(&error))?
+            }
+            Some(mut following) => {
+                following.read().map_err(|error| refused(&error))?;
+                following
+            }
+        };
+        Ok(self.following.insert(fresh))
+    }
+}
+
+impl Watched for WatchedRun {
+    fn look(&mut self) -> Option<Seen> {
+        self.drawn += 1;
+        let drawn = self.drawn;
+        let gone = |refusal: Refusal| Seen {
+            page: Err(Arc::new(refusal)),
+            series: None,
+            told: event("end", "{}"),
+            drawn,
+            ended: true,
+        };
+        let record = match self.read() {
+            Ok(following) => following.record(),
+            Err(refusal) => return Some(gone(refusal)),
+        };
+        let ended = record.header.state != RunState::Running;
+        let document = under_way(record);
+        let mut told = Vec::new();
+        let series = document.series();
+        if let Some(series) = &series {
+            told.extend(event("series", &series.since(self.told - REVISED)));
+            self.told = series.end();
+        }
+        let fresh = self.paged.take().filter(|(at, _)| at.elapsed() < PAGE && !ended);
+        let paged = fresh.unwrap_or_else(|| {
+            told.extend(event("page", "{}"));
+            let (events, series_at) =
+                (format!("/runs/{}/events", self.id), format!("/runs/{}/series", self.id));
+            let above = above("", "");
+            let series = series.is_some().then_some(series_at.as_str());
+            let links = Links { live: Some(&events), series, above: &above, ..LINKS };
+            (Instant::now(), Packed::page(&document, &links))
+        });
+        let page = self.paged.insert(paged).1.clone();
+        if ended {
+            told.extend(event("end", "{}"));
+        }
+        Some(Seen {
+            page: Ok(page),
+            series: series.map(|of| Packed::new("application/json", of.json())),
+            told: Bytes::from(told),
+            drawn,
+            ended,
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Experiments, tunes, the journal, and runs beside each other.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use bytes::Bytes;
+use walwright_figures::compare::{RunGroup, compare_within};
+use walwright_figures::experiment::Ending;
+use walwright_report::html::Links;
+use walwright_report::{
+    Document, comparison, experiment, experiment_list, journal, tune_document, tune_list,
+};
+use walwright_store::Lab;
+use walwright_store::journal::Journal;
+use walwright_tune::{Phase, TuneState};
+
+use super::{Pages, Query, above, refused};
+use crate::answer::{LINKS, Packed, Refusal, event};
+use crate::live::{Seen, Watched};
+
+/// Runs that are laid over each other.
+const COMPARED: std::ops::RangeInclusive<usize> = 2..=4;
+
+impl Pages {
+    pub(crate) fn experiments(&self) -> Result<Document, Refusal> {
+        let mut all =
+            walwright_experiment::list(&self.lab).map_err(|error| Refusal::failed(&error))?;
+        all.reverse();
+        Ok(experiment_list(&all))
+    }
+
+    pub(crate) fn tunes(&self) -> Result<Document, Refusal> {
+        let names = walwright_tune::list(&self.lab).map_err(|error| Refusal::failed(&error))?;
+        let known =
+            names.iter().rev().filter_map(|name| walwright_tune::show(&self.lab, name).ok());
+        let known: Vec<TuneState> = known.collect();
+        Ok(tune_list(&known))
+    }
+
+    pub(crate) fn journal(&self) -> Result<Document, Refusal> {
+        let read = Journal::of(&self.lab).read().map_err(|error| Refusal::failed(&error))?;
+        Ok(journal::page(&read.entries))
+    }
+
+    /// The one of this name there is.
+    pub(crate) fn study(&self, study: Study, id: &str) -> Result<String, Refusal> {
+        let known = match study {
+            Study::Experiment => walwright_experiment::list(&self.lab)
+                .map(|all| all.into_iter().map(|one| one.header.id).collect::<Vec<_>>())
+                .map_err(|error| Refusal::failed(&error))?,
+            Study::Tune => {
+                walwright_tune::list(&self.lab).map_err(|error| Refusal::failed(&error))?
+            }
+        };
+        let found = known.into_iter().find(|known| known == id);
+        found.ok_or_else(|| Refusal::not_found(format!("there is no {} {id}", study.name())))
+    }
+
+    /// Two to four runs beside each other, the first as the baseline.
+    pub(crate) fn compare(&self, asked: &Query) -> Result<Document, Refusal> {
+        let names: Vec<&str> = asked.all("run").collect();
+        if !COMPARED.contains(&names.len()) {
+            let said = "two to four runs can be compared: /compare?run=A&run=B";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, said));
+        }
+        let store = self.store()?;
+        let group = |name: &&str| -> Result<RunGroup, Refusal> {
+            let header = store.find(name).map_err(|error| refused(&error))?;
+            let record = store.load(&header.id).map_err(|error| refused(&error))?;
+            Ok(RunGroup { name: header.id.0, runs: vec![record] })
+        };
+        let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        let compared = compare_within(groups, &[])
+            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        Ok(comparison(&compared, true))
+    }
+}
+
+/// What an experiment or a tune is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Study {
+    Experiment,
+    Tune,
+}
+
+impl Study {
+    fn name(self) -> &'static str {
+        match self {
+            Study::Experiment => "experiment",
+            Study::Tune => "tune",
+        }
+    }
+}
+
+/// One that may go on: read anew at each look, drawn where it has changed.
+pub(crate) struct WatchedStudy {
+    pub(crate) lab: Lab,
+    pub(crate) study: Study,
+    pub(crate) id: String,
+    /// Of what was drawn last.
+    last: Option<u64>,
+    drawn: u64,
+}
+
+impl WatchedStudy {
+    pub(crate) fn new(lab: Lab, study: Study, id: String) -> WatchedStudy {
+        WatchedStudy { lab, study, id, last: None, drawn: 0 }
+    }
+
+    /// The document, and whether it goes on.
+    fn read(&self) -> Result<(Document, bool), Refusal> {
+        match self.study {
+            Study::Experiment => {
+                let outcome = walwright_experiment::outcome(&self.lab, &self.id)
+                    .map_err(|error| Refusal::failed(&error))?;
+                Ok((experiment(&outcome), outcome.ending == Ending::Unfinished))
+            }
+            Study::Tune => {
+                let state = walwright_tune::show(&self.lab, &self.id)
+                    .map_err(|error| Refusal::failed(&error))?;
+                let objective = state.plan.objective().map_err(|error| Refusal::failed(&error))?;
+                Ok((tune_document(&state, &objective), state.phase != Phase::Done))
+            }
+        }
+    }
+}
+
+impl Watched for WatchedStudy {
+    fn look(&mut self) -> Option<Seen> {
+        let (page, goes_on) = match self.read() {
+            Err(refusal) => (Err(Arc::new(refusal)), false),
+            Ok((document, goes_on)) => {
+                let events = format!("/{}s/{}/events", self.study.name(), self.id);
+                let above = above("", "");
+                let live = goes_on.then_some(events.as_str());
+                let links = Links { live, above: &above, ..LINKS };
+                (Ok(Packed::page(&document, &links)), goes_on)
+            }
+        };
+        let mut hasher = DefaultHasher::new();
+        page.as_ref().ok().hash(&mut hasher);
+        let now = hasher.finish();
+        if self.last.replace(now) == Some(now) && goes_on {
+            return None;
+        }
+        self.drawn += 1;
+        let mut told = event("page", "{}").to_vec();
+        if !goes_on {
+            told.extend(event("end", "{}"));
+        }
+        let told = Bytes::from(told);
+        Some(Seen { page, series: None, told, drawn: self.drawn, ended: !goes_on })
+    }
+}

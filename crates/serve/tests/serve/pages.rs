@@ -1,0 +1,55 @@
+//! What the pages say.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+
+use crate::fixture::{Rules, Served, keep, lab, record};
+
+#[test]
+fn runs_are_listed_searched_and_ordered() {
+    let lab = lab();
+    keep(lab.path(), &record("20260922-000000-abc", Some("before the fix"), 100));
+    keep(lab.path(), &record("20260922-000001-abd", Some("after the fix"), 90));
+    let served = Served::start(lab.path(), Rules::default());
+    let order = |path: &str| {
+        let text = served.get(path).text();
+        let place = |id: &str| text.find(&format!("href=\"/runs/{id}\""));
+        (place("20260922-000000-abc"), place("20260922-000001-abd"))
+    };
+    let (first, second) = order("/");
+    assert!(second < first && second.is_some(), "the newest first");
+    let (first, second) = order("/?order=begun&ascending=yes");
+    assert!(first < second && first.is_some());
+    let (first, second) = order("/?q=AFTER");
+    assert!(first.is_none() && second.is_some());
+    let text = served.get("/").text();
+    assert!(text.contains("class=\"sparkline\""), "{text}");
+    assert!(served.get("/?q=nothing+like+it").text().contains("0 of 2 runs"));
+    assert_eq!(served.get("/runs/latest").header("location"), Some("/runs/20260922-000001-abd"));
+    assert_eq!(served.get("/runs/nothing").status, 404);
+    for path in ["/experiments", "/tunes", "/journal"] {
+        assert_eq!(served.get(path).status, 200, "{path}");
+    }
+    let compared = served.get("/compare?run=20260922-000000-abc&run=20260922-000001-abd");
+    assert_eq!(compared.status, 200);
+    assert!(compared.text().contains("20260922-000001-abd against 20260922-000000-abc"));
+    assert_eq!(served.get("/compare?run=20260922-000000-abc").status, 400);
+}
+
+#[test]
+fn a_page_is_compressed_for_who_takes_it_and_small() {
+    let lab = lab();
+    keep(lab.path(), &record("20260922-000000-abc", None, 100));
+    let served = Served::start(lab.path(), Rules::default());
+    let plain = served.get("/runs/20260922-000000-abc");
+    assert_eq!(plain.header("content-encoding"), None);
+    let packed = served.get_with("/runs/20260922-000000-abc", "Accept-Encoding: br, gzip\r\n");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    let mut unpacked = String::new();
+    GzDecoder::new(&packed.body[..]).read_to_string(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain.text());
+    assert!(packed.body.len() < 100_000);
+    let refused = served.get_with("/", "Accept-Encoding: gzip;q=0\r\n");
+    assert_eq!(refused.header("content-encoding"), None);
+}
