@@ -17,7 +17,7 @@ use crate::answer::{Packed, Refusal};
 /// Shortest time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a thread goes on without viewers: a page that is opened anew finds it there.
-const UNWATCHED: Duration = Duration::from_secs(10);
+const UNWATCHED: Duration = Duration::from_secs(3);
 /// Most things watched at once.
 const MOST: usize = 32;
 

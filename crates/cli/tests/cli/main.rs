@@ -38,6 +38,7 @@ mod record;
 mod record_others;
 mod run;
 mod secrets;
+mod serve;
 mod stalls;
 mod storage;
 mod study;
