@@ -208,6 +208,17 @@ fn configurations(whole: &Whole) -> impl Iterator<Item = &Configuration> {
     std::iter::once(&whole.arms.baseline).chain(arms)
 }
 
+/// What is left of an experiment that was begun, by what its runs have taken so far.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn remaining(lab: &Lab, name: &str) -> Result<Estimate, ExperimentError> {
+    let header = folder::find(lab, name)?;
+    let id = header.id.clone();
+    let whole = Whole::kept(lab, header, &folder::plan(lab, &id)?)?;
+    estimated(&whole, &folder::cells(lab, &id)?)
+}
+
 fn estimated(whole: &Whole, cells: &[Cell]) -> Result<Estimate, ExperimentError> {
     let header = &whole.header;
     let given_up = cells.iter().filter(|cell| cell.failed.is_some()).count();

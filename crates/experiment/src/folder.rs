@@ -203,6 +203,13 @@ impl Folder {
     }
 }
 
+/// What is kept of the result of an experiment that has ended; `None` where it has not, or it
+/// cannot be read.
+pub(super) fn read_outcome<T: serde::de::DeserializeOwned>(lab: &Lab, id: &str) -> Option<T> {
+    let text = fs::read(path(lab, id).join(OUTCOME)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Where an experiment keeps its files.
 pub(super) fn path(lab: &Lab, id: &str) -> PathBuf {
     lab.directory().join(DIRECTORY).join(id)

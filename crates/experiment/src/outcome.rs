@@ -451,6 +451,26 @@ pub fn outcome(lab: &Lab, name: &str) -> Result<Outcome, ExperimentError> {
     whole.outcome(&folder::cells(lab, &id)?, store.as_ref())
 }
 
+/// The experiments that have ended and proved something of a run: the name of each, and what was
+/// predicted from the run beside what was measured, the oldest first. Those that cannot be read
+/// are left out.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn proofs(lab: &Lab, run: &RunId) -> Result<Vec<(String, PredictionMet)>, ExperimentError> {
+    #[derive(serde::Deserialize)]
+    struct Kept {
+        prediction: Option<PredictionMet>,
+    }
+    let all = folder::list(lab)?;
+    let of = |id: String| {
+        let kept: Kept = folder::read_outcome(lab, &id)?;
+        let met = kept.prediction.filter(|met| met.prediction.run == *run)?;
+        Some((id, met))
+    };
+    Ok(all.into_iter().filter_map(|one| of(one.header.id)).collect())
+}
+
 /// Where the page of an experiment is written.
 pub fn page_path(lab: &Lab, id: &str) -> std::path::PathBuf {
     folder::path(lab, id).join("report.html")

@@ -21,6 +21,7 @@ mod compare;
 mod document;
 mod experiment;
 pub mod format;
+mod gateway;
 pub mod html;
 pub mod journal;
 mod lab;
@@ -39,8 +40,9 @@ mod words;
 
 pub use compare::{comparison, comparison_csv, csv_field};
 pub use document::Document;
-pub use experiment::experiment;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
+pub use experiment::{experiment, experiment_under_way, with_proofs};
+pub use gateway::{GatewayPin, GatewayPool, GatewaySeen, Spread, gateway};
 pub use lab::{
     JobRow, RunOrder, RunRow, ending, experiment_list, job, job_list, notice, run_list, tune_list,
 };

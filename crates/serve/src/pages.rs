@@ -1,5 +1,6 @@
 //! The documents behind the addresses.
 
+mod gateway;
 mod jobs;
 mod lists;
 mod run;
@@ -15,6 +16,8 @@ use walwright_store::{FindError, Lab, Store, StoreError};
 
 use crate::answer::Refusal;
 
+pub use gateway::GatewayAddress;
+pub(crate) use gateway::WatchedGateway;
 pub(crate) use jobs::{WatchedJob, list as job_list};
 pub(crate) use run::{Kept, Provable, WatchedRun};
 pub(crate) use studies::{Study, WatchedStudy};
@@ -99,6 +102,7 @@ fn bar(at: &str) -> String {
         ("/experiments", "Experiments"),
         ("/tunes", "Tunes"),
         ("/journal", "Journal"),
+        ("/gateway", "Gateway"),
         ("/jobs", "Started here"),
     ];
     let link = |(to, name): &(&str, &str)| {

@@ -34,7 +34,10 @@ use crate::error::ServeError;
 use crate::forms;
 use crate::jobs::{Job, Jobs, Program};
 use crate::live::{Live, Seen};
-use crate::pages::{self, Kept, Pages, Query, Study, WatchedJob, WatchedRun, WatchedStudy, above};
+use crate::pages::{
+    self, GatewayAddress, Kept, Pages, Query, Study, WatchedGateway, WatchedJob, WatchedRun,
+    WatchedStudy, above,
+};
 
 /// Longest that a client may take for the head of a request, and with nothing to say.
 const HEAD: Duration = Duration::from_secs(10);
@@ -59,6 +62,8 @@ pub struct Options {
     pub program: Program,
     /// Workloads that runs are made of.
     pub workloads: Vec<String>,
+    /// A gateway whose metrics are shown.
+    pub gateway: Option<GatewayAddress>,
     /// Most of one processor that watching one thing may take, whatever the number of viewers.
     pub share: f64,
 }
@@ -76,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) live: Live,
     jobs: Jobs,
     workloads: Vec<String>,
+    gateway: Option<GatewayAddress>,
     assets: HashMap<&'static str, Packed>,
     viewers: Arc<Semaphore>,
     /// Held by whoever judges a record.
@@ -109,6 +115,7 @@ impl Site {
             live: Live::new(options.share),
             jobs: Jobs::new(options.program),
             workloads: options.workloads,
+            gateway: options.gateway,
             assets,
             viewers: Arc::new(Semaphore::new(VIEWERS)),
             judging: tokio::sync::Mutex::default(),
@@ -151,6 +158,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/tunes/{id}", get(tune))
         .route("/tunes/{id}/events", get(tune_events))
         .route("/journal", get(journal))
+        .route("/gateway", get(gateway))
+        .route("/gateway/events", get(gateway_events))
         .route("/jobs", get(jobs))
         .route("/jobs/{number}", get(job))
         .route("/jobs/{number}/events", get(job_events))
@@ -334,6 +343,14 @@ async fn tune_events(State(of): Handle, Path(id): Path<String>) -> Answer {
     of.told(of.watch_study(Study::Tune, id).await?)
 }
 
+async fn gateway(State(of): Handle, headers: HeaderMap) -> Answer {
+    of.seen(of.watch_gateway()?, &headers).await
+}
+
+async fn gateway_events(State(of): Handle) -> Answer {
+    of.told(of.watch_gateway()?)
+}
+
 async fn jobs(State(of): Handle, headers: HeaderMap) -> Answer {
     let links = Links { above: &above("/jobs", ""), ..LINKS };
     Ok(shown(&pages::job_list(&of.jobs), &links, &headers))
@@ -425,7 +442,8 @@ impl Shared {
     }
 
     async fn ended(self: &Arc<Self>, header: RunHeader) -> Result<Arc<Kept>, Refusal> {
-        if let Some(kept) = self.pages.ready(&header) {
+        let asked = header.clone();
+        if let Some(kept) = self.work(move |pages| Ok(pages.ready(&asked))).await? {
             return Ok(kept);
         }
         self.judge(move |pages| match pages.ready(&header) {
@@ -448,6 +466,12 @@ impl Shared {
     fn watch_job(&self, number: u32) -> Result<Watching, Refusal> {
         let (lab, job) = (self.pages.lab.clone(), self.job(number)?);
         self.live.watch(&format!("/jobs/{number}"), move || WatchedJob::new(lab, job))
+    }
+
+    fn watch_gateway(&self) -> Result<Watching, Refusal> {
+        let said = "name a gateway to be shown: walwright serve --gateway http://HOST:PORT/metrics";
+        let gateway = self.gateway.clone().ok_or_else(|| Refusal::not_found(said))?;
+        self.live.watch("/gateway", move || WatchedGateway::new(gateway))
     }
 
     /// Starts a command, and leads to its page.

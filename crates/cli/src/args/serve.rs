@@ -13,7 +13,7 @@ Examples:
   ssh -L 8088:127.0.0.1:8088 lab                     from another machine, nothing opened
 
 Pages: / the runs, /runs/latest the last one (live while it goes on), /compare?run=A&run=B up to four
-beside each other, /experiments and /tunes with what remains of those that go on, /journal.
+beside each other, /experiments and /tunes with what remains of those that go on, /journal, /gateway.
 
 On loopback anybody on this machine may read; --token-file closes that too. Elsewhere, and for what
 --allow-actions allows, a token is needed: the address that is printed brings it, the browser keeps
@@ -35,6 +35,9 @@ pub struct ServeArgs {
     /// File that holds the token. It is asked for everywhere then, on loopback too.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Where a gateway shows its metrics (`walwright gateway --metrics`), for a page of it.
+    #[arg(long, value_name = "http://HOST:PORT/metrics")]
+    pub gateway: Option<walwright_serve::GatewayAddress>,
     /// A name by which browsers reach it, beside localhost and addresses; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub name: Vec<String>,

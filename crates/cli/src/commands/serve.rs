@@ -34,6 +34,7 @@ pub fn execute(lab: &Lab, args: ServeArgs) -> anyhow::Result<ExitCode> {
     let file = std::env::current_exe().context("cannot find walwright's own program file")?;
     let program = Program { file, words: vec!["--lab".into(), lab.directory().into()] };
     let workloads = walwright_workload::workload::builtin_names().map(str::to_owned).collect();
+    let gateway = args.gateway.clone();
     let served = until_done(Parting::WORKING, async |stop| -> anyhow::Result<()> {
         let listener = Site::listen(args.listen).await?;
         let address = listener.local_addr()?;
@@ -44,7 +45,8 @@ pub fn execute(lab: &Lab, args: ServeArgs) -> anyhow::Result<ExitCode> {
             args.allow_actions,
             args.name.clone(),
         );
-        let options = Options { lab: lab.clone(), admission, program, workloads, share: SHARE };
+        let options =
+            Options { lab: lab.clone(), admission, program, workloads, share: SHARE, gateway };
         let site = Site::new(listener, options);
         let at = format!("http://{address}/");
         // The token of a file is not repeated: what is printed may be kept in a log.

@@ -113,7 +113,7 @@ pub struct ClaimMet {
 }
 
 /// What was predicted before the experiment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The run it was derived from.
     pub run: RunId,
@@ -128,7 +128,7 @@ pub struct Prediction {
 }
 
 /// Whether a prediction held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
     /// The measured interval and the predicted one overlap.
@@ -142,7 +142,7 @@ pub enum Held {
 }
 
 /// A prediction beside what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionMet {
     /// What was predicted.
     pub prediction: Prediction,

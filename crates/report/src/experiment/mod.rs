@@ -3,16 +3,19 @@
 mod study;
 pub(crate) mod words;
 
+use walwright_experiment::Estimate as Remaining;
 use walwright_figures::WaitClass;
 use walwright_figures::compare::{ComparedStatement, Section as Figures};
-use walwright_figures::experiment::{ArmOutcome, Ending, Judged, JudgedArm, Outcome, TimeBook};
-use walwright_record::RunId;
+use walwright_figures::experiment::{
+    ArmOutcome, Ending, Judged, JudgedArm, Outcome, PredictionMet, TimeBook,
+};
+use walwright_record::{RunId, Timestamp};
 use walwright_stats::Verdict;
 
 use crate::compare::words::{percent, statement, value};
 use crate::document::{
-    Block, Cell, Chart, Column, Document, Folded, Reach, Section, Share, Table, Tone, Warning,
-    Whole,
+    Block, Cell, Chart, Column, Document, Figure, Folded, Reach, Section, Share, Table, Tone,
+    Warning, Whole,
 };
 use crate::svg::Ink;
 use crate::svg::forest::{Forest, Row};
@@ -49,6 +52,75 @@ pub fn experiment(of: &Outcome) -> Document {
         sections,
         ..Document::default()
     }
+}
+
+/// The page of an experiment that is not finished: also how its blocks fill, what remains, and
+/// when that ends where it `goes_on` now.
+pub fn experiment_under_way(of: &Outcome, left: &Remaining, goes_on: bool) -> Document {
+    let mut document = experiment(of);
+    let time = format!("about {}", format::length(left.left));
+    let note = match goes_on {
+        true => format!("until about {}", format::moment(Timestamp::now().plus(left.left))),
+        false => format!("it stands still: walwright experiment resume {}", of.id),
+    };
+    let done = format!("{} of {}", left.done, left.runs);
+    document.figures = vec![
+        Figure { lead: true, ..Figure::new("Runs done", Some(done)) },
+        Figure::new("Left", Some(time)).note(note),
+        Figure::new("A run takes", Some(format::length(left.per_run))),
+    ];
+    let planned: Vec<String> = (1..=of.planned).map(|block| block.to_string()).collect();
+    let mut columns = vec![Column::text("Block")];
+    columns.extend(planned.into_iter().map(Column::text));
+    let row = |name: &str, done: Vec<bool>| {
+        let mut row = vec![Cell::from(name)];
+        let cell = |block: usize| if done.get(block) == Some(&true) { "●" } else { "·" };
+        row.extend((0..of.planned).map(|block| Cell::from(cell(block))));
+        row
+    };
+    let baseline = |place: usize| -> Vec<bool> {
+        of.baseline_runs.iter().map(|runs| runs[place].is_some()).collect()
+    };
+    let mut rows = vec![row("baseline", baseline(0)), row("baseline again", baseline(1))];
+    let arms = of.arms.iter();
+    rows.extend(arms.map(|arm| row(&arm.name, arm.runs.iter().map(Option::is_some).collect())));
+    let table = Block::Table(Table { columns, rows });
+    document.sections.insert(0, Section::new("blocks", "Blocks", Reach::Page, vec![table]));
+    document
+}
+
+/// A run's findings that were proven since: the name of each experiment, and what was predicted
+/// beside what was measured.
+pub fn with_proofs(mut document: Document, proofs: &[(String, PredictionMet)]) -> Document {
+    if proofs.is_empty() {
+        return document;
+    }
+    let heads = [
+        Column::text("Finding"),
+        Column::text("Experiment"),
+        Column::number("Predicted"),
+        Column::number("Measured"),
+        Column::text("In words"),
+    ];
+    let row = |(id, met): &(String, PredictionMet)| {
+        let measured = met.measured.as_ref();
+        let measured =
+            measured.map(|of| format!("{} ({})", percent(of.center), words::interval(of)));
+        let link = Some(format!("/experiments/{id}"));
+        vec![
+            Cell::from(&met.prediction.finding),
+            Cell { link, ..Cell::from(id) },
+            Cell::from(words::range(met.prediction.change)),
+            Cell::from(measured.unwrap_or_else(|| "not measured".to_owned())),
+            Cell::from(words::prediction(met)),
+        ]
+    };
+    let rows = proofs.iter().map(row).collect();
+    let table = Block::Table(Table { columns: heads.into(), rows });
+    let section = Section::new("proofs", "Predicted and measured", Reach::Page, vec![table]);
+    let after = document.sections.iter().position(|of| of.id == "findings");
+    document.sections.insert(after.map_or(0, |place| place + 1), section);
+    document
 }
 
 /// What a table of effects is for.

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use walwright_diagnose::Finding;
+use walwright_figures::experiment::PredictionMet;
 use walwright_record::{RunHeader, RunId, RunState, TargetKind};
 use walwright_report::html::Links;
-use walwright_report::{Document, RunReport, under_way};
+use walwright_report::{Document, RunReport, under_way, with_proofs};
 use walwright_store::{Following, Lab};
 
 use super::{KEPT, Pages, above, locked, refused};
@@ -29,6 +30,8 @@ pub(crate) struct Kept {
     /// Whether it ran on a server of a person's own.
     pub(crate) attached: bool,
     pub(crate) provable: Vec<Provable>,
+    /// Experiments that have tried its findings.
+    proofs: Vec<(String, PredictionMet)>,
 }
 
 /// What an experiment can try of a finding.
@@ -54,11 +57,18 @@ impl Pages {
 
     /// The page of a run that has ended, where it is ready.
     pub(crate) fn ready(&self, header: &RunHeader) -> Option<Arc<Kept>> {
+        let proofs = self.proofs(header);
         let mut runs = locked(&self.runs);
-        let place = runs.iter().position(|kept| kept.header == *header)?;
+        let is_it = |kept: &Arc<Kept>| kept.header == *header && kept.proofs == proofs;
+        let place = runs.iter().position(is_it)?;
         let kept = runs.remove(place)?;
         runs.push_front(Arc::clone(&kept));
         Some(kept)
+    }
+
+    /// Experiments that have tried its findings; none where they cannot be read.
+    fn proofs(&self, header: &RunHeader) -> Vec<(String, PredictionMet)> {
+        walwright_experiment::proofs(&self.lab, &header.id).unwrap_or_default()
     }
 
     /// The page of a run that has ended: read and judged, which can take seconds.
@@ -71,9 +81,10 @@ impl Pages {
             findings.map(|of| provable(of, attached)).filter(|of| !of.actions.is_empty());
         let provable = provable.collect();
         let header = report.record.header.clone();
-        let document = report.into_document();
+        let proofs = self.proofs(&header);
+        let document = with_proofs(report.into_document(), &proofs);
         let series = document.series().map(|of| Packed::new("application/json", of.json()));
-        let kept = Arc::new(Kept { header, document, series, attached, provable });
+        let kept = Arc::new(Kept { header, document, series, attached, provable, proofs });
         let mut runs = locked(&self.runs);
         runs.retain(|other| other.header.id != kept.header.id);
         runs.push_front(Arc::clone(&kept));

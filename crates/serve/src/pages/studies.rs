@@ -7,9 +7,11 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use walwright_figures::compare::{RunGroup, compare_within};
 use walwright_figures::experiment::Ending;
+use walwright_record::{RunHeader, RunState};
 use walwright_report::html::Links;
 use walwright_report::{
-    Document, comparison, experiment, experiment_list, journal, tune_document, tune_list,
+    Document, comparison, experiment, experiment_list, experiment_under_way, journal,
+    tune_document, tune_list,
 };
 use walwright_store::Lab;
 use walwright_store::journal::Journal;
@@ -108,13 +110,29 @@ impl WatchedStudy {
         WatchedStudy { lab, study, id, last: None, drawn: 0 }
     }
 
-    /// The document, and whether it goes on.
+    /// Whether a run of it goes on now: one that stands still can be resumed.
+    fn goes_on(&self) -> Result<bool, Refusal> {
+        let store = self.lab.existing_store().map_err(|error| refused(&error))?;
+        let runs = store.map(|store| store.runs()).transpose().map_err(|error| refused(&error))?;
+        let is_of = |run: &RunHeader| {
+            run.state == RunState::Running && run.series() == Some(self.id.as_str())
+        };
+        Ok(runs.unwrap_or_default().iter().any(is_of))
+    }
+
+    /// The document, and whether it may still change.
     fn read(&self) -> Result<(Document, bool), Refusal> {
         match self.study {
             Study::Experiment => {
                 let outcome = walwright_experiment::outcome(&self.lab, &self.id)
                     .map_err(|error| Refusal::failed(&error))?;
-                Ok((experiment(&outcome), outcome.ending == Ending::Unfinished))
+                if outcome.ending != Ending::Unfinished {
+                    return Ok((experiment(&outcome), false));
+                }
+                let left = walwright_experiment::remaining(&self.lab, &self.id)
+                    .map_err(|error| Refusal::failed(&error))?;
+                let goes_on = self.goes_on()?;
+                Ok((experiment_under_way(&outcome, &left, goes_on), true))
             }
             Study::Tune => {
                 let state = walwright_tune::show(&self.lab, &self.id)

@@ -60,8 +60,10 @@ impl Served {
                 // Nothing is started here: the command line's own tests do.
                 let program = Program { file: "/nonexistent".into(), words: Vec::new() };
                 let workloads = vec!["tpcb".to_owned()];
-                let site =
-                    Site::new(listener, Options { lab, admission, program, workloads, share: 0.5 });
+                let site = Site::new(
+                    listener,
+                    Options { lab, admission, program, workloads, share: 0.5, gateway: None },
+                );
                 let stop = async move { _ = stopped.await };
                 site.serve(stop, PATIENCE).await;
             });
