@@ -216,11 +216,13 @@ pub(crate) struct Field {
     pub(crate) note: Option<String>,
     /// Whether the value is code.
     pub(crate) code: bool,
+    /// Where on the page the value leads.
+    pub(crate) link: Option<String>,
 }
 
 impl Field {
     pub(crate) fn new(name: impl Into<String>, value: impl Into<String>) -> Field {
-        Field { name: name.into(), value: value.into(), note: None, code: false }
+        Field { name: name.into(), value: value.into(), ..Field::default() }
     }
 
     pub(crate) fn code(name: impl Into<String>, value: impl Into<String>) -> Field {

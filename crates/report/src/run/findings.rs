@@ -6,8 +6,10 @@ use walwright_diagnose::{
     Step, Value,
 };
 use walwright_figures::LatencyBreakdown;
+use walwright_record::{Record, Timestamp, Window};
 use walwright_stats::{Estimate, Interval};
 
+use super::timeline;
 use crate::document::{
     Action, Block, Cell, Column, Document, Field, Folded, Reach, Section, Table, Tone, Warning,
 };
@@ -25,7 +27,7 @@ pub fn diagnosis(of: &Diagnosis) -> Document {
         id: of.run.id.0.clone(),
         title: format!("Diagnosis of {} on {}", of.run.workload, of.run.target),
         verdict: Some(of.verdict.clone()),
-        sections: findings(of, Reach::Everywhere).into_iter().chain(breakdown).collect(),
+        sections: findings(of, Reach::Everywhere, None).into_iter().chain(breakdown).collect(),
         origin: "walwright diagnose --explain ID says what a diagnosis is, how it is derived, and \
                  what would disprove it."
             .to_owned(),
@@ -53,18 +55,20 @@ pub fn explanation(of: DiagnosisId) -> Document {
     }
 }
 
-/// The findings; `None` for a record without a measured window.
-pub(super) fn findings(of: &Diagnosis, reach: Reach) -> Option<Section> {
+/// The findings; `None` for a record without a measured window. `record` where its timeline stands
+/// on the same page.
+pub(super) fn findings(of: &Diagnosis, reach: Reach, record: Option<&Record>) -> Option<Section> {
     if of.latency_breakdown.is_none() && of.findings.is_empty() && of.not_observable.is_empty() {
         return None;
     }
     let mut blocks = Vec::new();
+    let clock = record.and_then(|record| Some((timeline::begins(record)?, record.window()?)));
     let flushes = of.storage.as_ref().map(|used| words::storage_use(used, of.window));
     let data = of.data_disk.as_ref().map(words::data_disk);
     blocks.extend(flushes.into_iter().chain(data).map(Block::Lede));
     blocks.extend(of.findings.iter().enumerate().map(|(place, finding)| {
         let open = place < OPEN && finding.kind == Kind::Problem;
-        Block::Folded(Folded { open, ..told(finding) })
+        Block::Folded(Folded { open, ..told(finding, clock) })
     }));
     if let Some(table) = outlook(&of.outlook) {
         blocks.push(Block::Heading("The first problems fixed one after another".to_owned()));
@@ -83,7 +87,20 @@ pub(super) fn findings(of: &Diagnosis, reach: Reach) -> Option<Section> {
     Some(Section::new("findings", "Findings", reach, blocks))
 }
 
-fn told(finding: &Finding) -> Folded {
+/// Where on the timeline of the page a finding was seen that was not seen all the time, by when
+/// the clock of the timeline begins and the measured window.
+fn moment(finding: &Finding, (begins, window): (Timestamp, Window)) -> Option<Field> {
+    if finding.window == window {
+        return None;
+    }
+    let at = |of: Timestamp| of.seconds_from(begins).max(0.0);
+    let (from, to) = (at(finding.window.start), at(finding.window.end));
+    let link = Some(format!("#mark={from:.1},{to:.1}"));
+    let value = format!("{} to {}", format::clock(from), format::clock(to));
+    Some(Field { link, ..Field::new("on the timeline", value) })
+}
+
+fn told(finding: &Finding, clock: Option<(Timestamp, Window)>) -> Folded {
     let about = finding.subject.as_ref().map(|s| format!(": {s}")).unwrap_or_default();
     let follows = finding.parent.map(|p| format!("follows from {p}"));
     let impact = finding.impact.as_ref().map(impact);
@@ -112,6 +129,8 @@ fn told(finding: &Finding) -> Folded {
     if !fields.is_empty() {
         blocks.push(Block::Fields(fields));
     }
+    let moment = clock.and_then(|clock| moment(finding, clock));
+    blocks.extend(moment.map(|moment| Block::Aside(vec![Block::Fields(vec![moment])])));
     blocks.extend(actions(finding).into_iter().map(Block::Action));
     Folded {
         title: format!("{}{about}", words::capital(&finding.title)),

@@ -77,7 +77,7 @@ fn document(record: &Record, summary: &Summary, found: &Diagnosis) -> Document {
     let mark = summary.load.as_ref().and_then(|load| load.pass_mark.as_ref());
     let verdict = summary.window.map(|_| found.verdict.clone());
     let sections = [
-        findings::findings(found, Reach::Everywhere),
+        findings::findings(found, Reach::Everywhere, Some(record)),
         Some(time::time(summary)),
         stages::stages(summary),
         Some(timeline::timeline(record, summary)),

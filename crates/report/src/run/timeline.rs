@@ -1,8 +1,10 @@
 //! The timeline: which plots, in which order, from the series of a record.
 
+use std::time::Duration;
+
 use walwright_figures::latency_map::latency_map;
 use walwright_figures::{Series, Summary, Timeline as Plots};
-use walwright_record::{Event, PhaseName, Record, Source, Window};
+use walwright_record::{Event, PhaseName, Record, Source, Timestamp, Window};
 
 use super::cpu_panel;
 use crate::document::{Block, Chart, Reach, Section};
@@ -43,6 +45,12 @@ pub(super) fn timeline(record: &Record, summary: &Summary) -> Section {
     };
     blocks.extend(missing.into_iter().map(Block::Missing));
     Section::new("timeline", "Timeline", Reach::Page, blocks)
+}
+
+/// When the clock of the timeline begins; `None` where there is none.
+pub(super) fn begins(record: &Record) -> Option<Timestamp> {
+    let axis = Axis::of(record, &walwright_figures::timeline(record))?;
+    Some(record.header.started.plus(Duration::try_from_secs_f64(axis.from).ok()?))
 }
 
 /// How to read it.
