@@ -219,10 +219,14 @@
         from = Math.max(from, data.from);
         view.zoom = from <= data.from && to >= data.to ? null : [from, Math.min(to, data.to)];
       }
-      if (!quiet) store();
+      if (!quiet) {
+        // Browsers bear few changes of an address a second.
+        clearTimeout(storing);
+        storing = setTimeout(store, 100);
+      }
       later();
     };
-    let waiting = false;
+    let storing = 0, waiting = false;
     const later = () => {
       if (waiting) return;
       waiting = true;
@@ -287,11 +291,14 @@
       }
       return `${out}<text transform="translate(10 ${px((y(0) + y(high)) / 2)}) rotate(-90)" class="tick centred quiet">${escaped(name)}</text>`;
     };
-    // Of each pixel the smallest and the largest value: no peak is lost.
+    // Pixels that are drawn as one: while a view moves, twice as many as when it rests.
+    let moving = false, coarse = false;
+    const grain = () => { coarse = coarse || moving; return moving ? 3 : 1.5; };
+    // Of those the smallest and the largest value: no peak is lost.
     const thinned = (track, from, to) => {
       const { times, values } = track;
       const first = Math.max(0, lower(times, from) - 1), last = Math.min(times.length, lower(times, to) + 1);
-      const places = Math.ceil(geometry.right - geometry.left);
+      const places = Math.ceil((geometry.right - geometry.left) / grain());
       const found = [];
       if (last - first <= 2 * places) {
         for (let i = first; i < last; i += 1) found.push(i);
@@ -312,14 +319,15 @@
       }
       return found;
     };
+    // Paths are in tenths of a pixel: whole numbers are written faster.
     const pathOf = (places, times, values, y) => {
       let d = '', open = false, alone = false;
       const [from, to] = range();
-      const scale = (geometry.right - geometry.left) / (to - from), left = geometry.left - from * scale;
+      const scale = 10 * (geometry.right - geometry.left) / (to - from), left = 10 * geometry.left - from * scale;
       for (const i of places) {
         const value = values[i];
         if (value !== value) { if (alone) d += 'h0'; open = alone = false; continue; }
-        d += `${open ? 'L' : 'M'}${Math.round((left + times[i] * scale) * 10) / 10} ${Math.round(y(value) * 10) / 10}`;
+        d += (open ? 'L' : 'M') + Math.round(left + times[i] * scale) + ' ' + Math.round(y(value) * 10);
         alone = !open;
         open = true;
       }
@@ -358,7 +366,7 @@
           for (const value of edge) if (value > high) high = value;
           below = edge;
         }
-        edges.places = places.map(([begin, end]) => { let sum = 0; for (let i = begin; i < end; i += 1) sum += times[i]; return sum / (end - begin); });
+        edges.at = places.map(([begin, end]) => Math.round(10 * xOf((times[begin] + times[end - 1]) / 2)));
       } else {
         for (const track of seen) {
           const last = lower(track.times, to + 1e-6);
@@ -393,19 +401,19 @@
           let d = '', run = [];
           const flush = () => {
             if (!run.length) return;
-            d += 'M' + run.map((i) => `${px(xOf(edges.places[i]))} ${px(y(edge[i]))}`).join('L');
-            d += 'L' + run.reverse().map((i) => `${px(xOf(edges.places[i]))} ${px(y(below ? below[i] : 0))}`).join('L') + 'Z';
+            d += 'M' + run.map((i) => `${edges.at[i]} ${Math.round(10 * y(edge[i]))}`).join('L');
+            d += 'L' + run.reverse().map((i) => `${edges.at[i]} ${Math.round(10 * y(below ? below[i] : 0))}`).join('L') + 'Z';
             run = [];
           };
           edge.forEach((value, i) => { if (value === value) run.push(i); else flush(); });
           flush();
-          out += `<path class="area ${seen[k].ink}" d="${d}"/>`;
+          out += `<path class="area ${seen[k].ink}" transform="scale(.1)" d="${d}"/>`;
           const ends = [edge, below].map((of) => { const known = of ? of.filter((v) => v === v) : []; return known.length ? known[known.length - 1] : 0; });
           wanted.push((y(ends[0]) + y(ends[1])) / 2);
           below = edge;
         });
       } else {
-        const drawn = seen.map((track) => `<path class="line ${track.ink}${track.dashed ? ' dashed' : ''}" d="${pathOf(thinned(track, from, to), track.times, track.values, y)}"/>`);
+        const drawn = seen.map((track) => `<path class="line ${track.ink}${track.dashed ? ' dashed' : ''}" transform="scale(.1)" d="${pathOf(thinned(track, from, to), track.times, track.values, y)}"/>`);
         out += drawn.reverse().join('');
         for (const track of seen) {
           const last = lower(track.times, to), begin = Math.max(lower(track.times, from), last - Math.ceil((last - lower(track.times, from)) / 10));
@@ -431,26 +439,34 @@
         })();
       if (narrow) height = bottom + 14 + Math.ceil(tracks.length / 2) * 17;
       const end = narrow ? column - 12 : 190;
-      tracks.forEach((track, i) => {
+      const legend = () => tracks.map((track, i) => {
         const [left, at] = places[i];
         const alone = seen.length < tracks.length && seen.includes(track);
         const key = panel.marks === 'stack' ? rect(left, at - 5, left + 10, at + 5, `area ${track.ink}`) : line(left, at, left + 10, at, `line ${track.ink}${track.dashed ? ' dashed' : ''}`);
         const short = track.name.length > 18 ? `${track.name.slice(0, 17)}…` : track.name;
         const label = tracks.length > 1 ? ` role="button" tabindex="0" aria-pressed="${alone}" aria-label="${escaped(track.name)} alone"` : '';
-        out += `<g class="legend${seen.includes(track) ? '' : ' off'}" data-track="${i}"${label}><title>${escaped(track.name)}</title><rect x="${px(left - 3)}" y="${px(at - 8)}" width="${px(end + 5)}" height="16" class="hit"/>${key}${text(left + 16, at + 3.8, 'name', short)}${text(left + end, at + 3.8, 'value from-right', '')}</g>`;
-      });
-      out += `<line class="cross" x1="0" x2="0" y1="${top}" y2="${px(bottom)}"/>`;
-      const focused = svg.contains(document.activeElement) ? document.activeElement.dataset.track : null;
+        return `<g class="legend${seen.includes(track) ? '' : ' off'}" data-track="${i}"${label}><title>${escaped(track.name)}</title><rect x="${px(left - 3)}" y="${px(at - 8)}" width="${px(end + 5)}" height="16" class="hit"/>${key}${text(left + 16, at + 3.8, 'name', short)}${text(left + end, at + 3.8, 'value from-right', '')}</g>`;
+      }).join('');
+      if (!panel.plot) {
+        svg.setAttribute('role', 'group');
+        svg.innerHTML = `<g></g><g></g><line class="cross" x1="0" x2="0" y1="${top}" y2="${px(bottom)}"/>`;
+        [panel.plot, panel.legend, panel.cross] = svg.children;
+      }
       svg.setAttribute('viewBox', `0 0 ${geometry.width} ${px(height)}`);
-      svg.setAttribute('role', 'group');
-      svg.innerHTML = out;
+      panel.plot.innerHTML = out;
+      // The legend stays where it is while a view moves.
+      const shape = `${geometry.width} ${tracks.map((track) => `${track.name} ${seen.includes(track)}`)}`;
+      const layout = moving && panel.shape === shape ? panel.layout : `${shape} ${places.map(([, at]) => Math.round(at))}`;
+      if (panel.layout === layout) return;
+      [panel.shape, panel.layout] = [shape, layout];
+      const focused = panel.legend.contains(document.activeElement) ? document.activeElement.dataset.track : null;
+      panel.legend.innerHTML = legend();
       if (focused !== null) one(`[data-track="${focused}"]`, svg)?.focus({ preventScroll: true });
       panel.values = all('.value', svg);
-      panel.cross = one('.cross', svg);
     };
     const averaged = (times, from, to) => {
       const first = Math.max(0, lower(times, from) - 1), last = Math.min(times.length, lower(times, to) + 1);
-      const each = Math.max(1, (last - first) / Math.ceil((geometry.right - geometry.left) / 1.5));
+      const each = Math.max(1, (last - first) / Math.ceil((geometry.right - geometry.left) / grain()));
       const found = [];
       for (let at = first; at < last - 1e-9; at += each) found.push([Math.floor(at), Math.max(Math.floor(at) + 1, Math.min(last, Math.floor(at + each)))]);
       return found;
@@ -491,15 +507,19 @@
       const per = (bottom - top) / Math.log(high / low);
       const y = (value) => bottom - Math.log(clamp(value, low, high) / low) * per;
       const paths = Array(SHADES).fill('');
-      for (const [c, row, count] of cells) {
+      const shadeOf = (count) => Math.min(SHADES - 1, Math.floor(Math.log(1 + count) / Math.log(1 + most) * SHADES));
+      for (let i = 0; i < cells.length;) {
+        // Neighbours of one shade in a column are one rectangle.
+        const [c, row, count] = cells[i];
+        const shade = shadeOf(count);
+        let end = row + together;
+        for (i += 1; i < cells.length && cells[i][0] === c && cells[i][1] === end && shadeOf(cells[i][2]) === shade; i += 1) end += together;
         const begin = map.from + c * map.column;
-        const left = px(xOf(Math.max(begin, from))), right = px(xOf(Math.min(begin + map.column, to)));
-        if (right <= left) continue;
-        const above = px(y(edge(row + together))), below = px(y(edge(row)));
-        paths[Math.min(SHADES - 1, Math.floor(Math.log(1 + count) / Math.log(1 + most) * SHADES))] += `M${left} ${above}H${right}V${below}H${left}z`;
+        const left = Math.round(10 * xOf(Math.max(begin, from))), right = Math.round(10 * xOf(Math.min(begin + map.column, to)));
+        if (right > left) paths[shade] += `M${left} ${Math.round(10 * y(edge(end)))}H${right}V${Math.round(10 * y(edge(row)))}H${left}z`;
       }
       let out = backdrop(top, bottom) + vertical({ unit: 'seconds' }, y, true, low, high);
-      paths.forEach((d, shade) => { if (d) out += `<path class="shade s${shade}" d="${d}"/>`; });
+      paths.forEach((d, shade) => { if (d) out += `<path class="shade s${shade}" transform="scale(.1)" d="${d}"/>`; });
       out += foreground(top, bottom);
       const left = narrow ? geometry.left : geometry.width - 192, under = narrow ? bottom + 8 : top + 4;
       for (let shade = 0; shade < SHADES; shade += 1) out += `<path class="shade s${shade}" d="M${left + 18 * shade} ${under}h18v10h-18z"/>`;
@@ -534,11 +554,11 @@
     const anyPercentile = () => {
       const panel = panels.find((p) => p.id === 'latency');
       if (!panel) return;
-      panel.extra = null;
-      if (view.p === null || !data.map) return;
+      if (view.p === null || !data.map) { panel.extra = null; return; }
+      if (panel.extra?.p === view.p && panel.extra.to === data.to) return;
       const { map } = data;
       panel.extra = {
-        name: `≈ p${view.p}`, ink: 'i-any', dashed: true,
+        p: view.p, to: data.to, name: `≈ p${view.p}`, ink: 'i-any', dashed: true,
         typical: percentileOf(columnsIn(...(data.window || [data.from, data.to])), view.p),
         times: Float64Array.from(map.columns, (_, i) => map.from + (i + 0.5) * map.column),
         values: Float64Array.from(map.columns, (column) => percentileOf([column], view.p)),
@@ -571,16 +591,48 @@
       foot.setAttribute('viewBox', `0 0 ${geometry.width} 22`);
       shown.textContent = view.zoom ? `${clock(from, true)} to ${clock(to, true)} of ${clock(data.to - data.from)}` : `the whole run, ${clock(data.to - data.from)}`;
     };
+    // What is in view is drawn at once, as fine as it can be once the view rests; what is not,
+    // when the page has nothing else to do.
+    const stale = new Set(), rough = new Set();
+    let resting = 0;
+    const drawOne = (id) => {
+      stale.delete(id);
+      rough.delete(id);
+      coarse = false;
+      const panel = panels.find((panel) => panel.id === id);
+      if (panel) { drawPanel(panel); tools(panel); } else drawMap();
+      if (coarse) rough.add(id);
+      show(pointing ?? view.at, id);
+    };
+    const inView = (id) => {
+      const { top, bottom } = figures[id].figure.getBoundingClientRect();
+      return bottom > -60 && top < innerHeight + 60;
+    };
+    const drawSeen = () => [...stale].filter(inView).forEach(drawOne);
+    const drawAll = () => [...stale, ...rough].forEach(drawOne);
+    const rest = () => {
+      const [id] = [...rough, ...stale];
+      if (id === undefined) return;
+      drawOne(id);
+      resting = setTimeout(rest);
+    };
     const draw = () => {
       if (!data) return;
+      clearTimeout(resting);
       anyPercentile();
+      for (const panel of panels) stale.add(panel.id);
+      if (figures.map && data.map) stale.add('map');
+      const seen = [...stale].filter(inView);
       drawFrame();
-      panels.forEach(drawPanel);
-      drawMap();
-      panels.forEach(tools);
+      moving = true;
+      seen.forEach(drawOne);
+      moving = false;
       show(pointing ?? view.at);
       changes();
+      resting = setTimeout(rest, 120);
     };
+    addEventListener('scroll', () => { if (stale.size) requestAnimationFrame(drawSeen); }, { passive: true });
+    addEventListener('beforeprint', drawAll);
 
     // The crosshair.
     const nearest = (times, at) => {
@@ -590,7 +642,7 @@
       const step = times.length > 1 ? (times[times.length - 1] - times[0]) / (times.length - 1) : Infinity;
       return Math.abs(times[best] - at) <= 1.5 * step ? best : -1;
     };
-    const show = (at) => {
+    const show = (at, only) => {
       const [from, to] = range();
       const seen = at !== null && at >= from && at <= to;
       box.classList.toggle('pointing', seen);
@@ -600,6 +652,7 @@
         moment.style.left = `${x / geometry.width * 100}%`;
       }
       for (const panel of panels) {
+        if (only ? panel.id !== only : stale.has(panel.id)) continue;
         const [tracks] = tracksOf(panel);
         panel.cross.setAttribute('x1', x);
         panel.cross.setAttribute('x2', x);
@@ -611,7 +664,7 @@
         });
       }
       const map = figures.map;
-      if (map && data.map) {
+      if (map && data.map && (only ? only === 'map' : !stale.has('map'))) {
         map.cross.setAttribute('x1', x);
         map.cross.setAttribute('x2', x);
         const counts = seen ? columnsIn(at - data.map.column / 2, at + data.map.column / 2)[0]?.[1] : null;
@@ -764,7 +817,7 @@
       return JSON.stringify({ page: document.title, panel: panel.title, unit: unitOf(panel), from: range()[0], to: range()[1], tracks });
     };
     // A picture that stands alone: what the style of the page gives it is written into it.
-    const PROPERTIES = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'stroke-linejoin', 'stroke-linecap', 'paint-order', 'font-size', 'font-weight', 'text-anchor', 'visibility'];
+    const PROPERTIES = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'stroke-linejoin', 'stroke-linecap', 'paint-order', 'vector-effect', 'font-size', 'font-weight', 'text-anchor', 'visibility'];
     const picture = (panel) => {
       const { svg } = figures[panel.id];
       const copy = svg.cloneNode(true);
@@ -996,8 +1049,8 @@
       view: () => ({ ...view, solo: [...view.solo], log: [...view.log], range: data && range() }),
       compare: (from, to) => compare(from, to).map(({ panel, track, within, rest, moved }) => ({ panel: panel.id, track: track.name, within, rest, moved })),
       text: (id, kind) => { const panel = panels.find((p) => p.id === id); return kind === 'csv' ? csv(panel) : kind === 'json' ? json(panel) : picture(panel)[0]; },
+      drawAll,
       percentile: (p) => percentileOf(columnsIn(...(data.window || [data.from, data.to])), p),
-      draw,
     };
   }
 

@@ -6,6 +6,7 @@ mod build;
 pub mod documents;
 mod header;
 pub mod memory;
+pub mod site;
 
 pub use build::*;
 pub use header::header;

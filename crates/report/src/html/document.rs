@@ -124,7 +124,8 @@ impl Page {
             date.unwrap_or_default(),
             text(&of.id)
         ));
-        self.element("h1", "", &of.title);
+        let title = if of.title.is_empty() { of.kind } else { &of.title };
+        self.element("h1", "", title);
         of.deck.iter().for_each(|deck| self.element("p", "deck", deck));
         if let Some((word, said)) = &of.state {
             self.put(format_args!("<p class=\"state\"><b>{word}.</b> {}</p>", text(said)));
@@ -212,7 +213,9 @@ impl Page {
 
     fn section(&mut self, of: &Section) {
         self.put(format_args!("\n<section id=\"{}\">", of.id));
-        self.element("h2", "", &of.title);
+        if !of.title.is_empty() {
+            self.element("h2", "", &of.title);
+        }
         self.blocks(&of.blocks);
         self.put(format_args!("</section>"));
     }

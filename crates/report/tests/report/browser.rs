@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use walwright_record::{Event, Record, RunState};
-use walwright_report::html::Links;
-use walwright_report::{RunReport, format};
+use walwright_report::html::{Links, POLICY, SCRIPT, STYLE};
+use walwright_report::{
+    RunReport, comparison, experiment, format, scaling, storage, tune_document,
+};
 use walwright_testing::browser::{Browser, Screen, Tab, axe};
+use walwright_testing::site::Site;
 
-use crate::site::Site;
+use crate::comparison::compared as comparisons;
 use crate::synthetic::{PREPARE, WARM_UP, at, record_of};
+use crate::{experiments, lists, scaling as scalings, storage as storages};
 
 /// A minute whose checkpoint slows it down from its 24th second on, with a vacuum and a fault.
 fn minute() -> Record {
@@ -242,7 +246,9 @@ fn figures_are_written_alike_here_and_there() {
 #[test]
 fn a_served_page_obeys_its_policy_and_follows_a_run() {
     let Some(mut browser) = Browser::start() else { return };
-    let site = Site::new();
+    let site = Site::new(POLICY);
+    site.put("/page.css", "text/css", STYLE.to_owned());
+    site.put("/page.js", "text/javascript", SCRIPT.to_owned());
     let whole = minute();
     let cut = at((PREPARE + WARM_UP + 20) as f64);
     let mut half = whole.clone();
@@ -311,5 +317,31 @@ fn everybody_can_use_a_page() {
         let wide = tab.value("document.documentElement.scrollWidth");
         assert_eq!(wide, screen.width, "nothing but tables scrolls sideways");
         assert_eq!(tab.complaints(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn everybody_can_use_the_other_pages() {
+    let (Some(axe), Some(mut browser)) = (axe(), Browser::start()) else { return };
+    let saved = Saved::new();
+    let tuned = walwright_tune::fixture::ended();
+    let pages = [
+        ("comparison", comparison(&comparisons(), true)),
+        ("experiment", experiment(&experiments::outcome())),
+        ("list", lists::runs()),
+        ("sweep", scaling(&scalings::sample())),
+        ("storage", storage(&storages::measurement())),
+        ("tune", tune_document(&tuned, &tuned.plan.objective().unwrap())),
+    ];
+    for (name, document) in pages {
+        let page = saved.page(&format!("{name}.html"), &document.html());
+        for screen in [Screen::DESK, Screen::DESK.dark(), Screen::PHONE] {
+            let mut tab = browser.open_file(&page, "", screen);
+            tab.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
+            assert_eq!(tab.barriers(&axe), Vec::<String>::new(), "{name} {screen:?}");
+            let wide = tab.value("document.documentElement.scrollWidth");
+            assert_eq!(wide, screen.width, "{name}: nothing but tables scrolls sideways");
+            assert_eq!(tab.complaints(), Vec::<String>::new());
+        }
     }
 }

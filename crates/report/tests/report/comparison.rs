@@ -1,6 +1,6 @@
 //! What the page of a comparison shows.
 
-use walwright_figures::compare::{RunGroup, compare};
+use walwright_figures::compare::{Comparison, RunGroup, compare};
 use walwright_record::{Record, RunId};
 use walwright_report::comparison;
 use walwright_report::terminal::Style;
@@ -15,13 +15,17 @@ fn run(id: &str, begun: i64) -> Record {
     record
 }
 
-#[test]
-fn runs_beside_each_other_in_every_rendering() {
+pub fn compared() -> Comparison {
     let groups = vec![
         RunGroup { name: "before".to_owned(), runs: vec![run("20261120-000001-aaa", 0)] },
         RunGroup { name: "<script>".to_owned(), runs: vec![run("20261120-000002-bbb", 1)] },
     ];
-    let compared = compare(groups).unwrap();
+    compare(groups).unwrap()
+}
+
+#[test]
+fn runs_beside_each_other_in_every_rendering() {
+    let compared = compared();
     let page = markup(&comparison(&compared, true));
     assert!(!page.contains("<script>") && !page.contains("NaN"));
     assert_eq!(page.matches("<svg").count(), 2);

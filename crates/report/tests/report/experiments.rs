@@ -47,7 +47,7 @@ fn judged(names: &[&str], factors: &[f64]) -> Judged {
     judge(metric(), &values(1.0, 0), &values(1.0, 1), &arms, Confidence::P95, 1)
 }
 
-fn outcome() -> Outcome {
+pub fn outcome() -> Outcome {
     let judged = judged(&["wide <WAL>", "no change", "slow"], &[1.25, 1.001, 0.8]);
     let runs = |arm: usize| {
         (0..BLOCKS).map(|block| Some(RunId(format!("run-{arm}-{block}")))).collect::<Vec<_>>()

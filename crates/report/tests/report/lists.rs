@@ -5,7 +5,7 @@ use walwright_report::{Document, List};
 
 const WIDE: Style = Style { width: 200, colour: false, unicode: true };
 
-fn runs() -> Document {
+pub fn runs() -> Document {
     let mut list = List::new(["run", "state", "per second", "label"]).numbers(2..3);
     list.row(["sweep-1", "2 runs"]);
     list.row(["  20261120-a", "complete", "9.5", ""]);

@@ -7,7 +7,6 @@ mod hostile;
 mod lists;
 mod renderings;
 mod scaling;
-mod site;
 mod storage;
 mod synthetic;
 mod tunes;

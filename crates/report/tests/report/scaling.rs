@@ -32,7 +32,7 @@ fn times(clients: u32, latency: f64) -> Vec<ResourceTime> {
     .into()
 }
 
-fn sample() -> Scaling {
+pub fn sample() -> Scaling {
     let law = ScalingLaw { single: 1_600.0, contention: 0.06, coherency: 0.01 };
     let point = |clients: u32| {
         let rate = law.throughput(f64::from(clients)) * if clients == 4 { 1.03 } else { 1.0 };

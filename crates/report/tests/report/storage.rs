@@ -34,7 +34,7 @@ fn cell(pattern: StoragePattern, micros: u64) -> StorageCell {
 }
 
 /// One of each kind; 8 kB flushes at 2,000/s and, disturbed, at 500/s.
-fn measurement() -> StorageMeasurement {
+pub fn measurement() -> StorageMeasurement {
     let place = StoragePlace {
         directory: "/wal/<b>tmp</b>".to_owned(),
         file_system: FileSystemId {

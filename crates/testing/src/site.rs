@@ -1,4 +1,5 @@
-//! A page served as `walwright serve` does it: its parts apart, under the policy, with events.
+//! Pages on loopback for a browser under test: parts at paths, under a content security policy,
+//! and server-sent events.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -6,13 +7,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use walwright_report::html::{POLICY, SCRIPT, STYLE};
-
 /// What is at each path: its type and its text.
 type Parts = Arc<Mutex<BTreeMap<&'static str, (&'static str, String)>>>;
 
 /// A server on loopback; its threads end with the process.
+#[derive(Debug)]
 pub struct Site {
+    /// Where it listens.
     pub address: SocketAddr,
     parts: Parts,
     /// Text of events for whoever listens at `/live`.
@@ -20,7 +21,11 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn new() -> Site {
+    /// One that sends `policy` with everything.
+    ///
+    /// # Panics
+    /// When loopback has no free port.
+    pub fn new(policy: &'static str) -> Site {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it has an address");
         let parts: Parts = Arc::default();
@@ -31,12 +36,11 @@ impl Site {
             for stream in listener.incoming().flatten() {
                 let (known, waiting) = (Arc::clone(&known), Arc::clone(&waiting));
                 // A reader that goes away is none of the server's troubles.
-                std::thread::spawn(move || answer(stream, &known, &waiting).ok());
+                std::thread::spawn(move || answer(stream, policy, &known, &waiting).ok());
             }
         });
         let site = Site { address, parts, events };
-        site.put("/page.css", "text/css", STYLE.to_owned());
-        site.put("/page.js", "text/javascript", SCRIPT.to_owned());
+        // Browsers ask for it.
         site.put(
             "/favicon.ico",
             "image/svg+xml",
@@ -45,6 +49,10 @@ impl Site {
         site
     }
 
+    /// Puts a text of a media type at a path.
+    ///
+    /// # Panics
+    /// Never: no thread of it panics.
     pub fn put(&self, path: &'static str, kind: &'static str, text: String) {
         self.parts.lock().expect("no thread of it panics").insert(path, (kind, text));
     }
@@ -52,6 +60,7 @@ impl Site {
 
 fn answer(
     stream: TcpStream,
+    policy: &str,
     parts: &Mutex<BTreeMap<&'static str, (&'static str, String)>>,
     events: &Mutex<Receiver<String>>,
 ) -> std::io::Result<()> {
@@ -79,7 +88,7 @@ fn answer(
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\n\
-         Content-Security-Policy: {POLICY}\r\nConnection: close\r\n\r\n{text}",
+         Content-Security-Policy: {policy}\r\nConnection: close\r\n\r\n{text}",
         text.len()
     )
 }
