@@ -2,12 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
 use walwright_figures::compare::{RunGroup, compare_within};
 use walwright_figures::experiment::Ending;
-use walwright_record::{RunHeader, RunState};
+use walwright_record::{RunHeader, RunState, Timestamp};
 use walwright_report::html::Links;
 use walwright_report::{
     Document, comparison, experiment, experiment_list, experiment_under_way, journal,
@@ -21,6 +22,8 @@ use super::{Pages, Query, above, refused};
 use crate::answer::{LINKS, Packed, Refusal, event};
 use crate::live::{Seen, Watched};
 
+/// Longest pause between two runs of an experiment that goes on.
+const BETWEEN: Duration = Duration::from_secs(120);
 /// Runs that are laid over each other.
 const COMPARED: std::ops::RangeInclusive<usize> = 2..=4;
 
@@ -110,14 +113,28 @@ impl WatchedStudy {
         WatchedStudy { lab, study, id, last: None, drawn: 0 }
     }
 
-    /// Whether a run of it goes on now: one that stands still can be resumed.
+    /// Whether it goes on now, by its runs: one that stands still can be resumed.
     fn goes_on(&self) -> Result<bool, Refusal> {
         let store = self.lab.existing_store().map_err(|error| refused(&error))?;
         let runs = store.map(|store| store.runs()).transpose().map_err(|error| refused(&error))?;
+        let lately = |at: Timestamp| Timestamp::now().seconds_from(at) < BETWEEN.as_secs_f64();
         let is_of = |run: &RunHeader| {
-            run.state == RunState::Running && run.series() == Some(self.id.as_str())
+            let goes_on = run.state == RunState::Running || run.ended.is_some_and(lately);
+            goes_on && run.series() == Some(self.id.as_str())
         };
         Ok(runs.unwrap_or_default().iter().any(is_of))
+    }
+
+    /// What the page of an experiment changes with, as far as it is cheap to say; `None` for a tune.
+    fn stands(&self) -> Result<Option<u64>, Refusal> {
+        if self.study == Study::Tune {
+            return Ok(None);
+        }
+        let all = walwright_experiment::list(&self.lab).map_err(|error| Refusal::failed(&error))?;
+        let Some(one) = all.iter().find(|one| one.header.id == self.id) else { return Ok(None) };
+        let mut hasher = DefaultHasher::new();
+        (one.done, one.header.ending == Ending::Unfinished, self.goes_on()?).hash(&mut hasher);
+        Ok(Some(hasher.finish()))
     }
 
     /// The document, and whether it may still change.
@@ -146,6 +163,11 @@ impl WatchedStudy {
 
 impl Watched for WatchedStudy {
     fn look(&mut self) -> Option<Seen> {
+        // What remains is told by the moment, which alone is no reason to draw it again.
+        let stands = self.stands().ok().flatten();
+        if stands.is_some() && self.last == stands {
+            return None;
+        }
         let (page, goes_on) = match self.read() {
             Err(refusal) => (Err(Arc::new(refusal)), false),
             Ok((document, goes_on)) => {
@@ -158,7 +180,7 @@ impl Watched for WatchedStudy {
         };
         let mut hasher = DefaultHasher::new();
         page.as_ref().ok().hash(&mut hasher);
-        let now = hasher.finish();
+        let now = stands.unwrap_or_else(|| hasher.finish());
         if self.last.replace(now) == Some(now) && goes_on {
             return None;
         }

@@ -53,3 +53,20 @@ fn a_page_is_compressed_for_who_takes_it_and_small() {
     let refused = served.get_with("/", "Accept-Encoding: gzip;q=0\r\n");
     assert_eq!(refused.header("content-encoding"), None);
 }
+
+#[test]
+fn a_tune_is_listed_and_shown_with_its_search() {
+    let lab = lab();
+    let state = walwright_tune::fixture::ended();
+    let folder = lab.path().join("tunes").join(&state.id);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("state.json"), serde_json::to_vec(&state).unwrap()).unwrap();
+    let served = Served::start(lab.path(), Rules::default());
+    let address = format!("/tunes/{}", state.id);
+    assert!(served.get("/tunes").text().contains(&format!("href=\"{address}\"")));
+    let page = served.get(&address);
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("<svg"), "the path of the search is drawn");
+    assert!(!page.text().contains("data-live"), "it has ended");
+    assert!(served.get(&format!("{address}/events")).text().contains("event: end"));
+}
