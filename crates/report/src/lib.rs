@@ -50,7 +50,7 @@ pub use limits::limit;
 pub use list::List;
 pub use markdown::PlotFile;
 pub use run::commit::commit;
-pub use run::{RunReport, diagnosis, explanation, under_way};
+pub use run::{RunReport, diagnosis, explanation, timeline_begins, under_way};
 pub use scaling::scaling;
 pub use storage::{storage, storage_list};
 pub use svg::Series;

@@ -10,6 +10,10 @@ use crate::pages::Query;
 
 /// Letters of a label.
 const LABEL: usize = 200;
+/// Letters of a note.
+const NOTE: usize = 1_000;
+/// Seconds of a timeline, at most: a year.
+const LONGEST: f64 = 31_536_000.0;
 
 /// The words that make a run.
 ///
@@ -81,6 +85,18 @@ pub(crate) const CONSENTS: [(&str, &str); 2] = [
 /// When it is none, as a sentence.
 pub(crate) fn label_of(text: &str) -> Result<String, String> {
     line(text, LABEL, "label")
+}
+
+/// A note of a form, and where on the timeline it stands, in seconds.
+///
+/// # Errors
+/// When it is none, as a sentence.
+pub(crate) fn note_of(form: &Query) -> Result<(f64, String), String> {
+    let at = form.get("at").and_then(|at| at.parse().ok());
+    let at = at.filter(|at| (0.0..=LONGEST).contains(at));
+    let at = at.ok_or("say where on the timeline it stands, in seconds")?;
+    let note = line(form.get("note").ok_or("a note says something")?, NOTE, "note")?;
+    Ok((at, note))
 }
 
 fn line(text: &str, most: usize, what: &str) -> Result<String, String> {

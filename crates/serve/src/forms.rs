@@ -43,9 +43,13 @@ pub(crate) fn remarks(of: &RunHeader) -> String {
     let inside = format!(
         "<form method=\"post\" action=\"/runs/{id}/label\"><p><label>Label \
          <input name=\"label\" maxlength=\"200\" value=\"{label}\"></label> \
-         <button type=\"submit\">Keep it</button></p></form>"
+         <button type=\"submit\">Keep it</button></p></form>\
+         <form method=\"post\" action=\"/runs/{id}/note\"><p><label>Note \
+         <input name=\"note\" maxlength=\"1000\" required></label> <label>at \
+         <input type=\"number\" name=\"at\" min=\"0\" step=\"any\" required> s of the timeline</label> \
+         <button type=\"submit\">Write it down</button></p></form>"
     );
-    folded("Label", &inside)
+    folded("Label and notes", &inside)
 }
 
 /// The findings that an experiment can prove.

@@ -167,6 +167,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/jobs/run", post(start_run))
         .route("/jobs/prove", post(prove))
         .route("/runs/{id}/label", post(relabel))
+        .route("/runs/{id}/note", post(note))
         .route("/assets/{name}", get(asset))
         .fallback(async || -> Answer { Err(Refusal::not_found("there is no such page here")) })
         .layer(DefaultBodyLimit::max(BODY))
@@ -388,6 +389,18 @@ async fn relabel(State(of): Handle, Path(id): Path<String>, body: String) -> Ans
     let run = of.header(id).await?;
     let to = format!("/runs/{}", run.id);
     of.work(move |pages| pages.relabel(&run.id, label.as_deref())).await?;
+    Ok(going_to(&to))
+}
+
+async fn note(State(of): Handle, Path(id): Path<String>, body: String) -> Answer {
+    let (at, note) = actions::note_of(&Query::of(&body)).map_err(wrong)?;
+    let run = of.header(id).await?;
+    if run.state == RunState::Running {
+        return Err(wrong("notes are written when the run has ended".to_owned()));
+    }
+    let to = format!("/runs/{}#at={at}", run.id);
+    let kept = of.ended(run).await?;
+    of.work(move |pages| pages.note(&kept, at, &note)).await?;
     Ok(going_to(&to))
 }
 

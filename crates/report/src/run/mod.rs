@@ -22,6 +22,7 @@ use walwright_record::Record;
 use crate::document::{Block, Cell, Column, Document, Field, Reach, Section, Table, Warning};
 use crate::{format, words};
 pub use findings::{diagnosis, explanation};
+pub use timeline::begins as timeline_begins;
 
 /// A record with what follows from it, computed once.
 #[derive(Debug)]

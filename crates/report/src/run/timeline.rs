@@ -47,8 +47,8 @@ pub(super) fn timeline(record: &Record, summary: &Summary) -> Section {
     Section::new("timeline", "Timeline", Reach::Page, blocks)
 }
 
-/// When the clock of the timeline begins; `None` where there is none.
-pub(super) fn begins(record: &Record) -> Option<Timestamp> {
+/// When the clock of a run's timeline begins; `None` where it has none.
+pub fn begins(record: &Record) -> Option<Timestamp> {
     let axis = Axis::of(record, &walwright_figures::timeline(record))?;
     Some(record.header.started.plus(Duration::try_from_secs_f64(axis.from).ok()?))
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use walwright_diagnose::Finding;
 use walwright_figures::experiment::PredictionMet;
-use walwright_record::{RunHeader, RunId, RunState, TargetKind};
+use walwright_record::{Event, RunHeader, RunId, RunState, TargetKind, Timestamp};
 use walwright_report::html::Links;
-use walwright_report::{Document, RunReport, under_way, with_proofs};
+use walwright_report::{Document, RunReport, timeline_begins, under_way, with_proofs};
 use walwright_store::{Following, Lab};
 
 use super::{KEPT, Pages, above, locked, refused};
@@ -30,6 +30,8 @@ pub(crate) struct Kept {
     /// Whether it ran on a server of a person's own.
     pub(crate) attached: bool,
     pub(crate) provable: Vec<Provable>,
+    /// When the clock of its timeline begins, where it has one.
+    pub(crate) begins: Option<Timestamp>,
     /// Experiments that have tried its findings.
     proofs: Vec<(String, PredictionMet)>,
 }
@@ -53,6 +55,16 @@ impl Pages {
     /// Gives a run another label, or none.
     pub(crate) fn relabel(&self, id: &RunId, label: Option<&str>) -> Result<(), Refusal> {
         self.store()?.relabel(id, label).map_err(|error| refused(&error))
+    }
+
+    /// Writes a note at so many seconds of its timeline.
+    pub(crate) fn note(&self, of: &Kept, seconds: f64, text: &str) -> Result<(), Refusal> {
+        let begins = of.begins.unwrap_or(of.header.started);
+        let at = begins.plus(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let note = Event { at, kind: "note".to_owned(), text: text.to_owned() };
+        self.store()?.add_event(&of.header.id, &note).map_err(|error| refused(&error))?;
+        locked(&self.runs).retain(|kept| kept.header.id != of.header.id);
+        Ok(())
     }
 
     /// The page of a run that has ended, where it is ready.
@@ -81,10 +93,11 @@ impl Pages {
             findings.map(|of| provable(of, attached)).filter(|of| !of.actions.is_empty());
         let provable = provable.collect();
         let header = report.record.header.clone();
+        let begins = timeline_begins(&report.record);
         let proofs = self.proofs(&header);
         let document = with_proofs(report.into_document(), &proofs);
         let series = document.series().map(|of| Packed::new("application/json", of.json()));
-        let kept = Arc::new(Kept { header, document, series, attached, provable, proofs });
+        let kept = Arc::new(Kept { header, document, series, attached, provable, begins, proofs });
         let mut runs = locked(&self.runs);
         runs.retain(|other| other.header.id != kept.header.id);
         runs.push_front(Arc::clone(&kept));

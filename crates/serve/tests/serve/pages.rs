@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use crate::fixture::{Rules, Served, keep, lab, record};
+use crate::fixture::{Rules, Served, TOKEN, keep, lab, record};
 
 #[test]
 fn runs_are_listed_searched_and_ordered() {
@@ -69,4 +69,24 @@ fn a_tune_is_listed_and_shown_with_its_search() {
     assert!(page.text().contains("<svg"), "the path of the search is drawn");
     assert!(!page.text().contains("data-live"), "it has ended");
     assert!(served.get(&format!("{address}/events")).text().contains("event: end"));
+}
+
+#[test]
+fn a_note_stands_on_the_timeline_where_it_was_written() {
+    let lab = lab();
+    keep(lab.path(), &record("20260922-000000-abc", None, 100));
+    let served = Served::start(lab.path(), Rules { actions: true, ..Rules::default() });
+    let right = format!("Authorization: Bearer {TOKEN}\r\n");
+    let post = |form: &str| served.post("/runs/20260922-000000-abc/note", &right, form);
+    let before = served.get("/runs/20260922-000000-abc").text();
+    assert!(!before.contains("the cache was warm"));
+    let written = post("note=from+here+on+the+cache+was+warm&at=12.5");
+    assert_eq!(written.header("location"), Some("/runs/20260922-000000-abc#at=12.5"));
+    let text = served.get("/runs/20260922-000000-abc").text();
+    assert!(text.contains("rom here on the cache was warm"), "{text}");
+    let series = served.get("/runs/20260922-000000-abc/series").text();
+    assert!(series.contains("\"kind\":\"note\",\"from\":null,\"to\":12.5"), "{series}");
+    for wrong in ["note=x", "at=3", "note=x&at=-1", "note=x&at=NaN", "note=a%0Ab&at=1"] {
+        assert_eq!(post(wrong).status, 400, "{wrong}");
+    }
 }

@@ -71,7 +71,13 @@ fn nothing_is_done_without_the_token() {
         Served::start(lab.path(), Rules { actions: true, ..Rules::default() }),
         Served::start(lab.path(), Rules::default()),
     );
-    for path in ["/jobs/run", "/jobs/prove", "/jobs/1/stop", "/runs/20260922-000000-abc/label"] {
+    for path in [
+        "/jobs/run",
+        "/jobs/prove",
+        "/jobs/1/stop",
+        "/runs/20260922-000000-abc/label",
+        "/runs/20260922-000000-abc/note",
+    ] {
         let own = |served: &Served| format!("Origin: http://{}\r\n", served.address);
         let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
         assert_eq!(open.post(path, &own(&open), "label=x").status, 401, "{path}");
