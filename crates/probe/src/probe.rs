@@ -141,7 +141,7 @@ fn sql_thread(
         let _ = ready.send(Ok(()));
         let (counters, (waits, session)) = tokio::join!(
             sample_counters(context, counters, rates),
-            sample_waits(context, waits, rates.waits),
+            sample_waits(context, waits, rates),
         );
         drop(session);
         walwright_server::all_left().await;

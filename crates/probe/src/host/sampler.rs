@@ -68,6 +68,7 @@ impl HostSampler {
     pub(crate) fn run(self, stop: &Receiver<()>) -> HostReport {
         let start = Instant::now();
         let processors = processors_online().map_or(1.0, f64::from);
+        let processors = self.rates.budget_processors(processors);
         let pace = |every, share: f64| Pace::new(every, share * processors, start);
         let mut machine = pace(self.rates.counters, MACHINE_BUDGET);
         let mut processes = pace(self.rates.counters, PROCESSES_BUDGET);

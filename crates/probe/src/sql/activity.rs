@@ -185,13 +185,17 @@ fn sessions_query(commands: &[&str]) -> String {
              FROM a
          )
          SELECT s.*,
-                CASE WHEN s.waiting_for_lock = 0 THEN 0
-                     ELSE (SELECT count(*) FROM pg_lock_status() l WHERE NOT l.granted)
-                END AS locks_not_granted,
+                w.locks_not_granted,
+                w.longest_lock_wait_seconds,
                 (SELECT count(*) FROM pg_prepared_xact()) AS prepared_transactions,
                 ARRAY(SELECT p.command FROM unnest(ARRAY[{}]::text[]) AS p (command)
                       WHERE EXISTS (SELECT FROM pg_stat_get_progress_info(p.command))) AS in_progress
-         FROM s",
+         FROM s CROSS JOIN LATERAL (
+             SELECT count(*) AS locks_not_granted,
+                    extract(epoch FROM clock_timestamp() - min(l.waitstart))::float8
+                        AS longest_lock_wait_seconds
+             FROM pg_lock_status() l WHERE s.waiting_for_lock > 0 AND NOT l.granted
+         ) w",
         commands.join(", ")
     )
 }

@@ -86,19 +86,20 @@ impl Group {
 /// Samples until stopped, then once more.
 pub(crate) async fn sample(ctx: &Context, mut session: Session, rates: Rates) -> CountersReport {
     let start = Instant::now();
-    let budget = |share: f64| share * ctx.budget_processors();
+    let processors = rates.budget_processors(ctx.budget_processors());
+    let budget = |share: f64| share * processors;
     let mut paces = [
         (Group::Views, Pace::new(rates.counters, budget(VIEWS_BUDGET), start)),
         (Group::Activity, Pace::new(rates.counters, budget(ACTIVITY_BUDGET), start)),
-        (Group::Statements, Pace::new(rates.counters, budget(STATEMENTS_BUDGET), start)),
+        (Group::Statements, Pace::new(rates.statements, budget(STATEMENTS_BUDGET), start)),
         (Group::Relations, Pace::new(rates.tables, budget(RELATIONS_BUDGET), start)),
     ];
     let mut state = State {
         checkpoints: CheckpointWatch::default(),
         activity: ActivityState::default(),
         statements: StatementsState::new(),
-        tables: RelationsState::tables(budget(RELATIONS_BUDGET)),
-        indexes: RelationsState::indexes(budget(RELATIONS_BUDGET)),
+        tables: RelationsState::tables(budget(RELATIONS_BUDGET), rates.first_paid_over()),
+        indexes: RelationsState::indexes(budget(RELATIONS_BUDGET), rates.first_paid_over()),
         last: HashMap::new(),
         stored_empty: Vec::new(),
         not_observable: Vec::new(),

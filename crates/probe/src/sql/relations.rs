@@ -15,10 +15,6 @@ use crate::observation::emit;
 /// More relations than this are not followed.
 const LIMIT: usize = 2_000;
 
-/// The first reading has a row of every relation followed, so it is by far the dearest. It is
-/// paid for over so much time.
-const FIRST_PAID_OVER: Duration = Duration::from_secs(60);
-
 /// What a relation costs in a look at all, and its row in the first reading, which has the
 /// server open it: measured with 3,000 tables of PostgreSQL 18 and rounded up.
 const LOOK_COST: Duration = Duration::from_micros(2);
@@ -58,9 +54,10 @@ pub(crate) struct RelationsState {
     sparse: Sparse,
 }
 
-/// Relations whose first reading `budget` processor seconds a second can pay for.
-fn affordable(budget: f64) -> usize {
-    let allowance = budget * FIRST_PAID_OVER.as_secs_f64();
+/// Relations whose first reading `budget` processor seconds a second can pay for. It has a row
+/// of every relation followed, so it is by far the dearest, and is paid for over some time.
+fn affordable(budget: f64, paid_over: Duration) -> usize {
+    let allowance = budget * paid_over.as_secs_f64();
     ((allowance / FIRST_COST.as_secs_f64()) as usize).clamp(1, LIMIT)
 }
 
@@ -74,16 +71,16 @@ pub(crate) async fn cost_of_a_look(session: &Session) -> Result<Duration, QueryE
 
 impl RelationsState {
     /// `budget` is the processor time that tables and indexes together may take of a second.
-    pub(crate) fn tables(budget: f64) -> Self {
-        RelationsState::new(Source::Tables, budget)
+    pub(crate) fn tables(budget: f64, paid_over: Duration) -> Self {
+        RelationsState::new(Source::Tables, budget, paid_over)
     }
 
-    pub(crate) fn indexes(budget: f64) -> Self {
-        RelationsState::new(Source::Indexes, budget)
+    pub(crate) fn indexes(budget: f64, paid_over: Duration) -> Self {
+        RelationsState::new(Source::Indexes, budget, paid_over)
     }
 
-    fn new(source: Source, budget: f64) -> Self {
-        let limit = affordable(budget / 2.0);
+    fn new(source: Source, budget: f64, paid_over: Duration) -> Self {
+        let limit = affordable(budget / 2.0, paid_over);
         RelationsState { source, limit, sparse: Sparse::new(limit) }
     }
 
@@ -247,9 +244,10 @@ mod tests {
 
     #[test]
     fn a_small_machine_follows_fewer_relations() {
+        const MINUTE: Duration = Duration::from_secs(60);
         // A thousandth of two processors for both kinds.
-        assert_eq!(affordable(0.001), 600);
-        assert_eq!(affordable(1.0), LIMIT);
-        assert_eq!(affordable(0.0), 1);
+        assert_eq!(affordable(0.001, MINUTE), 600);
+        assert_eq!(affordable(1.0, MINUTE), LIMIT);
+        assert_eq!(affordable(0.0, MINUTE), 1);
     }
 }

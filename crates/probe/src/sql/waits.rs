@@ -11,6 +11,7 @@ use super::session::{Reading, Session, is_lasting};
 use crate::cost::SlowedSource;
 use crate::observation::emit;
 use crate::pace::Pace;
+use crate::rates::Rates;
 
 /// One row per distinct state of a session. Ours are those of our load and, where our gateway
 /// stands before the server, the session that flushes for it. It asks the function under
@@ -48,9 +49,11 @@ const COMMITS_AT_END: i32 = 150_000;
 pub(crate) async fn sample(
     ctx: &Context,
     mut session: Session,
-    every: Duration,
+    rates: Rates,
 ) -> (WaitsReport, Session) {
-    let mut pace = Pace::new(every, BUDGET * ctx.budget_processors(), Instant::now());
+    let every = rates.waits;
+    let processors = rates.budget_processors(ctx.budget_processors());
+    let mut pace = Pace::new(every, BUDGET * processors, Instant::now());
     let mut report = WaitsReport::default();
     let (mut hidden_most, mut own_hidden) = (0, false);
     let mut failed = Failures::default();

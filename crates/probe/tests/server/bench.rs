@@ -102,8 +102,10 @@ pub async fn start_with(connector: Connector, host: HostScope) -> (Probe, Collec
         connector,
         rates: Rates {
             counters: Duration::from_millis(200),
+            statements: Duration::from_millis(200),
             tables: Duration::from_millis(400),
             waits: Duration::from_millis(20),
+            at_most: None,
         },
         host,
         clock: Clock::start(),
