@@ -18,6 +18,7 @@ mod tune;
 mod values;
 mod view;
 mod visit;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
 pub use view::ViewArgs;
 pub use visit::VisitArgs;
+pub use watch::{WatchArgs, WatchCommand, WatchReportArgs};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -120,6 +122,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Record a load that others make: sample a server for a time, or while a command runs.
     Record(Box<RecordArgs>),
+    /// Watch a server for days: a view, metrics and alerts, the report of a day.
+    Watch(Box<WatchArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),
     /// Experiments: run, list, show, delete. Arms against a baseline, in blocks of runs.

@@ -18,7 +18,9 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     match &cli.command {
         Some(Command::Gateway(args)) => output::log_events(cli.verbose, args.run.log_format),
-        Some(Command::Ingest(_) | Command::Serve(_) | Command::Documents(_)) => {
+        Some(
+            Command::Ingest(_) | Command::Serve(_) | Command::Documents(_) | Command::Watch(_),
+        ) => {
             output::log_events(cli.verbose, LogFormat::Text);
         }
         _ => output::log_to_stderr(cli.verbose),
@@ -42,6 +44,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         }
         Some(Command::Run(args)) => commands::run::execute(&lab, *args, output),
         Some(Command::Record(args)) => commands::record::execute(&lab, *args, output),
+        Some(Command::Watch(args)) => commands::watch::execute(&lab, *args, output),
         Some(Command::Compare(args)) => commands::compare::execute(&lab, &args, output),
         Some(Command::Experiment(args)) => commands::experiment::execute(&lab, *args, output),
         Some(Command::Ab(args)) => commands::ab::execute(&lab, *args, output),

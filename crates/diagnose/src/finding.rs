@@ -1,13 +1,13 @@
 //! A finding: a diagnosed cause with its evidence, its cost and what to do.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use walwright_record::Window;
 use walwright_stats::Estimate;
 
 use crate::{Action, DiagnosisId, Gain};
 
 /// What a finding is to a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A cause that costs and that something can be done about.
