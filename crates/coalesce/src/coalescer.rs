@@ -303,7 +303,7 @@ impl<R: Encode> Coalescer<R> {
     }
 
     /// Adds the coalescer's metrics to a registry: rows, batches and what sent them off, batch
-    /// sizes, queue age, acknowledgement latency, retries, bisections, dead letters. Call
+    /// sizes, queue age, flush and acknowledgement latency, retries, bisections, dead letters. Call
     /// [`observe`](Self::observe) before it is encoded.
     pub fn register(&self, registry: &mut Registry) {
         self.shared.engine.metrics.register(registry);

@@ -24,6 +24,7 @@ pub use coalescer::Coalescer;
 pub use dead_letters::DEAD_LETTERS;
 pub use error::{ConnectError, Refusal, WriteError};
 pub use lane::LANES;
+pub use metrics::describe as describe_metrics;
 pub use options::{
     Capacity, Conflict, DeadLetters, Durability, Flush, Idempotency, Lanes, Options, Retry,
     TableOptions,

@@ -1,7 +1,7 @@
 //! What can be watched.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -21,12 +21,18 @@ pub(crate) struct Metrics {
     batches: Family<CauseLabel, Counter>,
     batch_rows: Histogram,
     queue_age: Histogram,
+    flush: Histogram,
     latency: Histogram,
     pub(crate) waiting_rows: Gauge,
     pub(crate) waiting_bytes: Gauge,
     pub(crate) retries: Counter,
     pub(crate) bisections: Counter,
     dead_letters: Counter,
+}
+
+/// Adds the metrics of a coalescer to a registry, those of none: what they are called.
+pub fn describe(registry: &mut Registry) {
+    Metrics::new().register(registry);
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,6 +54,7 @@ impl Metrics {
             batches: Family::default(),
             batch_rows: Histogram::new(exponential_buckets(1.0, 2.0, 14)),
             queue_age: seconds(),
+            flush: seconds(),
             latency: seconds(),
             waiting_rows: Gauge::default(),
             waiting_bytes: Gauge::default(),
@@ -66,6 +73,12 @@ impl Metrics {
             "How long the oldest row of a batch had waited when it went",
             Unit::Seconds,
             self.queue_age.clone(),
+        );
+        registry.register_with_unit(
+            "flush",
+            "From sending a batch to its answer, tries and all",
+            Unit::Seconds,
+            self.flush.clone(),
         );
         registry.register_with_unit(
             "acknowledgement",
@@ -100,6 +113,11 @@ impl Metrics {
         if let Some(first) = batch.rows.first() {
             self.queue_age.observe(first.since.elapsed().as_secs_f64());
         }
+    }
+
+    /// A batch was answered for, which took so long.
+    pub(crate) fn flushed(&self, took: Duration) {
+        self.flush.observe(took.as_secs_f64());
     }
 
     /// Counts the rows of a batch: `answer` goes to all that are not refused.

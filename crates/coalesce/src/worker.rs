@@ -62,6 +62,7 @@ impl Worker {
             }
             self.expects_refusals = !outcome.refused.is_empty();
             let (rows, took) = (batch.rows.len(), began.elapsed());
+            self.engine.metrics.flushed(took);
             self.answer(batch, outcome);
             self.queue.done(rows, took);
         }

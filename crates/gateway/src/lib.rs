@@ -50,6 +50,7 @@ pub use gateway::{Gateway, GatewayError};
 pub use handover::Predecessor;
 pub use histogram::Histogram;
 pub use levels::{Barriers, Exposures, Level, Until};
+pub use metrics::describe as describe_metrics;
 pub use options::{
     Database, Limits, Options, PoolMode, Pooling, PoolingChoice, Reads, Server, SessionAttributes,
     User,

@@ -189,6 +189,14 @@ impl Exposition {
 /// Microseconds as seconds.
 const MICROS: f64 = 1e-6;
 
+/// The metrics of pools and servers, of none: what they are called.
+pub fn describe() -> String {
+    let mut out = Exposition(String::new());
+    of_pools(&mut out, &[]);
+    of_servers(&mut out, &[]);
+    out.0
+}
+
 fn exposition(overview: &Overview, began: SystemTime) -> String {
     let mut out = Exposition(String::new());
     let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -89,9 +89,7 @@ fn answer(
             let form = Form::accepted(accept);
             match exposition.text(form) {
                 Ok(body) => text(StatusCode::OK, form.content_type(), body),
-                Err(error) => {
-                    text(StatusCode::INTERNAL_SERVER_ERROR, plain, format!("{error}\n"))
-                }
+                Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, plain, format!("{error}\n")),
             }
         }
         "/healthz" => match health() {

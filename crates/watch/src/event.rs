@@ -52,6 +52,20 @@ impl EventKind {
         }
     }
 
+    /// What it is called.
+    pub fn words(self) -> &'static str {
+        match self {
+            EventKind::FindingAppeared => "finding",
+            EventKind::FindingGone => "finding gone",
+            EventKind::ServerLost => "server lost",
+            EventKind::ServerBack => "server back",
+            EventKind::ServerRestarted => "server restarted",
+            EventKind::SettingChanged => "setting changed",
+            EventKind::Watching => "watching",
+            EventKind::Server => "server",
+        }
+    }
+
     /// Whether somebody should be told.
     pub fn alerts(self) -> bool {
         matches!(

@@ -41,7 +41,11 @@ impl Form {
             each.filter_map(weight).fold(0.0_f64, f64::max)
         };
         let open = weight("application/openmetrics-text");
-        if open > 0.0 && open >= weight("text/plain") { Form::OpenMetrics } else { Form::Prometheus }
+        if open > 0.0 && open >= weight("text/plain") {
+            Form::OpenMetrics
+        } else {
+            Form::Prometheus
+        }
     }
 
     /// Its `Content-Type`.
@@ -133,7 +137,6 @@ impl EncodeLabelSet for Labels<'_> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +189,12 @@ mod tests {
     fn the_form_is_the_one_asked_for() {
         let open = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(Form::accepted(Some(open)), Form::OpenMetrics);
-        for plain in [None, Some("*/*"), Some("text/plain"), Some("text/plain,application/openmetrics-text;q=0.5")] {
+        for plain in [
+            None,
+            Some("*/*"),
+            Some("text/plain"),
+            Some("text/plain,application/openmetrics-text;q=0.5"),
+        ] {
             assert_eq!(Form::accepted(plain), Form::Prometheus, "{plain:?}");
         }
     }

@@ -146,7 +146,8 @@ impl Gatherer {
         };
         let plain = |name: &str| number(name).map(|(value, _)| value).filter(|v| *v >= 0.0);
         let megabytes = |name: &str| {
-            number(name).and_then(|(value, unit)| (unit == Some("MB")).then_some(value * 1_048_576.0))
+            number(name)
+                .and_then(|(value, unit)| (unit == Some("MB")).then_some(value * 1_048_576.0))
         };
         self.settings = Settings {
             vacuum_threshold: plain("autovacuum_vacuum_threshold"),
@@ -288,8 +289,7 @@ impl Gatherer {
     fn io(&mut self, rows: &[Row]) {
         let (mut flushes, mut time, mut known) = (0.0, Some(0.0), false);
         for row in rows {
-            let of_wal =
-                row.text("object") == Some("wal") && row.text("context") == Some("normal");
+            let of_wal = row.text("object") == Some("wal") && row.text("context") == Some("normal");
             let Some(is) = row.number("fsyncs").filter(|_| of_wal) else { continue };
             let took = row.number("fsync_time");
             let key = row.key(Source::Io);
@@ -538,7 +538,11 @@ impl Gatherer {
     pub fn samples(&self, metric: &Metric) -> Samples {
         if metric.kind == MetricKind::Histogram {
             let known = *metric == metric::WAL_FLUSH_SECONDS && self.flushes.count > 0;
-            return Samples::Histogram(if known { self.flushes.clone() } else { Histogram::default() });
+            return Samples::Histogram(if known {
+                self.flushes.clone()
+            } else {
+                Histogram::default()
+            });
         }
         let of_statements: Option<fn(&StatementCounts) -> f64> = match *metric {
             metric::STATEMENT_CALLS => Some(|of| of.calls),
@@ -553,8 +557,8 @@ impl Gatherer {
             let mut worst: Vec<&TableState> = self.tables.values().collect();
             worst.sort_by(|a, b| b.debt.total_cmp(&a.debt).then(a.name.cmp(&b.name)));
             let worst = worst.into_iter().take(NAMED);
-            let values = worst
-                .map(|table| Labelled { labels: vec![table.name.clone()], value: table.debt });
+            let values =
+                worst.map(|table| Labelled { labels: vec![table.name.clone()], value: table.debt });
             return Samples::Values(values.collect());
         }
         let all = match metric.kind {

@@ -31,6 +31,7 @@ pub mod summary;
 pub mod sweep;
 pub mod tune;
 pub mod verdict;
+pub mod watch;
 pub mod welcome;
 pub mod what_if;
 pub mod workload;

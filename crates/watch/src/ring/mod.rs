@@ -195,9 +195,10 @@ impl Ring {
     /// # Errors
     /// When the directory cannot be read.
     pub fn bytes(&self) -> Result<u64, RingError> {
-        let sizes = self.hours()?.into_iter().map(|hour| {
-            hour.path(&self.directory).metadata().map_or(0, |meta| meta.len())
-        });
+        let sizes = self
+            .hours()?
+            .into_iter()
+            .map(|hour| hour.path(&self.directory).metadata().map_or(0, |meta| meta.len()));
         Ok(sizes.sum())
     }
 
@@ -240,7 +241,9 @@ impl Ring {
         for entry in Frames::new(file) {
             match serde_json::from_slice(&entry.map_err(failed(&path))?) {
                 Ok(entry) => each(entry),
-                Err(error) => tracing::debug!(path = %path.display(), %error, "an entry of a later version"),
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "an entry of a later version")
+                }
             }
         }
         Ok(())
@@ -313,7 +316,8 @@ impl RingWriter {
             slot.table_names.retain(|id, _| self.tables.insert(*id));
         }
         let path = self.hour.path(&self.ring.directory);
-        let bytes = serde_json::to_vec(&entry).map_err(io::Error::from).and_then(|json| frame(&json));
+        let bytes =
+            serde_json::to_vec(&entry).map_err(io::Error::from).and_then(|json| frame(&json));
         let bytes = bytes.map_err(failed(&path))?;
         let before = self.file.metadata().map_err(failed(&path))?.len();
         let written = self.file.write_all(&bytes);
