@@ -52,7 +52,7 @@ pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
 pub use view::ViewArgs;
 pub use visit::VisitArgs;
-pub use watch::{WatchArgs, WatchCommand, WatchReportArgs};
+pub use watch::{WatchArgs, WatchCommand};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\
@@ -122,7 +122,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Record a load that others make: sample a server for a time, or while a command runs.
     Record(Box<RecordArgs>),
-    /// Watch a server for days: a view, metrics and alerts, the report of a day.
+    /// Watch a server for days: metrics, findings as events, alerts.
     Watch(Box<WatchArgs>),
     /// Compare runs: what changed, by how much, and what it may be due to.
     Compare(CompareArgs),

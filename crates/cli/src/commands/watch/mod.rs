@@ -23,7 +23,6 @@ const SLOT: Duration = Duration::from_secs(10);
 pub fn execute(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
         None => watch(lab, args, output),
-        Some(WatchCommand::Report(_)) => anyhow::bail!("not yet"),
         Some(WatchCommand::Rules) => {
             print(&walwright_watch::rules_yaml())?;
             Ok(ExitCode::SUCCESS)
