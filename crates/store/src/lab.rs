@@ -8,7 +8,7 @@ use crate::whole_file::{write_private, write_whole};
 use crate::{Store, StoreError, private};
 
 /// What a lab holds. Of files the name is a beginning: SQLite keeps others beside its own.
-const CONTENT: [&str; 9] = [
+const CONTENT: [&str; 10] = [
     "ceilings.json",
     "changes.jsonl",
     "experiments",
@@ -18,6 +18,7 @@ const CONTENT: [&str; 9] = [
     "storage",
     "tunes",
     "walwright.db",
+    "watch",
 ];
 
 /// A lab directory. What is made in it nobody but its owner may read. Several walwright processes may work in one.
