@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::common::{Place, finish, signal, until};
+use walwright_wire::{ConnectOptions, Connector, Host as At, Secret};
+
+use crate::common::{Host, PASSWORD, Place, finish, signal, until};
 
 /// A site that the command line has started.
 struct Served {
@@ -25,7 +27,7 @@ impl Served {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             at = text.split("http://").nth(1).and_then(|rest| {
                 let (address, rest) = rest.split_once('/')?;
-                Some((address.to_owned(), rest.split(';').next()?.replace("?token=", "")))
+                Some((address.to_owned(), rest.split_once(';')?.0.replace("?token=", "")))
             });
             at.is_some()
         });
@@ -89,4 +91,48 @@ fn what_is_started_from_a_page_is_seen_there_and_ends_with_the_site() {
         (&"interrupted".into(), &"from a page".into())
     );
     place.assert_clean();
+}
+
+/// What a command's log says after some words, up to a character.
+fn said(place: &Place, log: &str, words: &str, end: char) -> String {
+    let mut found = None;
+    until(words, || {
+        let text = std::fs::read_to_string(place.path(log)).unwrap_or_default();
+        let rest = text.split_once(words).map(|(_, rest)| rest.to_owned());
+        found = rest.and_then(|rest| Some(rest.split_once(end)?.0.to_owned()));
+        found.is_some()
+    });
+    found.unwrap_or_default()
+}
+
+#[test]
+fn a_gateway_is_shown_with_those_who_use_it() {
+    let (place, host) = (Place::new(), Host::new());
+    drop(walwright_store::Lab::at(Some(place.path("lab"))).store().unwrap());
+    let log = std::fs::File::create(place.path("gateway.log")).unwrap();
+    let dsn = host.superuser("postgres");
+    let words = ["gateway", "--server", &dsn, "--listen=127.0.0.1:0", "--metrics=127.0.0.1:0"];
+    let gateway = place.command(&words).stderr(Stdio::from(log)).spawn().unwrap();
+    let port = said(&place, "gateway.log", "listening on 127.0.0.1:", '\n');
+    let metrics = said(&place, "gateway.log", "metrics at ", '\n');
+    let served = Served::start(&place, &[&format!("--gateway={metrics}")]);
+    let at = At::Tcp("127.0.0.1".to_owned());
+    let mut options = ConnectOptions::new(at, port.parse().unwrap(), "postgres", "postgres");
+    options.password = Some(Secret::new(PASSWORD));
+    let mut client = Connector::new(options).and_then(|connector| connector.connect()).unwrap();
+    client.query("CREATE TEMPORARY TABLE t (a integer)").unwrap();
+    until("its pool and its pin are shown", || {
+        client.query("INSERT INTO t VALUES (1)").unwrap();
+        let (status, page) = served.ask("GET /gateway", "");
+        assert_eq!(status, 200, "{page}");
+        ["<td>postgres</td>", "temporary", "data-live"].iter().all(|word| page.contains(word))
+    });
+    signal(gateway.id(), libc::SIGTERM);
+    drop(client);
+    finish(gateway).code(0);
+    until("it is told that it is gone", || {
+        served.ask("GET /gateway", "").1.contains("cannot be read: Connection refused")
+    });
+    signal(served.child.id(), libc::SIGTERM);
+    finish(served.child).code(0);
 }
