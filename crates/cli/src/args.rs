@@ -52,7 +52,7 @@ pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};
 use values::{duration, limit, memory, percent, seconds_or_time, some_time};
 pub use view::ViewArgs;
 pub use visit::VisitArgs;
-pub use watch::{WatchArgs, WatchCommand};
+pub use watch::{WatchArgs, WatchCommand, WatchReportArgs};
 
 /// Shown under `walwright --help`.
 const EXAMPLES: &str = "\

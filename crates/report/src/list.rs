@@ -43,6 +43,29 @@ impl List {
         self.notes.push(text.into());
     }
 
+    /// Several as one document, each a section under its title.
+    pub fn together(
+        title: impl Into<String>,
+        deck: Vec<String>,
+        verdict: impl Into<String>,
+        lists: impl IntoIterator<Item = List>,
+    ) -> Document {
+        let section = |(place, list): (usize, List)| {
+            let notes = list.notes.into_iter().map(Block::Text);
+            let table = (!list.table.rows.is_empty()).then_some(Block::Table(list.table));
+            let blocks = table.into_iter().chain(notes).collect();
+            Section::new(format!("part-{}", place + 1), list.title, Reach::Paper, blocks)
+        };
+        Document {
+            kind: "report",
+            title: title.into(),
+            deck,
+            verdict: Some(verdict.into()),
+            sections: lists.into_iter().enumerate().map(section).collect(),
+            ..Document::default()
+        }
+    }
+
     /// It as a document.
     pub fn document(self) -> Document {
         let notes = self.notes.into_iter().map(Block::Text);

@@ -9,6 +9,7 @@
 
 mod alert;
 mod dashboard;
+mod day;
 mod endpoint;
 mod event;
 mod exposition;
@@ -24,6 +25,7 @@ mod window;
 
 pub use alert::AlertTo;
 pub use dashboard::{dashboard, dashboard_queries};
+pub use day::{Change, Day, FigureOfDay, FoundOfDay};
 pub use endpoint::{Endpoint, Health};
 pub use event::{Event, EventKind, FindingOf};
 pub use exposition::{Exposition, Form, Snapshot};
@@ -33,6 +35,8 @@ pub use ring::{Entry, Keep, Ring, RingError, RingWriter};
 pub use rules::{Rule, rules, rules_yaml};
 pub use slot::{Slot, StatementCounts, TableCounts, Value};
 pub use walwright_probe::Rates;
-pub use watch::{Listener, Recent, Told, WatchError, WatchPlan, recent, ring_directory, watch};
+pub use watch::{
+    Listener, Recent, Told, WatchError, WatchPlan, recent, ring_directory, rings_of, watch,
+};
 pub use webhook::Webhook;
 pub use window::{Facts, Window};

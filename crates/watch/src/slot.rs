@@ -50,7 +50,7 @@ impl Value {
         (self.count > 0.0).then(|| self.sum / self.count)
     }
 
-    fn add(&mut self, other: Value) {
+    pub(crate) fn add(&mut self, other: Value) {
         let empty = self.count == 0.0;
         self.sum += other.sum;
         self.max = if empty { other.max } else { self.max.max(other.max) };

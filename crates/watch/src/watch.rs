@@ -26,7 +26,7 @@ use crate::exposition::{Exposition, Snapshot};
 use crate::findings::{Seen, Tracker};
 use crate::gather::{Gatherer, Histogram, Labelled, Samples};
 use crate::metric::{self, Metric};
-use crate::ring::{Entry, Keep, RingError, RingWriter};
+use crate::ring::{Entry, Keep, Ring, RingError, RingWriter};
 use crate::slot::Slot;
 use crate::window::{Facts, Window};
 
@@ -570,6 +570,27 @@ pub fn ring_directory(lab: &Path, server: &str) -> PathBuf {
     let name: String =
         name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
     lab.join("watch").join(name.trim_start_matches('.'))
+}
+
+/// The rings of a lab, the one written last first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn rings_of(lab: &Path) -> std::io::Result<Vec<Ring>> {
+    let entries = match lab.join("watch").read_dir() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let newest = |directory: &Path| {
+        let files = directory.read_dir().ok()?.flatten();
+        files.filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+    };
+    let mut rings: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((newest(&entry.path())?, entry.path())))
+        .collect();
+    rings.sort();
+    Ok(rings.into_iter().rev().map(|(_, path)| Ring::at(path)).collect())
 }
 
 /// Holds the newest of what was told, for views: bounded.

@@ -1,6 +1,7 @@
 //! Arguments of `walwright watch`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -19,6 +20,7 @@ Examples:
   walwright watch --dsn … --metrics 127.0.0.1:9187           for Prometheus, as a service
   walwright watch --dsn … --webhook https://…                tell of findings that appear or go
   walwright watch --dsn … --on-finding 'mail -s db me'       or by a command: JSON on its input
+  walwright watch report --last 24h                          what was normal, what changed, when
   walwright watch rules > walwright.rules.yml                alerts for Prometheus
   walwright watch dashboard > walwright.json                 a dashboard for Grafana
 Nothing is changed on the server. Sampling takes 0.2 % of a processor at most. What is seen is
@@ -64,8 +66,32 @@ pub struct WatchArgs {
 /// What there is to do with what was watched.
 #[derive(Debug, Subcommand)]
 pub enum WatchCommand {
+    /// Write the report of a day: what was normal, what changed, when.
+    Report(WatchReportArgs),
     /// Print alert rules for Prometheus, as YAML.
     Rules,
     /// Print a dashboard for Grafana, as JSON.
     Dashboard,
+}
+
+/// `walwright watch report`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright watch report                          the last 24 hours of the server watched last
+  walwright watch report --last 2h --output day.html
+  walwright watch report --server db1 --markdown  of several servers, by a part of the name")]
+pub struct WatchReportArgs {
+    /// How much of it, up to now.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = some_time)]
+    pub last: Duration,
+    /// The server, by a part of its name, where several were watched.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Write an HTML page there.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print Markdown, for a ticket or a chat.
+    #[arg(long, conflicts_with = "output")]
+    pub markdown: bool,
 }

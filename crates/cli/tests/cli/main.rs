@@ -44,3 +44,4 @@ mod storage;
 mod study;
 mod sweep;
 mod tune;
+mod watch;

@@ -1,5 +1,7 @@
 //! `walwright watch`.
 
+mod report;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,7 @@ const SLOT: Duration = Duration::from_secs(10);
 pub fn execute(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<ExitCode> {
     match args.command {
         None => watch(lab, args, output),
+        Some(WatchCommand::Report(args)) => report::write(lab, &args, output),
         Some(WatchCommand::Rules) => {
             print(&walwright_watch::rules_yaml())?;
             Ok(ExitCode::SUCCESS)
