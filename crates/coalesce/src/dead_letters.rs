@@ -5,16 +5,18 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
+use futures_util::{TryStreamExt, pin_mut};
 use serde_json::{Value, json};
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{Client, Error};
 
 use crate::batch::Batch;
 use crate::error::{ConnectError, Refusal};
 use crate::failure::Failure;
 use crate::options;
 use crate::row::Format;
-use crate::session::Parameter;
-use crate::table::{Table, quote_name};
+use crate::session::{Parameter, Session};
+use crate::table::quote_name;
 
 /// Creates the table of [`DeadLetters::Table`](crate::DeadLetters::Table);
 /// `walwright_dead_letters` stands for its name.
@@ -59,58 +61,70 @@ impl DeadLetters {
         matches!(self, Self::File(_))
     }
 
-    /// Keeps a row: in the transaction that `client` has open, or on disk. `may_be_kept` says that
-    /// the table may have it of an attempt whose outcome was lost.
+    /// Keeps rows of a batch: in the transaction that the session has open, or on disk.
+    /// `may_be_kept` says that the table may have them of an attempt whose outcome was lost.
     pub(crate) async fn keep(
         &self,
-        client: &Client,
+        session: &mut Session,
         batch: &Batch,
-        row: usize,
-        refusal: &Refusal,
+        refused: &[(usize, Refusal)],
         may_be_kept: bool,
     ) -> Result<(), Failure> {
-        if matches!(self, Self::None) {
+        if matches!(self, Self::None) || refused.is_empty() {
             return Ok(());
         }
-        let table = &batch.rows[row].table;
-        let payload = payload(client, table, batch, row).await?;
+        let rows = refused.iter().map(|(row, _)| *row).collect::<Vec<_>>();
+        let payloads = payloads(session, batch, &rows).await?;
         match self {
             Self::None => Ok(()),
             Self::Table(name) => {
                 let unless = if may_be_kept {
                     format!(
-                        "WHERE NOT EXISTS (SELECT FROM {name} WHERE target = $1
-                         AND sqlstate = $2 AND payload = $5::text::jsonb)"
+                        "WHERE NOT EXISTS (SELECT FROM {name} k WHERE k.target = l.target
+                         AND k.sqlstate = l.sqlstate AND k.payload = l.payload::jsonb)"
                     )
                 } else {
                     String::new()
                 };
                 let sql = format!(
                     "INSERT INTO {name} (target, sqlstate, constraint_name, message, payload)
-                     SELECT $1::text, $2::text, $3::text, $4::text, $5::text::jsonb {unless}"
+                     SELECT target, sqlstate, constraint_name, message, payload::jsonb
+                     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+                          AS l(target, sqlstate, constraint_name, message, payload) {unless}"
                 );
-                let Refusal { sqlstate, constraint, message, .. } = refusal;
-                client
-                    .execute(&sql, &[&table.name, sqlstate, constraint, message, &payload])
+                let targets =
+                    rows.iter().map(|row| batch.rows[*row].table.name.as_str()).collect::<Vec<_>>();
+                let of = |part: fn(&Refusal) -> Option<&str>| {
+                    refused.iter().map(|(_, refusal)| part(refusal)).collect::<Vec<_>>()
+                };
+                let states = of(|refusal| Some(&refusal.sqlstate));
+                let constraints = of(|refusal| refusal.constraint.as_deref());
+                let messages = of(|refusal| Some(&refusal.message));
+                session
+                    .client
+                    .execute(&sql, &[&targets, &states, &constraints, &messages, &payloads])
                     .await
                     .map(|_| ())
                     .map_err(|error| kept(Failure::of(&error, false)))
             }
             Self::File(file) => {
-                let payload: Value = serde_json::from_str(&payload).unwrap_or(Value::Null);
-                let mut line = json!({
-                    "table": table.name,
-                    "sqlstate": refusal.sqlstate,
-                    "constraint": refusal.constraint,
-                    "message": refusal.message,
-                    "payload": payload,
-                })
-                .to_string();
-                line.push('\n');
+                let mut lines = String::new();
+                for ((row, refusal), payload) in refused.iter().zip(payloads) {
+                    let payload: Value = serde_json::from_str(&payload).unwrap_or(Value::Null);
+                    let line = json!({
+                        "table": batch.rows[*row].table.name,
+                        "sqlstate": refusal.sqlstate,
+                        "constraint": refusal.constraint,
+                        "message": refusal.message,
+                        "payload": payload,
+                    });
+                    lines.push_str(&line.to_string());
+                    lines.push('\n');
+                }
                 let file = Arc::clone(file);
                 let written = tokio::task::spawn_blocking(move || {
                     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-                    file.write_all(line.as_bytes())?;
+                    file.write_all(lines.as_bytes())?;
                     file.sync_data()
                 });
                 match written.await {
@@ -158,48 +172,78 @@ pub(crate) async fn ensure_table(
     Ok(())
 }
 
-/// A row as JSON. The server knows how each type is written; where it cannot read a field, the
-/// field's bytes are told in hexadecimal.
-async fn payload(
-    client: &Client,
-    table: &Table,
+/// Rows as JSON, which the server reads; where it cannot read a field of a row, the row's bytes
+/// are told in hexadecimal.
+async fn payloads(
+    session: &mut Session,
     batch: &Batch,
-    row: usize,
-) -> Result<String, Failure> {
-    let fields = batch.fields(row).collect::<Vec<_>>();
-    if table.format == Format::Binary {
-        let values = table
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, column)| {
-                format!(
-                    "${}::{} AS {}",
-                    at + 1,
-                    column.type_name,
-                    crate::table::quote(&column.name)
-                )
-            })
-            .collect::<Vec<_>>()
-            .join(", ");
-        let sql = format!("SELECT to_jsonb(r)::text FROM (SELECT {values}) r");
-        let lost = |error| Failure::of(&error, false);
-        client.batch_execute("SAVEPOINT walwright").await.map_err(lost)?;
-        match read(client, &sql, &fields).await {
-            Ok(payload) => {
-                client.batch_execute("RELEASE SAVEPOINT walwright").await.map_err(lost)?;
-                return Ok(payload);
-            }
-            Err(error) => {
-                tracing::debug!(%error, "a dead letter is told by its bytes");
-                client
-                    .batch_execute("ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright")
-                    .await
-                    .map_err(lost)?;
-            }
+    rows: &[usize],
+) -> Result<Vec<String>, Failure> {
+    match read(session, batch, rows).await? {
+        Ok(payloads) => return Ok(payloads),
+        Err(error) if rows.len() == 1 => {
+            tracing::debug!(%error, "a dead letter is told by its bytes");
         }
+        Err(_) => {}
     }
-    let object = table.columns.iter().zip(fields).map(|(column, field)| {
+    let mut payloads = Vec::new();
+    for row in rows {
+        payloads.push(match rows {
+            [_] => bytes_of(batch, *row),
+            _ => Box::pin(self::payloads(session, batch, &[*row])).await?.remove(0),
+        });
+    }
+    Ok(payloads)
+}
+
+/// What the server reads, or why it cannot read one of the rows.
+async fn read(
+    session: &mut Session,
+    batch: &Batch,
+    rows: &[usize],
+) -> Result<Result<Vec<String>, Error>, Failure> {
+    let lost = |error: Error| Failure::of(&error, false);
+    session.client.batch_execute("SAVEPOINT walwright").await.map_err(lost)?;
+    let read = ask(session, batch, rows).await;
+    let end = match &read {
+        Ok(_) => "RELEASE SAVEPOINT walwright",
+        Err(_) => "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright",
+    };
+    session.client.batch_execute(end).await.map_err(lost)?;
+    Ok(read)
+}
+
+/// One question for each row, all sent at once.
+async fn ask(session: &mut Session, batch: &Batch, rows: &[usize]) -> Result<Vec<String>, Error> {
+    let mut statements = Vec::new();
+    for row in rows {
+        let table = &batch.rows[*row].table;
+        statements.push(match table.format {
+            Format::Binary => Some(session.as_json(table).await?),
+            Format::Text => None,
+        });
+    }
+    let client = &session.client;
+    let questions = rows.iter().zip(&statements).map(|(row, statement)| async move {
+        let Some(statement) = statement else {
+            return Ok(bytes_of(batch, *row));
+        };
+        let value = |field: Option<&[u8]>| field.map(Bytes::copy_from_slice);
+        let fields = batch.fields(*row).map(|field| Parameter { value: value(field), text: false });
+        let answer = client.query_raw(statement, &fields.collect::<Vec<_>>()).await?;
+        pin_mut!(answer);
+        match answer.try_next().await? {
+            Some(row) => row.try_get(0),
+            None => Ok("null".to_owned()),
+        }
+    });
+    try_join_all(questions).await
+}
+
+/// A row's fields as they were given: as text, or in hexadecimal.
+fn bytes_of(batch: &Batch, row: usize) -> String {
+    let table = &batch.rows[row].table;
+    let object = table.columns.iter().zip(batch.fields(row)).map(|(column, field)| {
         let value = match (field, table.format) {
             (None, _) => Value::Null,
             (Some(field), Format::Text) => {
@@ -209,25 +253,7 @@ async fn payload(
         };
         (column.name.clone(), value)
     });
-    Ok(Value::Object(object.collect()).to_string())
-}
-
-async fn read(
-    client: &Client,
-    sql: &str,
-    fields: &[Option<&[u8]>],
-) -> Result<String, tokio_postgres::Error> {
-    let statement: Statement = client.prepare(sql).await?;
-    let parameters = fields
-        .iter()
-        .map(|field| Parameter { value: field.map(Bytes::copy_from_slice), text: false })
-        .collect::<Vec<_>>();
-    let rows = client.query_raw(&statement, &parameters).await?;
-    futures_util::pin_mut!(rows);
-    match futures_util::TryStreamExt::try_next(&mut rows).await? {
-        Some(row) => row.try_get(0),
-        None => Ok("null".into()),
-    }
+    Value::Object(object.collect()).to_string()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

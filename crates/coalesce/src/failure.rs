@@ -8,8 +8,8 @@ use crate::error::{Refusal, tell};
 /// Why an attempt at a batch did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Rolled back on account of one of its rows; which, where the server said so.
-    Row { refusal: Refusal, at: Option<usize> },
+    /// Rolled back on account of one of its rows.
+    Row { refusal: Refusal, which: Which },
     /// Rolled back on account of the statement: every row would fail.
     Statement(Refusal),
     /// Rolled back for something that may pass.
@@ -26,6 +26,19 @@ pub(crate) enum Failure {
     /// The connection's row in the table of lanes is gone or ahead: somebody else writes this
     /// source now.
     Displaced,
+}
+
+/// Which row of a COPY was refused, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The server did not say.
+    Untold,
+    /// The line that COPY was at, which may be behind the row where rows are written together.
+    Near(usize),
+    /// The row itself: COPY's own checks of values and constraints, also those of the indexes,
+    /// name the line that they are about, and nothing else had a part in it.
+    /// `CopyMultiInsertBufferFlush` in PostgreSQL's `copyfrom.c`.
+    Exactly(usize),
 }
 
 impl Failure {
@@ -61,20 +74,47 @@ impl Failure {
                 }
                 // A policy's refusal of a row has the code of a missing privilege.
                 _ if error.routine() == Some("ExecWithCheckOptions") => {
-                    Self::Row { refusal, at: None }
+                    Self::Row { refusal, which: Which::Untold }
                 }
                 "42" | "0A" | "25" | "28" | "3D" | "3F" => Self::Statement(refusal),
-                _ => Self::Row { refusal, at: line_of(error) },
+                class => Self::Row { refusal, which: which(error.where_(), class) },
             },
         }
     }
 }
 
-/// The row of a COPY that an error names, from 0: "COPY events, line 17, column payload".
-fn line_of(error: &DbError) -> Option<usize> {
-    let context = error.where_()?;
+/// The row of a COPY that an error's context names: "COPY events, line 17, column payload".
+fn which(context: Option<&str>, class: &str) -> Which {
+    let Some(row) = context.and_then(row_of) else {
+        return Which::Untold;
+    };
+    // A trigger, a function or another server has a line of its own in the context.
+    let alone = context.is_some_and(|context| context.lines().count() == 1);
+    if alone && matches!(class, "22" | "23") { Which::Exactly(row) } else { Which::Near(row) }
+}
+
+fn row_of(context: &str) -> Option<usize> {
     let line = context.lines().find_map(|line| line.strip_prefix("COPY "))?;
     let (_, number) = line.rsplit_once(", line ")?;
     let digits = number.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse::<usize>().ok()?.checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_copys_own_word_about_a_value_or_a_constraint_is_taken_for_exact() {
+        let alone = Some("COPY events, line 17, column payload: \"a\nb\"");
+        assert_eq!(which(Some("COPY events, line 17"), "23"), Which::Exactly(16));
+        assert_eq!(which(Some("COPY events, line 17, column payload"), "22"), Which::Exactly(16));
+        // A value with a line break makes the context longer than it is.
+        assert_eq!(which(alone, "22"), Which::Near(16));
+        assert_eq!(which(Some("COPY events, line 17"), "54"), Which::Near(16));
+        let function = Some("PL/pgSQL function f() line 3 at RAISE\nCOPY events, line 17");
+        assert_eq!(which(function, "23"), Which::Near(16));
+        assert_eq!(which(Some("PL/pgSQL function f() line 3 at RAISE"), "23"), Which::Untold);
+        assert_eq!(which(None, "23"), Which::Untold);
+    }
 }

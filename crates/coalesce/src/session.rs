@@ -75,11 +75,12 @@ impl Connector {
     pub(crate) async fn connect(&self) -> Result<Session, Error> {
         let Link { client, driver, not_replicated } = (self.connect)().await?;
         let session = Session {
-            client,
+            client: Arc::new(client),
             driver,
             not_replicated,
             statements: HashMap::new(),
             advance: None,
+            as_json: HashMap::new(),
             is_broken: false,
         };
         let level = match self.durability {
@@ -132,13 +133,15 @@ where
 
 /// One connection's state.
 pub(crate) struct Session {
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
     driver: JoinHandle<()>,
     not_replicated: Arc<AtomicBool>,
     /// By the table's address, which lives as long as the coalescer.
     statements: HashMap<(usize, Path, bool), Statement>,
     /// [`Record::advance_sql`].
     advance: Option<Statement>,
+    /// What reads a row as JSON, by the table's address.
+    as_json: HashMap<usize, Statement>,
     /// Whether answers may no longer belong to what was asked.
     is_broken: bool,
 }
@@ -165,6 +168,7 @@ impl Session {
     pub(crate) fn forget(&mut self) {
         self.statements.clear();
         self.advance = None;
+        self.as_json.clear();
     }
 
     async fn statement(
@@ -303,6 +307,17 @@ impl Session {
             Failure::Row { refusal, .. } => Failure::Stale(refusal.to_string()),
             failure => failure,
         }
+    }
+
+    /// [`Table::as_json`], prepared.
+    pub(crate) async fn as_json(&mut self, table: &Table) -> Result<Statement, Error> {
+        let key = std::ptr::from_ref(table).addr();
+        if let Some(statement) = self.as_json.get(&key) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&table.as_json()).await?;
+        self.as_json.insert(key, statement.clone());
+        Ok(statement)
     }
 
     async fn advance_statement(&mut self, record: &Record) -> Result<Statement, Error> {

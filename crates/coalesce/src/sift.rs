@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::join;
+
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::Refusal;
-use crate::failure::Failure;
+use crate::failure::{Failure, Which};
 use crate::lane::Record;
 use crate::options::Idempotency;
 use crate::positions::Positions;
@@ -63,8 +65,8 @@ async fn write_in_transaction(
     found.retain(|(row, _)| !tables.iter().any(|(of, _)| of == row));
     // By a key rows are found written; dead letters have none, and are looked for.
     let may_be_kept = manner.again && record.is_none();
-    for (row, refusal) in &mut found {
-        engine.dead_letters.keep(&session.client, batch, *row, refusal, may_be_kept).await?;
+    engine.dead_letters.keep(session, batch, &found, may_be_kept).await?;
+    for (_, refusal) in &mut found {
         refusal.dead_letter = engine.keeps_dead_letters();
     }
     // Before the COMMIT: where its answer is lost, the batch may be found written all the same.
@@ -98,7 +100,7 @@ async fn take_apart(
 ) -> Result<(), Failure> {
     // In their order: the first part is on top.
     let mut parts = vec![rows];
-    run(session, "SAVEPOINT walwright").await?;
+    let mut point = "SAVEPOINT walwright";
     while let Some(mut part) = parts.pop() {
         if part.is_empty() {
             continue;
@@ -106,35 +108,53 @@ async fn take_apart(
         if part.len() > PART {
             parts.push(part.split_off(PART));
         }
-        let written = session.put(table, batch, &part, manner, false).await;
-        let (refusal, at) = match written {
+        // With the part behind it, which waits for no answer of its own.
+        let client = Arc::clone(&session.client);
+        let put = session.put(table, batch, &part, manner, false);
+        let (set, written) = join(client.batch_execute(point), put).await;
+        set.map_err(|error| Failure::of(&error, false))?;
+        let (refusal, which) = match written {
             Ok(()) => {
-                run(session, "RELEASE SAVEPOINT walwright; SAVEPOINT walwright").await?;
+                point = "RELEASE SAVEPOINT walwright; SAVEPOINT walwright";
                 continue;
             }
-            Err(Failure::Row { refusal, at }) => (refusal, at),
+            Err(Failure::Row { refusal, which }) => (refusal, which),
             Err(failure) => return Err(failure),
         };
-        run(session, "ROLLBACK TO SAVEPOINT walwright").await?;
+        point = "ROLLBACK TO SAVEPOINT walwright";
         if part.len() == 1 {
             found.push((part[0], refusal));
             continue;
         }
-        // COPY says the row: what is before it was good, and it is alone between two parts.
-        let middle = match at.filter(|at| *at < part.len()) {
+        let (near, exactly) = match which {
+            Which::Exactly(at) => (Some(at), true),
+            Which::Near(at) => (Some(at), false),
+            Which::Untold => (None, false),
+        };
+        match near.filter(|at| *at < part.len()) {
+            Some(at) if exactly => {
+                found.push((part.remove(at), refusal));
+                parts.push(part);
+            }
+            // What is before it was good, and it is alone between two parts.
             Some(at) => {
                 let behind = part.split_off(at + 1);
                 let named = part.split_off(at);
-                parts.extend([behind, named]);
-                parts.push(part);
-                continue;
+                parts.extend([behind, named, part]);
             }
-            None => part.len() / 2,
-        };
-        let behind = part.split_off(middle);
-        parts.extend([behind, part]);
+            None => {
+                let behind = part.split_off(part.len() / 2);
+                parts.extend([behind, part]);
+            }
+        }
     }
-    run(session, "RELEASE SAVEPOINT walwright").await
+    match point {
+        "SAVEPOINT walwright" => Ok(()),
+        "ROLLBACK TO SAVEPOINT walwright" => {
+            run(session, "ROLLBACK TO SAVEPOINT walwright; RELEASE SAVEPOINT walwright").await
+        }
+        _ => run(session, "RELEASE SAVEPOINT walwright").await,
+    }
 }
 
 async fn run(session: &Session, sql: &str) -> Result<(), Failure> {

@@ -258,6 +258,15 @@ impl Table {
         }
     }
 
+    /// Reads one row's fields as JSON: the server knows how each type is written.
+    pub(crate) fn as_json(&self) -> String {
+        let value = |(at, column): (usize, &Column)| {
+            format!("${}::{} AS {}", at + 1, column.type_name, quote(&column.name))
+        };
+        let values = self.columns.iter().enumerate().map(value).collect::<Vec<_>>().join(", ");
+        format!("SELECT to_jsonb(r)::text FROM (SELECT {values}) r")
+    }
+
     /// `unnest` with an array for each column.
     fn unnest_arrays(&self) -> (Vec<String>, String) {
         let count = self.columns.len();

@@ -14,10 +14,8 @@ pub enum TextValue {
     Uuids {
         /// How many: 0 to [`MOST_UUIDS`].
         count: Expr,
-        /// The number of each, evaluated anew; the first of them where they are consecutive.
+        /// The number of each, evaluated anew.
         number: Expr,
-        /// Whether they are consecutive numbers.
-        consecutive: bool,
     },
 }
 
@@ -57,18 +55,13 @@ impl TextValue {
             TextValue::Uuid(expr) => {
                 write_uuid(u128::from(integer(expr, variables, rng)? as u64), &mut text);
             }
-            TextValue::Uuids { count, number, consecutive } => {
+            TextValue::Uuids { count, number } => {
                 text.push(b'{');
-                let mut first = None;
                 for place in 0..integer(count, variables, rng)?.clamp(0, MOST_UUIDS) {
                     if place > 0 {
                         text.push(b',');
                     }
-                    let drawn = match first.filter(|_| *consecutive) {
-                        Some(first) => place.wrapping_add(first),
-                        None => *first.insert(integer(number, variables, rng)?),
-                    };
-                    write_uuid(u128::from(drawn as u64), &mut text);
+                    write_uuid(u128::from(integer(number, variables, rng)? as u64), &mut text);
                 }
                 text.push(b'}');
             }

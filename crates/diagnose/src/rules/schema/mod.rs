@@ -6,7 +6,6 @@
 //! stated where they are used; the interval says how little the model knows.
 
 mod age;
-mod children;
 mod foreign_keys;
 mod hot;
 mod indexes;
@@ -29,9 +28,8 @@ pub(super) use view::bounded;
 /// The findings of this family.
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     let Some(view) = View::of(reading) else { return Vec::new() };
-    let rules: [fn(&View) -> Vec<Finding>; 10] = [
+    let rules: [fn(&View) -> Vec<Finding>; 9] = [
         foreign_keys::findings,
-        children::findings,
         indexes::findings,
         hot::findings,
         keys::findings,
