@@ -2,6 +2,7 @@
 
 mod ab;
 mod config;
+mod cost;
 mod documents;
 mod experiment;
 mod gateway;
@@ -32,6 +33,7 @@ pub use config::{
     ApplyArgs, CheckArgs, ConfigCommand, ConfigExportArgs, ExplainArgs, ImportArgs, ListArgs,
     RollbackArgs,
 };
+pub use cost::CostArgs;
 pub use documents::{
     DocumentsCommand, IsolationChoice, LocksChoice, ResetChoice, ServeDocumentsArgs, ShapeChoice,
 };
@@ -142,6 +144,8 @@ pub enum Command {
     ///
     /// A queueing model of the run is solved again with what is asked. Nothing is run.
     WhatIf(WhatIfArgs),
+    /// Tell what a measured rate costs, by a price file of yours, and what a change saves.
+    Cost(CostArgs),
     /// Show where commit time goes: flushes, waits, WAL, what commit_delay could do.
     Commit(RunName),
     /// Write the HTML report of a run again.

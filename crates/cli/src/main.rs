@@ -54,6 +54,7 @@ fn execute(cli: Cli, output: &Output) -> anyhow::Result<ExitCode> {
         Some(Command::Runs(args)) => commands::runs::execute(&lab, *args, output),
         Some(Command::Diagnose(args)) => commands::diagnose::execute(&lab, &args, output),
         Some(Command::WhatIf(args)) => commands::what_if::execute(&lab, &args, output),
+        Some(Command::Cost(args)) => commands::cost::execute(&lab, &args, output),
         Some(Command::Commit(name)) => commands::commit::execute(&lab, &name, output),
         Some(Command::Report(args)) => commands::report::write(&lab, &args, output),
         Some(Command::Review(args)) => commands::review::show(&lab, &args, output),

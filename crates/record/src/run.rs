@@ -117,6 +117,13 @@ impl RunHeader {
         self.sweep().or_else(|| experiment().or_else(tune).filter(is_name))
     }
 
+    /// The arm of an experiment that it is a run of, which its label tells.
+    pub fn arm(&self) -> Option<&str> {
+        let (name, place) = self.label.as_deref()?.split_once(" block ")?;
+        let (block, arm) = place.split_once(' ')?;
+        (RunHeader::is_id(name) && block.parse::<usize>().is_ok()).then_some(arm)
+    }
+
     /// The person's own words in its label.
     pub fn own_label(&self) -> &str {
         let label = self.label.as_deref().unwrap_or_default();

@@ -18,6 +18,7 @@
 //! but places on paper. Charts are SVG made by pure functions (`svg`).
 
 mod compare;
+mod cost;
 mod document;
 mod experiment;
 pub mod format;
@@ -39,6 +40,7 @@ mod what_if;
 mod words;
 
 pub use compare::{comparison, comparison_csv, csv_field};
+pub use cost::cost;
 pub use document::Document;
 pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use experiment::{experiment, experiment_under_way, with_proofs};

@@ -7,6 +7,7 @@ pub mod commit;
 pub mod compare;
 pub mod completion;
 pub mod config;
+pub mod cost;
 pub mod diagnose;
 pub mod documents;
 pub mod experiment;

@@ -1,0 +1,152 @@
+//! What runs say a server can do.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+use walwright_figures::{Summary, WorkUnit};
+use walwright_record::Schedule;
+use walwright_stats::{Confidence, Interval, t_quantile};
+
+/// What a server can do by one or several runs of one configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Capacity {
+    /// What the runs are called together.
+    pub name: String,
+    /// The runs.
+    pub runs: Vec<String>,
+    /// What the rate counts.
+    pub unit: WorkUnit,
+    /// A second.
+    pub rate: f64,
+    /// Where the rate lies in 95 of 100 cases: between runs where there are several, else with
+    /// the precision inside the one run; `None` where neither can be told.
+    pub interval: Option<Interval>,
+    /// Whether the rate was offered, and not the most that the server could do.
+    pub is_offered: bool,
+    /// The largest p99 of the runs; `None` where single latencies are not known.
+    #[serde(with = "walwright_figures::seconds::option")]
+    pub p99: Option<Duration>,
+    /// WAL bytes a transaction; `None` where it was not observed in all runs.
+    pub wal_bytes: Option<f64>,
+    /// Rows inserted, updated or deleted a transaction; `None` where not observed in all.
+    pub writes: Option<f64>,
+    /// Processors of the machine that was measured.
+    pub processors: Option<u32>,
+    /// Reasons to trust it less, each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// Why runs tell no capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CapacityError {
+    /// Nothing was measured.
+    #[error("run {0} has no throughput: it ended before anything was measured")]
+    NoThroughput(String),
+    /// The runs count different things.
+    #[error("the runs of '{0}' do not count the same: {1} and {2}")]
+    Units(String, &'static str, &'static str),
+    /// Slower than asked for.
+    #[error(
+        "at the rate of run {run} p99 is {p99:?}, above the {limit:?} asked for: measure a lower \
+         rate with --rate"
+    )]
+    Slow {
+        /// The run.
+        run: String,
+        /// Its p99.
+        p99: Duration,
+        /// What was asked for.
+        limit: Duration,
+    },
+    /// Whether it is slower cannot be told.
+    #[error("run {0} knows no single latencies, so its p99 cannot be held against a limit")]
+    NoLatency(String),
+}
+
+impl Capacity {
+    /// What `runs` say together, each of them within `limit` at its p99 where one is given.
+    ///
+    /// # Errors
+    /// When a run measured nothing, is slower than the limit, or the runs count different things.
+    pub fn of(
+        name: String,
+        runs: &[Summary],
+        limit: Option<Duration>,
+        processors: Option<u32>,
+    ) -> Result<Capacity, CapacityError> {
+        let mut rates = Vec::new();
+        let mut inside = None;
+        let mut p99 = Some(Duration::ZERO);
+        let mut unit: Option<WorkUnit> = None;
+        for run in runs {
+            let id = run.run.id.to_string();
+            let none = || CapacityError::NoThroughput(id.clone());
+            let load = run.load.as_ref().ok_or_else(none)?;
+            let throughput = load.throughput.as_ref().ok_or_else(none)?;
+            if let Some(before) = unit.replace(load.unit).filter(|before| *before != load.unit) {
+                return Err(CapacityError::Units(name, before.name(), load.unit.name()));
+            }
+            let its = load.latency.as_ref().map(|latency| latency.p99);
+            match (limit, its) {
+                (Some(limit), Some(p99)) if p99 > limit => {
+                    return Err(CapacityError::Slow { run: id, p99, limit });
+                }
+                (Some(_), None) => return Err(CapacityError::NoLatency(id)),
+                _ => {}
+            }
+            p99 = p99.zip(its).map(|(one, other)| one.max(other));
+            rates.push(throughput.center);
+            inside = throughput.interval;
+        }
+        let Some(unit) = unit else {
+            return Err(CapacityError::NoThroughput(name));
+        };
+        let mean = mean(&rates);
+        let interval = if rates.len() == 1 { inside } else { between(&rates, mean) };
+        let of_all = |figure: fn(&Summary) -> Option<f64>| {
+            let all = runs.iter().map(figure).collect::<Option<Vec<_>>>();
+            all.map(|all| self::mean(&all))
+        };
+        let mut warnings = Vec::new();
+        if runs.len() == 1 {
+            warnings.push(format!(
+                "{name} is one run: its interval is the precision inside it, and how much runs \
+                 differ is not in it"
+            ));
+        }
+        let mut told: Vec<&str> =
+            runs.iter().flat_map(|run| &run.warnings).map(|w| w.text.as_str()).collect();
+        told.sort_unstable();
+        told.dedup();
+        warnings.extend(told.into_iter().map(str::to_owned));
+        Ok(Capacity {
+            runs: runs.iter().map(|run| run.run.id.to_string()).collect(),
+            name,
+            unit,
+            rate: mean,
+            interval,
+            is_offered: runs.iter().any(|run| matches!(run.schedule, Some(Schedule::Open { .. }))),
+            p99,
+            wal_bytes: of_all(|run| run.wal.as_ref()?.bytes_per_transaction),
+            writes: of_all(|run| {
+                let rows = run.rows.as_ref()?;
+                Some(rows.inserted? + rows.updated? + rows.deleted?)
+            }),
+            processors,
+            warnings,
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Student's interval of the mean, which never reaches nothing.
+fn between(rates: &[f64], mean: f64) -> Option<Interval> {
+    let freedom = rates.len() as f64 - 1.0;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / freedom;
+    let half = t_quantile(Confidence::P95, freedom)? * (variance / rates.len() as f64).sqrt();
+    (half < mean).then(|| Interval::between(mean - half, mean + half))
+}
