@@ -48,7 +48,7 @@ pub enum CapacityError {
     Units(String, &'static str, &'static str),
     /// Slower than asked for.
     #[error(
-        "at the rate of run {run} p99 is {p99:?}, above the {limit:?} asked for: measure a lower \
+        "at the rate of run {run} p99 is {p99:.1?}, above the {limit:?} asked for: measure a lower \
          rate with --rate"
     )]
     Slow {
@@ -111,8 +111,8 @@ impl Capacity {
         let mut warnings = Vec::new();
         if runs.len() == 1 {
             warnings.push(format!(
-                "{name} is one run: its interval is the precision inside it, and how much runs \
-                 differ is not in it"
+                "there is one run of {name}: its interval is the precision inside it, and how much \
+                 runs differ is not in it"
             ));
         }
         let mut told: Vec<&str> =

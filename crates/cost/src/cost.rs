@@ -87,12 +87,22 @@ impl Cost {
     /// # Errors
     /// When the instance is not in the list, or several are and none is named.
     pub fn of(
-        capacity: Capacity,
+        mut capacity: Capacity,
         list: &PriceList,
         instance: Option<&str>,
         terms: Terms,
     ) -> Result<Cost, PriceError> {
         let prices = list.of_server(instance)?;
+        let of_instance = prices.iter().find_map(|price| Some((price.name(), price.processors?)));
+        if let (Some((instance, has)), Some(had)) = (of_instance, capacity.processors)
+            && has != had
+        {
+            capacity.warnings.push(format!(
+                "{instance} has {has} processors, the machine of {} had {had}: what the instance \
+                 can do is not known before it is measured",
+                capacity.name
+            ));
+        }
         // What was offered is not the most that could be done, so no part of it is kept free.
         let utilisation = if capacity.is_offered { 1.0 } else { terms.utilisation };
         let usable = capacity.rate * utilisation;
@@ -118,9 +128,9 @@ impl Cost {
             million,
             million_interval,
             million_writes: each(million),
-            million_writes_interval: million_interval.zip(writes).map(|(ends, writes)| {
-                Interval::between(ends.low / writes, ends.high / writes)
-            }),
+            million_writes_interval: million_interval
+                .zip(writes)
+                .map(|(ends, writes)| Interval::between(ends.low / writes, ends.high / writes)),
             bill,
             capacity,
         })
@@ -251,6 +261,17 @@ mod tests {
         let cost = Cost::of(blind, &list(), None, HALF).expect("a cost");
         assert_eq!((cost.million, cost.month, cost.million_writes), (None, None, None));
         assert_eq!(cost.bill.fixed, 740.0);
+    }
+
+    #[test]
+    fn another_machine_than_the_measured_one_is_warned_of() {
+        let mut list = list();
+        list.prices[0].processors = Some(16);
+        let with = |processors| {
+            let measured = Capacity { processors, ..capacity(1000.0, None) };
+            Cost::of(measured, &list, None, HALF).expect("a cost").capacity.warnings.len()
+        };
+        assert_eq!((with(Some(16)), with(Some(2)), with(None)), (0, 1, 0));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct Price {
     /// FOCUS `PricingUnit`, which the charge demands.
     #[serde(rename = "PricingUnit")]
     pub unit: String,
+    /// Processors of an instance, to be held against those of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<u32>,
     /// FOCUS `PricingQuantity`: how many units the server has.
     #[serde(rename = "PricingQuantity", default)]
     pub quantity: Quantity,

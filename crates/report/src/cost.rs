@@ -8,7 +8,8 @@ use crate::format;
 
 /// The page of what capacities cost, the first of which the others are held against.
 pub fn cost(costs: &[Cost], prices: &PriceList) -> Document {
-    let mut warnings: Vec<&String> = costs.iter().flat_map(|cost| &cost.capacity.warnings).collect();
+    let mut warnings: Vec<&String> =
+        costs.iter().flat_map(|cost| &cost.capacity.warnings).collect();
     warnings.sort();
     warnings.dedup();
     let mut sections = vec![compared(costs, prices), bills(costs, prices)];
@@ -54,11 +55,7 @@ fn sentence(costs: &[Cost], last: &Cost, prices: &PriceList) -> String {
     if let [base, .., _] = costs
         && let Some(saving) = last.saving(base)
     {
-        text.push_str(&format!(
-            " That is {} than {}.",
-            saved(&saving, prices),
-            base.capacity.name
-        ));
+        text.push_str(&format!(" That is {} than {}.", saved(&saving, prices), base.capacity.name));
     }
     text
 }
@@ -80,35 +77,41 @@ fn compared(costs: &[Cost], prices: &PriceList) -> Section {
         Column::text("Runs"),
         Column::number("Rate"),
         Column::number("p99"),
-        Column::number("Part used"),
-        Column::number("Million transactions"),
+        Column::number(format!("A million, {}", prices.currency)),
         Column::number("95 % interval"),
-        Column::number("Million rows written"),
+        Column::number("A million rows written"),
         Column::number("Month"),
-        Column::text("for"),
     ];
+    let unknown = || format::NOT_OBSERVABLE.to_owned();
     let row = |cost: &Cost| {
-        let unknown = || format::NOT_OBSERVABLE.to_owned();
-        let servers = match cost.servers {
-            1.0 => "one server".to_owned(),
-            n => format!("{n:.0} servers, if the load can be split"),
-        };
         [
             cost.capacity.name.clone(),
             format::rate(cost.capacity.rate),
             cost.capacity.p99.map_or_else(unknown, format::latency),
-            format::percent(cost.utilisation),
-            cost.million.map_or_else(unknown, |million| money(million, prices)),
+            cost.million.map_or_else(unknown, amount),
             cost.million_interval.map_or_else(String::new, ends),
-            cost.million_writes.map_or_else(unknown, |million| money(million, prices)),
-            cost.month.map_or_else(unknown, |month| money(month, prices)),
-            format!("{} by {servers}", format::rate(cost.rate)),
+            cost.million_writes.map_or_else(unknown, amount),
+            cost.month.map_or_else(unknown, amount),
         ]
         .map(Into::into)
         .into()
     };
+    let month = |cost: &Cost| {
+        let servers = match cost.servers {
+            1.0 => "one server".to_owned(),
+            n => format!("{n:.0} servers, if the load can be split"),
+        };
+        format!(
+            "A month of {} is for {} by {servers}, each used to {}.",
+            cost.capacity.name,
+            format::rate(cost.rate),
+            format::percent(cost.utilisation)
+        )
+    };
     let table = Table { columns, rows: costs.iter().map(row).collect() };
-    Section::new("cost", "Cost", Reach::Everywhere, vec![Block::Table(table)])
+    let mut blocks = vec![Block::Table(table)];
+    blocks.extend(costs.iter().map(month).map(Block::Muted));
+    Section::new("cost", "Cost", Reach::Everywhere, blocks)
 }
 
 fn savings(base: &Cost, others: &[Cost], prices: &PriceList) -> Section {
@@ -117,10 +120,9 @@ fn savings(base: &Cost, others: &[Cost], prices: &PriceList) -> Section {
         Column::text("A million transactions cost"),
     ];
     let row = |cost: &Cost| {
-        let saving = cost.saving(base).map_or_else(
-            || format::NOT_OBSERVABLE.to_owned(),
-            |saving| saved(&saving, prices),
-        );
+        let saving = cost
+            .saving(base)
+            .map_or_else(|| format::NOT_OBSERVABLE.to_owned(), |saving| saved(&saving, prices));
         [cost.capacity.name.clone(), saving].map(Into::into).into()
     };
     let table = Table { columns, rows: others.iter().map(row).collect() };
@@ -141,7 +143,7 @@ fn bills(costs: &[Cost], prices: &PriceList) -> Section {
             let month = cost.bill.items[at].month;
             month.map_or_else(|| format::NOT_OBSERVABLE.to_owned(), |month| money(month, prices))
         });
-        std::iter::once(name).chain(months).map(Into::into).collect::<Vec<_>>().into()
+        std::iter::once(name).chain(months).map(Into::into).collect::<Vec<_>>()
     });
     let table = Table { columns, rows: rows.collect() };
     Section::new("bill", "The bill", Reach::Everywhere, vec![Block::Table(table)])
@@ -158,7 +160,9 @@ fn amount(value: f64) -> String {
         let whole = (cents / 100.0).trunc();
         format!("{}.{:02.0}", format::whole(whole), cents - whole * 100.0)
     } else {
-        format::number(value)
+        // Three digits that count.
+        let before = value.log10().floor().clamp(-9.0, -1.0);
+        format!("{value:.*}", (2.0 - before) as usize)
     }
 }
 

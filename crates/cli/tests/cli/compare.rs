@@ -108,6 +108,28 @@ fn runs_are_compared_one_by_one_and_in_groups() {
     assert_eq!(serde_json::from_str::<Value>(&format("json")).unwrap(), one);
     assert_eq!(format("text"), place.run(&["compare", &slow[0], &fast[0]]).code(0).out());
 
+    // What they cost: twice the price is twice the money, and the rate's interval goes through.
+    let prices = place.path("prices.toml");
+    let priced = |hour: f64| {
+        let example = place.run(&["cost", "--example"]).code(0).out();
+        fs::write(&prices, example.replace("= 0.75", &format!("= {hour}"))).unwrap();
+        let file = prices.display().to_string();
+        let cost = ["cost", "label:full", "label:async", "--prices", &file];
+        let cost = [&cost[..], &["--instance", "db.example.xlarge"]].concat();
+        (
+            place.run(&[&cost[..], &["--json"]].concat()).code(0).json(),
+            place.run(&cost).code(0).out(),
+        )
+    };
+    let (once, text) = priced(1000.0);
+    let twice = priced(2000.0).0;
+    assert!(text.contains("USD less") && text.contains("What the change saves"), "{text}");
+    let million = |costs: &Value, at: usize| costs[at]["million"].as_f64().unwrap();
+    assert!((million(&twice, 0) / million(&once, 0) - 2.0).abs() < 0.001, "{once}");
+    assert!(million(&once, 1) < million(&once, 0), "{once}");
+    assert_eq!(once[0]["capacity"]["runs"].as_array().unwrap().len(), 2);
+    place.run(&["cost", "--prices", &prices.display().to_string()]).code(1).says(&["--instance"]);
+
     // Groups, by name and by label.
     let (base, other) = (slow.join(","), fast.join(","));
     let by_name = place.run(&["compare", &base, &other, "--json"]).code(0).json();
