@@ -238,7 +238,7 @@
       const room = box.parentElement.clientWidth;
       narrow = room < NARROW;
       const width = narrow ? Math.max(280, room) : data.width;
-      geometry = narrow ? { width, left: 52, right: width - 8 } : { width, left: data.left, right: data.right };
+      geometry = narrow ? { width, left: 62, right: width - 8 } : { width, left: data.left, right: data.right };
       box.classList.toggle('narrow', narrow);
       box.parentElement.classList.toggle('fits', narrow);
     };
@@ -430,7 +430,7 @@
       }
       let height = bottom + 6;
       const place = tracks.map((track) => seen.indexOf(track));
-      const column = (geometry.right - geometry.left) / 2;
+      const column = (geometry.right - geometry.left) / (tracks.length > 1 ? 2 : 1);
       const places = narrow
         ? tracks.map((_, i) => [geometry.left + (i % 2) * column, bottom + 16 + Math.floor(i / 2) * 17])
         : (() => {
@@ -443,7 +443,8 @@
         const [left, at] = places[i];
         const alone = seen.length < tracks.length && seen.includes(track);
         const key = panel.marks === 'stack' ? rect(left, at - 5, left + 10, at + 5, `area ${track.ink}`) : line(left, at, left + 10, at, `line ${track.ink}${track.dashed ? ' dashed' : ''}`);
-        const short = track.name.length > 18 ? `${track.name.slice(0, 17)}…` : track.name;
+        const most = Math.min(18, Math.floor((end - 80) / 6.6));
+        const short = track.name.length > most ? `${track.name.slice(0, most - 1)}…` : track.name;
         const label = tracks.length > 1 ? ` role="button" tabindex="0" aria-pressed="${alone}" aria-label="${escaped(track.name)} alone"` : '';
         return `<g class="legend${seen.includes(track) ? '' : ' off'}" data-track="${i}"${label}><title>${escaped(track.name)}</title><rect x="${px(left - 3)}" y="${px(at - 8)}" width="${px(end + 5)}" height="16" class="hit"/>${key}${text(left + 16, at + 3.8, 'name', short)}${text(left + end, at + 3.8, 'value from-right', '')}</g>`;
       }).join('');
@@ -1009,7 +1010,8 @@
       if (!data || box.parentElement.clientWidth === width) return;
       width = box.parentElement.clientWidth;
       measure();
-      later();
+      draw();
+      drawAll();
     }).observe(box.parentElement);
     addEventListener('hashchange', () => {
       if (!location.hash.includes('=')) return;
