@@ -179,19 +179,21 @@ async fn payloads(
     batch: &Batch,
     rows: &[usize],
 ) -> Result<Vec<String>, Failure> {
-    match read(session, batch, rows).await? {
-        Ok(payloads) => return Ok(payloads),
-        Err(error) if rows.len() == 1 => {
-            tracing::debug!(%error, "a dead letter is told by its bytes");
-        }
-        Err(_) => {}
+    if rows.len() > 1
+        && let Ok(payloads) = read(session, batch, rows).await?
+    {
+        return Ok(payloads);
     }
     let mut payloads = Vec::new();
     for row in rows {
-        payloads.push(match rows {
-            [_] => bytes_of(batch, *row),
-            _ => Box::pin(self::payloads(session, batch, &[*row])).await?.remove(0),
-        });
+        let payload = match read(session, batch, &[*row]).await? {
+            Ok(mut alone) => alone.pop(),
+            Err(error) => {
+                tracing::debug!(%error, "a dead letter is told by its bytes");
+                None
+            }
+        };
+        payloads.push(payload.unwrap_or_else(|| bytes_of(batch, *row)));
     }
     Ok(payloads)
 }

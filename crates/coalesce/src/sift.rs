@@ -126,23 +126,18 @@ async fn take_apart(
             found.push((part[0], refusal));
             continue;
         }
-        let (near, exactly) = match which {
-            Which::Exactly(at) => (Some(at), true),
-            Which::Near(at) => (Some(at), false),
-            Which::Untold => (None, false),
-        };
-        match near.filter(|at| *at < part.len()) {
-            Some(at) if exactly => {
+        match which {
+            Which::Exactly(at) if at < part.len() => {
                 found.push((part.remove(at), refusal));
                 parts.push(part);
             }
             // What is before it was good, and it is alone between two parts.
-            Some(at) => {
+            Which::Near(at) if at < part.len() => {
                 let behind = part.split_off(at + 1);
                 let named = part.split_off(at);
                 parts.extend([behind, named, part]);
             }
-            None => {
+            _ => {
                 let behind = part.split_off(part.len() / 2);
                 parts.extend([behind, part]);
             }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use thiserror::Error;
 use walwright_figures::{Summary, WorkUnit};
 use walwright_record::Schedule;
-use walwright_stats::{Confidence, Interval, t_quantile};
+use walwright_stats::{Confidence, Interval, Moments, t_quantile};
 
 /// What a server can do by one or several runs of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,7 +75,7 @@ impl Capacity {
         limit: Option<Duration>,
         processors: Option<u32>,
     ) -> Result<Capacity, CapacityError> {
-        let mut rates = Vec::new();
+        let mut rates = Moments::new();
         let mut inside = None;
         let mut p99 = Some(Duration::ZERO);
         let mut unit: Option<WorkUnit> = None;
@@ -96,17 +96,15 @@ impl Capacity {
                 _ => {}
             }
             p99 = p99.zip(its).map(|(one, other)| one.max(other));
-            rates.push(throughput.center);
+            rates.add(throughput.center);
             inside = throughput.interval;
         }
-        let Some(unit) = unit else {
+        let (Some(unit), Some(rate)) = (unit, rates.mean()) else {
             return Err(CapacityError::NoThroughput(name));
         };
-        let mean = mean(&rates);
-        let interval = if rates.len() == 1 { inside } else { between(&rates, mean) };
+        let interval = if runs.len() == 1 { inside } else { between(&rates) };
         let of_all = |figure: fn(&Summary) -> Option<f64>| {
-            let all = runs.iter().map(figure).collect::<Option<Vec<_>>>();
-            all.map(|all| self::mean(&all))
+            runs.iter().map(figure).collect::<Option<Moments>>()?.mean()
         };
         let mut warnings = Vec::new();
         if runs.len() == 1 {
@@ -124,7 +122,7 @@ impl Capacity {
             runs: runs.iter().map(|run| run.run.id.to_string()).collect(),
             name,
             unit,
-            rate: mean,
+            rate,
             interval,
             is_offered: runs.iter().any(|run| matches!(run.schedule, Some(Schedule::Open { .. }))),
             p99,
@@ -139,14 +137,10 @@ impl Capacity {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// Student's interval of the mean, which never reaches nothing.
-fn between(rates: &[f64], mean: f64) -> Option<Interval> {
-    let freedom = rates.len() as f64 - 1.0;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / freedom;
-    let half = t_quantile(Confidence::P95, freedom)? * (variance / rates.len() as f64).sqrt();
+fn between(rates: &Moments) -> Option<Interval> {
+    let (mean, deviation) = (rates.mean()?, rates.standard_deviation()?);
+    let count = rates.count() as f64;
+    let half = t_quantile(Confidence::P95, count - 1.0)? * deviation / count.sqrt();
     (half < mean).then(|| Interval::between(mean - half, mean + half))
 }

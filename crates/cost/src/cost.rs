@@ -119,12 +119,12 @@ impl Cost {
         });
         let writes = capacity.writes.filter(|writes| *writes > 0.0);
         let each = |of: Option<f64>| of.zip(writes).map(|(million, writes)| million / writes);
-        let moving = bill.items.iter().map(|item| item.month).sum::<Option<f64>>();
+        let month = bill.items.iter().map(|item| item.month).sum::<Option<f64>>();
         Ok(Cost {
             utilisation,
             rate,
             servers,
-            month: moving.map(|month| month * servers),
+            month: month.map(|month| month * servers),
             million,
             million_interval,
             million_writes: each(million),

@@ -6,13 +6,14 @@
 //! its share of a processor within bounds.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::answer::{Packed, Refusal};
+use crate::pages::locked;
 
 /// Shortest time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,7 +61,7 @@ impl Live {
         name: &str,
         begin: impl FnOnce() -> W + Send + 'static,
     ) -> Result<watch::Receiver<Option<Seen>>, Refusal> {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = locked(&self.watched);
         watched.retain(|_, seen| seen.has_changed().is_ok());
         if let Some(seen) = watched.get(name) {
             return Ok(seen.clone());
