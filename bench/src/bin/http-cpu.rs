@@ -1,17 +1,15 @@
 //! CPU of the load generator a request of HTTP, against oha's.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Parser;
-use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use walwright_bench::{Blocks, Measured, Options, Report, Walwright, process, run_measured};
+use walwright_bench::{
+    Blocks, DocumentService, Measured, Options, Report, Walwright, run_measured,
+};
 
 /// CPU of the load generator a request to `walwright documents serve`, against oha's: GET of a
 /// document, and POST of one that is there.
@@ -40,7 +38,10 @@ const DOCUMENT: &str =
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { clients, oha, options } = Cli::parse();
     let walwright = Walwright::find()?;
-    let service = Service::start(&walwright)?;
+    let service = DocumentService::start(
+        &walwright,
+        &["--scale", "1", "--pool-size", "10", "--set", "synchronous_commit=off"],
+    )?;
     let posted = service.ask("POST", "/data/resource-0", DOCUMENT)?;
     let line = posted.lines().find_map(|line| line.strip_prefix("location: "));
     let path = line.context("the service gave no address")?.trim().to_owned();
@@ -62,10 +63,10 @@ fn main() -> anyhow::Result<ExitCode> {
         )?;
         let mut blocks = Blocks::new();
         let ours = blocks.add(&format!("{method}, walwright"), || {
-            service.by_walwright(&walwright, &file, clients, options.length())
+            by_walwright(&service, &walwright, &file, clients, options.length())
         });
         let theirs = blocks.add(&format!("{method}, oha"), || {
-            service.by_oha(&oha, &asked, clients, options.length())
+            by_oha(&service, &oha, &asked, clients, options.length())
         });
         blocks.run(options.blocks)?;
         for contender in [ours, theirs] {
@@ -89,116 +90,65 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(report.print(options.json))
 }
 
-/// The service, with a server of its own.
-struct Service {
-    child: Child,
-    address: SocketAddr,
+fn by_walwright(
+    service: &DocumentService,
+    walwright: &Walwright,
+    requests: &Path,
+    clients: u32,
+    length: Duration,
+) -> anyhow::Result<Measured> {
+    let (server, clients) = (format!("http://{}", service.address()), clients.to_string());
+    let requests = requests.to_str().context("a path of letters")?;
+    let length = format!("{}s", length.as_secs());
+    let (value, _) = walwright.json(&[
+        "--http",
+        &server,
+        "--requests",
+        requests,
+        "-c",
+        &clients,
+        "-T",
+        &length,
+        "--warmup",
+        "1s",
+    ])?;
+    let summary = &value["summary"];
+    ensure!(summary["load"]["failed"] == 0, "requests failed: {summary:#}");
+    let number = |pointer: &str| {
+        let found = summary.pointer(pointer).and_then(Value::as_f64);
+        found.with_context(|| format!("no number at {pointer}:\n{summary:#}"))
+    };
+    Ok(Measured {
+        throughput: number("/load/throughput/center")?,
+        cpu_us: number("/cpu/driver_per_transaction")? * 1e6,
+        latency: None,
+    })
 }
 
-/// How long it may take to be there.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-impl Service {
-    fn start(walwright: &Walwright) -> anyhow::Result<Service> {
-        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        let mut command = walwright.command();
-        command.args(["documents", "serve", "--scale", "1", "--pool-size", "10"]);
-        command.args(["--set", "synchronous_commit=off", "--listen", &address.to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let service = Service { child: command.spawn().context("starting the service")?, address };
-        let begun = Instant::now();
-        while service.ask("GET", "/healthz", "").is_err() {
-            ensure!(begun.elapsed() < PATIENCE, "the service is not there after {PATIENCE:?}");
-            sleep(Duration::from_millis(50));
-        }
-        Ok(service)
+/// CPU is that of the whole program, nearly all of which is its load.
+fn by_oha(
+    service: &DocumentService,
+    oha: &Path,
+    asked: &Asked,
+    clients: u32,
+    length: Duration,
+) -> anyhow::Result<Measured> {
+    let mut command = Command::new(oha);
+    command.args(["--no-tui", "--output-format", "json", "-w"]);
+    command.args(["-c", &clients.to_string(), "-z", &format!("{}s", length.as_secs())]);
+    command.args(["-m", asked.method, "-T", "application/json"]);
+    if !asked.body.is_empty() {
+        command.args(["-d", asked.body]);
     }
-
-    fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
-        let mut stream = TcpStream::connect(self.address)?;
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        match answer.split(' ').nth(1) {
-            Some(status) if status.starts_with('2') => Ok(answer),
-            _ => bail!("{method} {path} was answered with {answer}"),
-        }
-    }
-
-    fn by_walwright(
-        &self,
-        walwright: &Walwright,
-        requests: &Path,
-        clients: u32,
-        length: Duration,
-    ) -> anyhow::Result<Measured> {
-        let (server, clients) = (format!("http://{}", self.address), clients.to_string());
-        let requests = requests.to_str().context("a path of letters")?;
-        let length = format!("{}s", length.as_secs());
-        let (value, _) = walwright.json(&[
-            "--http",
-            &server,
-            "--requests",
-            requests,
-            "-c",
-            &clients,
-            "-T",
-            &length,
-            "--warmup",
-            "1s",
-        ])?;
-        let summary = &value["summary"];
-        ensure!(summary["load"]["failed"] == 0, "requests failed: {summary:#}");
-        let number = |pointer: &str| {
-            let found = summary.pointer(pointer).and_then(Value::as_f64);
-            found.with_context(|| format!("no number at {pointer}:\n{summary:#}"))
-        };
-        Ok(Measured {
-            throughput: number("/load/throughput/center")?,
-            cpu_us: number("/cpu/driver_per_transaction")? * 1e6,
-            latency: None,
-        })
-    }
-
-    /// CPU is that of the whole program, nearly all of which is its load.
-    fn by_oha(
-        &self,
-        oha: &Path,
-        asked: &Asked,
-        clients: u32,
-        length: Duration,
-    ) -> anyhow::Result<Measured> {
-        let mut command = Command::new(oha);
-        command.args(["--no-tui", "--output-format", "json", "-w"]);
-        command.args(["-c", &clients.to_string(), "-z", &format!("{}s", length.as_secs())]);
-        command.args(["-m", asked.method, "-T", "application/json"]);
-        if !asked.body.is_empty() {
-            command.args(["-d", asked.body]);
-        }
-        command.arg(format!("http://{}{}", self.address, asked.path));
-        let (printed, usage) = run_measured(&mut command)?;
-        let value: Value = serde_json::from_str(&printed).context("oha printed no JSON")?;
-        let statuses = value["statusCodeDistribution"].as_object().context("no statuses")?;
-        ensure!(statuses.keys().all(|of| of.starts_with('2')), "requests failed: {statuses:?}");
-        let requests: u64 = statuses.values().filter_map(Value::as_u64).sum();
-        Ok(Measured {
-            throughput: value["summary"]["requestsPerSec"].as_f64().context("no rate")?,
-            cpu_us: usage.cpu.as_secs_f64() * 1e6 / requests.max(1) as f64,
-            latency: None,
-        })
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It ends its server, and waits for that.
-        if let Ok(process) = process(self.child.id()) {
-            let _ = kill_process(process, Signal::TERM);
-        }
-        let _ = self.child.wait();
-    }
+    command.arg(format!("http://{}{}", service.address(), asked.path));
+    let (printed, usage) = run_measured(&mut command)?;
+    let value: Value = serde_json::from_str(&printed).context("oha printed no JSON")?;
+    let statuses = value["statusCodeDistribution"].as_object().context("no statuses")?;
+    ensure!(statuses.keys().all(|of| of.starts_with('2')), "requests failed: {statuses:?}");
+    let requests: u64 = statuses.values().filter_map(Value::as_u64).sum();
+    Ok(Measured {
+        throughput: value["summary"]["requestsPerSec"].as_f64().context("no rate")?,
+        cpu_us: usage.cpu.as_secs_f64() * 1e6 / requests.max(1) as f64,
+        latency: None,
+    })
 }

@@ -49,9 +49,14 @@ impl Pool {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        // As an option of the connection, so that no reset takes it away.
-        let limit = format!("-c statement_timeout={}", options.statement.as_millis());
-        let all = config.get_options().map_or(limit.clone(), |given| format!("{given} {limit}"));
+        // As options of the connection, so that no reset takes them away.
+        let mut own = format!("-c statement_timeout={}", options.statement.as_millis());
+        if options.shape == Shape::Prepared {
+            // What is prepared looks rows up by key. For one partition the server would plan
+            // it anew each time, since a plan over all of them looks costlier than it is.
+            own.push_str(" -c plan_cache_mode=force_generic_plan");
+        }
+        let all = config.get_options().map_or(own.clone(), |given| format!("{given} {own}"));
         config.options(all).application_name("walwright documents");
         let connect = move || -> BoxFuture<'static, Result<Client, Error>> {
             let (config, tls) = (config.clone(), tls.clone());

@@ -1,42 +1,11 @@
 //! Runs that ask an application by HTTP: the document service.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Child;
+use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::common::{Host, Place, finish, signal, until};
-
-/// The document service before a server.
-struct Service {
-    child: Option<Child>,
-    address: SocketAddr,
-}
-
-impl Service {
-    fn start(place: &Place, dsn: &str) -> Service {
-        let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-        let listen = address.to_string();
-        let args = ["documents", "serve", "--dsn", dsn, "--create", "--scale=1", "--pool-size=2"];
-        let child = place.command(&[&args[..], &["--listen", &listen]].concat()).spawn().unwrap();
-        let service = Service { child: Some(child), address };
-        until("the service listens", || TcpStream::connect(address).is_ok());
-        service
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        if let Some(child) = self.child.take() {
-            signal(child.id(), libc::SIGTERM);
-            finish(child);
-        }
-    }
-}
+use crate::common::{Host, Place};
+use crate::documents::Service;
 
 /// The example that comes with walwright.
 const EXAMPLE: &str = include_str!("../../../../plans/documents.http");
@@ -45,7 +14,7 @@ const EXAMPLE: &str = include_str!("../../../../plans/documents.http");
 fn an_application_is_asked_in_both_loops_and_what_is_behind_it_is_seen() {
     let (place, host) = (Place::new(), Host::new());
     let dsn = host.superuser("postgres");
-    let service = Service::start(&place, &dsn);
+    let service = Service::start(&place, &dsn, &[]);
     let requests = place.file("documents.http", EXAMPLE);
     let ask = ["run", "--http", &service.url(), "--requests", &requests, "--warmup=1s", "--json"];
 

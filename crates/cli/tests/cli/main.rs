@@ -12,6 +12,7 @@ mod common;
 mod compare;
 mod config;
 mod diagnose;
+mod documents;
 mod experiment;
 mod gateway_config;
 mod gateway_service;

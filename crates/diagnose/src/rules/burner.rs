@@ -11,6 +11,8 @@ use crate::{Evidence, Per, Reading, Value};
 const NAMED: f64 = 0.2;
 /// Pages that a row needs: a descent of a few indexes, and the heap.
 const PAGES_OF_A_ROW: f64 = 10.0;
+/// Pages that one change of a row or of an index needs: a descent.
+const PAGES_OF_A_CHANGE: f64 = 4.0;
 /// Times the pages that its rows need from which a statement looks for them the long way.
 const MANY_TIMES: f64 = 10.0;
 /// Part of a statement's time or blocks from which something in it is what takes its CPU.
@@ -122,11 +124,20 @@ fn pages_and_rows(statement: &StatementUse) -> Option<[f64; 2]> {
     Some([pages, statement.sum("rows")?])
 }
 
+/// Pages that what a statement changed needs, also in functions and triggers, whose rows are not
+/// among its own: each row, and each entry of an index, leaves a record in the WAL.
+fn pages_written(statement: &StatementUse) -> f64 {
+    // A page that is only read may leave one too, with its image.
+    let records = statement.sum("wal_records").unwrap_or(0.0);
+    let changes = records - statement.sum("wal_fpi").unwrap_or(0.0);
+    PAGES_OF_A_CHANGE * changes.max(0.0)
+}
+
 /// Part of a statement's pages that its rows do not need, where it touches many more: an index
 /// that has its rows in its order leads to them.
 fn needless(statement: &StatementUse) -> f64 {
     let Some([pages, rows]) = pages_and_rows(statement) else { return 0.0 };
-    let needed = PAGES_OF_A_ROW * rows.max(statement.calls);
+    let needed = (PAGES_OF_A_ROW * rows.max(statement.calls)).max(pages_written(statement));
     if pages < MANY_TIMES * needed { 0.0 } else { 1.0 - needed / pages }
 }
 

@@ -1,7 +1,7 @@
 //! The command that makes the load, as walwright sees it: through its guard.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -65,6 +65,11 @@ impl Child {
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd()));
         command.arg("--").args(&plan.words);
         let (capture, [out, err]) = Capture::open(&plan.printing).map_err(&failed)?;
+        if !plan.inherits_server {
+            let of_server = |name: &OsString| name.to_string_lossy().starts_with("PG");
+            let names = std::env::vars_os().map(|(name, _)| name).filter(of_server);
+            names.for_each(|name| _ = command.env_remove(name));
+        }
         command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(out).stderr(err);
         // What the guard has no time to end when it is killed becomes ours.

@@ -58,6 +58,8 @@ pub struct CommandPlan {
     pub guard: Vec<OsString>,
     /// Variables of its environment beside walwright's own.
     pub environment: Vec<(String, String)>,
+    /// Whether walwright's own PGHOST, PGPASSWORD, … are in it.
+    pub inherits_server: bool,
     /// Where what it prints goes.
     pub printing: Printing,
 }
@@ -65,7 +67,13 @@ pub struct CommandPlan {
 impl CommandPlan {
     /// These words, started by this guard, with what walwright has around it.
     pub fn of(words: Vec<OsString>, guard: Vec<OsString>) -> CommandPlan {
-        CommandPlan { words, guard, environment: Vec::new(), printing: Printing::Through }
+        CommandPlan {
+            words,
+            guard,
+            environment: Vec::new(),
+            inherits_server: true,
+            printing: Printing::Through,
+        }
     }
 
     /// The guard of the program that this is: `walwright guard`.

@@ -243,8 +243,10 @@ impl Programs {
         let words = |command: &[String]| -> Result<Vec<OsString>, RunError> {
             command.iter().map(|word| Ok(filled(word, &values)?.into())).collect()
         };
+        // They know the server of their run, whatever the caller's PG* variables name.
         let command = |words: Vec<OsString>, environment, name: &str| CommandPlan {
             environment,
+            inherits_server: false,
             printing: Printing::File(printed.path().join(name)),
             ..CommandPlan::of(words, study.guard.clone())
         };

@@ -3,9 +3,15 @@
 \set masters 5000 * :scale
 \set number random(:masters + 1, 3 * :masters)
 \uuid referential_id :number
-\set count case when :references_each = 0 then 0 when random(1, 50) = 1 then 8 * :references_each else random(0, 2 * :references_each - 1) end
-\set lowest case when random(1, 1000) <= :failures then 1000000000000 else 1 end
-\uuids targets :count random(:lowest, greatest(:lowest, :masters))
+-- What a document refers to follows from its number, as in the data, unless this post changes it.
+\set changed case when random(1, 100) <= :references_kept then 0 else random(1, 1000000) end
+\set kind (:number - 1) % 10
+\set lowest case when :kind = 6 then 1 when :kind = 7 then 2 when :kind = 8 then 5 when :kind = 9 then 10 else 0 end
+\set highest case when :kind = 5 then 1 when :kind = 6 then 2 when :kind = 7 then 5 when :kind = 8 then 10 when :kind = 9 then 50 else 0 end
+\set before (:lowest * :references_each + 4) / 5
+\set count (:highest * :references_each + 4) / 5 - :before
+\set first case when random(1, 1000) <= :failures then 1000000000000 else (hash((:number - 1) / 10 + :changed, 0) & 1048575) % (:masters - 10 * greatest(:references_each, 1)) + :before + 1 end
+\uuids targets :count :first..
 \set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
 \text body {"number": {{:number}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "birthDate": "20{{random(10, 20)}}-0{{random(1, 9)}}-{{random(10, 28)}}", "addresses": [{"street": "{{letters(12)}}", "number": {{random(1, 300)}}, "city": "{{letters(8)}}"}], "remarks": "{{letters(:text_bytes)}}"}
 \set keeps_readers case when :authorization = 'jsonb' then 1 else 0 end

@@ -3,13 +3,16 @@
 
 create or replace function pg_temp.make_write_references(way text) returns void language plpgsql as $make$
 declare
-    -- What a document refers to: the aliases that its targets name.
+    -- What a document refers to: the aliases that its targets name, each looked up by its index.
     wanted constant text := $sql$
         select distinct a.partition_key as alias_partition_key, a.id as alias_id,
                a.document_partition_key as referenced_partition_key, a.document_id as referenced_id
           from pg_catalog.unnest(targets) as target (referential_id)
-          join alias as a on a.partition_key = partition_of(target.referential_id)
-                         and a.referential_id = target.referential_id$sql$;
+         cross join lateral (
+               select * from alias
+                where partition_key = partition_of(target.referential_id)
+                  and referential_id = target.referential_id
+                limit 1) as a$sql$;
     insertion constant text := $sql$
         insert into reference (parent_partition_key, parent_id, alias_partition_key, alias_id,
                                referenced_partition_key, referenced_id)
@@ -95,7 +98,10 @@ begin
     execute pg_catalog.format($sql$
         create function write_references(partition smallint, document bigint, targets uuid[], is_new boolean,
             out unchanged int, out inserted int, out updated int, out deleted int, out invalid int)
-        language plpgsql as %L$sql$, pg_catalog.format($body$
+        language plpgsql
+        -- Planned for each call, plans over all partitions cost more than what they do.
+        set plan_cache_mode = force_generic_plan
+        as %L$sql$, pg_catalog.format($body$
     #variable_conflict use_column
     begin
         unchanged := 0; inserted := 0; updated := 0; deleted := 0;

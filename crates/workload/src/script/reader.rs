@@ -227,12 +227,14 @@ impl<'a, 'n> Reader<'a, 'n> {
                 let (at, count) =
                     words.word().ok_or_else(|| (offset, Fault::new(usage).hint(example)))?;
                 let count = self.expression_in(count, at)?;
-                let number = self.expression(&mut words)?;
+                let (at, rest) = words.line();
+                let (number, consecutive) = match rest.trim_end().strip_suffix("..") {
+                    Some(first) => (self.expression_in(first, at)?, true),
+                    None => (self.expression_in(rest, at)?, false),
+                };
                 let slot = self.names.define_text(name);
-                self.push(
-                    Command::SetText { slot, text: TextValue::Uuids { count, number } },
-                    offset,
-                );
+                let text = TextValue::Uuids { count, number, consecutive };
+                self.push(Command::SetText { slot, text }, offset);
             }
             "batch" => self.batch(&mut words, offset)?,
             "endbatch" => {

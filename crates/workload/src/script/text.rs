@@ -14,8 +14,10 @@ pub enum TextValue {
     Uuids {
         /// How many: 0 to [`MOST_UUIDS`].
         count: Expr,
-        /// The number of each, evaluated anew.
+        /// The number of each, evaluated anew; the first of them where they are consecutive.
         number: Expr,
+        /// Whether they are consecutive numbers.
+        consecutive: bool,
     },
 }
 
@@ -55,13 +57,18 @@ impl TextValue {
             TextValue::Uuid(expr) => {
                 write_uuid(u128::from(integer(expr, variables, rng)? as u64), &mut text);
             }
-            TextValue::Uuids { count, number } => {
+            TextValue::Uuids { count, number, consecutive } => {
                 text.push(b'{');
+                let mut first = None;
                 for place in 0..integer(count, variables, rng)?.clamp(0, MOST_UUIDS) {
                     if place > 0 {
                         text.push(b',');
                     }
-                    write_uuid(u128::from(integer(number, variables, rng)? as u64), &mut text);
+                    let drawn = match first.filter(|_| *consecutive) {
+                        Some(first) => place.wrapping_add(first),
+                        None => *first.insert(integer(number, variables, rng)?),
+                    };
+                    write_uuid(u128::from(drawn as u64), &mut text);
                 }
                 text.push(b'}');
             }

@@ -367,7 +367,7 @@ fn scripts_alone_are_named_after_their_files() {
 fn texts_are_written_from_expressions() {
     let program = compile(
         "\\set n 7\n\\text json   {\"n\": {{:n + 1}}, \"none\": {{null}}}  \n\\uuid id :n\n\
-         \\uuids ids :n-5 random(:n, :n)\n\\uuids none 0 1\n\\text word {{ letters(:n) }}!\nSELECT :json, :id;",
+         \\uuids ids :n-5 random(:n, :n)\n\\uuids none 0 1\n\\uuids row 2 :n - 1..\n\\text word {{ letters(:n) }}!\nSELECT :json, :id;",
     );
     let mut variables = program.variables(&START);
     let mut rng = Rng::from_seed(1);
@@ -389,6 +389,8 @@ fn texts_are_written_from_expressions() {
     assert_eq!(value("id"), Some("00000000-0000-0000-0000-000000000007".into()));
     let two = "{00000000-0000-0000-0000-000000000007,00000000-0000-0000-0000-000000000007}";
     assert_eq!(value("ids"), Some(two.into()));
+    let row = "{00000000-0000-0000-0000-000000000006,00000000-0000-0000-0000-000000000007}";
+    assert_eq!(value("row"), Some(row.into()));
     assert_eq!(value("none"), Some("{}".into()));
     let Some(Value::Text(word)) = value("word") else { panic!("{:?}", value("word")) };
     assert_eq!(word.len(), 8);

@@ -6,6 +6,7 @@
 //! stated where they are used; the interval says how little the model knows.
 
 mod age;
+mod children;
 mod foreign_keys;
 mod hot;
 mod indexes;
@@ -28,8 +29,9 @@ pub(super) use view::bounded;
 /// The findings of this family.
 pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
     let Some(view) = View::of(reading) else { return Vec::new() };
-    let rules: [fn(&View) -> Vec<Finding>; 9] = [
+    let rules: [fn(&View) -> Vec<Finding>; 10] = [
         foreign_keys::findings,
+        children::findings,
         indexes::findings,
         hot::findings,
         keys::findings,

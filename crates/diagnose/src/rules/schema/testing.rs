@@ -145,9 +145,22 @@ impl Testbed {
 
     /// Adds a statement with calls and milliseconds a call.
     pub(super) fn statement(&mut self, id: i64, text: &str, calls: f64, ms: f64) -> &mut Self {
+        self.writing(id, text, calls, ms, 0.0)
+    }
+
+    /// Adds a statement with calls, and milliseconds and records of WAL a call.
+    pub(super) fn writing(
+        &mut self,
+        id: i64,
+        text: &str,
+        calls: f64,
+        ms: f64,
+        records: f64,
+    ) -> &mut Self {
         for s in [0.0, 5.0, 10.0, 15.0, 20.0, 25.0] {
             let n = calls * 100.0 * s;
             let mut row = row([("calls", n), ("total_exec_time", n * ms), ("wal_fpi", 0.5 * n)]);
+            row.set("wal_records", n * records);
             row.set("queryid", id).set("userid", 10_i64).set("dbid", 5_i64).set("toplevel", true);
             row.set("query", text);
             self.row(s, Source::Statements, row);

@@ -188,6 +188,13 @@ impl<'a, 'r> View<'a, 'r> {
         statements.iter().map(|s| self.working(s)).sum::<f64>().min(most)
     }
 
+    /// Rows of a table as the window ended, of all partitions of one that has some; `None` where
+    /// the server has no count.
+    pub(super) fn live_rows(&self, table: &'r SchemaTable) -> Option<f64> {
+        let live = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("n_live_tup");
+        self.leaves(table).iter().map(live).sum()
+    }
+
     /// Pages of a table, all partitions of one that has some.
     pub(super) fn pages(&self, table: &'r SchemaTable) -> f64 {
         let bytes = |leaf: &&SchemaTable| self.tables.get(&leaf.oid)?.last.number("relation_bytes");
