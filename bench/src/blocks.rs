@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{SeedableRng, random};
 use serde_json::{Value, json};
-use walwright_stats::{Confidence, median, paired_effect};
+use walwright_stats::{Confidence, Estimate, median, paired_effect, precision_of_mean};
 
 use crate::Measured;
 
@@ -93,6 +93,13 @@ impl<'a> Blocks<'a> {
     pub fn median(&self, contender: usize, figure: impl Fn(&Measured) -> f64) -> f64 {
         let values: Vec<f64> = self.contenders[contender].results.iter().map(figure).collect();
         median(&values).unwrap_or(f64::NAN)
+    }
+
+    /// Mean of a figure of a contender over the blocks, with its 95 % interval where there are
+    /// several; `None` before the first.
+    pub fn mean(&self, contender: usize, figure: impl Fn(&Measured) -> f64) -> Option<Estimate> {
+        let values: Vec<f64> = self.contenders[contender].results.iter().map(figure).collect();
+        precision_of_mean(&values, Confidence::P95)
     }
 
     /// How `contender` compares with `base` in a figure.

@@ -36,7 +36,7 @@ mod walwright;
 pub use apart::{apart, on_processors, together};
 pub use blocks::{Blocks, Contender, Ratio};
 pub use differences::{Difference, MeantDifferences, Rule};
-pub use document_service::DocumentService;
+pub use document_service::{DocumentService, free_address};
 pub use fault::{Fault, Side};
 pub use gateway_process::{GatewayPlaces, GatewayProcess, GatewaySettings, OTHER, ReadsWait};
 pub use hostile::{Draw, Hostile, MISDEEDS, Misdeed, Moment, Strike, Which};

@@ -1,9 +1,8 @@
 //! What the document service's clients are told, whatever is killed: nothing that cannot be.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::net::SocketAddr;
-use std::process::{Child, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,11 +12,12 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
-use walwright_bench::{Report, Walwright, children, local_dsn, process};
+use walwright_bench::{
+    DocumentService, Report, Walwright, children, free_address, local_dsn, process,
+};
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, sweep};
 use walwright_testing::documents::{CHECKS, Modelled, Shared, Violation, check_shared};
 
@@ -155,7 +155,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
     ground.end_service(&mut found).await?;
     ground.start_service(&mut random)?;
-    ground.until_ready().await?;
+    ground.until_ready()?;
     let session = ground.connect().await?;
     for mut client in ended {
         if let Err(violation) = client.end(&session).await {
@@ -203,19 +203,8 @@ struct Ground {
     cluster: Cluster,
     running: Option<RunningCluster>,
     walwright: Walwright,
-    service: Option<Child>,
+    service: Option<DocumentService>,
     address: SocketAddr,
-    directory: TempDir,
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        if let Some(mut service) = self.service.take() {
-            // It may have ended.
-            let _ = service.kill();
-            let _ = service.wait();
-        }
-    }
 }
 
 impl Ground {
@@ -229,19 +218,16 @@ impl Ground {
         let settings = [("fsync", "off"), ("max_connections", "120")];
         spec.settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let running = block_in_place(|| Cluster::create(spec)?.start())?;
-        // Bound and let go: free, and nobody else's for as long as this runs, most likely.
-        let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut ground = Ground {
             cluster: running.cluster().clone(),
             running: Some(running),
             walwright,
             service: None,
-            address,
-            directory: tempfile::tempdir()?,
+            address: free_address()?,
         };
         let tables = cli.option.iter().flat_map(|option| ["-o", option]);
         ground.spawn(&["--create"].into_iter().chain(tables).collect::<Vec<_>>())?;
-        ground.until_ready().await?;
+        ground.until_ready()?;
         let session = ground.connect().await?;
         match cli.check {
             None => {}
@@ -262,7 +248,7 @@ impl Ground {
         }
         ground.kill_service().await?;
         ground.start_service(random)?;
-        ground.until_ready().await?;
+        ground.until_ready()?;
         Ok(ground)
     }
 
@@ -273,16 +259,9 @@ impl Ground {
     fn spawn(&mut self, more: &[&str]) -> anyhow::Result<()> {
         let running = self.running()?;
         let dsn = local_dsn(running.socket_dir(), running.port());
-        let log = File::options().create(true).append(true).open(self.log())?;
-        let mut command = self.walwright.command();
-        command.args(["documents", "serve", "--dsn", &dsn, "--listen", &self.address.to_string()]);
-        command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.service = Some(command.spawn().context("starting the service")?);
+        let options = [&["--dsn", &dsn], more].concat();
+        self.service = Some(DocumentService::spawn(&self.walwright, self.address, &options)?);
         Ok(())
-    }
-
-    fn log(&self) -> std::path::PathBuf {
-        self.directory.path().join("log")
     }
 
     /// A service with options by chance.
@@ -306,23 +285,9 @@ impl Ground {
     }
 
     /// Waits until the service answers that its server does.
-    async fn until_ready(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        loop {
-            let mut client = walwright_testing::documents::Client::new(self.address);
-            if client.ask("GET", "/healthz", "", "").await.is_ok_and(|answer| answer.status == 200)
-            {
-                return Ok(());
-            }
-            let ended = match &mut self.service {
-                Some(service) => service.try_wait()?,
-                None => None,
-            };
-            let log = || std::fs::read_to_string(self.log()).unwrap_or_default();
-            let late = begun.elapsed() > PATIENCE;
-            ensure!(ended.is_none() && !late, "the service is not there: {ended:?}\n{}", log());
-            sleep(Duration::from_millis(5)).await;
-        }
+    fn until_ready(&mut self) -> anyhow::Result<()> {
+        let service = self.service.as_mut().context("the service is not running")?;
+        block_in_place(|| service.until_ready())
     }
 
     async fn connect(&self) -> anyhow::Result<Client> {
@@ -372,19 +337,16 @@ impl Ground {
     }
 
     async fn kill_service(&mut self) -> anyhow::Result<()> {
-        if let Some(mut service) = self.service.take() {
-            service.kill()?;
-            block_in_place(|| service.wait())?;
+        if let Some(service) = self.service.take() {
+            block_in_place(|| service.kill())?;
         }
         self.until_settled().await
     }
 
     /// Asks the service to end, and waits for that.
     async fn end_service(&mut self, found: &mut Found) -> anyhow::Result<()> {
-        if let Some(mut service) = self.service.take() {
-            kill_process(process(service.id())?, Signal::TERM)?;
-            let status = block_in_place(|| service.wait())?;
-            found.unclean += u64::from(!status.success());
+        if let Some(service) = self.service.take() {
+            found.unclean += u64::from(!block_in_place(|| service.end())?);
         }
         self.until_settled().await
     }
@@ -411,9 +373,8 @@ impl Ground {
             Kind::Server => self.kill_server()?,
             Kind::Both => {
                 let service_first: bool = random.random();
-                if service_first && let Some(mut service) = self.service.take() {
-                    service.kill()?;
-                    block_in_place(|| service.wait())?;
+                if service_first && let Some(service) = self.service.take() {
+                    block_in_place(|| service.kill())?;
                 }
                 self.kill_server()?;
                 self.kill_service().await?;
@@ -433,7 +394,7 @@ impl Ground {
             shared.settled();
             self.start_service(random)?;
         }
-        self.until_ready().await
+        self.until_ready()
     }
 
     /// Kills all of the server, and starts it.

@@ -39,17 +39,24 @@ pub(crate) const DELETE: Sql = Sql {
     types: &[Type::UUID, Type::TEXT],
 };
 
-macro_rules! by_identity {
+/// Which document an identity is of.
+///
+/// Apart from locking it: which partition that is in the alias says, and a join with the document
+/// would be made ready for all of them.
+pub(crate) const IDENTIFY: Sql = Sql {
+    text: "SELECT document_partition_key, document_id FROM alias \
+            WHERE partition_key = partition_of($1) AND referential_id = $1",
+    types: &[Type::UUID],
+};
+
+macro_rules! by_id {
     ($lock:literal) => {
         Sql {
             text: concat!(
-                "SELECT d.partition_key, d.id, d.resource FROM alias AS a \
-                   JOIN document AS d ON d.partition_key = a.document_partition_key \
-                                     AND d.id = a.document_id \
-                  WHERE a.partition_key = partition_of($1) AND a.referential_id = $1",
+                "SELECT resource FROM document WHERE partition_key = $1 AND id = $2",
                 $lock
             ),
-            types: &[Type::UUID],
+            types: &[Type::INT2, Type::INT8],
         }
     };
 }
@@ -67,13 +74,13 @@ macro_rules! by_uuid {
     };
 }
 
-/// The document of an identity, locked.
-pub(crate) fn lock_by_identity(locks: Locks) -> Sql {
+/// The document that an alias names, locked.
+pub(crate) fn lock_by_id(locks: Locks) -> Sql {
     match locks {
-        Locks::NoKeyUpdate => by_identity!(" FOR NO KEY UPDATE OF d"),
-        Locks::KeyShare => by_identity!(" FOR KEY SHARE OF d"),
-        Locks::UpdateNowait => by_identity!(" FOR UPDATE OF d NOWAIT"),
-        Locks::None => by_identity!(""),
+        Locks::NoKeyUpdate => by_id!(" FOR NO KEY UPDATE"),
+        Locks::KeyShare => by_id!(" FOR KEY SHARE"),
+        Locks::UpdateNowait => by_id!(" FOR UPDATE NOWAIT"),
+        Locks::None => by_id!(""),
     }
 }
 

@@ -166,17 +166,19 @@ impl Store {
         let targets = targets(document);
         let json = Json(document.body);
         let mut lease = self.pool.lease().await?;
-        let lock = sql::lock_by_identity(self.locks);
-        let before = lease.begin(self.isolation.begin(), &lock, &[&identity]).await;
+        let before = lease.begin(self.isolation.begin(), &sql::IDENTIFY, &[&identity]).await;
         let before = before.map_err(|error| StoreError::of(&error))?;
         let rows = match before.first() {
             None => lease.query(&sql::INSERT, &[&identity, &resource, &json, &targets]).await,
             Some(row) => {
-                let of: &str = row.get(2);
-                if of != resource {
+                let (partition, id): (i16, i64) = (row.get(0), row.get(1));
+                let lock = sql::lock_by_id(self.locks);
+                let locked = lease.query(&lock, &[&partition, &id]).await;
+                let locked = locked.map_err(|error| StoreError::of(&error))?;
+                let of: Option<&str> = locked.first().map(|row| row.get(0));
+                if let Some(of) = of.filter(|of| *of != resource) {
                     return Err(StoreError::OtherResource(of.to_owned()));
                 }
-                let (partition, id): (i16, i64) = (row.get(0), row.get(1));
                 lease.query(&sql::UPDATE, &[&partition, &id, &0_i32, &json, &targets]).await
             }
         };

@@ -23,11 +23,12 @@ use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Plans that walwright has with it, by name.
-pub const SHIPPED: [(&str, &str); 4] = [
+pub const SHIPPED: [(&str, &str); 5] = [
     ("ingest", include_str!("../../../plans/ingest.toml")),
     ("diary", include_str!("../../../plans/diary.toml")),
     ("pool-study", include_str!("../../../plans/pool-study.toml")),
     ("pool-study-locust", include_str!("../../../plans/pool-study-locust.toml")),
+    ("index-study", include_str!("../../../plans/index-study.toml")),
 ];
 
 /// Blocks of a quick experiment, and the window and warm-up of its runs.

@@ -73,6 +73,9 @@ pub struct TimeSplit {
     pub residual: Option<Estimate>,
     /// Share of the latency that is residual.
     pub residual_share: Option<f64>,
+    /// What was counted and sampled beyond the latency, in seconds: taken off the lines in
+    /// proportion, so that they make it up. None of it where there is a residual.
+    pub overdrawn: f64,
     /// Ticks the split is made from.
     pub ticks: usize,
     /// Flush time a transaction by the server's own counters, where it times them:
@@ -244,7 +247,9 @@ impl TimeSplit {
     pub(crate) fn tell_pooler(&mut self, cpu: &CpuUse) {
         let outside = self.residual.as_ref().map_or(0.0, |residual| residual.center);
         let known = DriverTime::of_poolers(cpu).filter(|_| outside > 0.0);
-        let Some(pooler) = known.map(|pooler| pooler.within(outside)) else { return };
+        let Some(counted) = known else { return };
+        let pooler = counted.within(outside);
+        self.overdrawn += counted.sum() - pooler.sum();
         let kept = 1.0 - pooler.sum() / outside;
         self.residual = self.residual.take().map(|residual| residual.map(|s| s * kept));
         self.residual_share = self.residual_share.map(|share| share * kept);
@@ -271,6 +276,7 @@ impl TimeSplit {
         let Some(outside) = self.residual.as_ref().map(|residual| residual.center.max(0.0)) else {
             return;
         };
+        let counted = told.sum();
         let waited = told.pool_wait.map_or(0.0, |wait| wait.as_secs_f64()).min(outside);
         told.pool_wait = told.pool_wait.map(|_| Duration::from_secs_f64(waited));
         self.take_outside(waited);
@@ -280,6 +286,7 @@ impl TimeSplit {
         let fits = if own > idle { idle / own } else { 1.0 };
         told.cpu = told.cpu.map(|time| time.mul_f64(fits));
         told.run_delay = told.run_delay.map(|time| time.mul_f64(fits));
+        self.overdrawn += counted - told.sum();
         if idle > 0.0 {
             let kept = 1.0 - own * fits / idle;
             for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
@@ -313,10 +320,13 @@ impl TimeSplit {
         };
         let idle = client + self.residual.as_ref().map_or(0.0, |r| r.center.max(0.0));
         let clients = || DriverTime::of_clients(cpu, inside);
-        let known = DriverTime::of(cpu)
-            .or_else(clients)
-            .filter(|_| idle > 0.0 && self.sampled_because.is_none());
-        let Some(driver) = known.map(|driver| driver.within(idle)) else { return };
+        let known = DriverTime::of(cpu).or_else(clients).filter(|_| self.sampled_because.is_none());
+        let Some(counted) = known else { return };
+        let driver = counted.within(idle);
+        self.overdrawn += counted.sum() - driver.sum();
+        if idle <= 0.0 {
+            return;
+        }
         let kept = (1.0 - driver.sum() / idle).max(0.0);
         let is_waiting = |part: &&mut TimePart| part.class == WaitClass::Client && !self.asks_http;
         for part in self.parts.iter_mut().filter(is_waiting) {
@@ -444,6 +454,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         })
         .collect();
     let mut residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
+    let mut overdrawn = 0.0;
     let mut warnings = Vec::new();
     if let Some(hidden) = hidden {
         warnings.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
@@ -463,6 +474,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         parts.iter_mut().for_each(|part| part.scale(fits));
         sleep_scale = sleep_scale.times(fits);
         on_server = on_server.map(|server| server * fits);
+        overdrawn = -over.center;
         *over = over.clone().map(|_| 0.0);
     }
     if failed > 0.01 * work.count {
@@ -487,6 +499,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         sampled_cpu: means[WaitClass::Cpu as usize].center / rate,
         residual_share: residual.as_ref().filter(|_| whole > 0.0).map(|r| r.center / whole),
         residual,
+        overdrawn,
         on_server,
         ticks: ticks.len(),
         counted_flush: None,

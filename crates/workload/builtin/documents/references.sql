@@ -105,18 +105,11 @@ begin
     #variable_conflict use_column
     begin
         unchanged := 0; inserted := 0; updated := 0; deleted := 0;
-        select pg_catalog.count(*) into invalid
-          from (select distinct id from pg_catalog.unnest(targets) as id) as target
-         where not exists (select 1 from alias as a
-                            where a.partition_key = partition_of(target.id) and a.referential_id = target.id);
-        if invalid > 0 then
-            return;
-        end if;
         <<writing>>
         begin
             %s;
         end;
-        -- A target that was there may be deleted before it is referred to.
+        -- A target without a reference by now does not exist.
         select greatest(pg_catalog.count(distinct id) - unchanged - inserted - updated, 0) into invalid
           from pg_catalog.unnest(targets) as id;
     end$body$, pg_catalog.array_to_string(steps, ';')));

@@ -60,6 +60,7 @@ const DOCUMENTS: &[File] = &[
     file!("find.sql", "documents/find.sql"),
     file!("query.sql", "documents/query.sql"),
     file!("delete.sql", "documents/delete.sql"),
+    file!("bulk.sql", "documents/bulk.sql"),
 ];
 
 const TPCC: &[File] = &[

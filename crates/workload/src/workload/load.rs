@@ -134,17 +134,24 @@ impl Workload {
         self.manifest.defaults.scale_sql.as_deref()
     }
 
-    /// The same schema and data with other scripts. The checks, the pass mark
-    /// and the side measurement go, since they belong to the old scripts.
+    /// The same schema and data with other scripts, or some of its own, which are known by their
+    /// names in its directory where there is no such file. The checks, the pass mark and the side
+    /// measurement go, since they belong to all of the old scripts together.
     ///
     /// # Errors
     /// As [`Workload::from_scripts`].
     pub fn with_scripts(self, scripts: &[(PathBuf, u32)]) -> Result<Workload, WorkloadError> {
         let read = |(path, weight): &(PathBuf, u32)| {
-            let (name, text) = (path.display().to_string(), read_file(path)?);
+            let name = path.display().to_string();
+            let is_own = self.manifest.scripts.iter().any(|script| script.file == name);
+            let text = match is_own && !path.exists() {
+                true => self.file(&name)?.to_owned(),
+                false => read_file(path)?,
+            };
             Ok(ScriptSource { name, text, weight: *weight })
         };
-        self.with_sources(scripts.iter().map(read).collect::<Result<_, WorkloadError>>()?)
+        let sources = scripts.iter().map(read).collect::<Result<_, WorkloadError>>()?;
+        self.with_sources(sources)
     }
 
     /// pgbench's built-in scripts, each by its name there or a unique beginning of it, and
