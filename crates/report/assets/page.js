@@ -1098,6 +1098,26 @@
         for (const row of all(`#${CSS.escape(filter.dataset.filters)} tbody tr`)) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
       });
     }
+    // A choice of faces is kept in the address.
+    for (const face of all('.faces > input', of)) {
+      const read = () => { if (new URLSearchParams(location.hash.slice(1)).get(face.name) === face.value) face.checked = true; };
+      read();
+      addEventListener('hashchange', read);
+      face.addEventListener('change', () => history.replaceState(null, '', `#${face.name}=${face.value}`));
+    }
+    // More than can be compared are not ticked.
+    for (const form of all('form[data-most]', of)) {
+      const ticks = () => all(`input[type=checkbox][form="${form.id}"]`);
+      const count = () => {
+        const ticked = ticks().filter((tick) => tick.checked).length;
+        for (const tick of ticks()) tick.disabled = !tick.checked && ticked >= form.dataset.most;
+        one('button', form).disabled = ticked < form.dataset.least;
+      };
+      document.addEventListener('change', (event) => { if (event.target.form === form) count(); });
+      // What was ticked before is ticked again when one comes back, which is not told as a change.
+      addEventListener('pageshow', count);
+      count();
+    }
     // What scrolls is reached by keyboard.
     for (const scrolls of all('.scroll, pre, .wide', of)) {
       if (scrolls.scrollWidth > scrolls.clientWidth && !scrolls.hasAttribute('tabindex')) {

@@ -8,7 +8,7 @@ use walwright_figures::scaling::Scaling;
 use crate::svg::curves::Curves;
 use crate::svg::forest::Forest;
 use crate::svg::heat::Heat;
-use crate::svg::overlay::Curve;
+use crate::svg::overlay::Overlay;
 use crate::svg::{Course, Ink, Mark, Timeline};
 use crate::{format, words};
 
@@ -177,6 +177,16 @@ pub(crate) enum Block {
     Aside(Vec<Block>),
     /// Pieces side by side, where there is room.
     Columns(Vec<Vec<Block>>),
+    /// The same under several names, of which a page shows one at a time.
+    Faces(Faces),
+}
+
+/// Pieces that take turns. What has no turns, such as a terminal, shows the first.
+#[derive(Debug)]
+pub(crate) struct Faces {
+    /// What is chosen, which the address keeps.
+    pub(crate) name: &'static str,
+    pub(crate) faces: Vec<(&'static str, Vec<Block>)>,
 }
 
 /// What folds away under its heading.
@@ -311,6 +321,19 @@ pub(crate) struct Cell {
     pub(crate) link: Option<String>,
     /// Values in their order, drawn as small as the text.
     pub(crate) course: Vec<f64>,
+    /// The form of a site that it can be ticked for, and the name and value that this sends.
+    pub(crate) tick: Option<Tick>,
+}
+
+/// What is ticked in a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Tick {
+    /// The id of the form.
+    pub(crate) form: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// What it does, for who does not see it.
+    pub(crate) said: String,
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -342,9 +365,9 @@ pub(crate) enum Chart {
     /// Parts of several wholes, one above the other on one scale.
     Beside(Vec<Whole>),
     /// Work a second over time, of several runs.
-    ThroughputCurves(Vec<Curve>),
+    ThroughputCurves(Overlay),
     /// Latency over percentiles, of several runs.
-    LatencyCurves(Vec<Curve>),
+    LatencyCurves(Overlay),
     /// Counts by latency, and where percentiles lie.
     Histogram {
         buckets: Vec<(f64, u64)>,

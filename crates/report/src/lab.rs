@@ -7,7 +7,7 @@ use walwright_figures::experiment::Ending;
 use walwright_record::{Headline, RunHeader, RunId, RunState};
 use walwright_tune::TuneState;
 
-use crate::document::{Block, Cell, Column, ColumnKind, Document, Reach, Section, Table};
+use crate::document::{Block, Cell, Column, ColumnKind, Document, Reach, Section, Table, Tick};
 use crate::{format, words};
 
 /// Nothing but a sentence under a title.
@@ -96,6 +96,9 @@ impl RunOrder {
     }
 }
 
+/// The id of the form, above a list of runs, that takes those that are ticked, each as `run`.
+pub const COMPARED: &str = "compared";
+
 /// Runs as a page. `order` gives the address at which they are ordered by a column, `said`
 /// how many there are.
 pub fn run_list(rows: &[RunRow<'_>], said: &str, order: impl Fn(RunOrder) -> String) -> Document {
@@ -112,8 +115,14 @@ pub fn run_list(rows: &[RunRow<'_>], said: &str, order: impl Fn(RunOrder) -> Str
             is_better: (run.state == RunState::Failed).then_some(false),
             ..Cell::from(run.state.name())
         };
+        let tick = (run.state != RunState::Running).then(|| Tick {
+            form: COMPARED,
+            name: "run",
+            value: run.id.0.clone(),
+            said: format!("Compare {}", run.id),
+        });
         vec![
-            linked(&run.id.0, format!("/runs/{}", run.id)),
+            Cell { tick, ..linked(&run.id.0, format!("/runs/{}", run.id)) },
             state,
             Cell::from(run.workload.clone()),
             Cell::from(run.target.clone()),

@@ -46,7 +46,8 @@ pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
 pub use experiment::{experiment, experiment_under_way, with_proofs};
 pub use gateway::{GatewayPin, GatewayPool, GatewaySeen, Spread, gateway};
 pub use lab::{
-    JobRow, RunOrder, RunRow, ending, experiment_list, job, job_list, notice, run_list, tune_list,
+    COMPARED, JobRow, RunOrder, RunRow, ending, experiment_list, job, job_list, notice, run_list,
+    tune_list,
 };
 pub use limits::limit;
 pub use list::List;

@@ -108,6 +108,10 @@ impl Paper<'_> {
                 .filter_map(|of| self.block(of))
                 .collect::<Vec<_>>()
                 .join("\n\n"),
+            Block::Faces(of) => {
+                let (_, face) = of.faces.first()?;
+                face.iter().filter_map(|of| self.block(of)).collect::<Vec<_>>().join("\n\n")
+            }
             Block::Action(of) => escape(&of.text),
             Block::Chart(Chart::Picture(of)) => self.picture(of),
             Block::Chart(Chart::Heat(of)) => table(&of.table()),

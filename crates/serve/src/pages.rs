@@ -20,8 +20,10 @@ pub use gateway::GatewayAddress;
 pub(crate) use gateway::WatchedGateway;
 pub(crate) use jobs::{WatchedJob, list as job_list};
 pub(crate) use run::{Kept, Provable, WatchedRun};
-pub(crate) use studies::{Study, WatchedStudy};
+pub(crate) use studies::{COMPARED, Study, WatchedStudy};
 
+/// Runs on a page, and to choose from.
+pub(crate) const PAGE: usize = 50;
 /// Ended runs whose pages are kept ready.
 const KEPT: usize = 8;
 
@@ -99,6 +101,7 @@ pub(crate) fn in_address(text: &str) -> String {
 fn bar(at: &str) -> String {
     let places = [
         ("/", "Runs"),
+        ("/compare", "Compare"),
         ("/experiments", "Experiments"),
         ("/tunes", "Tunes"),
         ("/journal", "Journal"),
@@ -116,5 +119,11 @@ fn bar(at: &str) -> String {
 /// What stands above a page: the bar, and what can be done.
 pub(crate) fn above(at: &str, deeds: &str) -> String {
     let bar = bar(at);
-    if deeds.is_empty() { bar } else { format!("{bar}<div class=\"deeds\">{deeds}</div>") }
+    if deeds.is_empty() {
+        bar
+    } else {
+        format!(
+            "{bar}<div class=\"deeds\" role=\"region\" aria-label=\"What can be done here\">{deeds}</div>"
+        )
+    }
 }

@@ -273,8 +273,18 @@ async fn runs(State(of): Handle, uri: Uri, headers: HeaderMap) -> Answer {
 
 async fn compare(State(of): Handle, uri: Uri, headers: HeaderMap) -> Answer {
     let asked = Query::of(uri.query().unwrap_or_default());
-    let document = of.judge(move |pages| pages.compare(&asked)).await?;
-    Ok(shown(&document, &Links { above: &above("/compare", ""), ..LINKS }, &headers))
+    let asked = Arc::new(asked);
+    let chosen = Arc::clone(&asked);
+    let picker = of.work(move |pages| pages.picker(&chosen)).await?;
+    let above = above("/compare", &picker);
+    let links = Links { above: &above, ..LINKS };
+    match of.judge(move |pages| pages.compare(&asked)).await {
+        Ok(document) => Ok(shown(&document, &links, &headers)),
+        // What cannot be compared is changed here.
+        Err(refusal) => {
+            Ok(Packed::page(&refusal.document(), &links).answer(refusal.status, &headers))
+        }
+    }
 }
 
 async fn experiments(State(of): Handle, headers: HeaderMap) -> Answer {

@@ -499,11 +499,27 @@ impl Tab<'_> {
     pub fn barriers(&mut self, axe: &str) -> Vec<String> {
         // Scripts of the protocol are none of the page: its policy lets them be.
         self.call("Runtime.evaluate", &json!({"expression": axe}));
-        let found = self.value(
-            "axe.run(document, {resultTypes: ['violations']}).then((found) => \
+        self.violations("{resultTypes: ['violations']}")
+    }
+
+    /// The same of its colours in the dark alone, the rest being as [`barriers`](Self::barriers)
+    /// has found it before.
+    ///
+    /// # Panics
+    /// When the checks do not run.
+    pub fn barriers_in_the_dark(&mut self, screen: Screen) -> Vec<String> {
+        self.screen(screen.dark());
+        let found = self.violations("{runOnly: ['color-contrast', 'link-in-text-block']}");
+        self.screen(screen);
+        found
+    }
+
+    fn violations(&mut self, options: &str) -> Vec<String> {
+        let found = self.value(&format!(
+            "axe.run(document, {options}).then((found) => \
              found.violations.flatMap((rule) => rule.nodes.map((node) => \
-             `${rule.id}: ${rule.help}; ${node.target.join(' ')} ${node.html.slice(0, 200)} ${node.any.map((c) => c.message).join(' ')}`)))",
-        );
+             `${{rule.id}}: ${{rule.help}}; ${{node.target.join(' ')}} ${{node.html.slice(0, 200)}} ${{node.any.map((c) => c.message).join(' ')}}`)))",
+        ));
         let found = found.as_array().expect("a list of violations").iter();
         found.map(|barrier| barrier.as_str().unwrap_or_default().to_owned()).collect()
     }

@@ -101,8 +101,10 @@ pub struct RunCurve {
     pub group: usize,
     /// Its name.
     pub run: RunId,
-    /// Work a second over the window, at seconds since its begin.
+    /// Work a second as long as the load lasted, at seconds since it began.
     pub throughput: Vec<(f64, f64)>,
+    /// The measured window on that clock, in seconds.
+    pub window: (f64, f64),
     /// Latency in seconds at percentiles from 0 to 100; empty where single ones are not
     /// known.
     pub latency: Vec<(f64, f64)>,
@@ -203,19 +205,26 @@ fn curves(groups: &[RunGroup]) -> Vec<RunCurve> {
 fn curve(group: usize, record: &Record) -> Option<RunCurve> {
     let window = record.window()?;
     let mut merged = LatencyHistogram::new();
-    let mut throughput = Vec::new();
     for interval in crate::intervals_inside(record, window) {
-        let middle = interval.start.plus(interval.length / 2).seconds_from(window.start);
+        interval.scripts.iter().for_each(|script| script.latency.add_to(&mut merged));
+    }
+    let first = record.intervals.iter().map(|interval| interval.start).min();
+    let begun = first.map_or(window.start, |first| first.min(window.start));
+    let mut throughput = Vec::new();
+    for interval in &record.intervals {
         let seconds = interval.length.as_secs_f64();
         // A stub at the end would be mostly noise.
         if seconds >= 0.5 {
+            let middle = interval.start.plus(interval.length / 2).seconds_from(begun);
             throughput.push((middle, transactions(interval) as f64 / seconds));
         }
-        interval.scripts.iter().for_each(|script| script.latency.add_to(&mut merged));
     }
     if throughput.is_empty() {
-        throughput = windows::commit_rates(record, window);
+        let late = window.start.seconds_from(begun);
+        let rates = windows::commit_rates(record, window).into_iter();
+        throughput = rates.map(|(at, rate)| (at + late, rate)).collect();
     }
+    let window = (window.start.seconds_from(begun), window.end.seconds_from(begun));
     let all = merged.count() as f64;
     let mut below = 0;
     let latency = merged
@@ -225,7 +234,7 @@ fn curve(group: usize, record: &Record) -> Option<RunCurve> {
             (below as f64 / all * 100.0, edge.as_secs_f64())
         })
         .collect();
-    Some(RunCurve { group, run: record.header.id.clone(), throughput, latency })
+    Some(RunCurve { group, run: record.header.id.clone(), throughput, window, latency })
 }
 
 #[cfg(test)]

@@ -5,9 +5,12 @@ pub(crate) mod words;
 
 use walwright_figures::compare::{Comparison, Finding, RunCurve, Section as Figures, Verdict};
 
-use crate::document::{Block, Cell, Chart, Column, Document, Reach, Section, Table, Warning};
+use crate::document::{
+    Block, Cell, Chart, Column, Document, Faces, Reach, Section, Table, Warning,
+};
 use crate::svg::Ink;
-use crate::svg::overlay::Curve;
+use crate::svg::forest::{Forest, Row};
+use crate::svg::overlay::{Curve, Overlay};
 use crate::{format, limit};
 pub use csv::{comparison_csv, csv_field};
 
@@ -79,28 +82,72 @@ fn groups(of: &Comparison) -> Section {
 }
 
 fn curves(of: &Comparison) -> Section {
-    let all = |points: fn(&RunCurve) -> &Vec<(f64, f64)>| -> Vec<Curve> {
+    let overlay = |points: fn(&RunCurve) -> &Vec<(f64, f64)>, is_relative: bool| {
         let curve = |run: &RunCurve| Curve {
             name: format!("{} ({})", run.run, of.groups[run.group].name),
             ink: ink(run.group),
             points: points(run).clone(),
         };
-        of.curves.iter().map(curve).collect()
+        Overlay {
+            curves: of.curves.iter().map(curve).collect(),
+            baseline: of.curves.iter().filter(|run| run.group == 0).count(),
+            window: of.curves.first().map_or((0.0, 0.0), |run| run.window),
+            is_relative,
+        }
     };
-    let chart = |curves: Vec<Curve>, chart: fn(Vec<Curve>) -> Chart, missing: &str| {
-        let is_known = curves.iter().flat_map(|curve| &curve.points).any(|point| point.1 > 0.0);
+    let chart = |overlay: Overlay, chart: fn(Overlay) -> Chart, missing: &str| {
+        let is_known = overlay.curves.iter().flat_map(|curve| &curve.points).any(|p| p.1 > 0.0);
         vec![match is_known {
-            true => Block::Chart(chart(curves)),
+            true => Block::Chart(chart(overlay)),
             false => Block::Missing(missing.to_owned()),
         }]
     };
-    let (throughput, latency) = (all(|run| &run.throughput), all(|run| &run.latency));
-    let missing = "No latency of single operations is known.";
-    let blocks = vec![Block::Columns(vec![
-        chart(throughput, Chart::ThroughputCurves, "No throughput is known."),
-        chart(latency, Chart::LatencyCurves, missing),
-    ])];
+    let face = |is_relative: bool| {
+        let throughput = overlay(|run| &run.throughput, is_relative);
+        let latency = overlay(|run| &run.latency, is_relative);
+        let missing = "No latency of single operations is known.";
+        vec![Block::Columns(vec![
+            chart(throughput, Chart::ThroughputCurves, "No throughput is known."),
+            chart(latency, Chart::LatencyCurves, missing),
+        ])]
+    };
+    let faces = vec![("absolute", face(false)), ("relative", face(true))];
+    let mut blocks =
+        vec![Block::Lede(CURVES.to_owned()), Block::Faces(Faces { name: "scale", faces })];
+    blocks.extend(forest(of).map(|forest| Block::Aside(vec![Block::Chart(Chart::Forest(forest))])));
     Section::new("runs", "The runs laid over each other", Reach::Page, blocks)
+}
+
+/// How to read the curves.
+const CURVES: &str = "Time counts from the begin of each load. The grey band holds 95 % of what the \
+     baseline did from moment to moment: a curve inside it may be noise. Relative curves show the \
+     change against the baseline's mean throughput, and against its latency at the same percentile.";
+
+/// What clients notice, and how sure its changes are.
+fn forest(of: &Comparison) -> Option<Forest> {
+    let known = of.figures.iter().filter(|figure| figure.section == Figures::Load);
+    let rows = known.flat_map(|figure| {
+        let changes = figure.effects.iter().enumerate();
+        changes.filter_map(|(place, effect)| {
+            let effect = effect.as_ref()?;
+            let of_group = match of.groups.len() {
+                2 => String::new(),
+                _ => format!(", {}", shortened(&of.groups[place + 1].name)),
+            };
+            Some(Row {
+                name: format!("{}{of_group}", figure.name),
+                center: effect.change.center,
+                interval: effect.change.interval.map(|of| (of.low, of.high)),
+                blocks: Vec::new(),
+                is_better: words::is_better(figure, effect),
+                is_baseline: false,
+                note: words::percent(effect.change.center),
+            })
+        })
+    });
+    let rows: Vec<Row> = rows.collect();
+    let name = "Changes against the baseline with their 95 % intervals".to_owned();
+    (!rows.is_empty()).then_some(Forest { name, rows, floor: None })
 }
 
 /// Every figure of a group beside the baseline's.

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use crate::document::{
-    Action, Block, Cell, Chart, Column, ColumnKind, Document, Figure, Folded, Part, Section, Share,
-    Table, Tone, Warning, Whole,
+    Action, Block, Cell, Chart, Column, ColumnKind, Document, Faces, Figure, Folded, Part, Section,
+    Share, Table, Tone, Warning, Whole,
 };
 use crate::format;
-use crate::svg::{self, Series, Timeline, overlay};
+use crate::svg::{self, Series, Timeline};
 use crate::terminal::printable;
 
 use super::{Links, SCRIPT, STYLE};
@@ -274,6 +274,7 @@ impl Page {
             }
             Block::Folded(folded) => self.folded(folded),
             Block::Aside(blocks) => self.blocks(blocks),
+            Block::Faces(of) => self.faces(of),
             Block::Columns(columns) => {
                 self.put(format_args!("<div class=\"pair paper-whole\">"));
                 for column in columns {
@@ -284,6 +285,25 @@ impl Page {
                 self.put(format_args!("</div>"));
             }
         }
+    }
+
+    /// A choice that needs no script: the style shows the piece whose button is pressed.
+    fn faces(&mut self, of: &Faces) {
+        let name = of.name;
+        self.put(format_args!("<div class=\"faces\" role=\"group\" aria-label=\"{name}\">"));
+        for (place, (face, _)) in of.faces.iter().enumerate() {
+            let checked = if place == 0 { " checked" } else { "" };
+            self.put(format_args!(
+                "<input type=\"radio\" class=\"screen\" name=\"{name}\" id=\"{name}-{face}\" value=\"{face}\"{checked}>\
+                 <label class=\"screen\" for=\"{name}-{face}\">{face}</label>"
+            ));
+        }
+        for (_, face) in &of.faces {
+            self.put(format_args!("<div class=\"face\">"));
+            self.blocks(face);
+            self.put(format_args!("</div>"));
+        }
+        self.put(format_args!("</div>"));
     }
 
     fn folded(&mut self, of: &Folded) {
@@ -342,8 +362,8 @@ impl Page {
             Chart::ScalingThroughput(of) => svg::scaling::throughput(of),
             Chart::ScalingBreakdown(of) => svg::scaling::latency_breakdown(of),
             Chart::Course(course) => course.svg(),
-            Chart::ThroughputCurves(curves) => overlay::throughput(curves),
-            Chart::LatencyCurves(curves) => overlay::latency(curves),
+            Chart::ThroughputCurves(overlay) => overlay.throughput(),
+            Chart::LatencyCurves(overlay) => overlay.latency(),
             Chart::Percentiles { points, marks } => svg::percentile_curve(points, marks),
         };
         if let Some(drawn) = drawn {
@@ -472,8 +492,18 @@ fn markup(cell: &Cell, column: &Column) -> String {
     let bar = cell.bar.map(|(width, ink)| {
         format!("<i class=\"length {}\" style=\"width:{width:.1}%\"></i>", ink.class())
     });
+    let tick = cell.tick.as_ref().map(|tick| {
+        format!(
+            "<input type=\"checkbox\" form=\"{}\" name=\"{}\" value=\"{}\" aria-label=\"{}\"> ",
+            tick.form,
+            tick.name,
+            text(&tick.value),
+            text(&tick.said)
+        )
+    });
     format!(
-        "<td{class}>{}{shown}{course}{}{}</td>",
+        "<td{class}>{}{}{shown}{course}{}{}</td>",
+        tick.unwrap_or_default(),
         key.unwrap_or_default(),
         muted(cell.note.as_deref()),
         bar.unwrap_or_default()

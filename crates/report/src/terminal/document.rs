@@ -322,6 +322,9 @@ impl Page<'_> {
             Block::Columns(columns) => {
                 columns.iter().for_each(|column| self.blocks(column, indent));
             }
+            Block::Faces(of) => {
+                of.faces.iter().take(1).for_each(|(_, face)| self.blocks(face, indent));
+            }
         }
     }
 

@@ -28,7 +28,7 @@ fn runs_beside_each_other_in_every_rendering() {
     let compared = compared();
     let page = markup(&comparison(&compared, true));
     assert!(!page.contains("<script>") && !page.contains("NaN"));
-    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("<svg").count(), 5);
     insta::assert_snapshot!("comparison_page", text_of(&page));
     let style = Style { width: 80, colour: false, unicode: true };
     insta::assert_snapshot!("comparison_terminal", comparison(&compared, false).terminal(&style));

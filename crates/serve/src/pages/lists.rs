@@ -4,14 +4,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use walwright_record::{Headline, RunHeader, RunState};
-use walwright_report::{Document, RunOrder, RunRow, format, run_list};
+use walwright_report::{COMPARED as FORM, Document, RunOrder, RunRow, format, run_list};
 use walwright_store::Store;
 
-use super::{Pages, Query, in_address, locked, refused, text};
+use super::{COMPARED, PAGE, Pages, Query, in_address, locked, refused, text};
 use crate::answer::Refusal;
 
-/// Runs on a page.
-const PAGE: usize = 50;
 /// Points of a small drawing.
 const POINTS: u32 = 60;
 
@@ -98,7 +96,8 @@ impl Pages {
             let ascending = choice.order == order && !choice.ascending;
             Choice { order, ascending, page: 0, ..choice }.address()
         });
-        Ok((document, search(&choice, fits)))
+        let above = format!("{}{}", search(&choice, fits), compare(shown.len()));
+        Ok((document, above))
     }
 
     /// Throughput over time, small. Of a run that has ended it is read once.
@@ -139,6 +138,20 @@ fn compared(
         RunOrder::Warnings => warnings.get(&a.id.0).cmp(&warnings.get(&b.id.0)),
     };
     by.then_with(|| (a.started, &a.id).cmp(&(b.started, &b.id)))
+}
+
+/// What takes the runs that are ticked in the list.
+fn compare(shown: usize) -> String {
+    if shown < *COMPARED.start() {
+        return String::new();
+    }
+    format!(
+        "<form id=\"{FORM}\" method=\"get\" action=\"/compare\" data-least=\"{}\" data-most=\"{}\"><p>\
+         <button type=\"submit\">Compare those ticked</button> \
+         <span class=\"muted\">two to four, the first in the list as the baseline</span></p></form>",
+        COMPARED.start(),
+        COMPARED.end()
+    )
 }
 
 /// What is searched for, and the ways to the parts of a long list.

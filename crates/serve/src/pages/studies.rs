@@ -11,21 +11,21 @@ use walwright_figures::experiment::Ending;
 use walwright_record::{RunHeader, RunState, Timestamp};
 use walwright_report::html::Links;
 use walwright_report::{
-    Document, comparison, experiment, experiment_list, experiment_under_way, journal,
+    Document, comparison, experiment, experiment_list, experiment_under_way, journal, notice,
     tune_document, tune_list,
 };
 use walwright_store::Lab;
 use walwright_store::journal::Journal;
 use walwright_tune::{Phase, TuneState};
 
-use super::{Pages, Query, above, refused};
+use super::{PAGE, Pages, Query, above, refused, text};
 use crate::answer::{LINKS, Packed, Refusal, event};
 use crate::live::{Seen, Watched};
 
 /// Longest pause between two runs of an experiment that goes on.
 const BETWEEN: Duration = Duration::from_secs(120);
 /// Runs that are laid over each other.
-const COMPARED: std::ops::RangeInclusive<usize> = 2..=4;
+pub(crate) const COMPARED: std::ops::RangeInclusive<usize> = 2..=4;
 
 impl Pages {
     pub(crate) fn experiments(&self) -> Result<Document, Refusal> {
@@ -62,11 +62,23 @@ impl Pages {
         found.ok_or_else(|| Refusal::not_found(format!("there is no {} {id}", study.name())))
     }
 
+    /// What chooses the runs to compare, which stands above them.
+    pub(crate) fn picker(&self, asked: &Query) -> Result<String, Refusal> {
+        let store = self.store()?;
+        let runs = store.runs().map_err(|error| refused(&error))?;
+        let chosen = asked.all("run").filter_map(|name| Some(store.find(name).ok()?.id.0));
+        Ok(picker(&runs, &chosen.collect::<Vec<_>>()))
+    }
+
     /// Two to four runs beside each other, the first as the baseline.
     pub(crate) fn compare(&self, asked: &Query) -> Result<Document, Refusal> {
         let names: Vec<&str> = asked.all("run").collect();
-        if !COMPARED.contains(&names.len()) {
-            let said = "two to four runs can be compared: /compare?run=A&run=B";
+        if names.len() < *COMPARED.start() {
+            let said = "choose two to four runs; the others are held against the first";
+            return Ok(notice("Compare", said));
+        }
+        if names.len() > *COMPARED.end() {
+            let said = format!("{} runs are too many: four can be compared", names.len());
             return Err(Refusal::new(StatusCode::BAD_REQUEST, said));
         }
         let store = self.store()?;
@@ -80,6 +92,39 @@ impl Pages {
             .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
         Ok(comparison(&compared, true))
     }
+}
+
+/// What chooses other runs: the latest that have ended, and those that are compared now.
+fn picker(runs: &[RunHeader], chosen: &[String]) -> String {
+    let told = |run: &RunHeader| {
+        let label = run.label.as_deref().map(|label| format!(" {label}")).unwrap_or_default();
+        text(&format!("{}{label}, {}", run.id, run.workload))
+    };
+    let is_chosen = |run: &&RunHeader| chosen.contains(&run.id.0);
+    let ended = runs.iter().rev().filter(|run| run.state != RunState::Running);
+    let offered: Vec<&RunHeader> = ended.clone().take(PAGE).collect();
+    let older = ended.skip(PAGE).filter(is_chosen);
+    let offered: Vec<&RunHeader> = offered.into_iter().chain(older).collect();
+    let select = |place: usize| {
+        let chosen = chosen.get(place);
+        let option = |run: &&RunHeader| {
+            let selected = if chosen == Some(&run.id.0) { " selected" } else { "" };
+            format!("<option value=\"{}\"{selected}>{}</option>", text(&run.id.0), told(run))
+        };
+        let options: String = offered.iter().map(option).collect();
+        let name = match place {
+            0 => "Baseline".to_owned(),
+            _ => format!("Run {}", place + 1),
+        };
+        format!(
+            "<label>{name} <select name=\"run\"><option value=\"\">none</option>{options}</select></label> "
+        )
+    };
+    let selects: String = (0..*COMPARED.end()).map(select).collect();
+    format!(
+        "<form class=\"picker\" method=\"get\" action=\"/compare\"><p>{selects}\
+         <button type=\"submit\">Compare</button></p></form>"
+    )
 }
 
 /// What an experiment or a tune is.

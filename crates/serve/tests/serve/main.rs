@@ -1,5 +1,6 @@
 //! The site over real sockets, on labs with real records.
 
+mod browser;
 mod fixture;
 mod live;
 mod pages;

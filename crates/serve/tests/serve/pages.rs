@@ -34,7 +34,16 @@ fn runs_are_listed_searched_and_ordered() {
     let compared = served.get("/compare?run=20260922-000000-abc&run=20260922-000001-abd");
     assert_eq!(compared.status, 200);
     assert!(compared.text().contains("20260922-000001-abd against 20260922-000000-abc"));
-    assert_eq!(served.get("/compare?run=20260922-000000-abc").status, 400);
+    let text = compared.text();
+    for (chosen, label) in [("abc", "0-abc before the fix"), ("abd", "1-abd after the fix")] {
+        let option = format!("{chosen}\" selected>20260922-00000{label}");
+        assert_eq!(text.matches(&option).count(), 1, "{text}");
+    }
+    let one = served.get("/compare?run=20260922-000000-abc");
+    assert!(one.status == 200 && one.text().contains("Choose two to four runs"), "{one:?}");
+    let same = served.get("/compare?run=20260922-000000-abc&run=20260922-000000-abc");
+    assert!(same.status == 400 && same.text().contains("class=\"picker\""), "{same:?}");
+    assert_eq!(served.get(&format!("/compare?{}", "run=latest&".repeat(5))).status, 400);
 }
 
 #[test]
