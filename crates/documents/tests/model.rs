@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Database, Served};
-use walwright_documents::Options;
+use walwright_documents::{Isolation, Options};
 use walwright_testing::documents::{CHECKS, Modelled, Shared, check_shared};
 
 const CLIENTS: u64 = 16;
@@ -17,8 +17,12 @@ const LEAVES: f64 = 0.02;
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_answer_is_one_that_cannot_be_whatever_is_killed() {
     let database = Database::new(&[]).await;
-    let options = Options::default();
-    let mut served = database.serve(&options).await;
+    // Each service isolates its transactions otherwise.
+    let levels = [Isolation::RepeatableRead, Isolation::Serializable, Isolation::ReadCommitted];
+    let mut levels = levels.into_iter().cycle();
+    let mut options =
+        || Options { isolation: levels.next().expect("a cycle"), ..Options::default() };
+    let mut served = database.serve(&options()).await;
     let address = served.address;
     Modelled::make_counter(address).await.expect("a counter");
     let shared = Arc::new(Shared::default());
@@ -47,6 +51,7 @@ async fn no_answer_is_one_that_cannot_be_whatever_is_killed() {
             served.kill().await;
             database.settled().await;
             shared.settled();
+            let options = options();
             served = Served::at(address, database.store(&options).await, &options).await;
         }
     }
@@ -56,6 +61,7 @@ async fn no_answer_is_one_that_cannot_be_whatever_is_killed() {
     }
     served.end().await;
     database.settled().await;
+    let options = options();
     let served = Served::at(address, database.store(&options).await, &options).await;
     let session = database.session().await;
     for client in &mut ended {

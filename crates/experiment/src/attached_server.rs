@@ -18,7 +18,7 @@ use walwright_config::{
     ApplyError, ApplyPlan, Hold, HoldError, NotApplied, Restart, ServerView, UndoError,
     is_same_server, make_changes, undo_changes, unfinished,
 };
-use walwright_run::{Observer, RunError, RunPlan, TargetPlan, Window, fill};
+use walwright_run::{Observer, RunError, RunPlan, ServerAddress, TargetPlan, Window, fill};
 use walwright_server::{ConnectParams, Stop};
 use walwright_store::Lab;
 use walwright_store::ledger::{
@@ -121,7 +121,7 @@ impl AttachedServer {
     /// Where a run is made.
     pub(super) fn target(&self) -> TargetPlan {
         TargetPlan::Attached {
-            dsn: self.maintenance.dsn.clone(),
+            server: ServerAddress::Dsn(self.maintenance.dsn.clone()),
             init: false,
             replace: Vec::new(),
             window: Some(Window { filled: self.maintenance.init }),

@@ -22,6 +22,7 @@ mod power_cut;
 mod progress;
 mod recorder;
 mod run;
+mod server_address;
 mod storage;
 mod sweep;
 
@@ -40,6 +41,7 @@ pub use run::{
     StudyPlan, TargetPlan, Window, WorkloadPlan, check_settings, fill, filled, install, run,
     snapshot, study, with_connections,
 };
+pub use server_address::ServerAddress;
 pub use storage::{MeasureStorageError, StorageChoice, measure_storage};
 pub use sweep::{SweepObserver, SweepPlan, SweepPoint, Swept, sweep};
 

@@ -8,7 +8,7 @@ use walwright_documents::{
     Isolation, Limits, Locks, Options, Pool, PoolOptions, Reset, Service, Shape, Store,
 };
 use walwright_ingest::Server;
-use walwright_run::{LoadOptions, RunPlan, TargetPlan, WorkloadPlan};
+use walwright_run::{LoadOptions, RunPlan, ServerAddress, TargetPlan, WorkloadPlan};
 use walwright_server::{
     Cluster, ClusterSpec, ConnectParams, Hosts, Installs, Major, Places, RunningCluster, Stop,
 };
@@ -60,7 +60,7 @@ async fn serve(
     if args.create || embedded.is_some() {
         let params = hosts.params.first().context("the connection string names no host")?;
         let (observer, _terminal) = show::observer(Style::Plain, stop, output);
-        walwright_run::fill(&plan(args), params, &args.replace, stop, &observer).await?;
+        walwright_run::fill(&plan(args, params), params, &args.replace, stop, &observer).await?;
     }
     let options = options(args);
     let (config, tls) = server.into_parts();
@@ -91,10 +91,10 @@ async fn start(args: &ServeDocumentsArgs) -> anyhow::Result<RunningCluster> {
 }
 
 /// The tables and data, as a run makes them.
-fn plan(args: &ServeDocumentsArgs) -> RunPlan {
-    let dsn = args.dsn.clone().unwrap_or_else(|| walwright_server::Secret::new(""));
+fn plan(args: &ServeDocumentsArgs, params: &ConnectParams) -> RunPlan {
+    let server = ServerAddress::Known(Box::new(params.clone()));
     let target =
-        TargetPlan::Attached { dsn, init: true, replace: args.replace.clone(), window: None };
+        TargetPlan::Attached { server, init: true, replace: args.replace.clone(), window: None };
     RunPlan {
         target,
         workload: WorkloadPlan {

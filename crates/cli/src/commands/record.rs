@@ -9,7 +9,7 @@ use walwright_record::RunState;
 use walwright_report::RunReport;
 use walwright_run::{
     CommandPlan, LoadParts, LogChoice, Printing, ProbePlan, ProcessName, RecordPlan, Recorded,
-    Until,
+    ServerAddress, Until,
 };
 use walwright_store::Lab;
 
@@ -142,7 +142,7 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
     };
     Ok(RecordPlan {
         pool_wait: None,
-        dsn: args.dsn,
+        server: args.dsn.map(ServerAddress::Dsn),
         until,
         warm_up: args.warmup,
         logs,

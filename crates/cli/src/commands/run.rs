@@ -9,8 +9,8 @@ use walwright_figures::limit::Limit;
 use walwright_record::{ClientRules, LoadLevel, LoadStage, RunState};
 use walwright_report::{List, RunReport, format};
 use walwright_run::{
-    Finished, Length, LoadChoice, LoadOptions, PoolWaitPlan, ProbePlan, RunPlan, TargetPlan,
-    WarmUp, WorkloadPlan,
+    Finished, Length, LoadChoice, LoadOptions, PoolWaitPlan, ProbePlan, RunPlan, ServerAddress,
+    TargetPlan, WarmUp, WorkloadPlan,
 };
 use walwright_store::Lab;
 
@@ -152,7 +152,8 @@ pub fn plan(args: RunArgs) -> RunPlan {
     let target = match args.dsn {
         None if args.http.is_some() => TargetPlan::Unseen,
         Some(dsn) => {
-            TargetPlan::Attached { dsn, init: args.init, replace: args.replace, window: None }
+            let server = ServerAddress::Dsn(dsn);
+            TargetPlan::Attached { server, init: args.init, replace: args.replace, window: None }
         }
         None => TargetPlan::Embedded {
             major: args.pg,

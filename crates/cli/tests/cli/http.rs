@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::common::{Host, Place};
+use crate::common::{Host, Place, finish};
 use crate::documents::Service;
 
 /// The example that comes with walwright.
@@ -112,7 +112,10 @@ parameters = {{ pool = 4 }}
     };
     let http = "http = \"http://127.0.0.1:{port}\"\nrequests = [\"documents.http\"]";
     let path = place.file("plan.toml", &plan(http));
-    let judged = place.run(&["experiment", &path, "--json"]).code(0).json();
+    // Its cluster is its own, whatever the caller's variables name.
+    let mut command = place.command(&["experiment", &path, "--json"]);
+    command.env("PGSERVICE", "nobody").env("PGTARGETSESSIONATTRS", "standby");
+    let judged = finish(command.spawn().unwrap()).code(0).json();
     assert!(judged["judged"]["arms"][0]["value"].as_f64().unwrap() > 0.0, "{judged:#}");
     let runs = place.runs();
     assert_eq!(runs.len(), 3);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Config, NoTls};
 use walwright_documents::{Options, Pool, Service, Store};
-use walwright_run::{LoadOptions, RunPlan, Silent, TargetPlan, WorkloadPlan};
+use walwright_run::{LoadOptions, RunPlan, ServerAddress, Silent, TargetPlan, WorkloadPlan};
 use walwright_server::{
     Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, Secret, Stop,
 };
@@ -34,7 +34,7 @@ impl Database {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let plan = RunPlan {
             target: TargetPlan::Attached {
-                dsn: Secret::new(""),
+                server: ServerAddress::Dsn(Secret::new("")),
                 init: true,
                 replace: Vec::new(),
                 window: None,

@@ -28,7 +28,7 @@ use walwright_record::{
     PhaseName, Record, RunHeader, RunId, RunState, Timestamp, Warning, WarningCode, Window,
 };
 use walwright_results::{Joined, Results, join};
-use walwright_server::{ConnectParams, Secret};
+use walwright_server::ConnectParams;
 
 pub use add::add_results;
 pub use error::RecordError;
@@ -80,7 +80,10 @@ pub async fn record(
     if let Until::CommandEnds(command) = &plan.until {
         child::find_program(command)?;
     }
-    let params = ConnectParams::resolve(plan.dsn.as_ref().map(Secret::expose))?;
+    let params = match &plan.server {
+        Some(server) => server.params()?,
+        None => ConnectParams::resolve(None)?,
+    };
     let header = header(&plan, &params);
     let directory = lab.directory().to_owned();
     let fill = async |notes| {

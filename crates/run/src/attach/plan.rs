@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use walwright_probe::LoadParts;
 use walwright_results::Format;
-use walwright_server::Secret;
 
 use super::Printing;
 use super::pool_wait::PoolWaitPlan;
-use crate::ProbePlan;
+use crate::{ProbePlan, ServerAddress};
 
 /// Everything a person can choose about it.
 #[derive(Debug, Clone)]
 pub struct RecordPlan {
-    /// Connection string; what is not in it comes from the environment.
-    pub dsn: Option<Secret>,
+    /// How the server is reached; all of it comes from the environment where it is not said.
+    pub server: Option<ServerAddress>,
     /// How long to look.
     pub until: Until,
     /// Load that is left out of the figures at the beginning.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use walwright_driver::{HttpServer, Mode, Protocol};
 use walwright_record::{ClientRules, LoadStage, Schedule};
-use walwright_server::{PgBouncer, PoolerProgram, Secret, Snapshot};
+use walwright_server::{PgBouncer, PoolerProgram, Snapshot};
 use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
 use super::RunError;
-use crate::{PoolWaitPlan, Pooler};
+use crate::{PoolWaitPlan, Pooler, ServerAddress};
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -55,8 +55,8 @@ pub enum TargetPlan {
     },
     /// Someone's server.
     Attached {
-        /// Connection string.
-        dsn: Secret,
+        /// How it is reached.
+        server: ServerAddress,
         /// Whether the workload may create and fill its tables there.
         init: bool,
         /// Tables that may be dropped for that though walwright did not make them.

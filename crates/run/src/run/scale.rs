@@ -1,6 +1,6 @@
 //! The scale of tables that someone filled before.
 
-use walwright_server::{ConnectParams, Stop};
+use walwright_server::Stop;
 use walwright_workload::Workload;
 use walwright_workload::workload::Origin;
 
@@ -19,10 +19,11 @@ pub(super) async fn of_tables(
     workload: &Workload,
     stop: &Stop,
 ) -> Result<Option<u32>, RunError> {
-    let (TargetPlan::Attached { dsn, .. }, Some(sql)) = (&plan.target, workload.scale_sql()) else {
+    let (TargetPlan::Attached { server, .. }, Some(sql)) = (&plan.target, workload.scale_sql())
+    else {
         return Ok(None);
     };
-    let params = ConnectParams::resolve(Some(dsn.expose()))?;
+    let params = server.params()?;
     let asked = async {
         let job = plan.job(workload)?;
         let statements = Statements::on_attached(&params, &workload.origin, &job).await?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use walwright_driver::HttpServer;
 use walwright_probe::{LoadParts, ProcessName};
 use walwright_record::RunState;
-use walwright_server::{ConnectParams, Secret, Stop, quoted};
+use walwright_server::{ConnectParams, Stop};
 use walwright_store::Lab;
 
 use super::target::Target;
@@ -23,7 +23,8 @@ use super::{
 use crate::attach::child::{Child, find_program};
 use crate::page_address::PageAddress;
 use crate::{
-    CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, Until,
+    CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, ServerAddress,
+    Until,
 };
 
 /// The programs of a study, and what their command lines leave open.
@@ -338,13 +339,18 @@ impl Programs {
         stop: &Stop,
         observer: &Arc<Observer>,
     ) -> Result<Finished, RunError> {
-        let dsn = Secret::new(keywords(&self.params));
+        // The cluster of this run, whatever the caller's PG* variables name.
+        let behind = ServerAddress::Known(Box::new(self.params.clone()));
         let probe = plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ });
         let tool = match &self.load {
             Load::Tool(command) => command,
             Load::Http { server, requests } => {
-                let target =
-                    TargetPlan::Attached { dsn, init: false, replace: Vec::new(), window: None };
+                let target = TargetPlan::Attached {
+                    server: behind,
+                    init: false,
+                    replace: Vec::new(),
+                    window: None,
+                };
                 let asking = RunPlan {
                     target,
                     workload: WorkloadPlan {
@@ -371,7 +377,7 @@ impl Programs {
             children_generate: true,
         };
         let record = RecordPlan {
-            dsn: Some(dsn),
+            server: Some(behind),
             until: Until::CommandEnds(tool.clone()),
             warm_up: plan.load.warm_up.unwrap_or_default(),
             logs: Vec::new(),
@@ -530,13 +536,6 @@ fn url(params: &ConnectParams) -> String {
     let host = params.host_keyword().replace('/', "%2F");
     let password = params.password().map(|of| format!(":{}", of.expose())).unwrap_or_default();
     format!("postgres://{}{password}@{host}:{}/{}", params.user(), params.port(), params.dbname())
-}
-
-fn keywords(params: &ConnectParams) -> String {
-    match params.password() {
-        Some(password) => format!("{} password={}", params.keywords(), quoted(password.expose())),
-        None => params.keywords(),
-    }
 }
 
 #[cfg(test)]

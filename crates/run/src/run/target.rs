@@ -64,7 +64,7 @@ impl Target {
         observer: &Observer,
     ) -> Result<Target, RunError> {
         match plan {
-            TargetPlan::Attached { dsn, .. } => Target::attached(dsn.expose()),
+            TargetPlan::Attached { server, .. } => Target::attached(server.params()?),
             TargetPlan::Unseen => Err(RunError::Internal("a server that is not seen")),
             TargetPlan::Embedded {
                 major,
@@ -96,8 +96,7 @@ impl Target {
         Ok(check_settings(&install, settings)?)
     }
 
-    fn attached(dsn: &str) -> Result<Target, RunError> {
-        let params = ConnectParams::resolve(Some(dsn))?;
+    fn attached(params: ConnectParams) -> Result<Target, RunError> {
         let warnings = params
             .warnings()
             .iter()
