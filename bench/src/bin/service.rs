@@ -2,15 +2,18 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
 use serde_json::{Value, json};
-use walwright_bench::{Blocks, DocumentService, Measured, Options, Report, Walwright};
+use walwright_bench::{Blocks, DocumentService, Measured, Options, Report, Walwright, local_dsn};
+use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, sweep};
+use walwright_stats::mean;
 
-/// Requests a second of `walwright documents serve` on an embedded server, asked by walwright's
-/// own clients: GET of documents by their ids, and POST of new documents with five references each.
+/// Requests a second of `walwright documents serve`, asked by walwright's own clients: GET of
+/// documents by their ids, and POST of new documents with five references each. Then whether the
+/// latency of posts closes: from one, eight and as many connections, what share of it no line
+/// names, or lines name twice.
 #[derive(Parser)]
 struct Cli {
     /// Connections.
@@ -72,11 +75,21 @@ Content-Type: application/json
     bar: None,
 };
 
+/// Share of a latency that may be in no line, or in two.
+const OPEN: f64 = 0.05;
+
 fn main() -> anyhow::Result<ExitCode> {
     let Cli { clients, pool_size, options } = Cli::parse();
     let walwright = Walwright::find()?;
+    let places = Places::open(None)?;
+    sweep(&places)?;
+    let install = Installs::within(places.clone()).ensure(Major::V18, &mut |_| {})?;
+    let server = Cluster::create(ClusterSpec::new(&places, install))?.start()?;
+    let dsn = local_dsn(server.socket_dir(), server.port());
     let (scale, pool) = (options.scale.to_string(), pool_size.to_string());
-    let service = DocumentService::start(&walwright, &["--scale", &scale, "--pool-size", &pool])?;
+    let own = ["--dsn", &dsn, "--create", "--scale", &scale, "--pool-size", &pool];
+    let service = DocumentService::start(&walwright, &own)?;
+    let asking = Asking { service: &service, walwright: &walwright, options: &options };
     let directory = tempfile::tempdir()?;
     let mut report = Report::new(&format!(
         "walwright documents serve, {clients} connections, a pool of {pool_size}, {} blocks of {} s",
@@ -88,9 +101,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut blocks = Blocks::new();
     for (asked, file) in all.iter().zip(&files) {
         std::fs::write(file, asked.requests)?;
-        blocks.add(asked.name, || {
-            ask(&service, &walwright, file, options.scale, clients, options.length())
-        });
+        blocks.add(asked.name, || asking.rate(file, clients));
     }
     blocks.run(options.blocks)?;
     for (contender, Asked { name, bar, .. }) in all.iter().enumerate() {
@@ -108,33 +119,77 @@ fn main() -> anyhow::Result<ExitCode> {
             None => report.figure(name, shown, value),
         }
     }
+    let post = files.get(1).context("the file of posts")?;
+    for clients in [1, 8, clients] {
+        let mut open = Vec::new();
+        for block in 0..options.blocks {
+            let [unnamed, twice] = asking.closure(post, clients, &dsn)?;
+            eprintln!(
+                "closing {} of {}, {clients} connections: {:.1} % in no line, {:.1} % in two",
+                block + 1,
+                options.blocks,
+                unnamed * 100.0,
+                twice * 100.0
+            );
+            open.push(unnamed + twice);
+        }
+        let mean = mean(&open).context("no block was run")?;
+        let most = open.iter().copied().fold(0.0, f64::max);
+        report.bar(
+            &format!("POST, {clients} connections: latency in no line, or in two"),
+            format!("{:.1} % (at most {:.1} %)", mean * 100.0, most * 100.0),
+            json!({ "mean": mean, "most": most }),
+            "<= 5 %",
+            mean <= OPEN,
+        );
+    }
     Ok(report.print(options.json))
 }
 
-fn ask(
-    service: &DocumentService,
-    walwright: &Walwright,
-    requests: &Path,
-    scale: u32,
-    clients: u32,
-    length: Duration,
-) -> anyhow::Result<Measured> {
-    let server = format!("http://{}", service.address());
-    let (clients, length) = (clients.to_string(), format!("{}s", length.as_secs()));
-    let (requests, scale) =
-        (requests.to_str().context("a path of letters")?, format!("scale={scale}"));
-    let what = ["--http", &server, "--requests", requests, "-D", &scale];
-    let (value, _) = walwright
-        .json(&[&what[..], &["-c", &clients, "-T", &length, "--warmup", "1s"]].concat())?;
-    let summary = &value["summary"];
-    ensure!(summary["load"]["failed"] == 0, "requests failed: {summary:#}");
-    let number = |pointer: &str| {
-        let found = summary.pointer(pointer).and_then(Value::as_f64);
-        found.with_context(|| format!("no number at {pointer}:\n{summary:#}"))
-    };
-    Ok(Measured {
-        throughput: number("/load/throughput/center")?,
-        cpu_us: number("/cpu/driver_per_transaction")? * 1e6,
-        latency: None,
-    })
+/// What asks the service.
+struct Asking<'a> {
+    service: &'a DocumentService,
+    walwright: &'a Walwright,
+    options: &'a Options,
+}
+
+impl Asking<'_> {
+    /// What a run of these requests is summed up to.
+    fn run(&self, requests: &Path, clients: u32, more: &[&str]) -> anyhow::Result<Value> {
+        let server = format!("http://{}", self.service.address());
+        let (clients, length) = (clients.to_string(), format!("{}s", self.options.seconds));
+        let requests = requests.to_str().context("a path of letters")?;
+        let scale = format!("scale={}", self.options.scale);
+        let load = ["-D", &scale, "-c", &clients, "-T", &length, "--warmup", "1s"];
+        let what = ["--http", &server, "--requests", requests];
+        let (mut value, _) = self.walwright.json(&[&what[..], &load, more].concat())?;
+        let summary = value["summary"].take();
+        ensure!(summary["load"]["failed"] == 0, "requests failed: {summary:#}");
+        Ok(summary)
+    }
+
+    fn rate(&self, requests: &Path, clients: u32) -> anyhow::Result<Measured> {
+        let summary = self.run(requests, clients, &[])?;
+        Ok(Measured {
+            throughput: number(&summary, "/load/throughput/center")?,
+            cpu_us: number(&summary, "/cpu/driver_per_transaction")? * 1e6,
+            latency: None,
+        })
+    }
+
+    /// Shares of the latency that no line names, and that lines name twice.
+    fn closure(&self, requests: &Path, clients: u32, dsn: &str) -> anyhow::Result<[f64; 2]> {
+        let seen = ["--dsn", dsn, "--pool-wait", "walwright_documents_pool_wait_seconds"];
+        let summary = self.run(requests, clients, &seen)?;
+        for line in ["pool_wait", "cpu"] {
+            number(&summary, &format!("/time/application/{line}"))?;
+        }
+        let twice = number(&summary, "/time/overdrawn")? / number(&summary, "/time/latency")?;
+        Ok([number(&summary, "/time/residual_share")?, twice])
+    }
+}
+
+fn number(summary: &Value, pointer: &str) -> anyhow::Result<f64> {
+    let found = summary.pointer(pointer).and_then(Value::as_f64);
+    found.with_context(|| format!("no number at {pointer}:\n{summary:#}"))
 }

@@ -14,7 +14,7 @@
 //! to length.
 
 use serde::Serialize;
-use walwright_record::{Record, Row, Sample, Source, Window};
+use walwright_record::{LoadFacts, Record, Row, Sample, Source, Window};
 use walwright_stats::Estimate;
 
 use crate::cpu::{CLIENT_BACKENDS, EXITED_PROCESSES};
@@ -93,7 +93,11 @@ impl ProcessorAccount {
         if exited > UNSEEN * (running + exited) {
             return Err("most sessions end before they are seen");
         }
-        let seen = Seen::of(ticks, ours);
+        let mut seen = Seen::of(ticks, ours);
+        // A pool may hold more sessions than it has ever needed at once.
+        if !record.load.as_ref().is_some_and(LoadFacts::asks_http) {
+            seen.resting = 0.0;
+        }
         if ours && seen.others > OTHERS * seen.ours {
             return Err("other clients use this server");
         }
@@ -171,6 +175,8 @@ struct Seen {
     asleep: f64,
     /// Of them, those that wait for the client.
     client: f64,
+    /// Of them, idle in every tick: as many are never woken.
+    resting: f64,
     /// Active without a wait.
     without_wait: f64,
     /// Of our load, in a transaction.
@@ -182,6 +188,12 @@ struct Seen {
 impl Seen {
     fn of(ticks: &[&Sample], ours: bool) -> Seen {
         let mut seen = Seen::default();
+        let idle = |tick: &&Sample| -> f64 {
+            let client = |row: &&Row| row.text("backend_type") == Some("client backend");
+            let idle = tick.rows.iter().filter(client).filter(|row| WaitClass::of(row).is_none());
+            idle.filter_map(|row| row.number("sessions")).sum()
+        };
+        seen.resting = ticks.iter().map(idle).reduce(f64::min).unwrap_or(0.0);
         for row in ticks.iter().flat_map(|tick| &tick.rows) {
             let is_client = row.text("backend_type") == Some("client backend");
             let Some(sessions) = row.number("sessions").filter(|_| is_client) else { continue };
@@ -201,7 +213,7 @@ impl Seen {
             }
         }
         let per_tick = 1.0 / ticks.len().max(1) as f64;
-        let Seen { asleep, client, without_wait, ours, others } = &mut seen;
+        let Seen { asleep, client, without_wait, ours, others, resting: _ } = &mut seen;
         for sum in [asleep, client, without_wait, ours, others] {
             *sum *= per_tick;
         }
@@ -211,20 +223,22 @@ impl Seen {
     /// Scales those asleep to what there was of sleep, taking what is too much from waits by
     /// their number a second, for the client and others, where that is known.
     fn scale_to(&self, sleep: f64, sleeps: Option<[f64; 2]>) -> SleepScale {
-        if self.asleep <= 0.0 {
+        // Those that rest are as they were seen.
+        let [asleep, client, sleep] =
+            [self.asleep, self.client, sleep].map(|of| (of - self.resting).max(0.0));
+        if asleep <= 0.0 {
             return SleepScale::ONE;
         }
-        let even = sleep / self.asleep;
-        let other = self.asleep - self.client;
+        let even = sleep / asleep;
+        let other = asleep - client;
         let Some([of_client, of_other]) = sleeps.filter(|_| even < 1.0) else {
             return SleepScale { client: even, other: even };
         };
-        let delay = (self.asleep - sleep) / (of_client + of_other);
+        let delay = (asleep - sleep) / (of_client + of_other);
         // A wait is no shorter than nothing: the rest is the other's.
-        let from_other =
-            (of_other * delay).clamp((self.asleep - sleep - self.client).max(0.0), other);
-        let from_client = self.asleep - sleep - from_other;
+        let from_other = (of_other * delay).clamp((asleep - sleep - client).max(0.0), other);
+        let from_client = asleep - sleep - from_other;
         let kept = |of: f64, less: f64| if of > 0.0 { (1.0 - less / of).max(0.0) } else { 1.0 };
-        SleepScale { client: kept(self.client, from_client), other: kept(other, from_other) }
+        SleepScale { client: kept(client, from_client), other: kept(other, from_other) }
     }
 }

@@ -115,8 +115,9 @@ pub fn summary(record: &Record) -> Summary {
         let cpu = cpu::cpu_use(record, window, &mut gaps);
         summary.time = gaps.note(TIME, time_split(record, window));
         if let Some(time) = &mut summary.time {
-            time.tell_application(record, window, &cpu);
+            // What the load generator takes is outside of transactions alone.
             time.tell_driver(&cpu);
+            time.tell_application(record, window, &cpu);
             time.tell_pooler(&cpu);
             let backends = cpu.group(cpu::CLIENT_BACKENDS);
             time.counted_cpu = backends.and_then(|g| g.per_transaction);

@@ -300,7 +300,7 @@ impl TimeSplit {
     /// Takes so many seconds from what is outside of transactions on the server.
     fn take_outside(&mut self, seconds: f64) {
         let whole = self.residual.as_ref().map_or(0.0, |residual| residual.center);
-        let kept = if whole > 0.0 { 1.0 - seconds / whole } else { 1.0 };
+        let kept = if whole > 0.0 { (1.0 - seconds / whole).max(0.0) } else { 1.0 };
         self.residual = self.residual.take().map(|residual| residual.map(|s| s * kept));
         self.residual_share = self.residual_share.map(|share| share * kept);
     }
@@ -828,8 +828,9 @@ mod tests {
         let window = Window { start: second(0.0), end: second(30.0) };
         let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
         let mut split = split(&build).unwrap();
-        split.tell_application(&build.record, window, &cpu);
         split.tell_driver(&cpu);
+        split.tell_application(&build.record, window, &cpu);
+        assert_eq!(split.overdrawn, 0.0);
         let application = split.application.unwrap();
         let told: Vec<(&str, f64)> = application
             .lines()
@@ -848,6 +849,27 @@ mod tests {
         let whole = lines + application.sum() + driver.sum() + residual;
         assert!((whole / latency - 1.0).abs() < 1e-6, "{whole} of {latency}");
         assert!((split.residual_share.unwrap() - residual / latency).abs() < 1e-9);
+    }
+
+    #[test]
+    fn sessions_that_an_application_never_needs_are_not_woken() {
+        let mut build = counted(1.5, 2.5);
+        build.record.load =
+            Some(LoadFacts { protocol: LoadFacts::HTTP.to_owned(), ..closed_loop(10) });
+        // Two of ten are idle in every tick: of the other eight, six are seen asleep and four are.
+        let scale = split(&build).unwrap().sleep_scale;
+        assert!((scale.client - 4.0 / 6.0).abs() < 1e-9, "{scale:?}");
+    }
+
+    #[test]
+    fn what_is_counted_beyond_the_latency_is_told() {
+        let mut build = latency_breakdown();
+        for sample in build.record.samples.get_mut(&Source::Waits).unwrap() {
+            sample.rows.push(wait("active", "IO", "walsync", 3.0));
+        }
+        // Eleven sessions in transactions of ten clients: 1 ms of 10 ms is too much.
+        let split = split(&build).unwrap();
+        assert!((split.overdrawn - 0.001).abs() < 2e-5, "{}", split.overdrawn);
     }
 
     #[test]
