@@ -81,8 +81,14 @@ pub(crate) fn forest(of: &Forest) -> Option<String> {
     for (place, row) in rows.iter().enumerate() {
         draw(&mut out, row, TOP + ROW * (place as f64 + 0.5), &x);
     }
-    let caption = "change against the baseline; bars are intervals, small marks single blocks, the grey band is noise";
-    text(&mut out, f64::midpoint(LEFT, RIGHT), height - 4.0, "tick centred quiet", caption);
+    let mut caption = "change against the baseline; bars are intervals".to_owned();
+    if rows.iter().any(|row| !row.blocks.is_empty()) {
+        caption.push_str(", small marks single blocks");
+    }
+    if floor.is_some() {
+        caption.push_str(", the grey band is noise");
+    }
+    text(&mut out, f64::midpoint(LEFT, RIGHT), height - 4.0, "tick centred quiet", &caption);
     out.push_str("</svg>");
     Some(out)
 }

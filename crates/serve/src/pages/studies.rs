@@ -82,12 +82,18 @@ impl Pages {
             return Err(Refusal::new(StatusCode::BAD_REQUEST, said));
         }
         let store = self.store()?;
-        let group = |name: &&str| -> Result<RunGroup, Refusal> {
-            let header = store.find(name).map_err(|error| refused(&error))?;
-            let record = store.load(&header.id).map_err(|error| refused(&error))?;
-            Ok(RunGroup { name: header.id.0, runs: vec![record] })
+        let find = |name: &&str| store.find(name).map_err(|error| refused(&error));
+        let found = names.iter().map(find).collect::<Result<Vec<RunHeader>, _>>()?;
+        // A label is what a person calls it, where it tells it from the others.
+        let called = |run: &RunHeader| {
+            let alike = found.iter().filter(|other| other.label == run.label).count();
+            run.label.clone().filter(|_| alike == 1).unwrap_or_else(|| run.id.0.clone())
         };
-        let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        let group = |run: &RunHeader| -> Result<RunGroup, Refusal> {
+            let record = store.load(&run.id).map_err(|error| refused(&error))?;
+            Ok(RunGroup { name: called(run), runs: vec![record] })
+        };
+        let groups = found.iter().map(group).collect::<Result<Vec<_>, _>>()?;
         let compared = compare_within(groups, &[])
             .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
         Ok(comparison(&compared, true))

@@ -33,7 +33,7 @@ fn runs_are_listed_searched_and_ordered() {
     }
     let compared = served.get("/compare?run=20260922-000000-abc&run=20260922-000001-abd");
     assert_eq!(compared.status, 200);
-    assert!(compared.text().contains("20260922-000001-abd against 20260922-000000-abc"));
+    assert!(compared.text().contains("after the fix against before the fix"));
     let text = compared.text();
     for (chosen, label) in [("abc", "0-abc before the fix"), ("abd", "1-abd after the fix")] {
         let option = format!("{chosen}\" selected>20260922-00000{label}");
