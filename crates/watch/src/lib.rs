@@ -15,6 +15,7 @@ mod event;
 mod exposition;
 mod findings;
 mod gather;
+mod history;
 pub mod metric;
 mod ring;
 mod rules;
@@ -31,12 +32,11 @@ pub use event::{Event, EventKind, FindingOf};
 pub use exposition::{Exposition, Form, Snapshot};
 pub use findings::{Seen, Tracker};
 pub use gather::{Gatherer, Histogram, Labelled, OTHER, Samples, class_name, one_line};
+pub use history::History;
 pub use ring::{Entry, Keep, Ring, RingError, RingWriter};
 pub use rules::{Rule, rules, rules_yaml};
 pub use slot::{Slot, StatementCounts, TableCounts, Value};
 pub use walwright_probe::Rates;
-pub use watch::{
-    Listener, Recent, Told, WatchError, WatchPlan, recent, ring_directory, rings_of, watch,
-};
+pub use watch::{Listener, Told, WatchError, WatchPlan, ring_directory, rings_of, watch};
 pub use webhook::Webhook;
 pub use window::{Facts, Window};

@@ -1,10 +1,9 @@
 //! Watching: the loop that takes what the samplers see, keeps it, judges it and tells of it.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -591,50 +590,4 @@ pub fn rings_of(lab: &Path) -> std::io::Result<Vec<Ring>> {
         .collect();
     rings.sort();
     Ok(rings.into_iter().rev().map(|(_, path)| Ring::at(path)).collect())
-}
-
-/// Holds the newest of what was told, for views: bounded.
-#[derive(Debug, Default)]
-pub struct Recent {
-    /// Stretches, newest last.
-    pub slots: VecDeque<Slot>,
-    /// Events, newest last.
-    pub events: VecDeque<Event>,
-    /// The last diagnosis.
-    pub seen: Option<Seen>,
-}
-
-impl Recent {
-    /// Stretches and events that are held.
-    const MOST: usize = 360;
-
-    /// Takes what is told.
-    pub fn take(&mut self, told: Told) {
-        match told {
-            Told::Begun { .. } => {}
-            Told::Slot(slot) => {
-                self.slots.push_back(slot);
-                if self.slots.len() > Recent::MOST {
-                    self.slots.pop_front();
-                }
-            }
-            Told::Event(event) => {
-                self.events.push_back(event);
-                if self.events.len() > Recent::MOST {
-                    self.events.pop_front();
-                }
-            }
-            Told::Findings(seen) => self.seen = Some(seen),
-        }
-    }
-}
-
-/// A listener that holds the newest.
-pub fn recent() -> (Arc<Mutex<Recent>>, Listener) {
-    let recent = Arc::new(Mutex::new(Recent::default()));
-    let held = Arc::clone(&recent);
-    let listener: Listener = Arc::new(move |told| {
-        held.lock().unwrap_or_else(PoisonError::into_inner).take(told);
-    });
-    (recent, listener)
 }

@@ -16,7 +16,8 @@ use super::some_time;
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  walwright watch --dsn postgres://me@db/app                 a line each ten seconds, and events
+  walwright watch --dsn postgres://me@db/app                 a view; elsewhere than on a terminal
+                                                             a line each ten seconds, and events
   walwright watch --dsn … --metrics 127.0.0.1:9187           for Prometheus, as a service
   walwright watch --dsn … --webhook https://…                tell of findings that appear or go
   walwright watch --dsn … --on-finding 'mail -s db me'       or by a command: JSON on its input
@@ -40,6 +41,9 @@ pub struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, help_heading = "What is watched")]
     pub time: Option<Duration>,
 
+    /// Plain lines instead of the view.
+    #[arg(long, help_heading = "Who is told")]
+    pub plain: bool,
     /// Address and port at which metrics for Prometheus (/metrics) and /healthz are served.
     #[arg(long, value_name = "ADDRESS", help_heading = "Who is told")]
     pub metrics: Option<SocketAddr>,

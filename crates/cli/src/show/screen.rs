@@ -29,6 +29,17 @@ const FRAME: Duration = Duration::from_millis(200);
 pub trait View: Send + 'static {
     /// Draws it as it is now. Work that is `stopping` was asked to end.
     fn draw(&self, frame: &mut Frame<'_>, stopping: bool, paint: Paint);
+
+    /// Takes a key; whether it was meant for the view. One that was not may end it.
+    fn key(&mut self, _key: KeyCode) -> bool {
+        false
+    }
+
+    /// Whether there is something new to draw since this was asked last. A view that is up for
+    /// days draws no more often than that.
+    fn has_changed(&mut self) -> bool {
+        true
+    }
 }
 
 /// Ends the view and gives the terminal back when dropped.
@@ -105,22 +116,30 @@ fn draw_until(
     stop: &Stop,
     paint: Paint,
 ) {
+    // Anything that comes from the terminal, its size too, is a reason to draw.
+    let mut is_stale = true;
     while !over.load(Ordering::Relaxed) {
-        let drawn = screen.terminal.draw(|frame| {
-            let view = view.lock().unwrap_or_else(PoisonError::into_inner);
-            view.draw(frame, stop.is_requested(), paint);
-        });
-        if drawn.is_err() {
-            // The terminal is gone; the work goes on without a view.
-            return;
+        let stopping = stop.is_requested();
+        let mut held = view.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.has_changed() || is_stale || stopping {
+            let drawn = screen.terminal.draw(|frame| held.draw(frame, stopping, paint));
+            if drawn.is_err() {
+                // The terminal is gone; the work goes on without a view.
+                return;
+            }
         }
-        if event::poll(FRAME).unwrap_or(false)
+        drop(held);
+        is_stale = event::poll(FRAME).unwrap_or(false);
+        if is_stale
             && let Ok(Event::Key(key)) = event::read()
             && key.kind == KeyEventKind::Press
         {
             let control_c =
                 key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            let leave = control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+            let taken =
+                !control_c && view.lock().unwrap_or_else(PoisonError::into_inner).key(key.code);
+            let ends = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+            let leave = control_c || (ends && !taken);
             if leave && stop.is_requested() {
                 // The terminal first: nothing runs after the exit. The server's guard
                 // stops the server.

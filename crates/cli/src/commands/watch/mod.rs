@@ -1,6 +1,7 @@
 //! `walwright watch`.
 
 mod report;
+mod view;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use walwright_report::format;
 use walwright_server::{ConnectParams, Secret, Stop};
 use walwright_store::Lab;
 use walwright_watch::{
-    AlertTo, Keep, Listener, Rates, Slot, Told, WatchError, WatchPlan, ring_directory,
+    AlertTo, Keep, Listener, Rates, Ring, Slot, Told, WatchError, WatchPlan, ring_directory,
 };
 
 use crate::args::{WatchArgs, WatchCommand};
@@ -51,9 +52,16 @@ fn watch(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<ExitCode
         alerts: AlertTo { webhook: args.webhook, command: args.on_finding },
         command: "walwright watch".to_owned(),
     };
+    let is_view = !args.plain && !output.json && view::is_possible();
     let watched = until_done(Parting::LOOKING, async |stop| {
         end_after(args.time, &stop);
-        walwright_watch::watch(plan, stop.clone(), lines(stop, output)).await
+        let ring = Ring::at(plan.ring.clone());
+        let view = is_view.then(|| view::start(ring, stop.clone(), output.colour_err));
+        let (listener, _guard) = match view.and_then(Result::ok) {
+            Some((listener, guard)) => (listener, Some(guard)),
+            None => (lines(stop.clone(), output), None),
+        };
+        walwright_watch::watch(plan, stop, listener).await
     })?;
     match watched {
         Ok(()) => Ok(ExitCode::SUCCESS),
