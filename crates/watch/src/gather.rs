@@ -90,6 +90,7 @@ pub struct Gatherer {
     last: BTreeMap<Source, (Timestamp, Row)>,
     /// Flushes and their seconds in `pg_stat_io`, by row.
     io: BTreeMap<String, (f64, Option<f64>)>,
+    io_at: Option<Timestamp>,
     waits_at: Option<Timestamp>,
     statements: BTreeMap<String, StatementCounts>,
     texts: BTreeMap<i64, String>,
@@ -186,7 +187,7 @@ impl Gatherer {
         match source {
             Source::Database => self.database(*at, rows),
             Source::Wal => self.wal(*at, rows),
-            Source::Io => self.io(rows),
+            Source::Io => self.io(*at, rows),
             Source::Checkpointer => self.checkpointer(*at, rows),
             Source::Waits => self.waits(*at, rows),
             Source::Sessions => self.sessions(rows),
@@ -286,7 +287,8 @@ impl Gatherer {
         }
     }
 
-    fn io(&mut self, rows: &[Row]) {
+    fn io(&mut self, at: Timestamp, rows: &[Row]) {
+        let before = self.io_at.replace(at);
         let (mut flushes, mut time, mut known) = (0.0, Some(0.0), false);
         for row in rows {
             let of_wal = row.text("object") == Some("wal") && row.text("context") == Some("normal");
@@ -299,8 +301,8 @@ impl Gatherer {
             let more = before.zip(took).map(|(was, is)| grown(was, is) / 1e3);
             time = time.zip(more).map(|(sum, more)| sum + more);
         }
-        if known {
-            self.flushed(flushes, time, 0.0);
+        if let Some(before) = before.filter(|_| known) {
+            self.flushed(flushes, time, at.since(before).as_secs_f64());
         }
     }
 

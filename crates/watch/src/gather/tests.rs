@@ -58,6 +58,7 @@ fn flushes_of_18_are_those_of_the_wal_and_their_time_only_where_timed() {
     assert_eq!(value(&untimed, metric::WAL_FLUSHES, &[]), Some(100.0));
     let slot = untimed.close(second(10.0)).unwrap();
     assert_eq!(slot.figure("wal_flush_seconds"), None);
+    assert_eq!(slot.figure("wal_flushes").and_then(Value::mean), Some(10.0));
 }
 
 #[test]

@@ -20,6 +20,8 @@ const RATES: u16 = 7;
 /// Letters of a figure's name and of its value.
 const NAME: usize = 12;
 const VALUE: usize = 11;
+/// How old a figure may be that is shown as that of a stretch.
+const STALE: Duration = Duration::from_secs(20);
 /// What a bar and a plot are made of.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -150,6 +152,14 @@ fn mean(slot: &Slot, name: &str) -> Option<f64> {
     slot.figure(name).and_then(Value::mean)
 }
 
+/// The mean of a figure in the last stretch up to one in which it was read: readings come as often
+/// as stretches end, so that now and then there are two in one and none in the next.
+fn known(slots: &VecDeque<Slot>, place: usize, name: &str) -> Option<f64> {
+    let end = slots[place].end;
+    let near = slots.range(..=place).rev().take_while(|of| end.since(of.end) <= STALE);
+    near.filter_map(|slot| mean(slot, name)).next()
+}
+
 fn rates(history: &History, place: usize, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let slot = &history.slots[place];
     let mut lines = vec![Line::from(Span::styled("rates", bold()))];
@@ -157,15 +167,16 @@ fn rates(history: &History, place: usize, width: usize, paint: Paint) -> Vec<Lin
         let style = paint.fg(Color::Red);
         lines.push(Line::styled("the server does not answer", style));
     }
-    let shown: [(&str, &str, fn(f64) -> String); 5] = [
-        ("commits", metric::COMMITS.name, format::rate),
+    let shown = [
+        ("commits", metric::COMMITS.name, format::rate as fn(f64) -> String),
         ("WAL", metric::WAL_BYTES.name, format::byte_rate),
         ("flushes", metric::WAL_FLUSHES.name, format::rate),
         ("a flush", metric::WAL_FLUSH_SECONDS.name, format::seconds),
         ("checkpoint", metric::CHECKPOINT_PRESSURE_RATIO.name, format::percent),
     ];
     for (name, figure, write) in shown {
-        let value = mean(slot, figure).map_or_else(|| "unknown".to_owned(), write);
+        let value = known(&history.slots, place, figure);
+        let value = value.map_or_else(|| "unknown".to_owned(), write);
         let room = width.saturating_sub(NAME + VALUE + 1);
         let plot = plot(&history.slots, place, figure, room);
         lines.push(Line::from(vec![
@@ -190,7 +201,7 @@ fn sessions(slot: &Slot) -> String {
 fn plot(slots: &VecDeque<Slot>, place: usize, figure: &str, width: usize) -> String {
     let first = (place + 1).saturating_sub(width);
     let values: Vec<Option<f64>> =
-        slots.range(first..=place).map(|slot| mean(slot, figure)).collect();
+        (first..=place).map(|place| known(slots, place, figure)).collect();
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let column = |value: &Option<f64>| match value {
         Some(value) if most > 0.0 => {
