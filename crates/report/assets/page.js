@@ -21,7 +21,7 @@
 
   // How figures are written, as in the rest of the page.
   const decimals = (size) => (size === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
-  const grouped = (text) => text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','));
+  const grouped = (text) => (text.length < 4 ? text : text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ',')));
   const number = (value) => {
     if (!Number.isFinite(value)) return '–';
     const text = Math.abs(value).toFixed(decimals(Math.abs(value)));
@@ -291,9 +291,9 @@
       }
       return `${out}<text transform="translate(10 ${px((y(0) + y(high)) / 2)}) rotate(-90)" class="tick centred quiet">${escaped(name)}</text>`;
     };
-    // Pixels that are drawn as one: while a view moves, twice as many as when it rests.
+    // Pixels that are drawn as one: while a view moves, more than when it rests.
     let moving = false, coarse = false;
-    const grain = () => { coarse = coarse || moving; return moving ? 3 : 1.5; };
+    const grain = () => { coarse = coarse || moving; return moving ? 4 : 1.5; };
     // Of those the smallest and the largest value: no peak is lost.
     const thinned = (track, from, to) => {
       const { times, values } = track;
@@ -319,15 +319,18 @@
       }
       return found;
     };
-    // Paths are in tenths of a pixel: whole numbers are written faster.
-    const pathOf = (places, times, values, y) => {
-      let d = '', open = false, alone = false;
+    // Paths are in tenths of a pixel, from point to point: a browser reads short whole numbers fastest.
+    const by = (dx, dy) => (dy < 0 ? `${dx}${dy}` : `${dx} ${dy}`);
+    const pathOf = (places, times, values, heightOf) => {
+      let d = '', open = false, alone = false, x = 0, y = 0;
       const [from, to] = range();
       const scale = 10 * (geometry.right - geometry.left) / (to - from), left = 10 * geometry.left - from * scale;
       for (const i of places) {
         const value = values[i];
         if (value !== value) { if (alone) d += 'h0'; open = alone = false; continue; }
-        d += (open ? 'L' : 'M') + Math.round(left + times[i] * scale) + ' ' + Math.round(y(value) * 10);
+        const [toX, toY] = [Math.round(left + times[i] * scale), Math.round(heightOf(value) * 10)];
+        d += open ? (alone ? 'l' : ' ') + by(toX - x, toY - y) : `M${toX} ${toY}`;
+        [x, y] = [toX, toY];
         alone = !open;
         open = true;
       }
@@ -401,8 +404,16 @@
           let d = '', run = [];
           const flush = () => {
             if (!run.length) return;
-            d += 'M' + run.map((i) => `${edges.at[i]} ${Math.round(10 * y(edge[i]))}`).join('L');
-            d += 'L' + run.reverse().map((i) => `${edges.at[i]} ${Math.round(10 * y(below ? below[i] : 0))}`).join('L') + 'Z';
+            let [x, at] = [edges.at[run[0]], Math.round(10 * y(edge[run[0]]))];
+            d += `M${x} ${at}l0 0`;
+            const to = (i, value) => {
+              const [toX, toY] = [edges.at[i], Math.round(10 * y(value))];
+              d += ` ${by(toX - x, toY - at)}`;
+              [x, at] = [toX, toY];
+            };
+            for (const i of run) to(i, edge[i]);
+            for (const i of run.reverse()) to(i, below ? below[i] : 0);
+            d += 'z';
             run = [];
           };
           edge.forEach((value, i) => { if (value === value) run.push(i); else flush(); });
@@ -488,7 +499,8 @@
       const top = 6, bottom = top + 120;
       const first = clamp(Math.floor((from - map.from) / map.column), 0, map.columns.length);
       const last = clamp(Math.ceil((to - map.from) / map.column), 0, map.columns.length);
-      const together = (bottom - top) / map.per_decade < 1.6 ? 2 : 1;
+      coarse = coarse || moving;
+      const together = ((bottom - top) / map.per_decade < 1.6 ? 2 : 1) * (moving ? 2 : 1);
       let least = Infinity, highest = 0, most = 1;
       const cells = [];
       for (let c = first; c < last; c += 1) {
@@ -517,7 +529,10 @@
         for (i += 1; i < cells.length && cells[i][0] === c && cells[i][1] === end && shadeOf(cells[i][2]) === shade; i += 1) end += together;
         const begin = map.from + c * map.column;
         const left = Math.round(10 * xOf(Math.max(begin, from))), right = Math.round(10 * xOf(Math.min(begin + map.column, to)));
-        if (right > left) paths[shade] += `M${left} ${Math.round(10 * y(edge(end)))}H${right}V${Math.round(10 * y(edge(row)))}H${left}z`;
+        if (right > left) {
+          const [upper, under] = [Math.round(10 * y(edge(end))), Math.round(10 * y(edge(row)))];
+          paths[shade] += `M${left} ${upper}h${right - left}v${under - upper}h${left - right}`;
+        }
       }
       let out = backdrop(top, bottom) + vertical({ unit: 'seconds' }, y, true, low, high);
       paths.forEach((d, shade) => { if (d) out += `<path class="shade s${shade}" transform="scale(.1)" d="${d}"/>`; });
@@ -603,7 +618,7 @@
       const panel = panels.find((panel) => panel.id === id);
       if (panel) { drawPanel(panel); tools(panel); } else drawMap();
       if (coarse) rough.add(id);
-      show(pointing ?? view.at, id);
+      if (!moving) show(pointing ?? view.at, id);
     };
     const inView = (id) => {
       const { top, bottom } = figures[id].figure.getBoundingClientRect();
@@ -898,9 +913,10 @@
         }
         one('figcaption', figure).append(row);
       }
-      one('.log', row)?.setAttribute('aria-pressed', String((panel.marks === 'log') !== view.log.has(panel.id)));
-      const p = one('input', row);
-      if (p && document.activeElement !== p) p.value = view.p ?? '';
+      const log = one('.log', row), pressed = String((panel.marks === 'log') !== view.log.has(panel.id));
+      if (log && log.getAttribute('aria-pressed') !== pressed) log.setAttribute('aria-pressed', pressed);
+      const p = one('input', row), wanted = String(view.p ?? '');
+      if (p && document.activeElement !== p && p.value !== wanted) p.value = wanted;
     };
     const copy = (what, said) => copied(what).then((done) => { told.textContent = done ? said : 'The browser does not let this page copy.'; });
 

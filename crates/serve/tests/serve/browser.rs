@@ -113,4 +113,10 @@ fn everybody_can_use_every_page_in_light_and_dark() {
         wrong.extend(refused.filter(|of| !of.contains("404")).map(|of| format!("{at}: {of}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // On paper nothing can be clicked.
+    tab.go(&format!("{site}/"));
+    tab.call("Emulation.setEmulatedMedia", &serde_json::json!({"media": "print"}));
+    let printed = "['nav.bar', '.deeds', 'main'].map((of) => \
+        getComputedStyle(document.querySelector(of)).display === 'none').join()";
+    assert_eq!(tab.value(printed), "true,true,false");
 }
