@@ -104,14 +104,16 @@ begin
         as %L$sql$, pg_catalog.format($body$
     #variable_conflict use_column
     begin
-        unchanged := 0; inserted := 0; updated := 0; deleted := 0;
+        unchanged := 0; inserted := 0; updated := 0; deleted := 0; invalid := 0;
         <<writing>>
         begin
             %s;
         end;
-        -- A target without a reference by now does not exist.
-        select greatest(pg_catalog.count(distinct id) - unchanged - inserted - updated, 0) into invalid
-          from pg_catalog.unnest(targets) as id;
+        -- A target without a reference by now does not exist, or is named twice.
+        if unchanged + inserted + updated < pg_catalog.cardinality(targets) then
+            select greatest(pg_catalog.count(distinct id) - unchanged - inserted - updated, 0) into invalid
+              from pg_catalog.unnest(targets) as id;
+        end if;
     end$body$, pg_catalog.array_to_string(steps, ';')));
 end
 $make$;
