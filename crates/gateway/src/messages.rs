@@ -57,6 +57,17 @@ pub fn error(out: &mut Vec<u8>, refusal: &Refusal<'_>) {
     });
 }
 
+/// ErrorResponse of a server that has a prepared statement whose columns have changed: drivers
+/// know it by its routine, and prepare the statement anew.
+pub fn columns_changed(out: &mut Vec<u8>) {
+    message(out, backend::ERROR_RESPONSE, |body| {
+        body.extend_from_slice(
+            b"SERROR\0VERROR\0C0A000\0Mcached plan must not change result type\0\
+              RRevalidateCachedQuery\0\0",
+        );
+    });
+}
+
 /// NoticeResponse with details, as `SHOW HELP` answers.
 pub fn notice(out: &mut Vec<u8>, details: &str) {
     message(out, backend::NOTICE_RESPONSE, |body| {

@@ -1,7 +1,9 @@
 //! Prepared statements of clients, and what server sessions call them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::Need;
 use crate::settings::Change;
@@ -74,12 +76,83 @@ impl Registry {
     }
 }
 
+/// What a client was told of a statement that it has prepared under a name, and relies on: the
+/// server never runs a statement that has come to give something else.
+#[derive(Debug, Default)]
+pub struct Told {
+    columns: AtomicU64,
+    /// The body of ParameterDescription, which ends a Parse message too.
+    parameters: OnceLock<Vec<u8>>,
+}
+
+impl Told {
+    /// Notes which columns it was told of.
+    pub fn tell_columns(&self, columns: Columns) {
+        self.columns.store(columns.0, Ordering::Relaxed);
+    }
+
+    /// Notes which parameters it was told of: the server leaves them as they were at first.
+    pub fn tell_parameters(&self, body: &[u8]) {
+        self.parameters.get_or_init(|| body.to_vec());
+    }
+
+    /// The columns of the rows that it expects, where it expects any.
+    pub fn columns(&self) -> Option<Columns> {
+        let columns = Columns(self.columns.load(Ordering::Relaxed));
+        (columns != Columns::UNKNOWN && columns != Columns::NONE).then_some(columns)
+    }
+
+    /// The types of parameters that it sends, as at the end of a Parse message.
+    pub fn parameters(&self) -> Option<&[u8]> {
+        self.parameters.get().map(Vec::as_slice)
+    }
+}
+
+/// What tells whether two statements give the same columns: names, types and their modifiers, as
+/// the server compares them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns(u64);
+
+impl Columns {
+    /// Nobody has said.
+    pub const UNKNOWN: Columns = Columns(0);
+    /// The statement gives no rows.
+    pub const NONE: Columns = Columns(1);
+
+    /// Those of a RowDescription.
+    pub fn of(body: &[u8]) -> Columns {
+        let mut hasher = DefaultHasher::new();
+        let mut rest = body.get(2..).unwrap_or_default();
+        while let Some(end) = rest.iter().position(|&byte| byte == 0)
+            && let Some((field, following)) = rest[end + 1..].split_first_chunk::<18>()
+        {
+            // Neither the table, which may be another of the same form, nor the format.
+            (&rest[..=end], &field[6..16]).hash(&mut hasher);
+            rest = following;
+        }
+        Columns(hasher.finish().max(2))
+    }
+}
+
 /// The statements that a server session has, the longest unused first to go.
 #[derive(Debug, Default)]
 pub struct OnSession {
-    /// When each was used last, and under which definitions it was prepared.
-    used: HashMap<u64, (u64, Definitions)>,
+    used: HashMap<u64, Has>,
     clock: u64,
+}
+
+/// A statement that a session has.
+#[derive(Debug)]
+struct Has {
+    /// When it was used last.
+    used: u64,
+    /// Under which definitions it was prepared.
+    under: Definitions,
+    /// Which Parse message of the session prepared it.
+    parse: u64,
+    columns: Columns,
+    /// The types of its parameters, where they are known.
+    parameters: Option<Vec<u8>>,
 }
 
 /// What statements mean: how often objects of the server were redefined, and how often names
@@ -103,8 +176,60 @@ impl OnSession {
         self.clock += 1;
         let clock = self.clock;
         let known = self.used.contains_key(&id);
-        self.used.entry(id).or_insert((clock, now)).0 = clock;
+        let new =
+            Has { used: 0, under: now, parse: 0, columns: Columns::UNKNOWN, parameters: None };
+        self.used.entry(id).or_insert(new).used = clock;
         known
+    }
+
+    /// Notes that a Parse message of the session prepares a statement, with the types of its
+    /// parameters where they are known.
+    pub fn parsed(&mut self, id: u64, parse: u64, parameters: Option<&[u8]>) {
+        if let Some(of) = self.used.get_mut(&id) {
+            of.parse = parse;
+            of.columns = Columns::UNKNOWN;
+            of.parameters = parameters.map(<[u8]>::to_vec);
+        }
+    }
+
+    /// Which Parse message prepared a statement.
+    pub fn parse_of(&self, id: u64) -> u64 {
+        self.used.get(&id).map_or(0, |of| of.parse)
+    }
+
+    /// The server has described the parameters of a statement as a Parse message prepared it.
+    pub fn describe_parameters(&mut self, id: u64, parse: u64, body: &[u8]) {
+        if let Some(of) = self.used.get_mut(&id).filter(|of| of.parse == parse)
+            && of.parameters.is_none()
+        {
+            of.parameters = Some(body.to_vec());
+        }
+    }
+
+    /// The server has described the columns of a statement as a Parse message prepared it, by a
+    /// RowDescription or by saying that there are none.
+    pub fn describe_columns(&mut self, id: u64, parse: u64, body: Option<&[u8]>) -> Columns {
+        let columns = || body.map_or(Columns::NONE, Columns::of);
+        match self.used.get_mut(&id).filter(|of| of.parse == parse) {
+            // They stay as they were as long as it is there.
+            Some(of) if of.columns != Columns::UNKNOWN => of.columns,
+            Some(of) => {
+                of.columns = columns();
+                of.columns
+            }
+            None => columns(),
+        }
+    }
+
+    /// The columns of a statement, where the session has it.
+    pub fn columns(&self, id: u64) -> Option<Columns> {
+        self.used.get(&id).map(|of| of.columns)
+    }
+
+    /// Whether a statement that the session has takes what a client was told that it takes.
+    pub fn takes(&self, id: u64, told: &Told) -> bool {
+        let parameters = self.used.get(&id).and_then(|of| of.parameters.as_deref());
+        told.parameters().is_none_or(|told| parameters == Some(told))
     }
 
     /// Notes that a client prepares a statement.
@@ -113,8 +238,8 @@ impl OnSession {
             return Known::No;
         }
         match self.used.get_mut(&id) {
-            Some((_, under)) if *under != now => {
-                *under = now;
+            Some(of) if of.under != now => {
+                of.under = now;
                 Known::Before
             }
             _ => Known::Yes,
@@ -141,7 +266,7 @@ impl OnSession {
         if self.used.len() <= most {
             return None;
         }
-        let (&id, _) = self.used.iter().min_by_key(|(_, (used, _))| *used)?;
+        let (&id, _) = self.used.iter().min_by_key(|(_, of)| of.used)?;
         self.used.remove(&id);
         Some(id)
     }
@@ -163,6 +288,34 @@ mod tests {
         assert!(registry.by_body.len() < 3000);
         assert!(Arc::ptr_eq(&first, &registry.prepared(b"SELECT $1\0\0\0", 0)));
         assert_ne!(first.id, registry.prepared(b"SELECT $1\0\0\0", 1).id);
+    }
+
+    #[test]
+    fn columns_are_the_same_whatever_table_they_are_of() {
+        let of = |name: &str, table: u8, oid: u8, format: u8| {
+            let rest = [0, 0, 0, 0, table, 0, 1, 0, 0, 0, oid, 0, 4, 0xff, 0xff, 0xff, 0xff, 0];
+            Columns::of(&[&b"\0\x01"[..], name.as_bytes(), &rest, &[format]].concat())
+        };
+        assert_eq!(of("a", 1, 23, 0), of("a", 2, 23, 1));
+        assert_ne!(of("a", 1, 23, 0), of("b", 1, 23, 0));
+        assert_ne!(of("a", 1, 23, 0), of("a", 1, 25, 0));
+        assert_ne!(of("a", 1, 23, 0), Columns::NONE);
+    }
+
+    #[test]
+    fn what_was_said_of_a_statement_is_not_of_the_one_that_took_its_place() {
+        let mut session = OnSession::default();
+        session.touch(1, (0, 0));
+        session.parsed(1, 7, None);
+        session.parsed(1, 8, Some(b"\0\0"));
+        session.describe_columns(1, 7, None);
+        assert_eq!(session.columns(1), Some(Columns::UNKNOWN));
+        session.describe_columns(1, 8, None);
+        assert_eq!(session.columns(1), Some(Columns::NONE));
+        let told = Told::default();
+        assert!(session.takes(1, &told));
+        told.tell_parameters(b"\0\x01\0\0\0\x17");
+        assert!(!session.takes(1, &told));
     }
 
     #[test]

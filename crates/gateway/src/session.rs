@@ -11,7 +11,8 @@ use walwright_wire::backend::{self, ErrorFields};
 use walwright_wire::{CancelKey, ConnectOptions, Stream};
 
 use crate::dial::{Opened, SessionId};
-use crate::prepared::{Definitions, Known, OWN_PREFIX, OnSession, Prepared};
+use crate::messages::columns_changed;
+use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, SessionKind};
@@ -31,12 +32,14 @@ enum Expect {
     /// An error that says that the name is taken: a statement by its number, and what its client
     /// calls it.
     Taken(u64, Name),
+    /// An error, where the client is told this one: its statement would not be what it was.
+    Refused(Vec<u8>),
     /// EmptyQueryResponse, where the client is told that a statement is deallocated.
     Deallocate,
     /// BindComplete, for one of the gateway's own statements by its number.
     Bind(Option<u64>),
     /// RowDescription or NoData, for a statement after ParameterDescription.
-    Describe(Option<u64>),
+    Describe(Option<Described>),
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
     /// CloseComplete: told, or kept from the client where it is for one of the gateway's own
@@ -46,6 +49,17 @@ enum Expect {
     Query,
     /// Nothing: the gateway answers with a message of this type.
     Synthesise(u8),
+}
+
+/// One of the gateway's own statements that is described.
+#[derive(Debug, Clone)]
+struct Described {
+    /// Its number.
+    id: u64,
+    /// Which Parse message of the session prepared it.
+    parse: u64,
+    /// The client's whose it is.
+    told: Option<Arc<Told>>,
 }
 
 /// One unit that was sent and has not been answered.
@@ -73,6 +87,8 @@ pub struct Slot {
     pub rolled_back: bool,
     /// The gateway's own question whether the transaction has written.
     asks: bool,
+    /// The gateway's own question whether statements of its client are still what it was told.
+    pub looks: bool,
     /// Commands that have completed.
     completed: usize,
     /// What it does to the settings of its session, if all goes well.
@@ -95,6 +111,7 @@ impl Slot {
             struck: false,
             rolled_back: false,
             asks: false,
+            looks: false,
             completed: 0,
             change: None,
             unprepared: Vec::new(),
@@ -204,6 +221,8 @@ pub struct Session {
     /// Statements that the server is to close before the next is prepared: their columns have
     /// changed, or an error had it skip their Close.
     stale: Vec<u64>,
+    /// Statements that the unit which is sent next must not run, and what its client is told.
+    refused: Vec<(u64, Vec<u8>)>,
     /// Whether a notice came that was not [told of](Event::Noticed).
     noticed: bool,
     carry: Vec<u8>,
@@ -247,6 +266,7 @@ impl Session {
             statements: OnSession::default(),
             definitions: (0, 0),
             stale: Vec::new(),
+            refused: Vec::new(),
             noticed: false,
             carry: Vec::new(),
             passing: 0,
@@ -312,11 +332,55 @@ impl Session {
         self.settings = Settings::default();
         self.statements.clear();
         self.stale.clear();
+        self.refused.clear();
     }
 
     fn send_own(&mut self, sql: &str, asks: bool) {
         frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
         let slot = Slot { synced: true, asks, ..Slot::new(ClientId::NOBODY, true) };
+        self.ledger.push_back(slot);
+    }
+
+    /// Statements of a unit of which it is not known whether they still give the columns that
+    /// their client was told of, which it expects without asking.
+    fn doubtful<'u>(&self, unit: &'u Unit) -> Vec<(&'u Arc<Prepared>, &'u Arc<Told>)> {
+        let mut all: Vec<(&Arc<Prepared>, &Arc<Told>)> = Vec::new();
+        for part in &unit.parts {
+            let Part::Bind { statement, told: Some(told), .. } = part else { continue };
+            if self.refused.iter().any(|(id, _)| *id == statement.id) {
+                // What is behind it is not run.
+                break;
+            }
+            let Some(expected) = told.columns() else { continue };
+            let same = self.statements.columns(statement.id) == Some(expected)
+                && self.statements.takes(statement.id, told);
+            if !same && !all.iter().any(|(of, _)| of.id == statement.id) {
+                all.push((statement, told));
+            }
+        }
+        all
+    }
+
+    /// Whether it has to [look](Session::look) before a unit is sent. Between a Flush and its
+    /// Sync it cannot.
+    pub fn doubts(&self, unit: &Unit) -> bool {
+        !self.is_open() && !self.doubtful(unit).is_empty()
+    }
+
+    /// Asks the server what statements of a unit give now, in a unit of the gateway's own.
+    pub fn look(&mut self, client: ClientId, unit: &Unit, redefined: u64) {
+        self.definitions.0 = redefined;
+        let mut slot = Slot { looks: true, synced: true, ..Slot::new(client, false) };
+        for (statement, told) in self.doubtful(unit) {
+            if self.statements.columns(statement.id).is_some_and(|of| of != Columns::UNKNOWN)
+                && self.statements.forget(statement.id)
+            {
+                // It is of other definitions.
+                self.stale.push(statement.id);
+            }
+            self.describe(&mut slot, statement, Some(told.clone()));
+        }
+        frame_into(&mut self.out, b'S', &[]);
         self.ledger.push_back(slot);
     }
 
@@ -351,6 +415,7 @@ impl Session {
             End::Flush => false,
         };
         self.ledger.push_back(slot);
+        self.refused.clear();
         if redefines {
             self.redefines = true;
             self.definitions.1 += 1;
@@ -386,10 +451,10 @@ impl Session {
                     Known::Before => self.stale.push(statement.id),
                     Known::No => {}
                 }
-                self.parse(slot, &statement, Some(name));
+                self.parse(slot, &statement, Some(name), None);
             }
             Part::ParseAgain { taken, name, rest } => {
-                self.ensure(slot, &taken);
+                self.ensure(slot, &taken, None);
                 frame_into(&mut self.out, b'P', &[taken.name().as_bytes(), b"\0", &rest]);
                 slot.expects.push_back(Expect::Taken(taken.id, name));
             }
@@ -397,16 +462,31 @@ impl Session {
                 frame_into(&mut self.out, b'Q', &[b"\0"]);
                 slot.expects.push_back(Expect::Deallocate);
             }
-            Part::Bind { statement, portal, rest } => {
-                self.ensure(slot, &statement);
+            Part::Bind { statement, told, portal, rest } => {
+                let refused = self.refused.iter().position(|(id, _)| *id == statement.id);
+                if let Some(place) = refused {
+                    // The server has to refuse something, so that its transaction ends as well.
+                    let name = format!("{OWN_PREFIX}{NO_STATEMENT}");
+                    frame_into(
+                        &mut self.out,
+                        b'B',
+                        &[&portal, b"\0", name.as_bytes(), b"\0", &rest],
+                    );
+                    let (_, said) = self.refused.swap_remove(place);
+                    slot.expects.push_back(Expect::Refused(said));
+                    return;
+                }
+                self.ensure(slot, &statement, told.as_deref());
                 let name = statement.name();
                 frame_into(&mut self.out, b'B', &[&portal, b"\0", name.as_bytes(), b"\0", &rest]);
                 slot.expects.push_back(Expect::Bind(Some(statement.id)));
             }
-            Part::DescribeStatement(statement) => {
-                self.ensure(slot, &statement);
-                frame_into(&mut self.out, b'D', &[b"S", statement.name().as_bytes(), b"\0"]);
-                slot.expects.push_back(Expect::Describe(Some(statement.id)));
+            Part::DescribeStatement(statement, told) => self.describe(slot, &statement, told),
+            Part::DescribePortal { statement, told, portal } => {
+                frame_into(&mut self.out, b'D', &[b"P", &portal, b"\0"]);
+                let (id, parse) = (statement.id, self.statements.parse_of(statement.id));
+                let described = Described { id, parse, told: Some(told) };
+                slot.expects.push_back(Expect::Describe(Some(described)));
             }
             Part::CloseStatement => {
                 slot.expects.push_back(Expect::Synthesise(backend::CLOSE_COMPLETE));
@@ -414,14 +494,35 @@ impl Session {
         }
     }
 
-    /// Prepares a statement if the session has it not.
-    fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>) {
-        if !self.statements.touch(statement.id, self.definitions) {
-            self.parse(slot, statement, None);
+    /// Prepares a statement if the session has it not, or with parameters of other types than
+    /// its client was told.
+    fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, told: Option<&Told>) {
+        let known = self.statements.touch(statement.id, self.definitions);
+        let takes = told.is_none_or(|told| self.statements.takes(statement.id, told));
+        if known && !takes {
+            self.stale.push(statement.id);
+        }
+        if !known || !takes {
+            self.parse(slot, statement, None, told.and_then(Told::parameters));
         }
     }
 
-    fn parse(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, name: Option<Name>) {
+    fn describe(&mut self, slot: &mut Slot, of: &Arc<Prepared>, told: Option<Arc<Told>>) {
+        self.ensure(slot, of, told.as_deref());
+        frame_into(&mut self.out, b'D', &[b"S", of.name().as_bytes(), b"\0"]);
+        let described = Described { id: of.id, parse: self.statements.parse_of(of.id), told };
+        slot.expects.push_back(Expect::Describe(Some(described)));
+    }
+
+    /// Prepares a statement, for a client under the name it gave or as it was before, with
+    /// parameters of these types.
+    fn parse(
+        &mut self,
+        slot: &mut Slot,
+        statement: &Arc<Prepared>,
+        name: Option<Name>,
+        parameters: Option<&[u8]>,
+    ) {
         let excess = self.statements.excess(MOST_STATEMENTS);
         for old in self.stale.drain(..).chain(excess) {
             let name = format!("S{OWN_PREFIX}{old}\0");
@@ -429,8 +530,16 @@ impl Session {
             slot.expects.push_back(Expect::Close { own: Some(old) });
         }
         self.parses += 1;
-        let server_name = statement.name();
-        frame_into(&mut self.out, b'P', &[server_name.as_bytes(), b"\0", &statement.body]);
+        self.statements.parsed(statement.id, self.parses, parameters);
+        let name_there = statement.name();
+        let front = [name_there.as_bytes(), b"\0"];
+        match parameters {
+            Some(types) => {
+                let pieces = [front[0], front[1], statement.text(), b"\0", types];
+                frame_into(&mut self.out, b'P', &pieces);
+            }
+            None => frame_into(&mut self.out, b'P', &[front[0], front[1], &statement.body]),
+        }
         slot.expects.push_back(Expect::Parse(statement.clone(), name));
     }
 
@@ -572,7 +681,7 @@ impl Session {
                 if !slot.synced || !slot.failed && !slot.expects.is_empty() {
                     return Err(Mismatch(tag));
                 }
-                if !slot.struck {
+                if !slot.struck && !slot.looks {
                     answer(events, client, range);
                 }
                 self.copying_in = false;
@@ -609,15 +718,29 @@ impl Session {
                     }
                     return Ok(());
                 }
-                if let Some(Expect::Bind(Some(id)) | Expect::Describe(Some(id))) =
-                    slot.expects.front()
-                    && is_of_stale_plan(body)
-                    && self.statements.forget(*id)
-                {
-                    self.stale.push(*id);
+                let of = match slot.expects.front() {
+                    Some(Expect::Bind(Some(id))) => Some(*id),
+                    Some(Expect::Describe(Some(of))) => Some(of.id),
+                    Some(Expect::Parse(statement, _)) => Some(statement.id),
+                    _ => None,
+                };
+                let stale = of.is_some() && is_of_stale_plan(body);
+                if stale {
+                    // Something was redefined by whom nobody saw.
+                    self.redefines = true;
                 }
-                let said = match slot.expects.front() {
+                if let Some(id) = of.filter(|_| stale)
+                    && self.statements.forget(id)
+                {
+                    self.stale.push(id);
+                }
+                if slot.looks && (!stale || self.status != b'I') {
+                    let said = framed(backend::ERROR_RESPONSE, body);
+                    self.refused.extend(of.map(|id| (id, said)));
+                }
+                let said = match slot.expects.front_mut() {
                     Some(Expect::Taken(id, name)) => Some(of_client(body, *id, name)),
+                    Some(Expect::Refused(said)) => Some(std::mem::take(said)),
                     _ => None,
                 };
                 for expect in slot.expects.drain(..) {
@@ -636,6 +759,9 @@ impl Session {
                 }
                 if let Some(said) = said {
                     events.push(Event::Said(client, said));
+                    return Ok(());
+                }
+                if slot.looks {
                     return Ok(());
                 }
             }
@@ -669,8 +795,36 @@ impl Session {
                 Some(Expect::Close { own: Some(_) }) => return Ok(()),
                 _ => return Err(Mismatch(tag)),
             },
+            backend::PARAMETER_DESCRIPTION => {
+                if let Some(Expect::Describe(Some(of))) = slot.expects.front() {
+                    self.statements.describe_parameters(of.id, of.parse, body);
+                    if let Some(told) = of.told.as_ref().filter(|_| !slot.looks) {
+                        told.tell_parameters(body);
+                    }
+                }
+                if slot.looks {
+                    return Ok(());
+                }
+            }
             backend::ROW_DESCRIPTION | backend::NO_DATA => match slot.expects.pop_front() {
-                Some(Expect::Describe(_)) => {}
+                Some(Expect::Describe(None)) => {}
+                Some(Expect::Describe(Some(of))) => {
+                    let described = (tag == backend::ROW_DESCRIPTION).then_some(body);
+                    let columns = self.statements.describe_columns(of.id, of.parse, described);
+                    match &of.told {
+                        Some(told) if slot.looks => {
+                            if told.columns().is_some_and(|expected| expected != columns) {
+                                let mut said = Vec::new();
+                                columns_changed(&mut said);
+                                self.refused.push((of.id, said));
+                                self.redefines = true;
+                            }
+                            return Ok(());
+                        }
+                        Some(told) => told.tell_columns(columns),
+                        None => {}
+                    }
+                }
                 _ => return Err(Mismatch(tag)),
             },
             backend::COMMAND_COMPLETE

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::prepared::{OWN_PREFIX, Prepared, Registry};
+use crate::prepared::{OWN_PREFIX, Prepared, Registry, Told};
 use crate::settings::Change;
 use crate::statement::{deallocated, only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
@@ -24,9 +24,11 @@ pub enum Part {
     /// DEALLOCATE of a statement, which only the gateway knows.
     Deallocate,
     /// Bind of a statement: the portal's name, and what comes after the statement's name.
-    Bind { statement: Arc<Prepared>, portal: Name, rest: Vec<u8> },
+    Bind { statement: Arc<Prepared>, told: Option<Arc<Told>>, portal: Name, rest: Vec<u8> },
     /// Describe of a statement.
-    DescribeStatement(Arc<Prepared>),
+    DescribeStatement(Arc<Prepared>, Option<Arc<Told>>),
+    /// Describe of a portal that one of the unit's messages binds to a statement with a name.
+    DescribePortal { statement: Arc<Prepared>, told: Arc<Told>, portal: Name },
     /// Close of a statement, which only the gateway knows.
     CloseStatement,
 }
@@ -105,21 +107,30 @@ pub enum End {
 /// Statements of one client, by the names that it gave.
 #[derive(Debug, Default)]
 pub struct Statements {
-    named: HashMap<Name, Arc<Prepared>>,
+    named: HashMap<Name, (Arc<Prepared>, Arc<Told>)>,
     unnamed: Option<Arc<Prepared>>,
 }
 
 impl Statements {
     /// The statement with a name.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Prepared>> {
-        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+        if name.is_empty() {
+            return self.unnamed.as_ref();
+        }
+        self.named.get(name).map(|(statement, _)| statement)
+    }
+
+    /// What its client was told of the statement with a name: one without is prepared again each
+    /// time.
+    fn told(&self, name: &[u8]) -> Option<Arc<Told>> {
+        self.named.get(name).map(|(_, told)| told.clone())
     }
 
     fn insert(&mut self, name: &[u8], statement: Arc<Prepared>) {
         if name.is_empty() {
             self.unnamed = Some(statement);
         } else {
-            self.named.insert(name.to_vec(), statement);
+            self.named.insert(name.to_vec(), (statement, Arc::default()));
         }
     }
 
@@ -254,6 +265,7 @@ impl Gatherer {
                         self.bind(statement.change.clone());
                         self.parts.push(Part::Bind {
                             statement,
+                            told: statements.told(name),
                             portal: portal.to_vec(),
                             rest: rest.to_vec(),
                         });
@@ -271,13 +283,20 @@ impl Gatherer {
                 let (name, _) = text(rest)?;
                 match (tag, kind) {
                     (b'D', b'S') => match statements.get(name).cloned() {
-                        Some(statement) => self.parts.push(Part::DescribeStatement(statement)),
+                        Some(statement) => {
+                            let told = statements.told(name);
+                            self.parts.push(Part::DescribeStatement(statement, told));
+                        }
                         None => self.plain(tag, &[b"S", &foreign(name)[..], b"\0"].concat()),
                     },
                     (b'C', b'S') => {
                         statements.remove(name);
                         self.parts.push(Part::CloseStatement);
                     }
+                    (b'D', b'P') => match self.bound(name) {
+                        Some(part) => self.parts.push(part),
+                        None => self.plain(tag, body),
+                    },
                     _ => self.plain(tag, body),
                 }
             }
@@ -341,6 +360,20 @@ impl Gatherer {
         }
         self.needs(need);
         Ok(())
+    }
+
+    /// Describe of a portal that was bound last in this unit.
+    fn bound(&self, name: &[u8]) -> Option<Part> {
+        self.parts.iter().rev().find_map(|part| match part {
+            Part::Bind { statement, told, portal, .. } if portal == name => {
+                Some(told.clone().map(|told| {
+                    let (statement, portal) = (statement.clone(), portal.clone());
+                    Part::DescribePortal { statement, told, portal }
+                }))
+            }
+            Part::Plain(b'B', _) => Some(None),
+            _ => None,
+        })?
     }
 
     fn statement(&mut self, statements: &Statements, name: &[u8]) -> Option<Arc<Prepared>> {

@@ -1364,6 +1364,17 @@ impl Worker {
                 self.arm(id);
                 return;
             };
+            let session = self.sessions.get(place);
+            let client = &mut self.clients[id.place];
+            let Some(unit) = client.queue.front_mut() else { return };
+            if session.is_some_and(|session| session.doubts(unit)) {
+                if client.owned.is_none() && need.hold == Hold::Shared {
+                    // Nobody waits behind the question.
+                    unit.need.hold = Hold::Transaction;
+                    continue;
+                }
+                return self.look(place, id, need);
+            }
             let Some(unit) = client.queue.pop_front() else { return };
             let pinned = client.pinned;
             if let Hold::Pinned(pin) = need.hold {
@@ -1390,7 +1401,23 @@ impl Worker {
         }
     }
 
-    fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit, need: Need) {
+    /// Asks what statements of the unit that a client has waiting have come to give, before it is
+    /// sent on this session.
+    fn look(&mut self, place: usize, id: ClientId, need: Need) {
+        self.give_session(place, id, need);
+        let redefined = self.shared.redefined.load(Ordering::Relaxed);
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        let Some(client) = self.clients.get_mut(id.place) else { return };
+        let Some(unit) = client.queue.front() else { return };
+        session.look(id, unit, redefined);
+        client.owned = Some(place);
+        client.in_flight += 1;
+        client.sent_at = self.now;
+        self.to_send.push(place);
+    }
+
+    /// Makes a session ready for a client, and its own where it needs it alone.
+    fn give_session(&mut self, place: usize, id: ClientId, need: Need) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let Some(client) = self.clients.get(id.place) else { return };
         if session.owner.is_none() && !session.settings.serve(&client.settings, session.kind) {
@@ -1403,6 +1430,12 @@ impl Worker {
             session.owner = Some(id);
         }
         session.used = self.now;
+    }
+
+    fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit, need: Need) {
+        self.give_session(place, id, need);
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        let Some(client) = self.clients.get(id.place) else { return };
         let pool = &self.pools[session.pool];
         let level = client.settings.level(pool.level);
         // One that was asked not to wait for flushes commits as a relaxed session does.
@@ -2104,6 +2137,12 @@ impl Worker {
                 self.lost.push(place);
             }
             return;
+        }
+        if slot.looks {
+            if let Some(client) = self.client(id) {
+                client.in_flight = client.in_flight.saturating_sub(1);
+            }
+            return self.dispatch(id);
         }
         let ended = status == b'I';
         if session.redefines {

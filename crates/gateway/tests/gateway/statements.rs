@@ -309,6 +309,93 @@ async fn what_is_prepared_after_a_type_was_made_anew_runs_on_every_session() {
     }
 }
 
+/// Whatever session executes it, a statement gives what its client was told when it was described,
+/// or the server's error: also where somebody has changed its table who is not the gateway's
+/// client.
+#[tokio::test]
+async fn a_statement_never_gives_other_columns_than_its_client_was_told() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (mut client, direct) = (testbed.client().await, testbed.direct().await);
+    direct.batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)").await.unwrap();
+    let read = client.prepare("SELECT * FROM t").await.unwrap();
+    let write = client.prepare("INSERT INTO t VALUES (2) RETURNING *").await.unwrap();
+    let gone = client.prepare("SELECT a FROM t WHERE a < 2").await.unwrap();
+    assert_eq!(client.query_one(&read, &[]).await.unwrap().len(), 1);
+
+    direct.batch_execute("ALTER TABLE t ADD COLUMN b int").await.unwrap();
+    // What writes has another session than where these were prepared, and so has a transaction.
+    let error = client.query(&write, &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
+    let transaction = client.transaction().await.unwrap();
+    let error = transaction.query(&read, &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
+    let error = transaction.query("SELECT 1", &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    transaction.rollback().await.unwrap();
+
+    // What is prepared once more is what it is now.
+    let now = client.prepare("SELECT * FROM t").await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    assert_eq!(transaction.query(&now, &[]).await.unwrap().len(), 1, "nothing was inserted");
+    assert_eq!(transaction.query_one(&now, &[]).await.unwrap().len(), 2);
+    transaction.rollback().await.unwrap();
+
+    // And what is again as it was runs again.
+    direct.batch_execute("ALTER TABLE t DROP COLUMN b").await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    assert_eq!(transaction.query_one(&read, &[]).await.unwrap().len(), 1);
+    transaction.rollback().await.unwrap();
+
+    direct.batch_execute("DROP TABLE t").await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let error = transaction.query(&gone, &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
+    transaction.rollback().await.unwrap();
+}
+
+/// Parameters have the types that a client was told: it sends bytes that mean something else to
+/// others.
+#[tokio::test]
+async fn parameters_keep_the_types_that_a_client_was_told() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (client, direct) = (testbed.client().await, testbed.direct().await);
+    direct.batch_execute("CREATE TABLE t (a int8)").await.unwrap();
+    let write = client.prepare("INSERT INTO t VALUES ($1)").await.unwrap();
+    direct.batch_execute("ALTER TABLE t ALTER COLUMN a TYPE float8").await.unwrap();
+    client.execute(&write, &[&5_i64]).await.unwrap();
+    let written: f64 = direct.query_one("SELECT a FROM t", &[]).await.unwrap().get(0);
+    assert_eq!(written, 5.0);
+}
+
+/// Clients to whom the same text means something else share a session.
+#[tokio::test]
+async fn a_text_gives_each_client_what_it_means_to_it() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let direct = testbed.direct().await;
+    direct
+        .batch_execute(
+            "CREATE SCHEMA a CREATE TABLE t (a int); CREATE SCHEMA b CREATE TABLE t (a int, b int);
+             INSERT INTO a.t VALUES (1); INSERT INTO b.t VALUES (1, 2)",
+        )
+        .await
+        .unwrap();
+    let mut all = Vec::new();
+    for (path, columns) in [("a", 1), ("b", 2)] {
+        let client = testbed.client().await;
+        client.batch_execute(&format!("SET search_path = {path}")).await.unwrap();
+        all.push((client, columns));
+    }
+    let mut prepared = Vec::new();
+    for (client, columns) in &all {
+        prepared.push((client, client.prepare("SELECT * FROM t").await.unwrap(), *columns));
+    }
+    for _ in 0..2 {
+        for (client, statement, columns) in &prepared {
+            assert_eq!(client.query_one(statement, &[]).await.unwrap().len(), *columns);
+        }
+    }
+}
+
 /// A value of a type of the server's users.
 #[derive(Debug)]
 struct Mood;
