@@ -1411,6 +1411,7 @@ impl Worker {
         let Some(unit) = client.queue.front() else { return };
         session.look(id, unit, redefined);
         client.owned = Some(place);
+        client.waits_since = None;
         client.in_flight += 1;
         client.sent_at = self.now;
         self.to_send.push(place);
