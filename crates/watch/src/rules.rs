@@ -79,7 +79,7 @@ pub fn rules() -> Vec<Rule> {
             of(metric::REPLICATION_LAG_SECONDS, "> 10"),
             "2m",
             "warning",
-            "Standby {{ $labels.standby }} is {{ $value }} s behind",
+            "Standby {{ $labels.standby }} is {{ $value | humanizeDuration }} behind",
             "Look at its disk, at the network, and for conflicts with queries on it",
         ),
         rule(
@@ -87,7 +87,7 @@ pub fn rules() -> Vec<Rule> {
             of(metric::LOCK_WAIT_LONGEST_SECONDS, "> 0.1"),
             "1m",
             "warning",
-            "Sessions have waited for locks of {{ $value }} s and more for a minute",
+            "Sessions wait for locks, one of them for {{ $value | humanizeDuration }}",
             "walwright watch shows who waits; pg_blocking_pids() tells for whom",
         ),
         rule(
@@ -116,7 +116,7 @@ pub fn rules() -> Vec<Rule> {
             format!("increase({}{{cause=\"requested\"}}[1h]) > 6", metric::CHECKPOINTS.exposed()),
             "5m",
             "warning",
-            "{{ $value }} checkpoints were forced by WAL volume in an hour",
+            "{{ $value | printf \"%.0f\" }} checkpoints were forced by WAL volume in an hour",
             "Raise max_wal_size",
         ),
         rule(
@@ -124,7 +124,7 @@ pub fn rules() -> Vec<Rule> {
             of(metric::VACUUM_DEBT_RATIO, "> 3"),
             "30m",
             "warning",
-            "{{ $labels.table }} has {{ $value }} times the dead rows at which autovacuum comes",
+            "{{ $labels.table }} has {{ $value | printf \"%.1f\" }} times the dead rows at which autovacuum comes",
             "Look for old transactions and slots that hold vacuum back, and at autovacuum's cost limits",
         ),
         rule(
@@ -204,7 +204,7 @@ pub fn rules() -> Vec<Rule> {
             format!("increase({INGEST_DEAD_LETTERS}[15m]) > 0"),
             "0m",
             "warning",
-            "{{ $value }} rows were refused and kept as dead letters",
+            "{{ $value | printf \"%.0f\" }} rows were refused and kept as dead letters",
             "The file of dead letters tells why each was refused",
         ),
     ]

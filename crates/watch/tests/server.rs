@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::RangeInclusive;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -76,6 +77,20 @@ fn scraped(address: SocketAddr, series: &str, range: RangeInclusive<f64>) -> Str
         assert!(since.elapsed() < PATIENCE, "{series}\n{metrics}");
         std::thread::yield_now();
     }
+}
+
+/// Has promtool look at names, help and types, where it is installed.
+fn by_convention(metrics: &str) {
+    let mut command = Command::new("promtool");
+    let spawned = command.args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
+    let Ok(mut child) = spawned else {
+        eprintln!("names are not checked: there is no promtool; the package prometheus has it");
+        return;
+    };
+    let mut input = child.stdin.take().expect("an input");
+    input.write_all(metrics.as_bytes()).expect("written");
+    drop(input);
+    assert!(child.wait().expect("ended").success(), "promtool refuses\n{metrics}");
 }
 
 fn until(told: &Receiver<Told>, what: &str, mut is_it: impl FnMut(&Told) -> bool) -> Told {
@@ -162,6 +177,7 @@ fn a_server_is_watched_through_a_finding_a_restart_and_a_changed_setting() {
     ] {
         assert!(value(&metrics, series).is_some_and(|v| v >= least), "{series}\n{metrics}");
     }
+    by_convention(&metrics);
     let (head, open) = get(address, "/metrics", "application/openmetrics-text; version=1.0.0");
     assert!(head.contains("application/openmetrics-text") && open.ends_with("# EOF\n"), "{head}");
     assert!(get(address, "/healthz", "*/*").0.starts_with("HTTP/1.1 200"));
