@@ -65,11 +65,11 @@ impl Alerts {
             std::thread::Builder::new().name("walwright-alerts".to_owned()).spawn(move || {
                 for body in waiting {
                     if let Some(webhook) = &to.webhook {
-                        let sent = retried("the webhook", || webhook.post(&body, PATIENCE));
+                        let sent = retried("the webhook", PAUSE, || webhook.post(&body, PATIENCE));
                         counted.count(sent);
                     }
                     if let Some(command) = &to.command {
-                        counted.count(retried("the alert command", || run(command, &body)));
+                        counted.count(retried("the alert command", PAUSE, || run(command, &body)));
                     }
                 }
             });
@@ -123,9 +123,8 @@ impl Counts {
     }
 }
 
-/// Tries until it works, within bounds; whether it did.
-fn retried(what: &str, mut send: impl FnMut() -> Result<(), String>) -> bool {
-    let mut pause = PAUSE;
+/// Tries until it works, within bounds, with a pause between tries that doubles; whether it did.
+fn retried(what: &str, mut pause: Duration, mut send: impl FnMut() -> Result<(), String>) -> bool {
     for place in 1..=TRIES {
         match send() {
             Ok(()) => return true,
@@ -197,6 +196,19 @@ mod tests {
             serde_json::from_slice(&std::fs::read(dir.path().join("got")).unwrap()).unwrap();
         assert_eq!(got["event"]["kind"], "server_lost");
         assert_eq!((&got["server"], &got["at_seconds"]), (&json!("db"), &json!(5.0)));
+    }
+
+    #[test]
+    fn tries_are_bounded_and_end_with_the_first_that_works() {
+        let tries = |works_at: u32| {
+            let mut made = 0;
+            let sent = retried("it", Duration::ZERO, || {
+                made += 1;
+                if made == works_at { Ok(()) } else { Err("not yet".to_owned()) }
+            });
+            (sent, made)
+        };
+        assert_eq!((tries(1), tries(TRIES), tries(TRIES + 1)), ((true, 1), (true, 4), (false, 4)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A URL that is sent JSON by POST.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,9 @@ use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::CertificateError;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -24,6 +27,7 @@ pub struct Webhook {
     tls: bool,
     path: String,
     authorization: Option<HeaderValue>,
+    authorities: Vec<CertificateDer<'static>>,
 }
 
 impl fmt::Debug for Webhook {
@@ -69,6 +73,7 @@ impl FromStr for Webhook {
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             authorization: authorization.transpose()?,
+            authorities: Vec::new(),
             host,
             tls,
         })
@@ -76,6 +81,21 @@ impl FromStr for Webhook {
 }
 
 impl Webhook {
+    /// Also trusts the authorities whose certificates are in a file, besides the system's.
+    ///
+    /// # Errors
+    /// When there is none in it, or it cannot be read, as a sentence.
+    pub fn trusting(self, file: &Path) -> Result<Webhook, String> {
+        let wrong = |why: String| format!("the webhook's authority in {}: {why}", file.display());
+        let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+        let authorities: Vec<CertificateDer<'static>> =
+            read.map_err(|error| wrong(error.to_string()))?;
+        if authorities.is_empty() {
+            return Err(wrong("there is no certificate in it: write one as PEM".to_owned()));
+        }
+        Ok(Webhook { authorities, ..self })
+    }
+
     /// Posts JSON; an answer of 2xx is a success. Blocks.
     ///
     /// # Errors
@@ -83,12 +103,15 @@ impl Webhook {
     pub(crate) fn post(&self, body: &str, patience: Duration) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        runtime.block_on(async {
+        let posted = runtime.block_on(async {
             match tokio::time::timeout(patience, self.send(body)).await {
                 Ok(sent) => sent.map_err(|why| format!("{self}: {why}")),
-                Err(_) => Err(format!("{self} did not answer within {} s", patience.as_secs())),
+                Err(_) => Err(format!("{self} did not answer within {patience:?}")),
             }
-        })
+        });
+        // A name that is still looked up holds up nobody.
+        runtime.shutdown_background();
+        posted
     }
 
     async fn send(&self, body: &str) -> Result<(), String> {
@@ -99,6 +122,7 @@ impl Webhook {
         }
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(self.authorities.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -107,7 +131,7 @@ impl Webhook {
             .with_no_client_auth();
         let name = ServerName::try_from(self.host.clone()).map_err(|error| error.to_string())?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        self.converse(stream.map_err(|error| error.to_string())?, body).await
+        self.converse(stream.map_err(|error| refused(&error))?, body).await
     }
 
     async fn converse(
@@ -142,10 +166,33 @@ impl Webhook {
     }
 }
 
+/// Why there is no encrypted connection, and what to do where the certificate is at fault.
+fn refused(error: &std::io::Error) -> String {
+    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(fault)) = of_tls else { return error.to_string() };
+    let what = match fault {
+        CertificateError::UnknownIssuer => {
+            "it is signed by nobody who is trusted here; --webhook-ca FILE names who may sign it"
+                .to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for other names than the URL's".to_owned()
+        }
+        other => other.to_string(),
+    };
+    format!("its certificate is refused: {what}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+    use rustls::pki_types::PrivateKeyDer;
 
     use super::*;
 
@@ -193,6 +240,112 @@ mod tests {
         assert_eq!(body, "{\"a\":1}");
         let gone = webhook.post("{}", Duration::from_secs(5)).unwrap_err();
         assert!(!gone.contains("SECRET"), "{gone}");
+    }
+
+    /// An authority of its own and what it signs.
+    struct Authority {
+        issuer: Issuer<'static, KeyPair>,
+        pem: String,
+    }
+
+    impl Authority {
+        fn new() -> Authority {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let key = KeyPair::generate().unwrap();
+            let pem = params.self_signed(&key).unwrap().pem();
+            Authority { issuer: Issuer::new(params, key), pem }
+        }
+
+        /// A server for these names that answers one request of any connection that it gets as
+        /// far as a request, for as long as the test runs.
+        fn serve(&self, names: &[&str], expired: bool) -> u16 {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut params = CertificateParams::new(names).unwrap();
+            if expired {
+                params.not_after = date_time_ymd(2020, 1, 1);
+            }
+            let key = KeyPair::generate().unwrap();
+            let signed = params.signed_by(&key, &self.issuer).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = rustls::ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(
+                    vec![signed.der().clone()],
+                    PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+                )
+                .unwrap();
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let config = Arc::new(config);
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+                    let mut stream = rustls::StreamOwned::new(connection, stream.unwrap());
+                    let mut head = [0; 4096];
+                    // Whoever refuses the certificate sends nothing.
+                    if stream.read(&mut head).is_ok_and(|read| read > 0) {
+                        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+                    }
+                }
+            });
+            port
+        }
+    }
+
+    #[test]
+    fn only_a_certificate_that_holds_is_trusted_and_a_refusal_says_why() {
+        let authority = Authority::new();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ca.pem");
+        std::fs::write(&file, &authority.pem).unwrap();
+        let to = |port: u16| -> Webhook {
+            format!("https://me:hush@127.0.0.1:{port}/SECRET").parse().unwrap()
+        };
+        let patience = Duration::from_secs(20);
+        let port = authority.serve(&["127.0.0.1"], false);
+        assert_eq!(to(port).trusting(&file).unwrap().post("{}", patience), Ok(()));
+        let other = authority.serve(&["db.example"], false);
+        let expired = authority.serve(&["127.0.0.1"], true);
+        for (webhook, says) in [
+            (to(port), "--webhook-ca"),
+            (to(other).trusting(&file).unwrap(), "other names"),
+            (to(expired).trusting(&file).unwrap(), "has expired"),
+        ] {
+            let why = webhook.post("{}", patience).unwrap_err();
+            assert!(why.contains(says) && why.contains("certificate is refused"), "{why}");
+            assert!(!why.contains("SECRET") && !why.contains("hush"), "{why}");
+        }
+        // Not TLS at all.
+        let plain = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = plain.local_addr().unwrap().port();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = plain.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        });
+        let why = to(port).post("{}", patience).unwrap_err();
+        assert!(!why.contains("SECRET"), "{why}");
+        answering.join().unwrap();
+
+        std::fs::write(&file, "nothing").unwrap();
+        let none = to(port).trusting(&file).unwrap_err();
+        assert!(none.contains("no certificate") && none.contains("ca.pem"), "{none}");
+        let gone = to(port).trusting(&directory.path().join("gone.pem")).unwrap_err();
+        assert!(gone.contains("gone.pem") && !gone.contains("SECRET"), "{gone}");
+    }
+
+    #[test]
+    fn whoever_does_not_answer_is_left() {
+        let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = silent.local_addr().unwrap().port();
+        for scheme in ["http", "https"] {
+            let webhook: Webhook = format!("{scheme}://127.0.0.1:{port}/SECRET").parse().unwrap();
+            let why = webhook.post("{}", Duration::from_millis(50)).unwrap_err();
+            assert!(why.contains("did not answer within 50ms"), "{why}");
+            assert!(!why.contains("SECRET"), "{why}");
+        }
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct WatchArgs {
         help_heading = "Who is told"
     )]
     pub webhook: Option<Webhook>,
+    /// Certificates, as PEM, of who may sign the webhook's, besides those whom the system trusts.
+    #[arg(long, value_name = "FILE", help_heading = "Who is told")]
+    pub webhook_ca: Option<PathBuf>,
     /// Command of the shell that is run for the same, with the JSON on its standard input.
     #[arg(long, value_name = "COMMAND", help_heading = "Who is told")]
     pub on_finding: Option<String>,

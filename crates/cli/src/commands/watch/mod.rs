@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use serde_json::{Value, json};
 use walwright_report::format;
 use walwright_server::{ConnectParams, Secret, Stop};
@@ -40,6 +41,11 @@ pub fn execute(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<Ex
 
 fn watch(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let params = ConnectParams::resolve(args.dsn.as_ref().map(Secret::expose))?;
+    let webhook = match (args.webhook, &args.webhook_ca) {
+        (Some(webhook), Some(file)) => Some(webhook.trusting(file).map_err(anyhow::Error::msg)?),
+        (None, Some(_)) => bail!("--webhook-ca says whom --webhook may trust: give that too"),
+        (webhook, None) => webhook,
+    };
     let keep = Keep { at_all: args.keep, ..Keep::default() };
     let plan = WatchPlan {
         ring: ring_directory(lab.directory(), &params.address()),
@@ -49,7 +55,7 @@ fn watch(lab: &Lab, args: WatchArgs, output: &Output) -> anyhow::Result<ExitCode
         slot: SLOT,
         diagnose: args.diagnose_every,
         metrics: args.metrics,
-        alerts: AlertTo { webhook: args.webhook, command: args.on_finding },
+        alerts: AlertTo { webhook, command: args.on_finding },
         command: "walwright watch".to_owned(),
     };
     let is_view = !args.plain && !output.json && view::is_possible();
