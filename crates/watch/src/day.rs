@@ -19,20 +19,42 @@ const FACTOR: f64 = 2.0;
 const LEAST: usize = 6;
 
 /// The figures that are told of: a counter's rate a second, a gauge's largest reading.
-const TOLD: [(Metric, &str, &str, Of); 12] = [
-    (metric::COMMITS, "", "commits a second", Of::Mean),
-    (metric::ROLLBACKS, "", "rollbacks a second", Of::Mean),
-    (metric::WAL_BYTES, "", "bytes of WAL a second", Of::Mean),
-    (metric::WAL_FLUSHES, "", "flushes a second", Of::Mean),
-    (metric::WAL_FLUSH_SECONDS, "", "seconds of a flush", Of::Mean),
-    (metric::WAIT_SECONDS, "lock", "sessions waiting for locks", Of::Mean),
-    (metric::WAIT_SECONDS, "flush_queue", "sessions queued for a flush", Of::Mean),
-    (metric::SESSIONS, "active", "active sessions", Of::Mean),
-    (metric::CHECKPOINT_PRESSURE_RATIO, "", "WAL since a checkpoint over max_wal_size", Of::Max),
-    (metric::VACUUM_DEBT_RATIO, "", "dead rows over when autovacuum comes", Of::Max),
-    (metric::OLDEST_TRANSACTION_SECONDS, "", "seconds of the oldest transaction", Of::Max),
-    (metric::REPLICATION_LAG_SECONDS, "*", "seconds of replication lag", Of::Max),
+const TOLD: [(Metric, &str, &str, Of, Unit); 12] = [
+    (metric::COMMITS, "", "commits", Of::Mean, Unit::PerSecond),
+    (metric::ROLLBACKS, "", "rollbacks", Of::Mean, Unit::PerSecond),
+    (metric::WAL_BYTES, "", "WAL", Of::Mean, Unit::BytesPerSecond),
+    (metric::WAL_FLUSHES, "", "flushes", Of::Mean, Unit::PerSecond),
+    (metric::WAL_FLUSH_SECONDS, "", "a flush", Of::Mean, Unit::Seconds),
+    (metric::WAIT_SECONDS, "lock", "waiting for locks", Of::Mean, Unit::Sessions),
+    (metric::WAIT_SECONDS, "flush_queue", "queued for a flush", Of::Mean, Unit::Sessions),
+    (metric::SESSIONS, "active", "active", Of::Mean, Unit::Sessions),
+    (
+        metric::CHECKPOINT_PRESSURE_RATIO,
+        "",
+        "WAL since a checkpoint over max_wal_size",
+        Of::Max,
+        Unit::Share,
+    ),
+    (metric::VACUUM_DEBT_RATIO, "", "dead rows over when autovacuum comes", Of::Max, Unit::Share),
+    (metric::OLDEST_TRANSACTION_SECONDS, "", "the oldest transaction", Of::Max, Unit::Seconds),
+    (metric::REPLICATION_LAG_SECONDS, "*", "replication lag", Of::Max, Unit::Seconds),
 ];
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// So many a second.
+    PerSecond,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Seconds.
+    Seconds,
+    /// Sessions, on average.
+    Sessions,
+    /// A part of one.
+    Share,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Of {
@@ -43,8 +65,10 @@ enum Of {
 /// A figure over the day.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FigureOfDay {
-    /// What it is, with its unit.
+    /// What it is.
     pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
     /// A tenth of the stretches were below.
     pub low: f64,
     /// The middle one.
@@ -62,6 +86,8 @@ pub struct Change {
     pub window: Window,
     /// Which figure.
     pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
     /// What it was, the farthest from what is normal.
     pub was: f64,
     /// What it mostly is.
@@ -194,7 +220,7 @@ fn take(found: &mut Vec<FoundOfDay>, of: FindingOf, window: Window) {
 
 /// A figure of the day and where it was not as it mostly is.
 fn figure(bins: &BTreeMap<i64, Vec<Value>>, place: usize) -> Option<(FigureOfDay, Vec<Change>)> {
-    let (_, _, name, of) = TOLD[place];
+    let (_, _, name, of, unit) = TOLD[place];
     let value = |values: &Vec<Value>| match of {
         Of::Mean => values[place].mean(),
         Of::Max => values[place].mean().map(|_| values[place].max),
@@ -209,13 +235,13 @@ fn figure(bins: &BTreeMap<i64, Vec<Value>>, place: usize) -> Option<(FigureOfDay
         return None;
     }
     let middle = at(0.5);
-    let whole = FigureOfDay { name, low: at(0.1), middle, high: at(0.9), largest };
+    let whole = FigureOfDay { name, unit, low: at(0.1), middle, high: at(0.9), largest };
     let mut changes: Vec<Change> = Vec::new();
     let micros = BIN.as_micros() as i64;
     let differs = |value: f64| value > middle * FACTOR || value < middle / FACTOR;
     for (at, was) in seen.iter().filter(|(_, was)| seen.len() >= LEAST && differs(*was)) {
         let window = Window { start: Timestamp(at * micros), end: Timestamp((at + 1) * micros) };
-        let next = Change { window, name, was: *was, normal: middle };
+        let next = Change { window, name, unit, was: *was, normal: middle };
         match changes.last_mut() {
             Some(last)
                 if last.window.end == window.start && (last.was > middle) == (*was > middle) =>

@@ -26,7 +26,7 @@ mod window;
 
 pub use alert::AlertTo;
 pub use dashboard::{dashboard, dashboard_queries};
-pub use day::{Change, Day, FigureOfDay, FoundOfDay};
+pub use day::{Change, Day, FigureOfDay, FoundOfDay, Unit};
 pub use endpoint::{Endpoint, Health};
 pub use event::{Event, EventKind, FindingOf};
 pub use exposition::{Exposition, Form, Snapshot};

@@ -33,7 +33,9 @@ fn saturated(reading: &Reading) -> Option<Finding> {
     let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
     let driver = cpu.driver_per_transaction.map(|c| c.as_secs_f64());
     let of = |role: ProcessRole| -> f64 {
-        cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role).map(|g| g.processors).sum()
+        let groups = cpu.groups.iter().filter(|g| ProcessRole::of(&g.group) == role);
+        // The sum of nothing is a negative zero, which would be shown.
+        groups.fold(0.0, |sum, group| sum + group.processors)
     };
     let others = of(ProcessRole::Other);
     let burners = burners(reading);

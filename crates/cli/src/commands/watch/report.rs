@@ -1,12 +1,13 @@
 //! `walwright watch report`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use walwright_record::{Timestamp, Window};
 use walwright_report::{Document, List, format};
 use walwright_store::Lab;
-use walwright_watch::{Day, one_line, rings_of};
+use walwright_watch::{Day, Unit, one_line, rings_of};
 
 use crate::args::WatchReportArgs;
 use crate::commands::write::write_page;
@@ -69,11 +70,22 @@ fn document(server: &str, day: &Day) -> Document {
     List::together(format!("Watched: {server}"), deck, verdict, lists)
 }
 
+/// A figure with its unit.
+fn figure(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::PerSecond => format::rate(value),
+        Unit::BytesPerSecond => format::byte_rate(value),
+        Unit::Seconds => format::length(Duration::from_secs_f64(value.max(0.0))),
+        Unit::Sessions => format!("{} sessions", format::number(value)),
+        Unit::Share => format::percent(value),
+    }
+}
+
 fn normal(day: &Day) -> List {
     let heads = ["Figure", "A tenth below", "Middle", "A tenth above", "Largest"];
     let mut list = List::new(heads).titled("What was normal").numbers(1..5);
     for of in &day.figures {
-        let values = [of.low, of.middle, of.high, of.largest].map(format::number);
+        let values = [of.low, of.middle, of.high, of.largest].map(|value| figure(value, of.unit));
         list.row([of.name.to_owned()].into_iter().chain(values));
     }
     list
@@ -88,8 +100,8 @@ fn changed(day: &Day) -> List {
             format::moment(of.window.start),
             format::moment(of.window.end),
             of.name.to_owned(),
-            format::number(of.was),
-            format::number(of.normal),
+            figure(of.was, of.unit),
+            figure(of.normal, of.unit),
         ]);
     }
     if day.changes.is_empty() {
@@ -132,7 +144,7 @@ fn happened(day: &Day) -> List {
 }
 
 fn statements(day: &Day) -> List {
-    let heads = ["Statement", "WAL", "Share", "Calls", "Seconds"];
+    let heads = ["Statement", "WAL", "Share", "Calls", "Time"];
     let mut list = List::new(heads).titled("Who wrote the WAL").numbers(1..5);
     let all: f64 = day.statements.iter().map(|(_, _, counts)| counts.wal_bytes).sum();
     for (id, text, counts) in day.statements.iter().take(ROWS) {
@@ -141,8 +153,8 @@ fn statements(day: &Day) -> List {
             crate::show::screen::cut(&text, TEXT),
             format::bytes(counts.wal_bytes),
             format::percent(if all > 0.0 { counts.wal_bytes / all } else { 0.0 }),
-            format::number(counts.calls),
-            format::number(counts.seconds),
+            format::about(counts.calls),
+            format::length(Duration::from_secs_f64(counts.seconds.max(0.0))),
         ]);
     }
     if day.statements.is_empty() {

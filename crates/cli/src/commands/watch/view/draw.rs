@@ -30,7 +30,7 @@ const HELP: &[&str] = &[
     "Time",
     "  Space            stop at this stretch; once more returns to now",
     "  [ ]  or  ← →     a stretch back, or on",
-    "  { }              ten minutes back, or on",
+    "  { }              ten minutes back, at most to the oldest, or on",
     "  End              return to now",
     "Panel",
     "  Tab              next panel: statements, tables, findings, events",

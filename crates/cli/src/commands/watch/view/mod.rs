@@ -204,6 +204,21 @@ impl Monitor {
         }
     }
 
+    /// Goes far back from a stretch, or to the oldest that is kept.
+    fn far_back(&mut self, from: Timestamp) {
+        self.back_to(from.minus(FAR));
+        if self.trouble.is_none() {
+            return;
+        }
+        match History::at_or_after(&self.ring, Timestamp(i64::MIN)) {
+            Ok(Some((history, place))) if history.slots[place].start < from => {
+                (self.past, self.trouble) = (Some((history, place)), None);
+            }
+            Ok(_) => {}
+            Err(error) => self.trouble = Some(error.to_string()),
+        }
+    }
+
     /// Goes to the first stretch that begins at a moment or after; where there is none, to now.
     fn on_to(&mut self, moment: Timestamp) {
         let Some((history, place)) = &mut self.past else { return };
@@ -226,7 +241,7 @@ impl Monitor {
         match by {
             Step::Pause => self.back_to(start),
             Step::Back => self.back_to(start.minus(near)),
-            Step::FarBack => self.back_to(start.minus(FAR)),
+            Step::FarBack => self.far_back(start),
             Step::On => self.on_to(start.plus(near)),
             Step::FarOn => self.on_to(start.plus(FAR)),
             Step::Now => self.past = None,

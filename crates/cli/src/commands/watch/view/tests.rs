@@ -178,7 +178,9 @@ fn time_is_travelled_over_what_is_kept() {
     press(&mut monitor, "]");
     assert_eq!(start(&monitor), 7200.0);
     press(&mut monitor, "{{");
-    assert_eq!(start(&monitor), 90.0);
+    assert_eq!((start(&monitor), monitor.trouble.as_deref()), (0.0, None));
+    press(&mut monitor, "{");
+    assert_eq!(start(&monitor), 0.0);
     assert_eq!(monitor.trouble.as_deref(), Some("nothing earlier is kept"));
     press(&mut monitor, " ");
     assert_eq!((start(&monitor), monitor.past.is_none()), (7380.0, true));
