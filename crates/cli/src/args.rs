@@ -47,7 +47,9 @@ pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
 pub use prove::ProveArgs;
 pub use run::{PowerCutLoses, RunArgs};
-pub use runs::{DeleteArgs, ExportArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
+pub use runs::{
+    DeleteArgs, ExportArgs, LabelArgs, Moment, NoteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs,
+};
 pub use serve::ServeArgs;
 pub use storage::{MeasureArgs, StorageArgs, StorageCommand};
 pub use tune::{NewTuneArgs, PromoteArgs, TuneArgs, TuneCommand};

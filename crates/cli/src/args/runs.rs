@@ -6,7 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use walwright_record::{RunHeader, RunState, Timestamp};
 
 use super::RunName;
-use super::values::since;
+pub use super::values::Moment;
+use super::values::{moment, one_line, since};
 
 /// `walwright runs`.
 #[derive(Debug, Args)]
@@ -16,6 +17,8 @@ Examples:
   walwright runs list --since 2d --state complete --workload tpcb
   walwright runs show                    the summary of the last one
   walwright runs export --series load    its throughput and latency second by second, as CSV
+  walwright runs label latest before     call the last run 'before'
+  walwright runs note latest 'deployed'  a note on the timeline of the run that goes on
   walwright runs delete 20261121-0121    a run by the beginning or end of its name")]
 pub struct RunsArgs {
     /// What to do with them; they are listed without it.
@@ -32,6 +35,10 @@ pub enum RunsCommand {
     Show(ShowArgs),
     /// Export a run: the whole as JSON, or one series as CSV.
     Export(ExportArgs),
+    /// Give a run another label.
+    Label(LabelArgs),
+    /// Write a note on a run's timeline, also while it goes on.
+    Note(NoteArgs),
     /// Delete runs and their reports.
     #[command(alias = "rm")]
     Delete(DeleteArgs),
@@ -46,6 +53,36 @@ pub struct ShowArgs {
     /// Show all warnings, however many.
     #[arg(long)]
     pub all: bool,
+}
+
+/// `walwright runs label`.
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// Which run: `latest`, its name, the beginning or end of it, or its label.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The label; '' takes it away.
+    #[arg(value_name = "TEXT", value_parser = one_line::<200>)]
+    pub label: String,
+}
+
+/// `walwright runs note`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  walwright runs note latest 'turned the cache off'              now, in the run that goes on
+  walwright runs note before 'the deployment began' --at 33s     33 s into the plots of a run")]
+pub struct NoteArgs {
+    /// Which run: `latest`, its name, the beginning or end of it, or its label.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// What it says.
+    #[arg(value_name = "TEXT", value_parser = one_line::<1000>)]
+    pub text: String,
+    /// Where it stands: so long after the begin of the timeline, as plots count, or a time in UTC.
+    /// The default is now, where the run goes on.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub at: Option<Moment>,
 }
 
 /// `walwright runs export`.

@@ -55,13 +55,49 @@ pub(super) fn since(text: &str) -> Result<Timestamp, String> {
     if let Ok(ago) = duration(text) {
         return Ok(Timestamp(Timestamp::now().0 - ago.as_micros() as i64));
     }
-    let date = text.parse::<jiff::civil::DateTime>().ok();
-    let moment = date.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
-    moment.map(|moment| Timestamp(moment.timestamp().as_microsecond())).ok_or_else(|| {
+    date(text).ok_or_else(|| {
         format!(
             "'{text}' is not a time: write an age such as 2h or 3d, or a date such as 2026-11-23"
         )
     })
+}
+
+/// A date with or without a time, in UTC.
+fn date(text: &str) -> Option<Timestamp> {
+    let moment = text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC);
+    Some(Timestamp(moment.ok()?.timestamp().as_microsecond()))
+}
+
+/// Where on the timeline of a run something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// So long after the begin of the timeline, as plots count it.
+    Into(Duration),
+    /// By the clock.
+    At(Timestamp),
+}
+
+/// Reads where on a timeline something is: so long after its begin, or a time in UTC.
+pub(super) fn moment(text: &str) -> Result<Moment, String> {
+    let into = duration(text).ok().map(Moment::Into);
+    into.or_else(|| date(text).map(Moment::At)).ok_or_else(|| {
+        format!(
+            "'{text}' is no place on a timeline: write 33s for 33 seconds after its begin, or a \
+             time in UTC such as 2026-11-23T14:30:05"
+        )
+    })
+}
+
+/// Reads what a person says of a run in one line, of so many letters at most.
+pub(super) fn one_line<const MOST: usize>(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.chars().any(char::is_control) {
+        return Err("it must be one line of text".to_owned());
+    }
+    if text.chars().count() > MOST {
+        return Err(format!("it has {MOST} letters at most"));
+    }
+    Ok(text.to_owned())
 }
 
 /// Reads a share in percent, above 0 and below 100.
@@ -104,6 +140,20 @@ mod tests {
         for wrong in ["", "yesterday", "2h ago", "2023-13-01", "5"] {
             assert!(since(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_place_on_a_timeline_is_a_length_or_a_date() {
+        assert_eq!(moment("33s"), Ok(Moment::Into(Duration::from_secs(33))));
+        let at = moment("2023-11-14T22:13:20");
+        assert_eq!(at, Ok(Moment::At(Timestamp(1_700_000_000_000_000))));
+        assert!(moment("33").is_err() && moment("noon").is_err());
+    }
+
+    #[test]
+    fn what_is_said_of_a_run_is_one_line() {
+        assert_eq!(one_line::<4>(" ab "), Ok("ab".to_owned()));
+        assert!(one_line::<4>("a\nb").is_err() && one_line::<4>("abcde").is_err());
     }
 
     #[test]

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::json;
-use walwright_record::{Headline, RunHeader, RunState};
+use walwright_record::{Event, Headline, RunHeader, RunState, Timestamp};
 use walwright_report::{List, RunReport, format};
 use walwright_store::{Lab, NamedRuns, Store};
 
-use crate::args::{DeleteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs};
+use crate::args::{
+    DeleteArgs, LabelArgs, Moment, NoteArgs, RunFilter, RunsArgs, RunsCommand, ShowArgs,
+};
 use crate::commands::{export, named, summary, sweep};
 use crate::output::{Output, exit, say};
 
@@ -22,6 +24,8 @@ pub fn execute(lab: &Lab, args: RunsArgs, output: &Output) -> anyhow::Result<Exi
         Some(RunsCommand::List(filter)) => list(lab, &filter, output),
         Some(RunsCommand::Show(name)) => show(lab, &name, output),
         Some(RunsCommand::Export(args)) => export::write(lab, &args, output),
+        Some(RunsCommand::Label(args)) => label(lab, &args, output),
+        Some(RunsCommand::Note(args)) => note(lab, &args, output),
         Some(RunsCommand::Delete(args)) => delete(lab, &args, output),
     }
 }
@@ -120,6 +124,57 @@ pub fn show(lab: &Lab, args: &ShowArgs, output: &Output) -> anyhow::Result<ExitC
     }
     let run = RunReport::new(named::load(lab, &args.run)?);
     summary::print_summary(lab, &run, args.all, None, &[], output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a run another label, or none.
+fn label(lab: &Lab, args: &LabelArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let store = named::store(lab)?;
+    let run = named::named(lab, &store, &args.run)?.one(&args.run)?;
+    let label = Some(args.label.as_str()).filter(|label| !label.is_empty());
+    store.relabel(&run.id, label)?;
+    output.result(&json!({ "run": run.id, "label": label }), || match label {
+        Some(label) => format!("{} is labelled {label}\n", run.id),
+        None => format!("{} has no label\n", run.id),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a note on a run's timeline.
+fn note(lab: &Lab, args: &NoteArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    if args.text.is_empty() {
+        bail!("a note says something: write it between quotes");
+    }
+    let store = named::store(lab)?;
+    let run = named::named(lab, &store, &args.run)?.one(&args.run)?;
+    let (now, goes_on) = (Timestamp::now(), run.state == RunState::Running);
+    let at = match args.at {
+        None if goes_on => now,
+        None => bail!(
+            "run {} has ended: say where on its timeline the note stands, as --at 33s",
+            run.id
+        ),
+        Some(Moment::At(at)) => at,
+        Some(Moment::Into(length)) => {
+            let record = store.load(&run.id)?;
+            walwright_report::timeline_begins(&record).unwrap_or(run.started).plus(length)
+        }
+    };
+    let last = if goes_on { Some(now) } else { run.ended };
+    if at < run.started || last.is_some_and(|last| at > last) {
+        let until = last.map_or_else(String::new, |last| format!(" to {}", format::moment(last)));
+        bail!(
+            "{} is no moment of run {}, which is recorded from {}{until}",
+            format::moment(at),
+            run.id,
+            format::moment(run.started)
+        );
+    }
+    let note = Event { at, kind: "note".to_owned(), text: args.text.clone() };
+    store.add_event(&run.id, &note)?;
+    output.result(&json!({ "run": run.id, "note": note }), || {
+        format!("noted at {} in {}\n", format::moment(at), run.id)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -83,6 +83,22 @@ fn over_tcp_when_asked_for() {
     let listen = settings["settings"].as_array().unwrap();
     let listen = listen.iter().find(|s| s["name"] == "listen_addresses").unwrap();
     assert_eq!(listen["value"], "127.0.0.1");
+    // What a person says of it afterwards.
+    let labelled = place.run(&["runs", "label", "latest", "by TCP", "--json"]).code(0).json();
+    assert_eq!(
+        (&labelled["label"], &place.runs()[0]["label"]),
+        (&"by TCP".into(), &"by TCP".into())
+    );
+    let noted = place.run(&["runs", "note", "label:by TCP", "look", "--at=1s", "--json"]).code(0);
+    let events = place.run(&["export"]).json()["events"].clone();
+    let note = events.as_array().unwrap().iter().find(|event| event["kind"] == "note").unwrap();
+    assert_eq!((&note["text"], note), (&"look".into(), &noted.json()["note"]));
+    place.run(&["runs", "note", "latest", "x"]).refuses(&["has ended", "--at 33s"]);
+    place.run(&["runs", "note", "latest", "x", "--at=2h"]).refuses(&["is recorded from"]);
+    place.run(&["runs", "note", "latest", "x", "--at=soon"]).misused(&["33s"]);
+    place.run(&["runs", "label", "nobody", "x"]).refuses(&["nobody", "walwright runs"]);
+    place.run(&["runs", "label", "latest", ""]).code(0);
+    assert_eq!(place.runs()[0]["label"], Value::Null);
     place.assert_clean();
 }
 

@@ -82,8 +82,13 @@ fn what_is_started_from_a_page_is_seen_there_and_ends_with_the_site() {
         page.contains("It is at: measure")
     });
     until("the run is linked", || served.ask("GET /jobs/2", "").1.contains("href=\"/runs/2"));
+    // A person notes something of the run that goes on.
+    place.run(&["runs", "note", "latest", "the cache was turned off"]).code(0);
+    place.run(&["runs", "note", "latest", "later", "--at", "1h"]).refuses(&["no moment of run"]);
     signal(served.child.id(), libc::SIGTERM);
     finish(served.child).code(0);
+    let kept = place.run(&["runs", "export"]).code(0).out();
+    assert!(kept.contains("the cache was turned off"), "{kept}");
     let runs = place.runs();
     assert_eq!(runs.len(), 1);
     assert_eq!(
