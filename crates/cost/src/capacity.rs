@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
 use walwright_figures::{Summary, WorkUnit};
-use walwright_record::Schedule;
+use walwright_record::{Record, Schedule};
 use walwright_stats::{Confidence, Interval, Moments, t_quantile};
 
 /// What a server can do by one or several runs of one configuration.
@@ -31,14 +31,53 @@ pub struct Capacity {
     pub wal_bytes: Option<f64>,
     /// Rows inserted, updated or deleted a transaction; `None` where not observed in all.
     pub writes: Option<f64>,
+    /// Processors that the server might use: those of the machine, or fewer where it was held to
+    /// some.
+    pub processors: Option<f64>,
     /// Processors of the machine that was measured.
-    pub processors: Option<u32>,
+    pub machine_processors: Option<u32>,
+    /// Memory that the server might use, in bytes.
+    pub memory_bytes: Option<u64>,
     /// Reasons to trust it less, each a sentence.
     pub warnings: Vec<String>,
 }
 
+/// The machine of a run, and how much of it the server might use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Machine {
+    /// Its processors.
+    pub processors: Option<u32>,
+    /// Those that the server might use, where that was seen.
+    pub usable: Option<f64>,
+    /// Its memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// The limit of the server's memory, where it had one.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl Machine {
+    /// The machine of a recorded run.
+    pub fn of(record: &Record) -> Machine {
+        let (host, target) = (record.host.as_ref(), record.target.as_ref());
+        Machine {
+            processors: host.and_then(|host| host.processors),
+            usable: target.and_then(|target| target.processors),
+            memory_bytes: host.and_then(|host| host.memory_bytes),
+            memory_limit_bytes: target.and_then(|target| target.memory_limit_bytes),
+        }
+    }
+
+    fn server_processors(&self) -> Option<f64> {
+        self.usable.or(self.processors.map(f64::from))
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.memory_limit_bytes.into_iter().chain(self.memory_bytes).min()
+    }
+}
+
 /// Why runs tell no capacity.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum CapacityError {
     /// Nothing was measured.
     #[error("run {0} has no throughput: it ended before anything was measured")]
@@ -46,6 +85,11 @@ pub enum CapacityError {
     /// The runs count different things.
     #[error("the runs of '{0}' do not count the same: {1} and {2}")]
     Units(String, &'static str, &'static str),
+    /// The server had different means.
+    #[error(
+        "the runs of '{0}' had {1} and {2} processors for the server: name them apart, by their ids"
+    )]
+    Processors(String, f64, f64),
     /// Slower than asked for.
     #[error(
         "at the rate of run {run} p99 is {p99:.1?}, above the {limit:?} asked for: measure a lower \
@@ -65,16 +109,23 @@ pub enum CapacityError {
 }
 
 impl Capacity {
-    /// What `runs` say together, each of them within `limit` at its p99 where one is given.
+    /// What `runs` on `machines` say together, each of them within `limit` at its p99 where one is
+    /// given.
     ///
     /// # Errors
-    /// When a run measured nothing, is slower than the limit, or the runs count different things.
+    /// When a run measured nothing, is slower than the limit, or the runs count different things
+    /// or had different numbers of processors.
     pub fn of(
         name: String,
         runs: &[Summary],
         limit: Option<Duration>,
-        processors: Option<u32>,
+        machines: &[Machine],
     ) -> Result<Capacity, CapacityError> {
+        let mut processors = machines.iter().filter_map(|of| of.server_processors());
+        let had = processors.next();
+        if let Some((one, other)) = had.zip(processors.find(|other| Some(*other) != had)) {
+            return Err(CapacityError::Processors(name, one, other));
+        }
         let mut rates = Moments::new();
         let mut inside = None;
         let mut p99 = Some(Duration::ZERO);
@@ -131,7 +182,9 @@ impl Capacity {
                 let rows = run.rows.as_ref()?;
                 Some(rows.inserted? + rows.updated? + rows.deleted?)
             }),
-            processors,
+            processors: had,
+            machine_processors: machines.iter().find_map(|of| of.processors),
+            memory_bytes: machines.iter().filter_map(Machine::memory).max(),
             warnings,
         })
     }

@@ -3,11 +3,9 @@
 use serde::Serialize;
 use walwright_stats::Interval;
 
-use crate::price_list::{Charge, Price, Quantity};
-use crate::{Capacity, PriceError, PriceList};
+use crate::price_list::{Charge, HOURS, Price, Quantity};
+use crate::{Capacity, PriceError, PriceList, Smaller};
 
-/// Hours of a month, as bills count them: 8,760 a year.
-const HOURS: f64 = 730.0;
 const MILLION: f64 = 1e6;
 /// A gigabyte of the bill.
 const GIGABYTE: f64 = 1e9;
@@ -68,6 +66,8 @@ pub struct Cost {
     pub million_writes: Option<f64>,
     /// Where that lies.
     pub million_writes_interval: Option<Interval>,
+    /// What its runs say of cheaper instances.
+    pub smaller: Vec<Smaller>,
 }
 
 /// What a change saves on a million transactions.
@@ -95,10 +95,10 @@ impl Cost {
         let prices = list.of_server(instance)?;
         let of_instance = prices.iter().find_map(|price| Some((price.name(), price.processors?)));
         if let (Some((instance, has)), Some(had)) = (of_instance, capacity.processors)
-            && has != had
+            && f64::from(has) != had
         {
             capacity.warnings.push(format!(
-                "{instance} has {has} processors, the machine of {} had {had}: what the instance \
+                "{instance} has {has} processors, the server of {} had {had}: what the instance \
                  can do is not known before it is measured",
                 capacity.name
             ));
@@ -131,6 +131,7 @@ impl Cost {
             million_writes_interval: million_interval
                 .zip(writes)
                 .map(|(ends, writes)| Interval::between(ends.low / writes, ends.high / writes)),
+            smaller: Vec::new(),
             bill,
             capacity,
         })
@@ -165,7 +166,7 @@ fn bill(prices: &[&Price], capacity: &Capacity, rate: f64) -> Bill {
                 bill.per_million = bill.per_million.zip(each).map(|(sum, each)| sum + each);
                 each.map(|each| each * millions)
             }
-            (Charge::Instance, Quantity::Units(units)) => Some(units * HOURS * price.unit_price),
+            (Charge::Instance, Quantity::Units(_)) => Some(price.month()),
             (_, Quantity::Units(units)) => Some(units * price.unit_price),
         };
         if !matches!(price.quantity, Quantity::Of(_)) {
@@ -177,12 +178,13 @@ fn bill(prices: &[&Price], capacity: &Capacity, rate: f64) -> Bill {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use walwright_figures::WorkUnit;
 
     use super::*;
 
-    fn capacity(rate: f64, interval: Option<(f64, f64)>) -> Capacity {
+    /// One run of this rate, of which nothing else is known but its writes and WAL.
+    pub(crate) fn capacity(rate: f64, interval: Option<(f64, f64)>) -> Capacity {
         Capacity {
             name: "a".to_owned(),
             runs: vec!["a".to_owned()],
@@ -194,6 +196,8 @@ mod tests {
             wal_bytes: Some(1000.0),
             writes: Some(4.0),
             processors: None,
+            machine_processors: None,
+            memory_bytes: None,
             warnings: Vec::new(),
         }
     }
@@ -271,7 +275,7 @@ mod tests {
             let measured = Capacity { processors, ..capacity(1000.0, None) };
             Cost::of(measured, &list, None, HALF).expect("a cost").capacity.warnings.len()
         };
-        assert_eq!((with(Some(16)), with(Some(2)), with(None)), (0, 1, 0));
+        assert_eq!((with(Some(16.0)), with(Some(2.0)), with(None)), (0, 1, 0));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// Hours of a month, as bills count them: 8,760 a year.
+pub(crate) const HOURS: f64 = 730.0;
+
 /// Prices of the user's, with where they are from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +40,9 @@ pub struct Price {
     /// Processors of an instance, to be held against those of the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<u32>,
+    /// Memory of an instance in gigabytes, to be held against that of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_gb: Option<f64>,
     /// FOCUS `PricingQuantity`: how many units the server has.
     #[serde(rename = "PricingQuantity", default)]
     pub quantity: Quantity,
@@ -184,6 +190,15 @@ impl Price {
     /// The SKU, or what is charged.
     pub fn name(&self) -> &str {
         self.sku.as_deref().unwrap_or(self.charge.name())
+    }
+
+    /// What a month of it costs where it is charged by the hour.
+    pub(crate) fn month(&self) -> f64 {
+        let units = match self.quantity {
+            Quantity::Units(units) => units,
+            Quantity::Of(_) => 1.0,
+        };
+        units * HOURS * self.unit_price
     }
 
     fn check(&self) -> Result<(), String> {

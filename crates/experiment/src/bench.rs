@@ -388,6 +388,7 @@ impl Bench {
                 keep: false,
                 tcp: whole.tcp.unwrap_or(false),
                 flush_latency: whole.flush_latency.map(|least| least.0),
+                processors: whole.processors,
                 restored: None,
             },
         };

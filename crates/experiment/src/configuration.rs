@@ -1,6 +1,7 @@
 //! One configuration of server, schema and client, as a run of a bench has it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,8 @@ pub struct Configuration {
     pub postgres: Option<Postgres>,
     /// Least time of every flush.
     pub flush_latency: Option<Length>,
+    /// Processors that the server may use, where not all.
+    pub processors: Option<NonZeroU32>,
     /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
     pub tcp: Option<bool>,
 }
@@ -104,6 +107,7 @@ impl Configuration {
             units: changes.units.or_else(|| self.units.filter(|_| changes.files.is_none())),
             postgres: changes.postgres.clone().or_else(|| self.postgres.clone()),
             flush_latency: changes.flush_latency.or(self.flush_latency),
+            processors: changes.processors.or(self.processors),
             tcp: changes.tcp.or(self.tcp),
         }
     }
@@ -152,6 +156,9 @@ impl Configuration {
         if self.flush_latency.is_some() {
             parts.push(Configuration { flush_latency: self.flush_latency, ..none() });
         }
+        if self.processors.is_some() {
+            parts.push(Configuration { processors: self.processors, ..none() });
+        }
         if self.tcp.is_some() {
             parts.push(Configuration { tcp: self.tcp, ..none() });
         }
@@ -180,6 +187,7 @@ impl Configuration {
         words.extend(self.files.iter().map(|files| format!("scripts {}", files.join(", "))));
         words.extend(self.units.map(|units| format!("{units} units of work a transaction")));
         words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));
+        words.extend(self.processors.map(|count| format!("server on {count} processors")));
         let way = |tcp| if tcp { "reached by TCP" } else { "reached by its unix socket" };
         words.extend(self.tcp.map(way).map(str::to_owned));
         words

@@ -1,6 +1,7 @@
 //! The tables of a plan file.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -162,6 +163,9 @@ pub struct ServerTable {
     /// Least time of every flush.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush_latency: Option<Length>,
+    /// Processors that the server may use, where not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<NonZeroU32>,
     /// Whether it is reached by TCP on the loopback address, not by its unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<bool>,
@@ -262,6 +266,9 @@ pub struct ArmTable {
     /// Least time of every flush.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_latency: Option<Length>,
+    /// Processors that the server may use, where not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<NonZeroU32>,
     /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<bool>,

@@ -129,16 +129,20 @@ pub fn provable(
 fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable, ProveError> {
     let run = run.to_owned();
     match (target, on_server) {
-        (TargetPlan::Embedded { major, pg_bin, settings, flush_latency, tcp, .. }, false) => {
-            Ok(ServerTable {
-                postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
-                pg_bin: pg_bin.clone(),
-                flush_latency: flush_latency.map(Length),
-                tcp: tcp.then_some(true),
-                settings: typed(settings),
-                ..ServerTable::default()
-            })
-        }
+        (
+            TargetPlan::Embedded {
+                major, pg_bin, settings, flush_latency, processors, tcp, ..
+            },
+            false,
+        ) => Ok(ServerTable {
+            postgres: pg_bin.is_none().then(|| SettingValue::Text(major.clone())),
+            pg_bin: pg_bin.clone(),
+            flush_latency: flush_latency.map(Length),
+            processors: *processors,
+            tcp: tcp.then_some(true),
+            settings: typed(settings),
+            ..ServerTable::default()
+        }),
         (TargetPlan::Attached { .. } | TargetPlan::Unseen, true) => Ok(ServerTable::default()),
         (TargetPlan::Attached { .. } | TargetPlan::Unseen, false) => Err(ProveError::Attached(run)),
         (TargetPlan::Embedded { .. }, true) => Err(ProveError::Embedded(run)),
@@ -353,6 +357,7 @@ mod tests {
             keep: false,
             tcp,
             flush_latency: None,
+            processors: None,
             restored: None,
         };
         let table = server(&embedded(false), false, "r").unwrap();

@@ -42,6 +42,13 @@ pub struct TargetFacts {
     pub local: bool,
     /// PID of the postmaster, where it is local.
     pub postmaster_pid: Option<u32>,
+    /// Processors that its processes may use, by affinity and by quota of their control group,
+    /// where it is local.
+    #[serde(default)]
+    pub processors: Option<f64>,
+    /// Limit of its control group's memory in bytes, where it has one.
+    #[serde(default)]
+    pub memory_limit_bytes: Option<u64>,
     /// `data_directory`, where this role may see it.
     pub data_directory: Option<String>,
     /// Extensions in the database, name to version.

@@ -22,6 +22,8 @@ pub enum WarningCode {
     Storage,
     /// Flushes of the server were made longer than the disk's.
     LengthenedFlushes,
+    /// The server might use fewer processors than the machine has.
+    LimitedProcessors,
     /// Statistics were reset inside the window.
     StatisticsReset,
     /// Timing of I/O or WAL is off, so flush times are unknown.

@@ -1,6 +1,6 @@
 //! What measured rates cost: its page.
 
-use walwright_cost::{Cost, PriceList, Saving};
+use walwright_cost::{Cost, PriceList, Saving, Smaller, Verdict};
 use walwright_stats::Interval;
 
 use crate::document::{Block, Column, Document, Reach, Section, Table, Warning};
@@ -17,6 +17,9 @@ pub fn cost(costs: &[Cost], prices: &PriceList) -> Document {
         && !others.is_empty()
     {
         sections.insert(1, savings(base, others, prices));
+    }
+    if costs.iter().any(|cost| !cost.smaller.is_empty()) {
+        sections.push(smaller(costs, prices));
     }
     let names = costs.iter().map(|cost| cost.capacity.name.as_str()).collect::<Vec<_>>();
     Document {
@@ -147,6 +150,57 @@ fn bills(costs: &[Cost], prices: &PriceList) -> Section {
     });
     let table = Table { columns, rows: rows.collect() };
     Section::new("bill", "The bill", Reach::Everywhere, vec![Block::Table(table)])
+}
+
+fn smaller(costs: &[Cost], prices: &PriceList) -> Section {
+    let columns = vec![
+        Column::text("Instance"),
+        Column::number("Processors"),
+        Column::number("A month less"),
+        Column::number("Needed"),
+        Column::number("Counted on"),
+        Column::text("It would do"),
+    ];
+    let claims: Vec<&Smaller> = costs.iter().flat_map(|cost| &cost.smaller).collect();
+    let row = |of: &&Smaller| {
+        let (does, word) = match &of.verdict {
+            Verdict::NotTested { .. } => (String::new(), "not tested".to_owned()),
+            Verdict::Tested { by, does, would_do, .. } => {
+                let word = match would_do {
+                    Some(true) => "yes, as far as tested",
+                    Some(false) => "no",
+                    None => "cannot be told: the interval is too wide",
+                };
+                (format::rate(*does), format!("{word} ({by})"))
+            }
+        };
+        [
+            of.instance.clone(),
+            of.processors.to_string(),
+            money(of.month_less, prices),
+            format::rate(of.needed),
+            does,
+            word,
+        ]
+        .map(Into::into)
+        .into()
+    };
+    let told = |of: &&Smaller| match &of.verdict {
+        Verdict::NotTested { to_test } => format!("{}: {to_test}.", of.instance),
+        Verdict::Tested { by, machine, not_tested, .. } => {
+            let machine = machine.map_or_else(String::new, |all| format!(" of {all}"));
+            format!(
+                "{}: tested by {by}, whose server might use {}{machine} processors. Not tested: {}.",
+                of.instance,
+                of.processors,
+                not_tested.join("; ")
+            )
+        }
+    };
+    let table = Table { columns, rows: claims.iter().map(row).collect() };
+    let mut blocks = vec![Block::Table(table)];
+    blocks.extend(claims.iter().map(told).map(Block::Muted));
+    Section::new("smaller", "Would a cheaper instance do?", Reach::Everywhere, blocks)
 }
 
 /// `2,400.00 USD`; small amounts with as many digits as tell them apart.

@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
@@ -86,8 +87,13 @@ struct Shared {
 impl Guard {
     /// Starts `command` in a session of its own, away from the terminal's
     /// signals, from a thread that stays until the child has ended. When that
-    /// thread or this process dies, the child gets `death_signal`.
-    pub(crate) fn spawn(mut command: Command, death_signal: Signal) -> io::Result<Self> {
+    /// thread or this process dies, the child gets `death_signal`. It and its children run on
+    /// `processors` alone where they are given.
+    pub(crate) fn spawn(
+        mut command: Command,
+        death_signal: Signal,
+        processors: Option<CpuSet>,
+    ) -> io::Result<Self> {
         // SAFETY: the closure runs between fork and exec and calls only
         // setsid, which is async-signal-safe; it touches no memory.
         unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from)) };
@@ -99,8 +105,13 @@ impl Guard {
         });
         let (started, has_started) = std::sync::mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
+        // A child runs where the thread may that forks it.
+        let mut spawn = move || {
+            processors.map_or(Ok(()), |of| sched_setaffinity(Pid::from_raw(0), &of))?;
+            command.spawn()
+        };
         std::thread::Builder::new().name("postmaster-guard".to_owned()).spawn(
-            move || match command.spawn() {
+            move || match spawn() {
                 Ok(mut child) => {
                     let pid = child.id();
                     // The receiver waits below until this arrives.
@@ -187,7 +198,7 @@ mod tests {
     fn the_end_of_a_child_is_seen_by_every_means() {
         let mut command = Command::new("sleep");
         command.arg("60");
-        let guard = Guard::spawn(command, Signal::SIGKILL).expect("spawn");
+        let guard = Guard::spawn(command, Signal::SIGKILL, None).expect("spawn");
         let watch = guard.watch();
         assert_eq!(guard.exit(), None);
         assert_eq!(guard.wait(Duration::from_millis(1)), None);
@@ -206,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_an_error() {
-        let error = Guard::spawn(Command::new("/nonexistent"), Signal::SIGKILL);
+        let error = Guard::spawn(Command::new("/nonexistent"), Signal::SIGKILL, None);
         assert_eq!(error.map(|_| ()).map_err(|e| e.kind()), Err(io::ErrorKind::NotFound));
     }
 }

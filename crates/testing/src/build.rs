@@ -189,6 +189,8 @@ pub fn embedded() -> TargetFacts {
         monitor: true,
         local: true,
         postmaster_pid: None,
+        processors: None,
+        memory_limit_bytes: None,
         data_directory: None,
         extensions: BTreeMap::new(),
         statements: true,

@@ -16,8 +16,10 @@ Examples:
   walwright cost before after --prices prices.toml   and what the change saves
   walwright cost 20261120-101500-1a2b --prices prices.toml     each arm of an experiment
   walwright cost latest --prices prices.toml --instance db.example.xlarge --rate 800
-The rate is what the runs measured on their machine, the prices are yours. That another machine
-does the same is not assumed for you: measure it there, or with fewer processors.")]
+  walwright run --processors 4 -l held; walwright cost before held --prices prices.toml …
+                                                     whether an instance with 4 would do
+The rate is what the runs measured on their machine, the prices are yours. That a cheaper instance
+of the file would do is told only by runs whose server might use no more processors than it has.")]
 pub struct CostArgs {
     /// Runs: `latest`, a name, a label, or an experiment, whose arms are told apart. The first is
     /// what the others are held against.

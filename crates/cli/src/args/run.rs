@@ -1,5 +1,6 @@
 //! Arguments of `walwright run`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 43] = [
+const NOT_WITH_POWER_CUTS: [&str; 44] = [
     "http",
     "pool_wait",
     "requests",
@@ -40,6 +41,7 @@ const NOT_WITH_POWER_CUTS: [&str; 43] = [
     "init",
     "replace",
     "tcp",
+    "processors",
     "keep",
     "repeats",
     "duration",
@@ -79,7 +81,7 @@ pub struct PoolWait {
 }
 
 /// What has no meaning where an application is asked.
-const NOT_WITH_HTTP: [&str; 20] = [
+const NOT_WITH_HTTP: [&str; 21] = [
     "workload",
     "file",
     "builtin",
@@ -95,6 +97,7 @@ const NOT_WITH_HTTP: [&str; 20] = [
     "keep",
     "tcp",
     "flush_latency",
+    "processors",
     "protocol",
     "lean",
     "max_tries",
@@ -146,7 +149,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "[URL#]NAME", value_parser = pool_wait, requires_all = ["http", "dsn"], help_heading = "What is seen")]
     pub pool_wait: Option<PoolWait>,
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
-    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency"], help_heading = "Where it is run")]
+    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency", "processors"], help_heading = "Where it is run")]
     pub dsn: Option<Secret>,
     /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
     #[arg(long, requires = "dsn", help_heading = "Where it is run")]
@@ -167,6 +170,10 @@ pub struct RunArgs {
     /// so that a fast disk shows what network storage does.
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "Where it is run")]
     pub flush_latency: Option<Duration>,
+    /// Hold the embedded server to the first N of the processors, as a smaller machine has, while
+    /// the load may use all: `walwright cost` says so whether a smaller instance would do.
+    #[arg(long, value_name = "N", help_heading = "Where it is run")]
+    pub processors: Option<NonZeroU32>,
     /// Reach the embedded cluster by TCP on 127.0.0.1 (with a password) instead of its unix socket.
     #[arg(long, help_heading = "Where it is run")]
     pub tcp: bool,

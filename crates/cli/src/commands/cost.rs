@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use walwright_cost::{Capacity, Cost, EXAMPLE, PriceList, Terms};
+use walwright_cost::{Capacity, Cost, EXAMPLE, Machine, PriceList, Terms};
 use walwright_figures::summary;
 use walwright_record::RunHeader;
 use walwright_store::{Lab, Store};
@@ -33,6 +33,7 @@ pub fn execute(lab: &Lab, args: &CostArgs, output: &Output) -> anyhow::Result<Ex
         let instance = args.instance.as_deref();
         costs.push(Cost::of(capacity, &list, instance, terms).with_context(prices)?);
     }
+    walwright_cost::smaller(&mut costs, &list, args.instance.as_deref());
     let page = walwright_report::cost(&costs, &list);
     if let Some(path) = &args.html {
         write::write_file(path, &page.html())?;
@@ -72,11 +73,11 @@ fn capacity(
     args: &CostArgs,
 ) -> anyhow::Result<Capacity> {
     let mut summaries = Vec::new();
-    let mut processors = None;
+    let mut machines = Vec::new();
     for header in headers {
         let record = store.load(&header.id)?;
-        processors = record.host.as_ref().and_then(|host| host.processors);
+        machines.push(Machine::of(&record));
         summaries.push(summary(&record));
     }
-    Ok(Capacity::of(name, &summaries, args.p99, processors)?)
+    Ok(Capacity::of(name, &summaries, args.p99, &machines)?)
 }

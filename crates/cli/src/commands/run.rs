@@ -162,6 +162,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
             keep: args.keep,
             tcp: args.tcp,
             flush_latency: args.flush_latency,
+            processors: args.processors,
             restored: None,
         },
     };

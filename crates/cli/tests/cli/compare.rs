@@ -151,13 +151,33 @@ fn windows_of_different_length_are_cut_and_said() {
     let common = ["-c", "1", "--scale=1", "--json"];
     let id =
         |done: crate::common::Done| done.code(0).json()["run"]["id"].as_str().unwrap().to_owned();
-    let short = id(place.measure(&common));
+    let short = id(place.measure(&[&common[..], &["--processors=1"]].concat()));
     let args = ["run", "--plain", "--warmup=1s", "--duration=5s", "--load-jobs=1"];
     let long = id(place.run(&[&args[..], &common[..]].concat()));
     let result = place.run(&["compare", &short, &long, "--json"]).code(0).json();
     let window = result["window"].as_f64().unwrap();
     assert!((1.5..3.5).contains(&window), "{window}");
     assert!(result["warnings"].to_string().contains("are compared"), "{}", result["warnings"]);
+
+    // The short one's server had one processor, so it tells of an instance with one.
+    let prices = place.path("prices.toml");
+    let example = place.run(&["cost", "--example"]).code(0).out();
+    fs::write(&prices, example.replace("processors = 4 ", "processors = 1 ")).unwrap();
+    let file = prices.display().to_string();
+    let claim = |run: &str| {
+        let cost = ["cost", run, "--prices", &file, "--instance", "db.example.4xlarge"];
+        let cost = place.run(&[&cost[..], &["--rate", "1", "--json"]].concat()).code(0).json();
+        cost[0]["smaller"][0].clone()
+    };
+    let tested = claim(&short);
+    assert_eq!(tested["verdict"]["tested"]["would_do"], true, "{tested}");
+    assert!(tested["verdict"].to_string().contains("its disk"), "{tested}");
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        let untested = claim(&long);
+        let to_test = untested["verdict"]["not_tested"]["to_test"].as_str().unwrap();
+        assert!(to_test.contains("--processors 1"), "{untested}");
+    }
+    place.run(&["run", "--processors=4000000", "-q"]).code(1).says(&["--processors"]);
 
     place.run(&["compare", &short, &short]).misused(&["named twice"]);
     place.run(&["compare", &short, "label:nobody"]).refuses(&["'nobody'", "walwright runs"]);

@@ -27,6 +27,9 @@ pub(super) fn machine(found: &mut Found<'_>) {
     found.text(kind, "system", |run| run.host.as_ref()?.system.clone());
     found.text(kind, "processor", |run| run.host.as_ref()?.cpu_model.clone());
     found.text(kind, "processors", |run| Some(run.host.as_ref()?.processors?.to_string()));
+    found.text(kind, "processors the server may use", |run| {
+        Some(run.target.as_ref()?.processors?.to_string())
+    });
     found.text(kind, "memory", |run| Some(megabytes(run.host.as_ref()?.memory_bytes? as f64)));
     found.text(kind, "virtualisation", |run| run.host.as_ref()?.virtualisation.clone());
     found.text(kind, "CPU quota", |run| Some(run.host.as_ref()?.cgroup_cpus?.to_string()));

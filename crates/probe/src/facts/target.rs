@@ -9,6 +9,7 @@ use super::locality::local_postmaster;
 use super::tables::{TablesOfInterest, table_facts};
 use crate::ProbeError;
 use crate::extension::statements_schema;
+use crate::host::cgroup::Cgroup;
 
 /// What the caller knows of the target and the server cannot tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +104,8 @@ pub async fn target_facts(
         monitor: identity.monitor,
         local: postmaster_pid.is_some(),
         postmaster_pid,
+        processors: postmaster_pid.and_then(usable_processors),
+        memory_limit_bytes: postmaster_pid.and_then(|pid| Cgroup::of(pid).memory_limit()),
         data_directory,
         extensions,
         statements,
@@ -111,6 +114,15 @@ pub async fn target_facts(
         tables,
         not_observable,
     })
+}
+
+/// Processors that a process may use: those of its affinity, or less by its control group.
+fn usable_processors(pid: u32) -> Option<f64> {
+    let pid_of = nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?);
+    let set = nix::sched::sched_getaffinity(pid_of).ok()?;
+    let places = (0..nix::sched::CpuSet::count()).filter(|place| set.is_set(*place) == Ok(true));
+    let allowed = places.count() as f64;
+    Some(Cgroup::of(pid).cpu_limit().map_or(allowed, |quota| quota.min(allowed)))
 }
 
 /// What [`IDENTITY`] answers.

@@ -1,5 +1,6 @@
 //! What a run is asked to do.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub enum TargetPlan {
         tcp: bool,
         /// Least time of every flush of the server.
         flush_latency: Option<Duration>,
+        /// Processors that the server may use, where not all.
+        processors: Option<NonZeroU32>,
         /// Data to begin with instead of loading the workload's.
         restored: Option<Restored>,
     },

@@ -53,6 +53,7 @@ pub async fn filled(
         keep: false,
         tcp: false,
         flush_latency: None,
+        processors: None,
         restored: None,
     };
     let told = Arc::clone(observer);

@@ -1,6 +1,7 @@
 //! The server of a run: made and started for it, or someone's own.
 
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -73,6 +74,7 @@ impl Target {
                 keep,
                 tcp,
                 flush_latency,
+                processors,
                 restored,
             } => {
                 let places = Places::open(None)?;
@@ -82,6 +84,7 @@ impl Target {
                 check_settings(&spec.install, &spec.settings)?;
                 spec.dir = keep.then(|| kept_directory(&places));
                 spec.flush_latency = *flush_latency;
+                spec.processors = *processors;
                 spec.tcp = tcp.then(tcp_access).transpose()?;
                 let snapshot = restored.as_ref().map(|restored| &restored.snapshot);
                 Target::embedded(&places, spec, snapshot, observer)
@@ -139,6 +142,7 @@ impl Target {
         let keep = spec.dir.is_some();
         let flush_latency = spec.flush_latency;
         warnings.extend(flush_latency.map(lengthened_flushes));
+        warnings.extend(spec.processors.map(limited_processors));
         let cluster = match snapshot {
             None => Cluster::create(spec)?,
             Some(snapshot) => snapshot.create_cluster(spec)?.0,
@@ -280,6 +284,16 @@ fn lengthened_flushes(least: Duration) -> Warning {
         format!(
             "every flush of the server was made to take at least {:.3} ms: this is storage of that latency, not this disk",
             least.as_secs_f64() * 1e3
+        ),
+    )
+}
+
+fn limited_processors(count: NonZeroU32) -> Warning {
+    Warning::new(
+        WarningCode::LimitedProcessors,
+        format!(
+            "the server was held to {count} of the machine's processors: how busy the machine is \
+             counts those too that only the load could use"
         ),
     )
 }

@@ -114,6 +114,22 @@ pub enum ClusterError {
     /// The server writes by io_uring, which a power cut cannot see.
     #[error("a power cut does not see what io_method = io_uring writes: leave that setting out")]
     UnseenWrites,
+    /// Fewer processors are there than were asked for.
+    #[error(
+        "the server is to use {asked} processors, and there are {there}: give --processors {there} or fewer, or leave it out"
+    )]
+    Processors {
+        /// Asked for.
+        asked: u32,
+        /// That this process may use.
+        there: u32,
+    },
+    /// The system does not tell which processors may be used.
+    #[error("which processors this process may use is not known: {source}")]
+    Affinity {
+        /// What the system said.
+        source: nix::Error,
+    },
     /// What a power cut takes is not known.
     #[error("what the server in {} had not flushed is not known: {reason}", dir.display())]
     Unknowable {

@@ -8,12 +8,14 @@ mod lease;
 mod power_cut;
 mod preload;
 mod process;
+mod processors;
 mod running;
 mod settings;
 mod shared_memory;
 mod socket;
 mod sweep;
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +59,9 @@ pub struct ClusterSpec {
     /// Least time of every flush of the server; what storage of that latency does.
     /// `None`: as long as it takes.
     pub flush_latency: Option<Duration>,
+    /// Processors that the server may use: the first so many of those that this process may use.
+    /// `None`: all of them.
+    pub processors: Option<NonZeroU32>,
     /// How long a start may take, crash recovery included.
     pub start_timeout: Duration,
 }
@@ -80,6 +85,7 @@ impl ClusterSpec {
             settings: Vec::new(),
             tcp: None,
             flush_latency: None,
+            processors: None,
             start_timeout: Duration::from_secs(120),
         }
     }
@@ -100,6 +106,7 @@ struct Inner {
     user: ServerUser,
     tcp: Option<TcpAccess>,
     flush_latency: Option<Duration>,
+    processors: Option<NonZeroU32>,
     start_timeout: Duration,
     ephemeral: bool,
     settings: Mutex<Vec<(String, String)>>,
@@ -189,6 +196,7 @@ impl Cluster {
                 user: user.clone(),
                 tcp: spec.tcp.clone(),
                 flush_latency: spec.flush_latency,
+                processors: spec.processors,
                 start_timeout: spec.start_timeout,
                 ephemeral,
                 settings: Mutex::new(spec.settings.clone()),

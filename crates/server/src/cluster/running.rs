@@ -15,7 +15,7 @@ use super::error::{ClusterError, start_hint};
 use super::init::{SUPERUSER, server_command};
 use super::power_cut::{self, PowerCut, Unflushed};
 use super::socket::SOCKET_PORT;
-use super::{Cluster, flush_latency, preload, sweep};
+use super::{Cluster, flush_latency, preload, processors, sweep};
 use crate::guard::{Guard, ServerExit};
 use crate::target::ConnectParams;
 
@@ -152,12 +152,14 @@ impl Cluster {
         command.stdout(log).stderr(also_log);
         // SIGQUIT is an immediate shutdown: the postmaster takes its backends
         // with it, which SIGKILL would leave behind.
-        let guard =
-            Guard::spawn(command, Signal::SIGQUIT).map_err(|source| ClusterError::Spawn {
+        let processors = inner.processors.map(processors::first).transpose()?;
+        let guard = Guard::spawn(command, Signal::SIGQUIT, processors).map_err(|source| {
+            ClusterError::Spawn {
                 program: inner.install.program("postgres"),
                 user: inner.user.name().to_owned(),
                 source,
-            })?;
+            }
+        })?;
         let running = RunningCluster { cluster: self.clone(), guard, port, is_watched };
         running.wait_until_ready(log_start)?;
         Ok(running)

@@ -154,7 +154,8 @@ impl RunningPooler {
         let file = file.map_err(unwritten)?;
         let also = file.try_clone().map_err(unwritten)?;
         command.stdin(Stdio::null()).stdout(file).stderr(also);
-        let guard = Guard::spawn(command, Signal::SIGKILL).map_err(|error| spec.failed(&error))?;
+        let guard = Guard::spawn(command, Signal::SIGKILL, None);
+        let guard = guard.map_err(|error| spec.failed(&error))?;
         let running = RunningPooler { guard, name: spec.program.name(), params, log };
         running.wait_until_it_listens()?;
         Ok(running)

@@ -217,6 +217,8 @@ fn target() -> TargetFacts {
         monitor: true,
         local: true,
         postmaster_pid: Some(4711),
+        processors: None,
+        memory_limit_bytes: None,
         data_directory: Some("/var/lib/walwright/main".into()),
         extensions: BTreeMap::from([("pg_stat_statements".into(), "1.12".into())]),
         statements: true,
