@@ -39,6 +39,8 @@ const LARGEST_TABLES: u16 = 20;
 const FINDINGS: usize = 30;
 /// Events of the samplers that are kept of a stretch: autovacuum of a thousand tables tells more.
 const SERVER_EVENTS: usize = 5;
+/// How long all views of one tick take to be read.
+const TICK: Duration = Duration::from_millis(300);
 /// Stretches that must pass without a reading of the database before the server counts as lost.
 const SILENT: u32 = 3;
 
@@ -197,13 +199,21 @@ async fn attend(
 ) -> Result<(), WatchError> {
     let mut next = Instant::now() + plan.slot;
     let mut next_diagnosis = Instant::now() + plan.diagnose;
+    // A stretch ends with a reading of the database: what was done is known up to there.
+    let (mut is_due, mut diagnosis) = (false, None);
     exposition.put(watcher.snapshot());
     loop {
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
             observation = seen.recv() => match observation {
-                Some(observation) => watcher.take(observation)?,
+                Some(observation) => {
+                    let read = watcher.read;
+                    watcher.take(observation)?;
+                    if is_due && watcher.read != read {
+                        (is_due, diagnosis) = (false, Some(Instant::now() + TICK));
+                    }
+                }
                 None => return Err(WatchError::Internal("sampling")),
             },
             () = tokio::time::sleep_until(next.into()) => {
@@ -217,15 +227,30 @@ async fn attend(
                 }
                 if Instant::now() >= next_diagnosis {
                     next_diagnosis = (next_diagnosis + plan.diagnose).max(Instant::now());
-                    if watcher.is_up {
-                        watcher.look_again(&plan.params, at).await?;
+                    is_due = watcher.is_up && diagnosis.is_none();
+                    if !watcher.is_up {
+                        watcher.diagnose(at).await?;
                     }
-                    watcher.diagnose(at).await?;
                 }
                 up.store(watcher.is_up, Ordering::Relaxed);
                 exposition.put(watcher.snapshot());
             }
+            () = after(diagnosis) => {
+                diagnosis = None;
+                let at = clock.now();
+                watcher.look_again(&plan.params, at).await?;
+                watcher.diagnose(at).await?;
+                exposition.put(watcher.snapshot());
+            }
         }
+    }
+}
+
+/// Waits until a moment; for ever where there is none.
+async fn after(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }
 

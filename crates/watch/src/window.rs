@@ -35,6 +35,8 @@ pub struct Window {
     ends: BTreeMap<Source, Ends>,
     samples: BTreeMap<Source, Vec<Sample>>,
     events: Vec<walwright_record::Event>,
+    /// End of the stretch before.
+    turned: Option<Timestamp>,
 }
 
 /// Rows at the beginning of the stretch and those that have changed since.
@@ -140,13 +142,81 @@ impl Window {
                 record.samples.insert(*source, samples);
             }
         }
-        let begun = record.samples.values().filter_map(|samples| samples.first());
-        let start = begun.map(|sample| sample.at).min()?;
+        let turned = self.turned;
+        let start = record.samples.iter().filter_map(|(source, samples)| {
+            let is_of_it = |sample: &&Sample| {
+                *source != Source::Database || turned.is_none_or(|turned| sample.at >= turned)
+            };
+            Some(samples.iter().find(is_of_it)?.at)
+        });
+        let start = start.min()?;
         let ended = record.samples.values().filter_map(|samples| samples.last());
         let last = ended.map(|sample| Timestamp(sample.at.0 + 1)).max()?;
         record.header.started = start;
         let (start, end) = (start, end.max(last));
         record.phases.push(Phase { name: PhaseName::Measure, start, end: Some(end) });
+        self.turned = Some(end);
+        self.keep_commits(&record);
         Some(record)
+    }
+
+    /// Keeps the readings of the database since the oldest that the next stretch begins with:
+    /// statements are read less often, and what they did goes by the commits of the same time.
+    fn keep_commits(&mut self, record: &Record) {
+        let bases = self.ends.values().filter_map(|ends| ends.first);
+        let carried = self.samples.values().filter_map(|held| held.first().map(|of| of.at));
+        let (Some(oldest), read) = (bases.chain(carried).min(), record.samples(Source::Database))
+        else {
+            return;
+        };
+        let from = read.partition_point(|sample| sample.at <= oldest).saturating_sub(1);
+        self.samples.insert(Source::Database, read[from..].to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use walwright_testing::{Build, embedded, row, second, wait};
+
+    use super::*;
+
+    /// A reading of each view once a second, of statements each 60 s; turned each 30 s.
+    #[test]
+    fn each_stretch_knows_its_commits_though_statements_are_read_less_often() {
+        let facts = Facts {
+            header: Build::new().record.header,
+            target: embedded(),
+            settings: Vec::new(),
+            schema: SchemaFacts::default(),
+            host: HostFacts::default(),
+        };
+        let mut window = Window::default();
+        let mut lengths = Vec::new();
+        for tick in 0..=180_u32 {
+            let (at, n) = (second(f64::from(tick)), f64::from(tick));
+            let mut take = |source, row| window.take(Sample { at, source, rows: vec![row] });
+            take(Source::Waits, wait("active", "IO", "WalSync", 2.0));
+            if tick % 10 == 0 {
+                take(Source::Database, row([("xact_commit", 100.0 * n)]));
+            }
+            if tick % 60 == 0 {
+                let mut statement = row([("calls", 100.0 * n), ("total_exec_time", n)]);
+                statement.set("queryid", 7_i64);
+                take(Source::Statements, statement);
+            }
+            if tick > 0 && tick % 30 == 0 {
+                let record = window.turn(&facts, at.plus(Duration::from_millis(300))).unwrap();
+                assert!(walwright_figures::summary(&record).time.is_some(), "{tick}");
+                let window = record.window().unwrap();
+                lengths.push(window.length().as_secs());
+                let statements = walwright_figures::statement_uses(&record, window).ok();
+                let calls = statements.map(|of| of.all[0].calls / of.work.count);
+                assert_eq!(calls, (tick % 60 == 0).then_some(1.0), "{tick}");
+            }
+        }
+        // Those that end with a reading of statements begin with the one before.
+        assert_eq!(lengths, [30, 60, 30, 60, 30, 60]);
     }
 }

@@ -34,8 +34,8 @@ pub struct WatchArgs {
     /// Connection string of the server: a URI or keywords. PG* variables and .pgpass count too.
     #[arg(long, value_name = "DSN", help_heading = "What is watched")]
     pub dsn: Option<Secret>,
-    /// Time between diagnoses; a finding appears when it was found twice.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, help_heading = "What is watched")]
+    /// Time between diagnoses, 30s at least; a finding appears when it was found twice.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = between_diagnoses, help_heading = "What is watched")]
     pub diagnose_every: Duration,
     /// Stop after this time. Without it, a signal stops.
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, help_heading = "What is watched")]
@@ -101,4 +101,13 @@ pub struct WatchReportArgs {
     /// Print Markdown, for a ticket or a chat.
     #[arg(long, conflicts_with = "output")]
     pub markdown: bool,
+}
+
+/// A diagnosis needs some readings of each view.
+fn between_diagnoses(text: &str) -> Result<Duration, String> {
+    let time = some_time(text)?;
+    match time < Duration::from_secs(30) {
+        true => Err("a diagnosis needs 30s of readings at least".to_owned()),
+        false => Ok(time),
+    }
 }

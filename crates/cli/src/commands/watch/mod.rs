@@ -136,6 +136,9 @@ pub fn figures(slot: &Slot) -> String {
     if mean("up").is_some_and(|up| up < 0.5) {
         return "the server does not answer".to_owned();
     }
+    if mean("commits").or(mean("wal_bytes")).is_none() {
+        return "no rates yet: they take two readings".to_owned();
+    }
     let commits = mean("commits").map_or_else(unknown, |rate| format::rate_of(rate, "commits"));
     let wal = mean("wal_bytes").map_or_else(unknown, format::byte_rate);
     let flush = mean("wal_flush_seconds").map(|mean| format!("   flush {}", format::seconds(mean)));
