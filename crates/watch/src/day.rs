@@ -35,7 +35,7 @@ const TOLD: [(Metric, &str, &str, Of, Unit); 12] = [
         Of::Max,
         Unit::Share,
     ),
-    (metric::VACUUM_DEBT_RATIO, "", "dead rows over when autovacuum comes", Of::Max, Unit::Share),
+    (metric::VACUUM_DEBT_RATIO, "", "dead rows over when autovacuum comes", Of::Max, Unit::Times),
     (metric::OLDEST_TRANSACTION_SECONDS, "", "the oldest transaction", Of::Max, Unit::Seconds),
     (metric::REPLICATION_LAG_SECONDS, "*", "replication lag", Of::Max, Unit::Seconds),
 ];
@@ -54,6 +54,8 @@ pub enum Unit {
     Sessions,
     /// A part of one.
     Share,
+    /// A multiple.
+    Times,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

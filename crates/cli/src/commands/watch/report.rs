@@ -48,14 +48,17 @@ pub fn write(lab: &Lab, args: &WatchReportArgs, output: &Output) -> anyhow::Resu
 }
 
 fn document(server: &str, day: &Day) -> Document {
+    let down = match day.down.is_zero() {
+        true => String::new(),
+        false => format!(", of which the server did not answer for {}", format::length(day.down)),
+    };
+    let diagnoses = match day.diagnoses {
+        1 => "1 diagnosis".to_owned(),
+        n => format!("{n} diagnoses"),
+    };
     let deck = vec![
         format!("{} to {}", format::moment(day.window.start), format::moment(day.window.end)),
-        format!(
-            "watched for {}, of which the server did not answer for {}; {} diagnoses",
-            format::length(day.watched),
-            format::length(day.down),
-            day.diagnoses
-        ),
+        format!("watched for {}{down}; {diagnoses}", format::length(day.watched)),
     ];
     let verdict = match (day.changes.len(), day.findings.len()) {
         _ if day.watched.is_zero() => "Nothing was watched in this time.".to_owned(),
@@ -78,6 +81,7 @@ fn figure(value: f64, unit: Unit) -> String {
         Unit::Seconds => format::length(Duration::from_secs_f64(value.max(0.0))),
         Unit::Sessions => format!("{} sessions", format::number(value)),
         Unit::Share => format::percent(value),
+        Unit::Times => format!("{} times", format::number(value)),
     }
 }
 
@@ -153,7 +157,7 @@ fn statements(day: &Day) -> List {
             crate::show::screen::cut(&text, TEXT),
             format::bytes(counts.wal_bytes),
             format::percent(if all > 0.0 { counts.wal_bytes / all } else { 0.0 }),
-            format::about(counts.calls),
+            format::count(counts.calls.max(0.0) as u64),
             format::length(Duration::from_secs_f64(counts.seconds.max(0.0))),
         ]);
     }
