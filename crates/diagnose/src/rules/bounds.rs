@@ -28,8 +28,15 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
 /// D59: the processors are full; a problem where one statement fills them for nothing.
 fn saturated(reading: &Reading) -> Option<Finding> {
     let cpu = reading.summary.cpu.as_ref()?;
-    let busy = cpu.busy.filter(|busy| *busy >= FULL)?;
     let processors = reading.processors()?;
+    let filled = filled_share(reading);
+    let busy = filled.map(|(_, busy)| busy).or(cpu.busy).filter(|busy| *busy >= FULL)?;
+    let which = match filled {
+        Some((share, _)) => {
+            format!("{share:.0} of {processors:.0} processors, all that the server may use,")
+        }
+        None => format!("{processors:.0} processors"),
+    };
     let server = cpu.server_per_transaction.map(|c| c.as_secs_f64());
     let driver = cpu.driver_per_transaction.map(|c| c.as_secs_f64());
     let of = |role: ProcessRole| -> f64 {
@@ -47,7 +54,7 @@ fn saturated(reading: &Reading) -> Option<Finding> {
             DiagnosisId::D59,
             if wasteful.is_some() { Kind::Problem } else { Kind::Information },
             format!(
-                "The {processors:.0} processors are {:.0} % busy: the server has {:.2} of them, other \
+                "The {which} are {:.0} % busy: the server has {:.2} of them, other \
                  processes {others:.2}. No wait that is removed gives more throughput than the \
                  processors left.{burns}",
                 busy * 100.0,
@@ -60,7 +67,8 @@ fn saturated(reading: &Reading) -> Option<Finding> {
             Evidence::new("/proc", "CPU of the server", Value::Seconds(s)).per(reading.per())
         }))
         .seen(driver.map(|d| {
-            Evidence::new("driver", "CPU of the load generator", Value::Seconds(d)).per(reading.per())
+            Evidence::new("driver", "CPU of the load generator", Value::Seconds(d))
+                .per(reading.per())
         }));
     let delay = reading.summary.time.as_ref().and_then(|t| t.counted_run_delay);
     if let Some(delay) = delay {
@@ -88,6 +96,16 @@ fn saturated(reading: &Reading) -> Option<Finding> {
     Some(finding)
 }
 
+/// Processors that the server is held to by its affinity, and how busy it keeps them, where they
+/// are fewer than the machine's and it fills them.
+fn filled_share(reading: &Reading) -> Option<(f64, f64)> {
+    let held = reading.record.target.as_ref()?.processors?;
+    let server = reading.summary.cpu.as_ref()?.groups.iter();
+    let server = server.filter(|g| ProcessRole::of(&g.group) == ProcessRole::Server);
+    let busy = server.fold(0.0, |sum, group| sum + group.processors) / held;
+    (held < reading.processors()? && busy >= FULL).then_some((held, busy.min(1.0)))
+}
+
 /// Share of the CPU from which one statement is what fills the processors.
 const BURNS: f64 = 0.4;
 /// Part of what such a statement takes without need that goes at least.
@@ -103,6 +121,10 @@ fn neighbours(reading: &Reading) -> Vec<Finding> {
     let (Some(cpu), Some(processors)) = (reading.summary.cpu.as_ref(), reading.processors()) else {
         return Vec::new();
     };
+    if filled_share(reading).is_some() {
+        // What it waits for is its own.
+        return Vec::new();
+    }
     let delays = cpu
         .groups
         .iter()

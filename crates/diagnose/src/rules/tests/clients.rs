@@ -125,6 +125,24 @@ fn an_application_that_works_elsewhere() {
 }
 
 #[test]
+fn a_server_that_fills_the_processors_it_is_held_to_waits_for_itself() {
+    let of = |held: f64| {
+        case(20, 1_000)
+            .waits(&[("active", "", "", 8.0)])
+            .processes(Source::Processes, &[("server: client backends", 0.97, 0.5)])
+            .processes(Source::Neighbours, &[("other: make", 0.9, 0.0)])
+            .busy(0.5, 0.0)
+            .with(|record| record.target.as_mut().expect("a target").processors = Some(held))
+            .diagnose()
+    };
+    let diagnosis = of(1.0);
+    let cause = &found(&diagnosis, D59).cause;
+    assert!(cause.contains("all that the server may use, are 97 % busy"), "{cause}");
+    assert!(!diagnosis.findings.iter().any(|f| f.id == D55));
+    assert!(!of(4.0).findings.iter().any(|f| f.id == D59));
+}
+
+#[test]
 fn a_generator_at_its_limit_stands_first() {
     let of = |busiest: f64, ceiling: f64| {
         case(20, 1_000)
