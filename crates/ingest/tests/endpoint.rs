@@ -134,7 +134,7 @@ async fn at_the_cap_rows_are_refused_and_told_when_to_come_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_long_or_does_not_come_is_refused() {
-    let limits = HttpLimits { time: Duration::from_millis(50), ..limits() };
+    let limits = HttpLimits { time: Duration::from_millis(500), ..limits() };
     let testbed = Testbed::new(Options::default(), limits, None).await;
     let stream = async || TcpStream::connect(testbed.address).await.expect("connected");
     let late = ask(stream().await, &post(9, "{\"id\"")).await;

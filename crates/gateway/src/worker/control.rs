@@ -375,6 +375,11 @@ impl Worker {
         }
         self.options = options;
         self.note_limits();
+        // Limits may end now who is there already.
+        let clients: Vec<ClientId> = self.clients.iter().map(|(_, client)| client.id).collect();
+        clients.into_iter().for_each(|id| self.arm(id));
+        let sessions: Vec<usize> = self.sessions.iter().map(|(place, _)| place).collect();
+        sessions.into_iter().for_each(|place| self.arm_session(place));
     }
 
     // The console's clients.

@@ -1,6 +1,7 @@
 //! A server, a gateway before it, and ways to both.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -16,7 +17,8 @@ pub const PASSWORD: &str = "it's a: s%cret\\";
 pub struct Testbed {
     pub gateway: Gateway,
     pub server: RunningCluster,
-    pub options: Options,
+    /// What it is told when it reads its options once more.
+    pub options: Arc<Mutex<Options>>,
     _base: TempDir,
 }
 
@@ -68,11 +70,17 @@ impl Testbed {
         options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
         options.listen.extend(listen);
         let gateway = Gateway::start(options.clone()).expect("a gateway");
+        let options = Arc::new(Mutex::new(options));
         Testbed { gateway, server, options, _base: base }
     }
 
     pub fn port(&self) -> u16 {
         port_of(&self.gateway)
+    }
+
+    /// Other options from now on.
+    pub fn reload(&self, adjust: impl FnOnce(&mut Options)) {
+        reload(&self.gateway, &self.options, adjust);
     }
 
     /// A client of the gateway.
@@ -98,6 +106,14 @@ pub fn spec(base: &Path, settings: &[(&str, &str)]) -> ClusterSpec {
     spec
 }
 
+/// Has a gateway go on by other options. Its first are to be given each time.
+pub fn reload(gateway: &Gateway, options: &Arc<Mutex<Options>>, adjust: impl FnOnce(&mut Options)) {
+    adjust(&mut options.lock().expect("options"));
+    let reread = options.clone();
+    gateway.on_reload(move || Ok(reread.lock().expect("options").clone()));
+    gateway.reload().expect("reloaded");
+}
+
 /// The port of a gateway that listens on one.
 pub fn port_of(gateway: &Gateway) -> u16 {
     let port = |place: &Listen| match place {
@@ -110,7 +126,7 @@ pub fn port_of(gateway: &Gateway) -> u16 {
 pub async fn connected(host: &str, port: u16) -> Client {
     let mut config = tokio_postgres::Config::new();
     config.host(host).port(port).user("postgres").dbname("postgres");
-    config.connect_timeout(Duration::from_secs(10));
+    config.connect_timeout(Duration::from_secs(60));
     let (client, connection) = config.connect(NoTls).await.expect("connected");
     // It ends with its client.
     tokio::spawn(async move { connection.await.ok() });

@@ -135,15 +135,26 @@ async fn what_clients_did_is_shown_and_counted() {
     assert!(get(&testbed.gateway, "/metrics").starts_with("HTTP/1.1 200 "));
 }
 
+/// Waits until there is a barrier session of another process than this.
+async fn barrier(direct: &Client, other_than: i32) -> i32 {
+    let sql = "SELECT pid FROM pg_stat_activity \
+               WHERE application_name = 'walwright barrier' AND pid <> $1";
+    loop {
+        if let Some(row) = direct.query_opt(sql, &[&other_than]).await.expect("asked") {
+            return row.get(0);
+        }
+    }
+}
+
 #[tokio::test]
 async fn commands_do_what_their_names_say() {
     let testbed = Testbed::new(&[], |options| {
         with_metrics(options);
         options.limits.max_clients = 10;
-        options.limits.query_wait_timeout = Some(Duration::from_millis(200));
     });
     let client = testbed.client().await;
     let console = console(&testbed, "postgres").await.expect("let in");
+    assert!(console.simple_query("RELOAD").await.is_err(), "nobody says how");
     client.batch_execute("CREATE TABLE t (id int); INSERT INTO t VALUES (0)").await.unwrap();
 
     // A pause lets transactions end, then closes all that leads to the server.
@@ -164,7 +175,10 @@ async fn commands_do_what_their_names_say() {
     let (waited, resumed) = tokio::join!(client.batch_execute("UPDATE t SET id = 2"), async {
         while of(&show(&console, "POOLS").await, "database", "postgres")["cl_waiting"] != "1" {}
         // Longer than a statement may wait otherwise.
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        let may_wait = |time| testbed.reload(|options| options.limits.query_wait_timeout = time);
+        may_wait(Some(Duration::ZERO));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        may_wait(None);
         console.simple_query("RESUME").await
     });
     waited.expect("it waited as long as the pause took");
@@ -173,12 +187,11 @@ async fn commands_do_what_their_names_say() {
     // Sessions are opened anew, the barrier's too.
     let process = "SELECT pg_backend_pid()";
     let before: i32 = client.query_one(process, &[]).await.unwrap().get(0);
-    let barrier = "SELECT pid FROM pg_stat_activity WHERE application_name = 'walwright barrier'";
-    let flusher: i32 = direct.query_one(barrier, &[]).await.unwrap().get(0);
+    let flusher = barrier(&direct, 0).await;
     console.simple_query("RECONNECT").await.unwrap();
     console.simple_query("WAIT_CLOSE").await.unwrap();
     assert_ne!(client.query_one(process, &[]).await.unwrap().get::<_, i32>(0), before);
-    assert_ne!(direct.query_one(barrier, &[]).await.unwrap().get::<_, i32>(0), flusher);
+    barrier(&direct, flusher).await;
 
     // A client is ended, and a database.
     let mut clients = show(&console, "CLIENTS").await;
@@ -203,13 +216,7 @@ async fn commands_do_what_their_names_say() {
     }
 
     // Options are read once more.
-    assert!(console.simple_query("RELOAD").await.is_err(), "nobody says how");
-    let options = testbed.options.clone();
-    testbed.gateway.on_reload(move || {
-        let mut options = options.clone();
-        options.stats_users.clear();
-        Ok(options)
-    });
+    testbed.options.lock().expect("options").stats_users.clear();
     let watcher = self::console(&testbed, "watcher").await.expect("let in");
     assert!(!show(&watcher, "POOLS").await.is_empty());
     assert_eq!(refused(&watcher, "PAUSE").await, SqlState::INSUFFICIENT_PRIVILEGE);
@@ -247,7 +254,7 @@ async fn health_tells_of_a_server_that_is_gone() {
 /// A server that ends idle sessions ends those of the pools alone.
 #[tokio::test]
 async fn a_barrier_session_is_never_idle_for_too_long() {
-    let testbed = Testbed::new(&[("idle_session_timeout", "100ms")], |_| {});
+    let testbed = Testbed::new(&[("idle_session_timeout", "1s")], |_| {});
     testbed.client().await.batch_execute("SELECT 1").await.unwrap();
     let console = console(&testbed, "postgres").await.expect("let in");
     while !show(&console, "SERVERS").await.is_empty() {

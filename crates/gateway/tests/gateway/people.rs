@@ -44,13 +44,12 @@ async fn a_client_proves_itself_once_and_is_itself_on_the_server() {
     assert_eq!(as_user(&testbed, "app", "another").await.unwrap(), "app");
     // The gateway itself learns a new password by RELOAD.
     direct.batch_execute("ALTER ROLE postgres PASSWORD 'renewed'").await.unwrap();
-    let mut renewed = testbed.options.clone();
-    let mut server = (*renewed.databases[0].server).clone();
-    server.addresses[0].password = Some(Secret::new("renewed"));
-    renewed.databases[0].server = Arc::new(server);
-    testbed.gateway.on_reload(move || Ok(renewed.clone()));
     assert!(as_user(&testbed, "app", "another").await.is_err(), "it cannot ask the server");
-    testbed.gateway.reload().unwrap();
+    testbed.reload(|options| {
+        let mut server = (*options.databases[0].server).clone();
+        server.addresses[0].password = Some(Secret::new("renewed"));
+        options.databases[0].server = Arc::new(server);
+    });
     assert_eq!(as_user(&testbed, "app", "another").await.unwrap(), "app");
 }
 

@@ -31,7 +31,7 @@ async fn in_time<T>(what: impl Future<Output = T>) -> T {
 async fn those_that_connect_and_say_nothing_stop_nobody_who_is_in() {
     let testbed = Testbed::new(&[], |options| {
         options.limits.max_clients = 4;
-        options.limits.login_timeout = Some(Duration::from_secs(2));
+        options.limits.login_timeout = None;
         options.users.insert("few".to_owned(), User { max_clients: Some(1), ..User::default() });
     });
     let client = testbed.client().await;
@@ -60,6 +60,8 @@ async fn those_that_connect_and_say_nothing_stop_nobody_who_is_in() {
     }
     let late = refused(&testbed, "postgres").await;
     assert!(late.is_none_or(|code| code == SqlState::TOO_MANY_CONNECTIONS));
+    let may_log_in = |time| testbed.reload(|options| options.limits.login_timeout = time);
+    may_log_in(Some(Duration::ZERO));
     for mut stream in silent {
         // Each is closed when its time to log in is over.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -68,6 +70,7 @@ async fn those_that_connect_and_say_nothing_stop_nobody_who_is_in() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
     }
+    may_log_in(None);
     in_time(testbed.client()).await.batch_execute("SELECT 1").await.unwrap();
 }
 
@@ -78,15 +81,17 @@ async fn each_pool_mode_gives_sessions_back_when_it_says() {
             options.pooling.mode = mode;
             options.pooling.size = 1;
             options.workers = 1;
-            options.limits.query_wait_timeout = Some(Duration::from_secs(1));
         })
     };
     let testbed = pooled(PoolMode::Session);
     let keeps = testbed.client().await;
     keeps.batch_execute("SET application_name = 'kept'").await.unwrap();
     let late = testbed.client().await;
+    let may_wait = |time| testbed.reload(|options| options.limits.query_wait_timeout = time);
+    may_wait(Some(Duration::from_millis(10)));
     let waited = late.batch_execute("SELECT 1").await.unwrap_err();
     assert_eq!(waited.code(), Some(&SqlState::TOO_MANY_CONNECTIONS));
+    may_wait(None);
     drop(keeps);
     let next = testbed.client().await;
     let name = next.query_one("SHOW application_name", &[]).await.unwrap();

@@ -1,7 +1,7 @@
 //! What a power cut may take: nothing that a client was told is committed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_postgres::Client;
@@ -9,7 +9,7 @@ use walwright_gateway::{Authentication, Gateway, Listen, Options};
 use walwright_server::{Cluster, PowerCut};
 use walwright_wire::{ConnectOptions, Host};
 
-use crate::common::{connected, port_of, spec};
+use crate::common::{connected, port_of, reload, spec};
 
 const WRITERS: i64 = 12;
 /// Acknowledged rows of each writer before the cut.
@@ -63,10 +63,8 @@ async fn cut(level: &str, cut: PowerCut) -> (i64, i64) {
     let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
     let mut options = Options::new(to);
     options.authentication = Authentication::Trust;
-    // The server does not come back while the gateway is there.
-    options.limits.query_wait_timeout = Some(Duration::from_secs(1));
     options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
-    let gateway = Gateway::start(options).expect("a gateway");
+    let gateway = Gateway::start(options.clone()).expect("a gateway");
     let stop = Arc::new(AtomicBool::new(false));
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
@@ -82,6 +80,10 @@ async fn cut(level: &str, cut: PowerCut) -> (i64, i64) {
     }
     tokio::task::block_in_place(|| server.cut_power(cut)).expect("cut");
     stop.store(true, Ordering::Release);
+    // The server does not come back while the gateway is there.
+    reload(&gateway, &Arc::new(Mutex::new(options)), |options| {
+        options.limits.query_wait_timeout = Some(Duration::ZERO);
+    });
     let mut told = Vec::new();
     for (of, task) in writers {
         task.await.expect("a writer");
@@ -124,6 +126,7 @@ async fn cut_after_a_stray() -> bool {
     let socket = server.socket_dir().to_owned();
     let direct = connected(&socket.display().to_string(), server.port()).await;
     direct.batch_execute("CREATE TABLE t (n int); CHECKPOINT").await.unwrap();
+    direct.execute("SELECT pg_advisory_lock(1)", &[]).await.unwrap();
     let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
     let mut options = Options::new(to);
     options.authentication = Authentication::Trust;
@@ -134,14 +137,15 @@ async fn cut_after_a_stray() -> bool {
         connected("127.0.0.1", port_of(&gateway)).await,
     );
     let write = tokio::spawn(async move {
-        writer.execute("INSERT INTO t SELECT 1 FROM pg_sleep(2)", &[]).await
+        writer.execute("INSERT INTO t SELECT 1 FROM pg_advisory_xact_lock(1)", &[]).await
     });
-    let runs = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    let runs = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'";
     while direct.query_one(runs, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
     let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                 WHERE application_name = 'walwright barrier'";
     direct.execute(ends, &[]).await.unwrap();
     assert!(write.await.unwrap().is_err(), "it cannot be known whether it is committed");
+    direct.execute("SELECT pg_advisory_unlock(1)", &[]).await.unwrap();
     loop {
         let count = "SELECT count(*) FROM t";
         let Ok(row) = reader.query_one(count, &[]).await else { panic!("the reader was lost") };

@@ -163,10 +163,7 @@ async fn a_transaction_that_only_reads_keeps_its_client_and_its_session() {
 
 #[tokio::test]
 async fn a_statement_can_be_prepared_while_transactions_have_all_sessions() {
-    let testbed = Testbed::new(&[], |options| {
-        options.pooling.size = 1;
-        options.limits.query_wait_timeout = Some(std::time::Duration::from_secs(5));
-    });
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
     let (mut first, second) = (testbed.client().await, testbed.client().await);
     let transaction = first.transaction().await.unwrap();
     // pgbench waits for each of these before it goes on with any other client.
