@@ -197,7 +197,8 @@ async fn attend(
     exposition: &Exposition,
     up: &AtomicBool,
 ) -> Result<(), WatchError> {
-    let mut next = Instant::now() + plan.slot;
+    // Counters are read as often as stretches end: what is read then is of the one that ends.
+    let mut next = Instant::now() + plan.slot + TICK;
     let mut next_diagnosis = Instant::now() + plan.diagnose;
     // A stretch ends with a reading of the database: what was done is known up to there.
     let (mut is_due, mut diagnosis) = (false, None);
@@ -227,9 +228,10 @@ async fn attend(
                 }
                 if Instant::now() >= next_diagnosis {
                     next_diagnosis = (next_diagnosis + plan.diagnose).max(Instant::now());
-                    is_due = watcher.is_up && diagnosis.is_none();
-                    if !watcher.is_up {
-                        watcher.diagnose(at).await?;
+                    match (watcher.is_up, at.since(watcher.read) <= 2 * TICK) {
+                        (false, _) => watcher.diagnose(at).await?,
+                        (true, true) => diagnosis = Some(Instant::now()),
+                        (true, false) => is_due = true,
                     }
                 }
                 up.store(watcher.is_up, Ordering::Relaxed);

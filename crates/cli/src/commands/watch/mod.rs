@@ -137,7 +137,7 @@ pub fn figures(slot: &Slot) -> String {
         return "the server does not answer".to_owned();
     }
     if mean("commits").or(mean("wal_bytes")).is_none() {
-        return "no rates yet: they take two readings".to_owned();
+        return "no rates: the counters were read less than twice".to_owned();
     }
     let commits = mean("commits").map_or_else(unknown, |rate| format::rate_of(rate, "commits"));
     let wal = mean("wal_bytes").map_or_else(unknown, format::byte_rate);
