@@ -176,6 +176,8 @@ fn windows_of_different_length_are_cut_and_said() {
         let untested = claim(&long);
         let to_test = untested["verdict"]["not_tested"]["to_test"].as_str().unwrap();
         assert!(to_test.contains("--processors 1"), "{untested}");
+        let predicted = place.run(&["what-if", &short]).code(0).out();
+        assert!(predicted.contains("server was held to 1 of"), "{predicted}");
     }
     place.run(&["run", "--processors=4000000", "-q"]).code(1).says(&["--processors"]);
 

@@ -132,6 +132,14 @@ impl WhatIf {
                     .to_owned(),
             );
         }
+        let held = record.target.as_ref().and_then(|target| target.processors);
+        let all = record.host.as_ref().and_then(|host| host.processors).map(f64::from);
+        if let Some((held, all)) = held.zip(all).filter(|(held, all)| held < all) {
+            warnings.push(format!(
+                "the server was held to {held} of {all} processors, which the model takes to be \
+                 shared by server and load"
+            ));
+        }
         if let Some(time) = &summary.time
             && let Some(why) = &time.sampled_because
         {
