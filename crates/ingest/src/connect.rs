@@ -98,6 +98,11 @@ impl Server {
         (self.config, self.tls)
     }
 
+    /// Its host and port, or those of several.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// A session for questions; it ends with its client.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ const MOST_SHAPES: usize = 256;
 pub struct Destination {
     /// Of all columns.
     whole: Coalescer<TextRow>,
+    pub(crate) server: Server,
     pub(crate) table: Arc<Table>,
     options: TableOptions,
     /// How long a server that is away is waited for.
@@ -48,35 +49,31 @@ impl Destination {
             options,
         )
         .await?;
-        Ok(Self::new(whole, table, table_options, patience))
+        Ok(Self::new(whole, server.clone(), table, table_options, patience))
     }
 
     /// Another table, over the same connections.
     ///
     /// # Errors
     /// As there.
-    pub async fn table(
-        &self,
-        server: &Server,
-        table: &str,
-        mapping: &Mapping,
-    ) -> Result<Self, IngestError> {
-        let client = server.connect().await?;
+    pub async fn table(&self, table: &str, mapping: &Mapping) -> Result<Self, IngestError> {
+        let client = self.server.connect().await?;
         let table = Arc::new(Table::find(&client, table, mapping).await?);
         let columns = names(&table, &table.writable());
         let options = self.options.clone();
         let whole = self.whole.table_with(&table.name, &columns, options.clone()).await?;
-        Ok(Self::new(whole, table, options, self.patience))
+        Ok(Self::new(whole, self.server.clone(), table, options, self.patience))
     }
 
     fn new(
         whole: Coalescer<TextRow>,
+        server: Server,
         table: Arc<Table>,
         options: TableOptions,
         patience: Duration,
     ) -> Self {
         let shapes = HashMap::from([(table.writable(), whole.clone())]);
-        Self { whole, table, options, patience, shapes: RwLock::new(shapes) }
+        Self { whole, server, table, options, patience, shapes: RwLock::new(shapes) }
     }
 
     /// The coalescer, whatever the columns.

@@ -22,7 +22,7 @@ use walwright_server::{
 
 /// A server with a table events(id), and an endpoint before it.
 struct Testbed {
-    _server: RunningCluster,
+    server: RunningCluster,
     params: ConnectParams,
     address: std::net::SocketAddr,
     stop: Stop,
@@ -61,7 +61,7 @@ impl Testbed {
         let endpoint = endpoint.await.expect("bound");
         let address = endpoint.address().expect("an address");
         let serving = tokio::spawn(endpoint.serve(Duration::from_secs(30)));
-        Self { _server: server, params, address, stop, serving, _base: base }
+        Self { server, params, address, stop, serving, _base: base }
     }
 
     async fn client(&self) -> walwright_server::Client {
@@ -77,6 +77,10 @@ impl Testbed {
         self.stop.request();
         self.serving.await.expect("no panic");
     }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 }
 
 fn post(length: usize, body: &str) -> String {
@@ -129,7 +133,30 @@ async fn at_the_cap_rows_are_refused_and_told_when_to_come_again() {
     assert!(answer.contains("\"rows\":3,\"written\":2"), "{answer}");
     let again = testbed.post("{\"id\": 3}").await;
     assert!(again.starts_with("HTTP/1.1 200"), "{again}");
-    testbed.end().await;
+    drop((holder, looking));
+
+    // Then the server goes away.
+    let Testbed { server, address, stop, serving, .. } = testbed;
+    let health = async || {
+        let stream = TcpStream::connect(address).await.expect("connected");
+        ask(stream, &get("/healthz")).await
+    };
+    let well = health().await;
+    assert!(well.starts_with("HTTP/1.1 200") && well.ends_with("\r\n\r\nok\n"), "{well}");
+    let stopped = tokio::task::spawn_blocking(|| server.stop_immediately()).await;
+    stopped.expect("no panic").expect("stopped");
+    loop {
+        let ill = health().await;
+        if ill.starts_with("HTTP/1.1 503") && ill.contains("no rows can be written: cannot connect")
+        {
+            break;
+        }
+        // What is known counts for a second.
+        assert!(ill.starts_with("HTTP/1.1 200"), "{ill}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.request();
+    serving.await.expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread")]

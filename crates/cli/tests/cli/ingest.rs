@@ -146,12 +146,43 @@ fn a_stop_writes_what_was_read_and_cuts_no_line_in_two() {
 }
 
 #[test]
+fn a_second_signal_waits_for_nothing_and_the_file_goes_on_where_it_was() {
+    let (host, place) = (host(), Place::new());
+    let dsn = host.superuser("postgres");
+    place.file("rows.csv", "id,kind\n1,a\n2,b\n3,c\n");
+    let args = ["ingest", "--dsn", &dsn, "--table", "events", "--create-tables", "rows.csv"];
+    let held = host.hold("postgres", "LOCK TABLE events");
+    let mut child = place.command(&args).spawn().expect("spawn");
+    let waits = "SELECT count(*)::text FROM pg_locks WHERE NOT granted";
+    until("rows wait", || host.ask("postgres", waits) != "0");
+    signal(child.id(), libc::SIGINT);
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let said = said.by_ref().map_while(Result::ok).find(|line| line.starts_with("stopping: "));
+    assert_eq!(
+        said.as_deref(),
+        Some(
+            "stopping: waiting for the rows that were read to be durable, 120 s at most; a second \
+             signal ends this at once: whether the last rows are written is not known; a file goes \
+             on where it was when it is ingested again"
+        )
+    );
+    signal(child.id(), libc::SIGINT);
+    finish(child).code(130);
+    assert_ne!(host.ask("postgres", waits), "0", "its statement is left behind, and may yet end");
+    drop(held);
+    place.run(&args).code(0);
+    assert_eq!(host.ask("postgres", "SELECT count(*)::text FROM events"), "3");
+}
+
+#[test]
 fn a_rejected_row_is_read_again_until_it_is_kept() {
     let (host, place) = (host(), Place::new());
     let dsn = host.superuser("postgres");
     place.file("some.csv", "id,kind\n1,a\nx,b\n2,b,\n3,c\n3,d\n");
     let args = ["ingest", "--dsn", &dsn, "--table", "events", "some.csv", "--create-tables"];
-    let run = |more: &[&str]| place.run(&[&args[..], &["--json"], more].concat());
+    // One connection, so that of two rows with one id the first is written.
+    let one = ["--connections", "1", "--json"];
+    let run = |more: &[&str]| place.run(&[&args[..], &one, more].concat());
     let counted = |summary: &serde_json::Value| {
         ["written", "rejected", "written_before"].map(|name| summary[name].as_u64().unwrap_or(99))
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use walwright_coalesce::{
-    Coalescer, Idempotency, Lanes, Options, Registry, Retry, TextRow, WriteError,
+    Coalescer, DeadLetters, Idempotency, Lanes, Options, Registry, Retry, TextRow, WriteError,
 };
 
 use crate::common::{Testbed, connect};
@@ -182,34 +182,39 @@ async fn a_refused_row_is_done_when_its_writer_says_so() {
 }
 
 /// The connection is lost at the COMMIT of a batch that was taken apart: that it is found written
-/// says nothing of the row that it left out.
+/// says nothing of the row that it left out, and does not keep that row's dead letter twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_row_is_refused_whatever_becomes_of_the_commit() {
     let testbed = Testbed::new().await;
-    let options = Options { idempotency: lanes(None), ..Options::default() };
-    let columns = ["id", "kind"];
-    let events =
-        Coalescer::<TextRow>::connect_to(&testbed.url(), "events", &columns, options).await;
-    let events = events.expect("connected");
     let standby = async |sql: &str| {
         testbed.client.batch_execute(sql).await.expect("altered");
         testbed.client.batch_execute("SELECT pg_reload_conf()").await.expect("reloaded");
     };
-    // Each COMMIT waits for a standby that there is not.
-    standby("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
-    let row = TextRow(vec![Some("x".into()), Some("a".into())]);
-    let ticket = events.enqueue(row).await.expect("room");
     let terminate = format!("{TERMINATE} AND wait_event = 'SyncRep'");
-    loop {
-        let row = testbed.client.query_one(&terminate, &[]).await.expect("terminated");
-        if row.get::<_, i64>(0) > 0 {
-            break;
+    for idempotency in [lanes(None), Idempotency::Key(vec!["id".into()])] {
+        let dead_letters = DeadLetters::Table { name: "dead".into(), create: true };
+        let options = Options { idempotency, dead_letters, ..Options::default() };
+        let columns = ["id", "kind"];
+        let events =
+            Coalescer::<TextRow>::connect_to(&testbed.url(), "events", &columns, options).await;
+        let events = events.expect("connected");
+        // Each COMMIT waits for a standby that there is not.
+        standby("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+        let row = TextRow(vec![Some("x".into()), Some("a".into())]);
+        let ticket = events.enqueue(row).await.expect("room");
+        while testbed.one::<i64>(&terminate).await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        standby("ALTER SYSTEM RESET synchronous_standby_names").await;
+        let told = ticket.await;
+        assert!(matches!(told, Err(WriteError::Refused(_))), "{told:?}");
+        assert_eq!(
+            testbed
+                .one::<i64>("WITH d AS (DELETE FROM dead RETURNING 1) SELECT count(*) FROM d")
+                .await,
+            1
+        );
     }
-    standby("ALTER SYSTEM RESET synchronous_standby_names").await;
-    let told = ticket.await;
-    assert!(matches!(told, Err(WriteError::Refused(_))), "{told:?}");
 }
 
 /// What cannot be written by the deadline is given back.

@@ -1,6 +1,7 @@
 //! The endpoint: rows by HTTP, answered when they are durable.
 
 mod body;
+mod health;
 mod tls;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use crate::destination::Destination;
 use crate::error::IngestError;
 use crate::summary::Counts;
 
+use health::Health;
 pub use tls::{TlsFiles, server_config};
 
 /// Longest that a client may take for its TLS handshake, and for the head of a request.
@@ -97,6 +99,8 @@ struct Shared {
     bodies: Semaphore,
     counts: Arc<Counts>,
     metrics: Registry,
+    /// Of the server that all tables are on; `None` where there is no table.
+    health: Option<Health>,
     stop: Stop,
 }
 
@@ -117,13 +121,15 @@ impl Endpoint {
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| IngestError::Listen { address, error })?;
         let mut metrics = Registry::with_prefix("walwright_ingest");
-        // All tables have one coalescer.
-        if let Some(table) = tables.values().next() {
+        // All tables have one coalescer and one server.
+        let any = tables.values().next();
+        if let Some(table) = any {
             table.coalescer().register(&mut metrics);
         }
+        let health = any.map(|table| Health::of(table.server.clone()));
         let bodies = Semaphore::new(BODIES.max(kibibytes(limits.body as u64) as usize));
         let stop = stop.clone();
-        let shared = Shared { tables, admission, limits, bodies, counts, metrics, stop };
+        let shared = Shared { tables, admission, limits, bodies, counts, metrics, health, stop };
         Ok(Self { listener, tls: tls.map(TlsAcceptor::from), shared: Arc::new(shared) })
     }
 
@@ -175,8 +181,8 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
             Ok(answer) | Err(answer) => answer,
         },
         (_, Some(_)) => refusal(StatusCode::METHOD_NOT_ALLOWED, "rows come by POST"),
-        (&Method::GET, None) if path == "/healthz" => text("ok\n".to_owned(), "text/plain"),
-        (&Method::GET, None) if path == "/metrics" => metrics(shared),
+        (&Method::GET | &Method::HEAD, None) if path == "/healthz" => health(shared).await,
+        (&Method::GET | &Method::HEAD, None) if path == "/metrics" => metrics(shared),
         _ => refusal(StatusCode::NOT_FOUND, "there are /ingest/TABLE, /metrics and /healthz"),
     }
 }
@@ -245,6 +251,18 @@ fn metrics(shared: &Shared) -> Answer {
         Ok(()) => text(text_of, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
         Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+async fn health(shared: &Shared) -> Answer {
+    let trouble = match &shared.health {
+        _ if shared.stop.is_requested() => Some("it takes no more rows: it is ending".to_owned()),
+        Some(health) => health.trouble().await,
+        None => None,
+    };
+    let Some(why) = trouble else { return text("ok\n".to_owned(), "text/plain") };
+    let mut answer = text(format!("{why}\n"), "text/plain");
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    answer
 }
 
 fn text(text: String, kind: &'static str) -> Answer {

@@ -47,7 +47,7 @@ pub async fn serve(
     let destination = Destination::connect(server, first, &mapping, typed).await?;
     let coalescer = destination.coalescer().clone();
     for name in others {
-        tables.insert(name.clone(), destination.table(server, name, &mapping).await?);
+        tables.insert(name.clone(), destination.table(name, &mapping).await?);
     }
     tables.insert(first.clone(), destination);
 
