@@ -61,8 +61,8 @@ pub use pair::{Pair, Side};
 pub use permission::Permission;
 pub use plan::{EXAMPLE, Metrics, PlanFile, SHIPPED};
 pub use plan_tables::{
-    ArmTable, ArmWorkload, ClaimTable, ClaimedChange, Ddl, PredictionTable, ServerTable,
-    SettingValue, StudyTable, Values, WorkloadTable,
+    ArmTable, ArmWorkload, ClaimTable, ClaimedChange, Ddl, JournalEntries, PredictionTable,
+    ServerTable, SettingValue, StudyTable, Values, WorkloadTable,
 };
 pub use prove::{ProveError, provable, prove};
 pub use visit::Visit;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use walwright_catalog::{DurabilityClass, parameter};
 use walwright_figures::compare::{ComparedStatement, RunGroup, compared_statements, figure_kinds};
 use walwright_figures::experiment::{
-    Arm, ArmOutcome, ClaimMet, Judged, Looks, Outcome, Outlook, Prediction, PredictionMet,
-    contrasts, judge, latency_breakdowns, outlook, reasons,
+    Arm, ArmOutcome, ClaimHeld, ClaimMet, Judged, Looks, Outcome, Outlook, Prediction,
+    PredictionMet, contrasts, judge, latency_breakdowns, outlook, reasons,
 };
 use walwright_record::{Record, RunId, WarningCode};
 use walwright_stats::{Confidence, Interval};
@@ -17,7 +17,7 @@ use walwright_store::{FindError, Lab, Store, StoreError};
 use super::durability::class;
 use super::folder::{self, Cell, Header};
 use super::order::{AGAIN, BASELINE, FIRST_ARM};
-use super::plan_tables::{ArmTable, ClaimTable};
+use super::plan_tables::{ArmTable, ClaimTable, JournalEntries};
 use super::profile::Profiles;
 use super::{
     Arms, AttachedServer, Bench, Consent, ExperimentError, Kernel, Metric, PlanError, PlanFile,
@@ -268,6 +268,7 @@ impl Whole {
                 .collect(),
             prediction,
             claims: self.claims(cells),
+            entry_of_each_arm: self.plan.journal == JournalEntries::Arms,
             study: self.study(cells),
             warnings: self.warnings(cells),
         })
@@ -285,7 +286,7 @@ impl Whole {
             // Reading the plan has checked it.
             let metric =
                 metric.and_then(|name| Metric::named(name, self.plan.cost.as_deref()).ok());
-            let measured = metric.as_ref().and_then(|metric| {
+            let judged = metric.as_ref().and_then(|metric| {
                 let base = match &claim.than {
                     None => BASELINE,
                     Some(other) => place(other)?,
@@ -294,20 +295,27 @@ impl Whole {
                 let arm = Arm { name: arm.name.clone(), values: values(at) };
                 let (confidence, seed) = (self.looks.confidence, self.plan.seed);
                 let (base, again) = (values(base), values(AGAIN));
-                let judged = judge(metric.kind(), &base, &again, &[arm], confidence, seed);
-                Some(judged.arms.into_iter().next()?.effect?.change)
+                Some(judge(metric.kind(), &base, &again, &[arm], confidence, seed))
             });
+            let effect = judged.as_ref().and_then(|of| of.arms.first()?.effect.as_ref());
+            let measured = effect.map(|effect| effect.change.clone());
+            let claimed = claim.change.map(|change| {
+                let (low, high) = change.ends();
+                Interval { low, high }
+            });
+            let held = claimed
+                .zip(judged.as_ref())
+                .map(|(claimed, of)| ClaimHeld::of(claimed, of, self.plan.negligible()));
             let class = class(&self.arms.arms[at - FIRST_ARM].configuration);
             Some(ClaimMet {
                 arm: arm.name.clone(),
                 text: claim.text.clone(),
                 than: claim.than.clone(),
                 metric: metric.as_ref().map(Metric::kind),
-                claimed: claim.change.map(|change| {
-                    let (low, high) = change.ends();
-                    Interval { low, high }
-                }),
+                claimed,
                 measured,
+                judged,
+                held,
                 durability: format!("{class}: {}", class.words()),
             })
         };

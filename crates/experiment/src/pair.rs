@@ -82,6 +82,7 @@ impl Pair {
         PlanFile {
             application: None,
             study: None,
+            journal: Default::default(),
             files: std::collections::BTreeMap::new(),
             parameters: Default::default(),
             name: Some(format!("A: {}; B: {}", self.a.words(), self.b.words())),

@@ -13,8 +13,8 @@ use walwright_stats::Confidence;
 
 use super::origin::{found_from, postgres};
 use super::plan_tables::{
-    ApplicationTable, ArmTable, ClaimTable, ClaimedChange, PredictionTable, ServerTable,
-    StudyTable, Values, WorkloadTable,
+    ApplicationTable, ArmTable, ClaimTable, ClaimedChange, JournalEntries, PredictionTable,
+    ServerTable, StudyTable, Values, WorkloadTable,
 };
 use super::profile::{FromFile, Profiles};
 use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
@@ -107,6 +107,9 @@ pub struct PlanFile {
     /// What its tables are to show, where it is a study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<StudyTable>,
+    /// What of it the journal keeps.
+    #[serde(default, skip_serializing_if = "JournalEntries::is_the_experiment")]
+    pub journal: JournalEntries,
     /// What was predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionTable>,

@@ -280,6 +280,23 @@ pub struct ArmTable {
     pub claims: Vec<ClaimTable>,
 }
 
+/// What of an experiment is an entry of the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JournalEntries {
+    /// The whole.
+    #[default]
+    Experiment,
+    /// Each arm of which a change is claimed: against what its claims compare it with.
+    Arms,
+}
+
+impl JournalEntries {
+    pub(super) fn is_the_experiment(&self) -> bool {
+        *self == JournalEntries::Experiment
+    }
+}
+
 /// `[[arm.claim]]`: what someone says that the arm does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -94,6 +94,7 @@ pub fn prove(
     Ok(PlanFile {
         application: None,
         study: None,
+        journal: Default::default(),
         files: BTreeMap::new(),
         parameters: Default::default(),
         name: Some(format!("{} of {id}", finding.id)),

@@ -149,7 +149,7 @@ fn reason(of: &Reason) -> String {
     }
 }
 
-fn relative(of: &Estimate) -> String {
+pub(super) fn relative(of: &Estimate) -> String {
     let percent = |share: f64| format!("{:+.1}", share * 100.0);
     match of.interval {
         Some(ends) => {

@@ -3,6 +3,7 @@
 mod change_text;
 mod decision;
 mod effect;
+mod of_arms;
 mod of_experiment;
 mod trend;
 

@@ -9,32 +9,37 @@ use walwright_store::journal::{Journal, JournalError};
 
 use super::change_text::{LEFT_OUT, class_of, named};
 use super::decision::{decision, reasons};
-use super::effect;
+use super::{effect, of_arms};
 
-/// Appends what an experiment that has ended came to; `None` for one that has not.
-/// Called again for the same experiment it gives the entry that is there.
+/// Appends what an experiment that has ended came to: one entry, or one for each arm; none of one
+/// that has not ended. Called again for the same experiment it gives the entries that are there.
 ///
 /// # Errors
 /// When the journal or the records cannot be used.
-pub fn keep_experiment(lab: &Lab, of: &Outcome) -> Result<Option<Entry>, JournalError> {
+pub fn keep_experiment(lab: &Lab, of: &Outcome) -> Result<Vec<Entry>, JournalError> {
     if of.ending == Ending::Unfinished {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let journal = Journal::of(lab);
-    let there = journal.read()?.entries.into_iter().find(|entry| {
+    let mut there = journal.read()?.entries;
+    there.retain(|entry| {
         let made = matches!(entry.origin, Origin::Experiment | Origin::Proof);
         made && entry.experiments.contains(&of.id)
     });
-    if there.is_some() {
-        return Ok(there);
-    }
-    let mut entry = entry(of);
-    if let Some(store) = lab.existing_store()? {
-        let runs = store.runs()?;
-        entry.workload =
-            runs.into_iter().find(|run| entry.runs.contains(&run.id)).map(|run| run.workload);
-    }
-    journal.append(entry, walwright_probe::this_machine()).map(Some)
+    let runs = match lab.existing_store()? {
+        Some(store) => store.runs()?,
+        None => Vec::new(),
+    };
+    let entries = if of.entry_of_each_arm { of_arms::entries(of) } else { vec![entry(of)] };
+    let kept = entries.into_iter().map(|mut entry| {
+        if let Some(there) = there.iter().find(|there| there.question == entry.question) {
+            return Ok(there.clone());
+        }
+        let run = runs.iter().find(|run| entry.runs.contains(&run.id));
+        entry.workload = run.map(|run| run.workload.clone());
+        journal.append(entry, walwright_probe::this_machine())
+    });
+    kept.collect()
 }
 
 fn entry(of: &Outcome) -> Entry {
@@ -97,7 +102,7 @@ fn changes(arms: &[ArmOutcome]) -> Vec<Change> {
     arms.iter().flat_map(|arm| arm.changes.iter().map(move |text| of(arm, text))).collect()
 }
 
-fn effects(of: &Judged) -> impl Iterator<Item = Effect> {
+pub(super) fn effects(of: &Judged) -> impl Iterator<Item = Effect> {
     of.arms.iter().filter_map(|arm| {
         let (measured, p) = (arm.effect.as_ref()?, arm.corrected_p?);
         Some(effect(&arm.name, &of.metric.name, measured, p, of.floor.as_ref(), arm.verdict?))
@@ -157,7 +162,7 @@ fn durability(of: &Outcome) -> Option<DurabilityClass> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use walwright_figures::compare::{Better, FigureUnit, figure_kinds};
     use walwright_figures::experiment::{Arm, Looks, MetricKind, Reason, judge};
     use walwright_record::RunId;
@@ -173,7 +178,7 @@ mod tests {
     }
 
     /// An outcome with these arms: name, factor of the throughput, change.
-    fn outcome_of(arms: &[(&str, f64, &str)]) -> Outcome {
+    pub(in super::super) fn outcome_of(arms: &[(&str, f64, &str)]) -> Outcome {
         let metric = MetricKind {
             key: "throughput".to_owned(),
             name: "throughput".to_owned(),
@@ -219,6 +224,7 @@ mod tests {
             baseline_runs: vec![[Some(RunId("b1".to_owned())), Some(RunId("b2".to_owned()))]],
             prediction: None,
             claims: Vec::new(),
+            entry_of_each_arm: false,
             study: None,
             warnings: vec!["It was noisy.".to_owned()],
         }
@@ -229,9 +235,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lab = Lab::at(Some(dir.path().to_owned()));
         let unfinished = Outcome { ending: Ending::Unfinished, ..outcome() };
-        assert_eq!(keep_experiment(&lab, &unfinished).unwrap(), None);
-        let kept = keep_experiment(&lab, &outcome()).unwrap().unwrap();
-        assert_eq!(keep_experiment(&lab, &outcome()).unwrap().unwrap().id, kept.id);
+        assert!(keep_experiment(&lab, &unfinished).unwrap().is_empty());
+        let kept = keep_experiment(&lab, &outcome()).unwrap().remove(0);
+        assert_eq!(keep_experiment(&lab, &outcome()).unwrap()[0].id, kept.id);
         assert_eq!(Journal::of(&lab).read().unwrap().entries.len(), 1);
         assert_eq!(kept.question, "What does commits change in throughput?");
         assert_eq!(kept.effects.len(), 2);

@@ -9,6 +9,7 @@
 //!
 //! Which runs are made, in which order and on what is not decided here but in the crate `experiment`.
 
+mod claim;
 mod contrasts;
 mod judge;
 mod looks;
@@ -17,10 +18,11 @@ mod outlook;
 mod reasons;
 mod study;
 
+pub use claim::{ClaimHeld, ClaimMet};
 pub use contrasts::contrasts;
 pub use judge::{Arm, Judged, JudgedArm, MetricKind, NoRatio, blocks_to_prove, judge};
 pub use looks::{Look, Looks};
-pub use outcome::{ArmOutcome, ClaimMet, Ending, Held, Outcome, Prediction, PredictionMet};
+pub use outcome::{ArmOutcome, Ending, Held, Outcome, Prediction, PredictionMet};
 pub use outlook::{Outlook, Prospect, blocks_to_settle, outlook};
 pub use reasons::{Reason, TimeBook, latency_breakdowns, reasons};
 pub use study::{

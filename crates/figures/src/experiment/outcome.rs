@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use walwright_record::RunId;
 use walwright_stats::{Estimate, Interval};
 
-use super::{Judged, Looks, MetricKind, Outlook, Reason, Study, TimeBook};
+use super::{ClaimMet, Judged, Looks, Outlook, Reason, Study, TimeBook};
 use crate::compare::ComparedStatement;
 
 /// An experiment's result. In JSON times are seconds and sizes bytes; changes are relative,
@@ -51,6 +51,8 @@ pub struct Outcome {
     pub prediction: Option<PredictionMet>,
     /// What others claim of the arms, beside what was measured.
     pub claims: Vec<ClaimMet>,
+    /// Whether each arm of which a change is claimed is an entry of the journal by itself.
+    pub entry_of_each_arm: bool,
     /// The tables of a study.
     pub study: Option<Study>,
     /// Reasons to trust it less, each a sentence.
@@ -91,25 +93,6 @@ pub struct ArmOutcome {
     pub reasons: Vec<Reason>,
     /// Statements whose time changed most, the baseline first.
     pub statements: Vec<ComparedStatement>,
-}
-
-/// What someone claims of an arm, beside what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ClaimMet {
-    /// The arm.
-    pub arm: String,
-    /// The claim in words.
-    pub text: String,
-    /// The arm that it is compared with, where that is not the baseline.
-    pub than: Option<String>,
-    /// The figure it is about; `None` for a claim without one.
-    pub metric: Option<MetricKind>,
-    /// The relative change that is claimed: both ends, which may be the same.
-    pub claimed: Option<Interval>,
-    /// The measured relative change.
-    pub measured: Option<Estimate>,
-    /// What the arm may lose: class and words.
-    pub durability: String,
 }
 
 /// What was predicted before the experiment.

@@ -251,6 +251,7 @@ fn claims(of: &Outcome) -> Section {
         Column::number("Claimed"),
         Column::number("Measured"),
         Column::number("95 % interval"),
+        Column::text("Verdict"),
         Column::text("Class"),
     ];
     let mut classes: Vec<&str> = of.claims.iter().map(|claim| claim.durability.as_str()).collect();
@@ -274,6 +275,7 @@ fn claims(of: &Outcome) -> Section {
             Cell::from(claimed.unwrap_or_else(|| "no figure".to_owned())),
             Cell::from(measured.map_or_else(|| open.to_owned(), |of| percent(of.center))),
             Cell::from(measured.map(words::interval).unwrap_or_default()),
+            Cell::from(claim.held.map_or("", |held| held.words())),
             Cell::from(claim.durability.split_once(':').map_or("", |(class, _)| class)),
         ]
     });

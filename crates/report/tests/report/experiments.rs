@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use walwright_figures::compare::{Better, FigureUnit, figure_kinds};
 use walwright_figures::experiment::{
-    Arm, ArmOutcome, ClaimMet, Ending, Held, Judged, Looks, MeanOfBlocks, MetricKind, Outcome,
-    Prediction, PredictionMet, Reason, Study, StudyCell, StudyGroup, StudyLimit, TimeBook, judge,
-    outlook, study_kinds,
+    Arm, ArmOutcome, ClaimHeld, ClaimMet, Ending, Held, Judged, Looks, MeanOfBlocks, MetricKind,
+    Outcome, Prediction, PredictionMet, Reason, Study, StudyCell, StudyGroup, StudyLimit, TimeBook,
+    judge, outlook, study_kinds,
 };
 use walwright_record::RunId;
 use walwright_report::experiment;
@@ -61,6 +61,8 @@ pub fn outcome() -> Outcome {
             metric: Some(metric()),
             claimed: Some(Interval { low: 0.2, high: 0.3 }),
             measured: judged.arms[0].effect.as_ref().map(|effect| effect.change.clone()),
+            judged: None,
+            held: Some(ClaimHeld::Yes),
             durability: "S: safe".to_owned(),
         },
         ClaimMet {
@@ -70,6 +72,8 @@ pub fn outcome() -> Outcome {
             metric: None,
             claimed: None,
             measured: None,
+            judged: None,
+            held: None,
             durability: "X: can corrupt the cluster".to_owned(),
         },
     ];
@@ -120,6 +124,7 @@ pub fn outcome() -> Outcome {
             .collect(),
         prediction: Some(PredictionMet::of(prediction, measured)),
         claims,
+        entry_of_each_arm: false,
         study: None,
         warnings: vec!["no checkpoint completed".to_owned()],
         judged,
@@ -210,6 +215,8 @@ fn a_study_has_its_grid_its_limits_and_what_is_noise() {
         metric: Some(metric()),
         claimed: Some(Interval { low: change, high: change }),
         measured: study().groups[0].figures[0].arms[0].effect.as_ref().map(|e| e.change.clone()),
+        judged: None,
+        held: Some(ClaimHeld::Open),
         durability: "S: safe".to_owned(),
     };
     let outcome = Outcome {

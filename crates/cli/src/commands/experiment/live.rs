@@ -589,6 +589,7 @@ mod tests {
             baseline_runs: vec![[run.clone(), run.clone()]; blocks],
             prediction: None,
             claims: Vec::new(),
+            entry_of_each_arm: false,
             study: None,
             warnings: Vec::new(),
         }

@@ -184,8 +184,12 @@ fn shown(
     };
     show(lab, &outcome, None, output)?;
     let kept = walwright_experiment::journal::keep_experiment(lab, &outcome)?;
-    if let Some(entry) = kept.filter(|_| style != Style::Quiet) {
-        say(&format!("journal entry {}", entry.name()));
+    if style != Style::Quiet {
+        match &kept[..] {
+            [] => {}
+            [entry] => say(&format!("journal entry {}", entry.name())),
+            entries => say(&format!("{} journal entries: walwright journal", entries.len())),
+        }
     }
     if stopped {
         let id = &outcome.id;
