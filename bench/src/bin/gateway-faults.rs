@@ -32,6 +32,9 @@ struct Cli {
     /// Only faults of this kind.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
+    /// Only on this terrain.
+    #[arg(long, value_enum, conflicts_with = "kind")]
+    terrain: Option<Terrain>,
     #[command(flatten)]
     rules: Rules<Check>,
 }
@@ -49,6 +52,8 @@ enum Check {
 
 /// Memory that the gateway may have.
 const MOST_MEMORY: f64 = 128e6;
+/// Faults that are told where something is wrong after them.
+const LAST_FAULTS: usize = 8;
 /// Sentences that are kept.
 const MOST_WORDS: usize = 100;
 
@@ -75,6 +80,15 @@ struct Counts {
 }
 
 impl Counts {
+    /// Counts what an audit found, and says it with the faults that were the last before it.
+    fn judge(&mut self, audit: &Audit, words: Vec<String>, kinds: &[Kind]) {
+        self.audit.add(audit);
+        if !words.is_empty() {
+            self.say(format!("after {:?}:", &kinds[kinds.len().saturating_sub(LAST_FAULTS)..]));
+        }
+        words.into_iter().for_each(|word| self.say(word));
+    }
+
     fn say(&mut self, what: String) {
         eprintln!("cycle {}: {what}", self.cycles);
         if self.words.len() < MOST_WORDS {
@@ -125,7 +139,8 @@ async fn round(
     random: &mut Xoshiro256PlusPlus,
     counts: &mut Counts,
 ) -> anyhow::Result<()> {
-    let terrain = cli.kind.map_or_else(|| Terrain::of_round(counts.rounds), Kind::terrain);
+    let only = cli.terrain.or(cli.kind.map(Kind::terrain));
+    let terrain = only.unwrap_or_else(|| Terrain::of_round(counts.rounds));
     let standby = terrain == Terrain::Standby;
     let ages = !counts.rounds.is_multiple_of(3);
     ledger::empty(ground.judge()).await?;
@@ -137,6 +152,7 @@ async fn round(
     let (places, port) = ground.places();
     let load = Load::start(&places, port, cli.clients, random);
     let book = Book::new(cli.clients, cli.clients + 1);
+    let mut kinds = Vec::new();
     let mut victim = Victim::new(book, ground.gateway().place(), ground.gateway().tcp_port());
     for _ in 0..cli.round.min(cli.cycles - counts.cycles) {
         let mut kind = cli.kind.unwrap_or_else(|| Kind::draw(random, terrain, ages));
@@ -153,6 +169,7 @@ async fn round(
             victim.moves(ground.gateway().tcp_port());
             struck
         };
+        kinds.push(kind);
         let of = counts.kinds.entry(kind).or_default();
         of.0 += 1;
         match happened {
@@ -192,8 +209,7 @@ async fn round(
         let promoted = ground.promote().await?;
         counts.promoted += 1;
         let (audit, words) = ledger::audit(&promoted, &books).await?;
-        counts.audit.add(&audit);
-        words.into_iter().for_each(|word| counts.say(word));
+        counts.judge(&audit, words, &kinds);
         drop(promoted);
         ground.recover().await?;
     }
@@ -203,8 +219,7 @@ async fn round(
     }
     if !standby {
         let (audit, words) = ledger::audit(ground.judge(), &books).await?;
-        counts.audit.add(&audit);
-        words.into_iter().for_each(|word| counts.say(word));
+        counts.judge(&audit, words, &kinds);
     }
     ground.free_wal().await?;
     counts.memory = counts.memory.max(ground.memory()?);

@@ -422,6 +422,14 @@ impl Ground {
         let sql = format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'");
         self.judge.batch_execute(&sql).await?;
         self.judge.batch_execute("SELECT pg_reload_conf()").await?;
+        let told = format!("SELECT current_setting('synchronous_standby_names') = '{names}'");
+        self.until(&self.judge, &told).await?;
+        // Whatever a session has read, commits wait for standbys from when the checkpointer has
+        // read it too (SyncRepUpdateSyncStandbysDefined), which it does before each checkpoint.
+        // The first of two may have begun when it was signalled.
+        for _ in 0..2 {
+            self.judge.batch_execute("CHECKPOINT").await?;
+        }
         Ok(())
     }
 

@@ -52,7 +52,7 @@ pub enum Kind {
 }
 
 /// What a server has around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Terrain {
     /// Nothing more.
     Plain,

@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use walwright_record::{Record, Source, Window};
 
+use crate::sight::HiddenSessions;
 use crate::{StatementUse, StatementUses, WaitClass};
 
 /// Sessions seen at work from which samples tell shares: their standard error is then five
@@ -68,8 +69,13 @@ pub struct StatementCpu {
 }
 
 impl StatementCpu {
-    /// Divides it; `None` where no statement ran.
+    /// Divides it; `None` where no statement ran, and where most sessions are hidden: the role's
+    /// own statements are then nearly all that there is to see.
     pub(crate) fn of(record: &Record, window: Window, uses: &StatementUses) -> Option<Self> {
+        let hidden = HiddenSessions::of(record, window).filter(|_| record.load.is_none());
+        if hidden.is_some_and(|hidden| hidden.are_many()) {
+            return None;
+        }
         let seen = Seen::of(record, window);
         let mut executed = BTreeMap::new();
         for statement in uses.toplevel() {
@@ -177,11 +183,11 @@ fn apart(a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use walwright_record::Row;
+    use walwright_record::{Row, TargetFacts};
 
     use super::*;
     use crate::{statement_uses, statements};
-    use walwright_testing::{Build, row, second, wait};
+    use walwright_testing::{Build, embedded, row, second, wait};
 
     /// Two statements: one executes for 0.2 ms and waits as long for a lock inside, one executes
     /// for 0.1 ms; so many sessions of each are seen at work.
@@ -228,6 +234,24 @@ mod tests {
         // 100 a second of 0.4 ms are 0.04 sessions, of which 0.02 wait.
         assert!((cpu.share("1") - 2.0 / 3.0).abs() < 0.01, "{}", cpu.share("1"));
         assert!((cpu.executed.as_secs_f64() - 0.3e-3).abs() < 5e-6, "{:?}", cpu.executed);
+    }
+
+    #[test]
+    fn a_role_that_sees_its_own_statements_alone_is_told_no_shares() {
+        let mut build = build([2.0, 1.0]);
+        build.record.load = None;
+        build.record.target = Some(TargetFacts { superuser: false, monitor: false, ..embedded() });
+        for s in 0..30_u32 {
+            let counts = row([("hidden", 4.0), ("client_backends", 1.0)]);
+            build.sample(f64::from(s), Source::Sessions, [counts]);
+            let commits = row([("xact_commit", 100.0 * f64::from(s))]);
+            build.sample(f64::from(s), Source::Database, [commits]);
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let uses = statement_uses(&build.record, window).unwrap();
+        assert_eq!(StatementCpu::of(&build.record, window, &uses), None);
+        build.record.target = Some(embedded());
+        assert!(StatementCpu::of(&build.record, window, &uses).is_some());
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding], outlook: &[Step])
                 n => format!(" {n} more problems were found."),
             };
             let together = together(outlook);
-            format!("{}{}{worth}{more}{together}", crowd(reading, first), first.cause)
+            let unseen = unseen(reading);
+            format!("{}{}{worth}{more}{together}{unseen}", crowd(reading, first), first.cause)
         }
         // Without waits most causes could not be looked for: that is no clean bill.
         None if reading.summary.time.is_none() => {
@@ -56,6 +57,16 @@ pub(crate) fn verdict(reading: &Reading, findings: &[Finding], outlook: &[Step])
                 _ => format!("Nothing to fix here. {}", bound(reading)),
             },
         },
+    }
+}
+
+/// That most sessions of someone else's load could not be seen, which the rest was told without.
+fn unseen(reading: &Reading) -> String {
+    match HiddenSessions::of(reading.record, reading.window) {
+        Some(hidden) if reading.record.load.is_none() && hidden.are_many() => {
+            format!(" Most sessions could not be seen: {}.", hidden.blind())
+        }
+        _ => String::new(),
     }
 }
 

@@ -51,6 +51,28 @@ fn rows_in_a_form_that_the_workload_chooses_can_be_tried() {
 }
 
 #[test]
+fn a_problem_of_a_load_that_could_not_be_seen_is_told_with_that() {
+    let of = |monitor: bool| {
+        plain()
+            .statement("SELECT a FROM t WHERE id = $1", 1.0, 0.1, [])
+            .statement("DISCARD ALL", 1.0, 0.8, [])
+            .counts(Source::Database, [("xact_commit", 1.0)])
+            .reads(Source::Sessions, [("hidden", 8.0), ("client_backends", 1.0)])
+            .with(|record| {
+                record.load = None;
+                let target = record.target.as_mut().unwrap();
+                (target.superuser, target.monitor) = (false, monitor);
+            })
+            .diagnose()
+    };
+    let hidden = of(false);
+    assert!(!problems(&hidden).is_empty());
+    assert!(hidden.verdict.contains("GRANT pg_monitor TO"), "{}", hidden.verdict);
+    let seen = of(true);
+    assert!(!seen.verdict.contains("GRANT"), "{}", seen.verdict);
+}
+
+#[test]
 fn resets_at_each_checkout() {
     let of = |calls: f64| {
         plain()
