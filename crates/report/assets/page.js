@@ -91,10 +91,8 @@
     return found;
   };
   const CLOCK = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
-  const timeTicks = (from, to, wanted) => {
-    const least = (to - from) / wanted;
-    return multiples(from, to, CLOCK.find((step) => step >= least) || Math.max(1, Math.ceil(least / 86400)) * 86400);
-  };
+  // Ticks are no closer than `least`, which rounding does not change.
+  const timeTicks = (from, to, least) => multiples(from, to, CLOCK.find((step) => step >= least * (1 - 1e-9)) || Math.max(1, Math.ceil(least / 86400)) * 86400);
   const logTicks = (from, to, wanted) => {
     let ticks = [];
     for (const steps of [[1, 2, 5], [1, 3], [1]]) {
@@ -246,12 +244,16 @@
       const [from, to] = range();
       return geometry.left + (at - from) / (to - from) * (geometry.right - geometry.left);
     };
-    const inside = (at) => { const [from, to] = range(); return at >= from && at <= to; };
+    // What is drawn: the view, and while it is panned as much again beside it.
+    let extent = null;
+    const reach = () => extent || range();
+    const inside = (at) => { const [from, to] = reach(); return at >= from && at <= to; };
+    const tickGap = () => { const [from, to] = range(); return (to - from) / (narrow ? 4 : 10); };
     const line = (x1, y1, x2, y2, name) => `<line x1="${px(x1)}" y1="${px(y1)}" x2="${px(x2)}" y2="${px(y2)}" class="${name}"/>`;
     const rect = (x1, y1, x2, y2, name) => `<rect x="${px(x1)}" y="${px(y1)}" width="${px(Math.max(0, x2 - x1))}" height="${px(Math.max(0, y2 - y1))}" class="${name}"/>`;
     const text = (x, y, name, content) => `<text x="${px(x)}" y="${px(y)}" class="${name}">${escaped(content)}</text>`;
     const stretch = (from, to, top, bottom, name) => {
-      const [low, high] = range();
+      const [low, high] = reach();
       return to < low || from > high ? '' : rect(xOf(Math.max(from, low)), top, xOf(Math.min(to, high)), bottom, name);
     };
     const backdrop = (top, bottom) => {
@@ -294,11 +296,15 @@
     // Pixels that are drawn as one: while a view moves, more than when it rests.
     let moving = false, coarse = false;
     const grain = () => { coarse = coarse || moving; return moving ? 4 : 1.5; };
+    const grains = () => {
+      const [[from, to], [first, last]] = [range(), reach()];
+      return Math.ceil((geometry.right - geometry.left) * (last - first) / (to - from) / grain());
+    };
     // Of those the smallest and the largest value: no peak is lost.
     const thinned = (track, from, to) => {
       const { times, values } = track;
       const first = Math.max(0, lower(times, from) - 1), last = Math.min(times.length, lower(times, to) + 1);
-      const places = Math.ceil((geometry.right - geometry.left) / grain());
+      const places = grains();
       const found = [];
       if (last - first <= 2 * places) {
         for (let i = first; i < last; i += 1) found.push(i);
@@ -351,12 +357,33 @@
       return [tracks, chosen.length ? chosen : tracks];
     };
 
+    // What moves with time lies in two groups, before and behind the scale that does not, and is cut where the plot ends.
+    const layers = (id, bottom, behind, still, before) => {
+      const moves = (what) => `<g clip-path="url(#clip-${id})"><g class="moves">${what}</g></g>`;
+      return `<clipPath id="clip-${id}"><rect x="${geometry.left}" y="0" width="${geometry.right - geometry.left}" height="${bottom + 2}"/></clipPath>${moves(behind)}${still}${moves(before)}`;
+    };
+    // What was drawn, of which view and how far beyond it: a pan inside of that moves it and draws nothing.
+    const kept = new Map();
+    let news = 0;
+    const state = () => [news, data.to, geometry.width, view.mark, view.p, ...view.log, ...view.solo].join(' ');
+    const keep = (id, of) => kept.set(id, { view: range(), reach: reach(), state: state(), parts: all('.moves', of) });
+    const pan = (id) => {
+      const was = kept.get(id), [from, to] = range();
+      if (!was || was.state !== state()) return false;
+      const width = to - from, near = 1e-9 * (Math.abs(from) + Math.abs(to));
+      if (Math.abs(was.view[1] - was.view[0] - width) > near || from < was.reach[0] - near || to > was.reach[1] + near) return false;
+      const shift = px((was.view[0] - from) / width * (geometry.right - geometry.left));
+      for (const part of was.parts) if (shift || part.hasAttribute('transform')) part.setAttribute('transform', `translate(${shift})`);
+      if (from !== was.view[0]) rough.add(id);
+      return true;
+    };
+
     const drawPanel = (panel) => {
       const { svg } = figures[panel.id];
       const [tracks, seen] = tracksOf(panel);
       const stack = panel.marks === 'stack' && seen.length > 1;
       const log = !stack && (panel.marks === 'log') !== view.log.has(panel.id);
-      const [from, to] = range();
+      const [from, to] = reach();
       const top = 6, bottom = top + panel.height;
       const rules = seen.length === tracks.length ? panel.rules.filter((rule) => rule.to >= from && rule.from <= to) : [];
       let low = Infinity, high = 0, edges = [];
@@ -393,11 +420,9 @@
         high = high > 0 ? Math.ceil(high / size / half * (1 - 1e-9)) * half * size : size;
         y = (value) => bottom - clamp(value / high, 0, 1) * (bottom - top);
       }
-      let out = backdrop(top, bottom);
-      for (const tick of timeTicks(from, to, narrow ? 4 : 10)) out += line(xOf(tick), top, xOf(tick), bottom, 'grid faint');
-      out += vertical(panel, y, log, low, high);
+      let behind = backdrop(top, bottom), out = '';
+      for (const tick of timeTicks(from, to, tickGap())) behind += line(xOf(tick), top, xOf(tick), bottom, 'grid faint');
       const wanted = [];
-      out += `<clipPath id="clip-${panel.id}"><rect x="${geometry.left}" y="0" width="${geometry.right - geometry.left}" height="${bottom + 2}"/></clipPath><g clip-path="url(#clip-${panel.id})">`;
       if (stack) {
         let below = null;
         edges.forEach((edge, k) => {
@@ -426,18 +451,19 @@
       } else {
         const drawn = seen.map((track) => `<path class="line ${track.ink}${track.dashed ? ' dashed' : ''}" transform="scale(.1)" d="${pathOf(thinned(track, from, to), track.times, track.values, y)}"/>`);
         out += drawn.reverse().join('');
+        const [begun, ended] = range();
         for (const track of seen) {
-          const last = lower(track.times, to), begin = Math.max(lower(track.times, from), last - Math.ceil((last - lower(track.times, from)) / 10));
+          const last = lower(track.times, ended), begin = Math.max(lower(track.times, begun), last - Math.ceil((last - lower(track.times, begun)) / 10));
           const mean = meanOf(track.values, begin, Math.max(last, begin + 1));
           wanted.push(y(mean === mean ? mean : 0));
         }
       }
-      out += '</g>' + foreground(top, bottom);
+      out += foreground(top, bottom);
       for (const rule of rules) {
         const [x1, x2] = [xOf(Math.max(rule.from, from)), xOf(Math.min(rule.to, to))];
         if (rule.band) out += rect(x1, y(rule.band[1]), x2, y(rule.band[0]), 'band');
         out += line(x1, y(rule.value), x2, y(rule.value), 'rule');
-        if (rule.name) out += text(x2 - 4, y(rule.value) - 4, 'note from-right', rule.name);
+        if (rule.name) out += text(Math.min(x2, geometry.right) - 4, y(rule.value) - 4, 'note from-right', rule.name);
       }
       let height = bottom + 6;
       const place = tracks.map((track) => seen.indexOf(track));
@@ -465,7 +491,8 @@
         [panel.plot, panel.legend, panel.cross] = svg.children;
       }
       svg.setAttribute('viewBox', `0 0 ${geometry.width} ${px(height)}`);
-      panel.plot.innerHTML = out;
+      panel.plot.innerHTML = layers(panel.id, bottom, behind, vertical(panel, y, log, low, high), out);
+      keep(panel.id, panel.plot);
       // The legend stays where it is while a view moves.
       const shape = `${geometry.width} ${tracks.map((track) => `${track.name} ${seen.includes(track)}`)}`;
       const layout = moving && panel.shape === shape ? panel.layout : `${shape} ${places.map(([, at]) => Math.round(at))}`;
@@ -478,7 +505,7 @@
     };
     const averaged = (times, from, to) => {
       const first = Math.max(0, lower(times, from) - 1), last = Math.min(times.length, lower(times, to) + 1);
-      const each = Math.max(1, (last - first) / Math.ceil((geometry.right - geometry.left) / grain()));
+      const each = Math.max(1, (last - first) / grains());
       const found = [];
       for (let at = first; at < last - 1e-9; at += each) found.push([Math.floor(at), Math.max(Math.floor(at) + 1, Math.min(last, Math.floor(at + each)))]);
       return found;
@@ -495,7 +522,7 @@
       const { map } = data;
       const at = figures.map;
       if (!map || !at) return;
-      const [from, to] = range();
+      const [from, to] = reach();
       const top = 6, bottom = top + 120;
       const first = clamp(Math.floor((from - map.from) / map.column), 0, map.columns.length);
       const last = clamp(Math.ceil((to - map.from) / map.column), 0, map.columns.length);
@@ -534,9 +561,9 @@
           paths[shade] += `M${left} ${upper}h${right - left}v${under - upper}h${left - right}`;
         }
       }
-      let out = backdrop(top, bottom) + vertical({ unit: 'seconds' }, y, true, low, high);
-      paths.forEach((d, shade) => { if (d) out += `<path class="shade s${shade}" transform="scale(.1)" d="${d}"/>`; });
-      out += foreground(top, bottom);
+      let shades = '';
+      paths.forEach((d, shade) => { if (d) shades += `<path class="shade s${shade}" transform="scale(.1)" d="${d}"/>`; });
+      let out = layers('map', bottom, backdrop(top, bottom), vertical({ unit: 'seconds' }, y, true, low, high), shades + foreground(top, bottom));
       const left = narrow ? geometry.left : geometry.width - 192, under = narrow ? bottom + 8 : top + 4;
       for (let shade = 0; shade < SHADES; shade += 1) out += `<path class="shade s${shade}" d="M${left + 18 * shade} ${under}h18v10h-18z"/>`;
       out += text(left, under + 24, 'tick', 'few') + text(left + 18 * SHADES, under + 24, 'tick from-right', 'many');
@@ -544,6 +571,7 @@
       out += `<line class="cross" x1="0" x2="0" y1="${top}" y2="${bottom}"/>`;
       at.svg.setAttribute('viewBox', `0 0 ${geometry.width} ${narrow ? bottom + 36 : bottom + 6}`);
       at.svg.innerHTML = out;
+      keep('map', at.svg);
       at.value = one('.value', at.svg);
       at.cross = one('.cross', at.svg);
     };
@@ -585,7 +613,7 @@
     const drawFrame = () => {
       const [from, to] = range();
       let out = '', occupied = -Infinity;
-      const ticks = timeTicks(from, to, narrow ? 4 : 10), fine = ticks.length > 1 && ticks[1] - ticks[0] < 1;
+      const ticks = timeTicks(from, to, tickGap()), fine = ticks.length > 1 && ticks[1] - ticks[0] < 1;
       const clockTicks = (y) => ticks.map((at) => text(xOf(at), y, 'tick centred', clock(at, fine))).join('');
       for (const span of data.spans) {
         if (span.to < from || span.from > to) continue;
@@ -593,13 +621,13 @@
         out += rect(x1, 4, x2, 18, span.measured ? 'ph-measured' : 'ph-left-out');
         if (span.name.length * 6.2 + 6 < x2 - x1) out += text((x1 + x2) / 2, 14.6, span.measured ? 'ph-name on' : 'ph-name', span.name);
       }
-      for (const note of data.notes) {
-        if (note.to === null || !inside(note.to)) continue;
-        const x = xOf(note.to);
+      const flags = data.notes.filter((note) => note.to !== null && inside(note.to)).sort((a, b) => a.to - b.to);
+      for (const [i, note] of flags.entries()) {
+        const x = xOf(note.to), free = i + 1 < flags.length ? xOf(flags[i + 1].to) - 6 : Infinity;
         out += `<g class="flag ${note.kind}"><title>${escaped(note.text)}</title><path d="M${px(x)} 23${FLAGS[note.kind] || FLAGS.event}"/></g>`;
         if (note.kind !== 'checkpoint') continue;
         out += line(x, 30, x, 56, 'cp-end');
-        if (x > occupied && !narrow) { out += text(x + 10, 30.4, 'cp-name', 'checkpoint'); occupied = x + 76; }
+        if (x > occupied && x + 76 < free && !narrow) { out += text(x + 10, 30.4, 'cp-name', 'checkpoint'); occupied = x + 76; }
       }
       ribbon.innerHTML = out + clockTicks(48);
       foot.innerHTML = clockTicks(14) + (narrow ? '' : text(geometry.right + 12, 14, 'tick from-left quiet', 'minutes:seconds of load'));
@@ -617,7 +645,7 @@
       coarse = false;
       const panel = panels.find((panel) => panel.id === id);
       if (panel) { drawPanel(panel); tools(panel); } else drawMap();
-      if (coarse) rough.add(id);
+      if (coarse || extent) rough.add(id);
       if (!moving) show(pointing ?? view.at, id);
     };
     const inView = (id) => {
@@ -632,6 +660,21 @@
       drawOne(id);
       resting = setTimeout(rest);
     };
+    let before = null;
+    const drawMoving = (seen) => {
+      const [from, to] = range(), width = to - from;
+      const panned = before && before[0] !== from && Math.abs(before[1] - before[0] - width) < 1e-9 * (Math.abs(from) + Math.abs(to));
+      const onward = panned && before[0] < from;
+      before = [from, to];
+      if (panned) extent = [Math.max(data.from, from - width / 2), Math.min(data.to, to + width / 2)];
+      const still = seen.filter((id) => { if (!pan(id)) return true; stale.delete(id); return false; });
+      // Of those that come near the end of what was drawn one is drawn a frame, before all have to be.
+      const left = (id) => { const drawn = kept.get(id).reach; return onward ? drawn[1] - to : from - drawn[0]; };
+      const ahead = panned ? (onward ? extent[1] - to : from - extent[0]) : 0;
+      const [next] = still.length ? [] : seen.filter((id) => left(id) < ahead / 2).sort((a, b) => left(a) - left(b));
+      (next ? [next] : still).forEach(drawOne);
+      extent = null;
+    };
     const draw = () => {
       if (!data) return;
       clearTimeout(resting);
@@ -641,7 +684,7 @@
       const seen = [...stale].filter(inView);
       drawFrame();
       moving = true;
-      seen.forEach(drawOne);
+      drawMoving(seen);
       moving = false;
       show(pointing ?? view.at);
       changes();
@@ -936,7 +979,7 @@
       let square = 0, next = 0;
       for (let i = 0; i < n; i += 1) { square += (calm[i] - level) ** 2; if (i) next += (calm[i] - level) * (calm[i - 1] - level); }
       const alike = square > 0 ? clamp(next / square, 0, 0.98) : 0;
-      return { n, mean, variance: n > 1 ? square / (n - 1) : 0, alone: Math.max(1, n * (1 - alike) / (1 + alike)) };
+      return { n, mean, level, variance: n > 1 ? square / (n - 1) : 0, alone: Math.max(1, n * (1 - alike) / (1 + alike)) };
     };
     const compare = (from, to) => {
       const [low, high] = data.window && to > data.window[0] && from < data.window[1] ? data.window : [data.from, data.to];
@@ -955,7 +998,9 @@
           const variance = Math.max(a.variance, b.variance);
           const alone = Math.max(1, a.n * b.alone / b.n);
           const error = Math.sqrt(variance / alone + b.variance / b.alone) || Math.abs(b.mean) * 1e-3;
-          const moved = error > 0 ? (a.mean - b.mean) / error : 0;
+          // Nor did a stretch change because the rest has a stall.
+          const [of, most] = [a.mean - b.mean, a.mean - b.level];
+          const moved = error > 0 && of * most > 0 ? Math.sign(of) * Math.min(Math.abs(of), Math.abs(most)) / error : 0;
           if (Math.abs(moved) >= 3) found.push({ panel, track, within: a.mean, rest: b.mean, moved });
         }
       }
@@ -982,8 +1027,8 @@
       const parts = [head];
       if (happened.length) {
         const said = happened.slice(0, 12).map((note) => `${clock(note.to ?? note.from, true)} ${note.text}`);
-        if (happened.length > 12) said.push(`and ${happened.length - 12} more.`);
-        parts.push(make('p', {}, `In it: ${said.join(' ')}`));
+        if (happened.length > 12) said.push(`and ${happened.length - 12} more`);
+        parts.push(make('p', {}, `In it: ${said.join('; ')}`));
       }
       if (data.map) {
         const [low, high] = data.window || [data.from, data.to];
@@ -1059,6 +1104,7 @@
             const keep = Math.max(0, Math.round((late.map.from - data.map.from) / data.map.column));
             data.map.columns = data.map.columns.slice(0, keep).concat(late.map.columns);
           }
+          news += 1;
           Object.assign(data, { to: late.to, window: late.window, spans: late.spans, notes: late.notes });
           later();
         });
