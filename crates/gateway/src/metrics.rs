@@ -1,23 +1,21 @@
 //! `/metrics` for Prometheus and `/healthz`, by a thread that no worker waits for.
 
 use std::fmt::{Display, Write as _};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant, SystemTime};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
-use std::os::fd::AsRawFd;
+use tokio::runtime::Builder;
+use walwright_http::{Endpoint, Form};
 
 use crate::console::Overview;
 use crate::control::Control;
 use crate::report::{PoolReport, ServerReport};
 use crate::{Histogram, Pin};
 
-/// Longest that a request may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest request.
-const LONGEST: usize = 8 * 1024;
+/// How often is looked whether the gateway ends.
+const LOOK: Duration = Duration::from_millis(500);
 /// A barrier that does not return for so long makes a server ill.
 const ILL: Duration = Duration::from_secs(10);
 /// Smallest and largest bound of buckets, in bits: 16 µs and 67 s.
@@ -29,89 +27,37 @@ const BOUNDS: std::ops::RangeInclusive<u32> = 4..=26;
 /// When the system refuses.
 pub fn serve(listener: TcpListener, control: Control) -> io::Result<SocketAddr> {
     listener.set_nonblocking(true)?;
-    let (poll, place) = (Poll::new()?, listener.local_addr()?);
-    let fd = listener.as_raw_fd();
-    poll.registry().register(&mut SourceFd(&fd), Token(0), Interest::READABLE)?;
-    std::thread::Builder::new()
-        .name("gateway-metrics".to_owned())
-        .spawn(move || attend(&listener, poll, &control))?;
-    Ok(place)
-}
-
-fn attend(listener: &TcpListener, mut poll: Poll, control: &Control) {
-    let mut events = Events::with_capacity(4);
-    // Another gateway that takes over serves on the same socket.
-    while !control.is_closed() && !control.is_handed_over() {
-        if let Err(error) = poll.poll(&mut events, Some(Duration::from_millis(500)))
-            && error.kind() != ErrorKind::Interrupted
-        {
-            return tracing::error!("metrics are not served any more: {error}");
-        }
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    // Who asks and goes away, or never asks, misses the answer and no more.
-                    let _ = answer(stream, control);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    tracing::warn!("a request for metrics could not be taken: {error}");
-                    std::thread::sleep(Duration::from_millis(100));
-                    break;
-                }
+    let place = listener.local_addr()?;
+    let asked = control.clone();
+    let metrics = Arc::new(move |form| match Overview::of(&asked, false) {
+        Ok(overview) => Ok(exposition(form, &overview, asked.began())),
+        Err(silent) => Err(silent.to_string()),
+    });
+    let asked = control.clone();
+    let health = Arc::new(move || health(&asked).err());
+    let ends = move || {
+        let control = control.clone();
+        async move {
+            // Another gateway that takes over serves on the same socket.
+            while !control.is_closed() && !control.is_handed_over() {
+                tokio::time::sleep(LOOK).await;
             }
         }
-    }
-}
-
-fn answer(mut stream: TcpStream, control: &Control) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let until = Instant::now() + PATIENCE;
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || request.len() > LONGEST {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => request.extend_from_slice(&buffer[..count]),
-        }
-    }
-    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (status, kind, body) = match (method, path.split('?').next().unwrap_or_default()) {
-        ("GET" | "HEAD", "/metrics") => match Overview::of(control, false) {
-            Ok(overview) => {
-                let kind = "text/plain; version=0.0.4; charset=utf-8";
-                ("200 OK", kind, exposition(&overview, control.began()))
-            }
-            Err(silent) => ("503 Service Unavailable", "text/plain", format!("{silent}\n")),
-        },
-        ("GET" | "HEAD", "/healthz") => match health(control) {
-            Ok(()) => ("200 OK", "text/plain", "ok\n".to_owned()),
-            Err(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n")),
-        },
-        ("GET" | "HEAD", _) => {
-            let body = "here are /metrics and /healthz\n".to_owned();
-            ("404 Not Found", "text/plain", body)
-        }
-        _ => ("405 Method Not Allowed", "text/plain", "only GET and HEAD\n".to_owned()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    if method != "HEAD" {
-        stream.write_all(body.as_bytes())?;
-    }
-    Ok(())
+    let attend = move || {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            Endpoint::on(listener, metrics, health).serve(ends).await;
+            io::Result::Ok(())
+        })
+    };
+    std::thread::Builder::new().name("gateway-metrics".to_owned()).spawn(move || {
+        if let Err(error) = attend() {
+            tracing::error!("metrics are not served: {error}");
+        }
+    })?;
+    Ok(place)
 }
 
 /// Whether clients can be served, as far as is known.
@@ -142,7 +88,10 @@ fn health(control: &Control) -> Result<(), String> {
 }
 
 /// Metrics as text.
-struct Exposition(String);
+struct Exposition {
+    text: String,
+    form: Form,
+}
 
 /// Labels with their values.
 type Labels<'l> = &'l [(&'l str, &'l str)];
@@ -150,22 +99,27 @@ type Labels<'l> = &'l [(&'l str, &'l str)];
 impl Exposition {
     /// Begins a metric; names have a prefix.
     fn metric(&mut self, name: &str, kind: &str, help: &str) {
+        // OpenMetrics calls a counter without what its values' names end in.
+        let name = match self.form {
+            Form::Prometheus => name,
+            Form::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+        };
         // Text takes whatever is written to it.
         let _ = writeln!(
-            self.0,
+            self.text,
             "# HELP walwright_gateway_{name} {help}\n# TYPE walwright_gateway_{name} {kind}"
         );
     }
 
     fn value(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
-        let _ = write!(self.0, "walwright_gateway_{name}");
+        let _ = write!(self.text, "walwright_gateway_{name}");
         for (place, (label, value)) in labels.iter().enumerate() {
             let open = if place == 0 { '{' } else { ',' };
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{open}{label}=\"{value}\"");
+            let _ = write!(self.text, "{open}{label}=\"{value}\"");
         }
         let close = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{close} {value}");
+        let _ = writeln!(self.text, "{close} {value}");
     }
 
     /// A histogram; what was counted times `unit` is what is told.
@@ -191,14 +145,14 @@ const MICROS: f64 = 1e-6;
 
 /// The metrics of pools and servers, of none: what they are called.
 pub fn describe() -> String {
-    let mut out = Exposition(String::new());
+    let mut out = Exposition { text: String::new(), form: Form::Prometheus };
     of_pools(&mut out, &[]);
     of_servers(&mut out, &[]);
-    out.0
+    out.text
 }
 
-fn exposition(overview: &Overview, began: SystemTime) -> String {
-    let mut out = Exposition(String::new());
+fn exposition(form: Form, overview: &Overview, began: SystemTime) -> String {
+    let mut out = Exposition { text: String::new(), form };
     let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     out.metric("start_time_seconds", "gauge", "When the gateway began, since 1970.");
     out.value("start_time_seconds", &[], began.as_secs_f64());
@@ -208,7 +162,10 @@ fn exposition(overview: &Overview, began: SystemTime) -> String {
     out.value("paused", &[], u8::from(overview.paused.all));
     of_pools(&mut out, &overview.pools());
     of_servers(&mut out, &overview.servers());
-    out.0
+    if form == Form::OpenMetrics {
+        out.text.push_str("# EOF\n");
+    }
+    out.text
 }
 
 /// Values of a pool, each with a label more if need be.
@@ -345,10 +302,10 @@ fn of_servers(out: &mut Exposition, servers: &[ServerReport]) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::sync::mpsc::channel;
-    use std::sync::{Arc, OnceLock};
 
-    use mio::Waker;
+    use mio::{Poll, Token, Waker};
     use walwright_wire::{ConnectOptions, Host};
 
     use super::*;

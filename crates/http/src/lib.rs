@@ -1,5 +1,8 @@
 //! Serving HTTP/1 on a listener until it is asked to stop: what every endpoint here needs, so that
-//! none of them accepts, bounds or ends connections in a way of its own.
+//! none of them accepts, bounds or ends connections in a way of its own; and [`Endpoint`], which serves
+//! metrics so, in either of their forms.
+
+mod metrics;
 
 use std::error::Error;
 use std::future::Future;
@@ -14,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+pub use metrics::{Endpoint, Form, Health, Metrics};
 
 /// How long nothing is accepted after that has failed: mostly for want of descriptors, so that
 /// others must end first.

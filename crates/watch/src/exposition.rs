@@ -8,54 +8,14 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeLabel as _, EncodeLabelSet, LabelSetEncoder, NoLabelSet,
 };
-use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::registry::Registry;
+use walwright_http::Form;
 
 use crate::gather::{Labelled, Samples};
-use crate::metric::{ALL, Metric, MetricKind, PREFIX};
+use crate::metric::{ALL, LOAD, Metric, MetricKind, PREFIX};
 
 /// What all metrics are at one moment, by name.
 pub type Snapshot = BTreeMap<&'static str, Samples>;
-
-/// The text forms of metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Prometheus, version 0.0.4: what all scrapers read.
-    Prometheus,
-    /// OpenMetrics, version 1.0.0.
-    OpenMetrics,
-}
-
-impl Form {
-    /// The form that a request's `Accept` asks for; Prometheus where it does not say.
-    pub fn accepted(accept: Option<&str>) -> Form {
-        let weight = |kind: &str| {
-            let each = accept.unwrap_or_default().split(',').map(str::trim);
-            let weight = |one: &str| {
-                let mut parts = one.split(';').map(str::trim);
-                (parts.next() == Some(kind)).then(|| {
-                    let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
-                    weight.unwrap_or(1.0)
-                })
-            };
-            each.filter_map(weight).fold(0.0_f64, f64::max)
-        };
-        let open = weight("application/openmetrics-text");
-        if open > 0.0 && open >= weight("text/plain") {
-            Form::OpenMetrics
-        } else {
-            Form::Prometheus
-        }
-    }
-
-    /// Its `Content-Type`.
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Form::Prometheus => prometheus_text::CONTENT_TYPE,
-            Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
 
 /// Metrics that are there to be asked for, whoever puts them there.
 #[derive(Clone, Default)]
@@ -80,19 +40,14 @@ impl Exposition {
     pub fn text(&self, form: Form) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix(PREFIX);
         registry.register_collector(Box::new(self.clone()));
-        let mut out = String::new();
-        match form {
-            Form::Prometheus => prometheus_text::encode(&mut out, &registry)?,
-            Form::OpenMetrics => text::encode(&mut out, &registry)?,
-        }
-        Ok(out)
+        form.encode(&registry)
     }
 }
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let snapshot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for metric in ALL {
+        for metric in ALL.iter().chain(LOAD) {
             let Some(samples) = snapshot.get(metric.name) else { continue };
             if matches!(samples, Samples::Values(values) if values.is_empty()) {
                 continue;
@@ -183,19 +138,5 @@ mod tests {
         let open = exposition().text(Form::OpenMetrics).unwrap();
         assert!(open.contains("# TYPE walwright_commits counter\n"), "{open}");
         assert!(open.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn the_form_is_the_one_asked_for() {
-        let open = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        assert_eq!(Form::accepted(Some(open)), Form::OpenMetrics);
-        for plain in [
-            None,
-            Some("*/*"),
-            Some("text/plain"),
-            Some("text/plain,application/openmetrics-text;q=0.5"),
-        ] {
-            assert_eq!(Form::accepted(plain), Form::Prometheus, "{plain:?}");
-        }
     }
 }

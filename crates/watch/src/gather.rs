@@ -6,6 +6,7 @@ use std::time::Duration;
 use walwright_figures::WaitClass;
 use walwright_record::{Row, Sample, Scalar, Setting, Source, Timestamp};
 
+use crate::exposition::Snapshot;
 use crate::metric::{self, Metric, MetricKind};
 use crate::slot::{Slot, StatementCounts, TableCounts, Value};
 
@@ -575,6 +576,16 @@ impl Gatherer {
             Some(Labelled { labels, value: *value })
         });
         Samples::Values(values.collect())
+    }
+
+    /// All metrics of the server of which something is known.
+    pub fn snapshot(&self) -> Snapshot {
+        let known = |samples: &Samples| match samples {
+            Samples::Values(values) => !values.is_empty(),
+            Samples::Histogram(of) => of.count > 0,
+        };
+        let all = metric::ALL.iter().map(|metric| (metric.name, self.samples(metric)));
+        all.filter(|(_, samples)| known(samples)).collect()
     }
 
     fn statement_values(&self, of: fn(&StatementCounts) -> f64) -> Vec<Labelled> {

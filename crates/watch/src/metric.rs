@@ -46,7 +46,7 @@ impl Metric {
 }
 
 macro_rules! metrics {
-    ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+    ($(#[$doc:meta])* $all:ident: $($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(
             #[doc = $help]
             pub const $constant: Metric = Metric {
@@ -57,12 +57,23 @@ macro_rules! metrics {
             };
         )*
 
-        /// Every metric, in the order in which they are exposed.
-        pub const ALL: &[Metric] = &[$($constant),*];
+        $(#[$doc])*
+        pub const $all: &[Metric] = &[$($constant),*];
     };
 }
 
 metrics! {
+    /// Of a run's own load, in the order in which they are exposed.
+    LOAD:
+    LOAD_TRANSACTIONS = Counter "load_transactions" [] "Transactions of the load that ended well";
+    LOAD_FAILURES = Counter "load_failures" [] "Transactions of the load that failed for good";
+    LOAD_CLIENTS = Gauge "load_clients" [] "Clients of the load that are connected and running";
+    LOAD_LATENCY_SECONDS = Histogram "load_latency_seconds" [] "Latency of its transactions that ended well, in an open loop from when they were due";
+}
+
+metrics! {
+    /// Every metric of a server that is watched, in the order in which they are exposed.
+    ALL:
     UP = Gauge "up" [] "Whether the server answers";
     SERVER = Gauge "server_info" ["version", "database"] "The server that is watched";
     COMMITS = Counter "commits" [] "Transactions of the database that committed, without those of watching";

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use walwright_diagnose::Diagnosis;
+use walwright_http::Endpoint;
 use walwright_probe::{
     Clock, Connector, HostScope, Listening, LoadParts, Observation, Probe, ProbeError, ProbeSpec,
     Rates, ServerStart, Sink, TablesOfInterest, TargetDescription,
@@ -19,7 +20,6 @@ use walwright_record::{
 use walwright_server::{Client, ConnectError, ConnectParams, Stop};
 
 use crate::alert::{AlertTo, Alerts};
-use crate::endpoint::Endpoint;
 use crate::event::{Event, EventKind};
 use crate::exposition::{Exposition, Snapshot};
 use crate::findings::{Seen, Tracker};
@@ -138,11 +138,18 @@ pub async fn watch(plan: WatchPlan, stop: Stop, listener: Listener) -> Result<()
         let health = Arc::new(move || {
             (!health.load(Ordering::Relaxed)).then(|| "the server does not answer".to_owned())
         });
+        let told = exposition.clone();
+        let metrics = Arc::new(move |form| told.text(form).map_err(|error| error.to_string()));
+        let stop = stop.clone();
+        let ends = move || {
+            let stop = stop.clone();
+            async move { stop.requested().await }
+        };
         let refused = |source| WatchError::Listen { address, source };
-        let endpoint = Endpoint::bind(address, exposition.clone(), health).await;
+        let endpoint = Endpoint::bind(address, metrics, health).await;
         let endpoint = endpoint.map_err(refused)?;
         let place = endpoint.address().map_err(refused)?;
-        serving = Some((place, tokio::spawn(endpoint.serve(stop.clone()))));
+        serving = Some((place, tokio::spawn(endpoint.serve(ends))));
     }
     let (sent, seen) = mpsc::unbounded_channel();
     let sink: Sink = Arc::new(move |observation| {

@@ -1,5 +1,6 @@
 //! Arguments of `walwright run`.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 44] = [
+const NOT_WITH_POWER_CUTS: [&str; 45] = [
     "http",
     "pool_wait",
     "requests",
@@ -64,6 +65,7 @@ const NOT_WITH_POWER_CUTS: [&str; 44] = [
     "waits",
     "storage_dir",
     "no_probe",
+    "metrics",
     "label",
     "progress",
     "report_per_command",
@@ -240,6 +242,10 @@ pub struct RunArgs {
     /// Sample nothing during the run: no server, no host.
     #[arg(long, help_heading = "What is seen")]
     pub no_probe: bool,
+    /// Address and port at which the load and what is seen of the server are served as metrics for
+    /// Prometheus (/metrics) while the run goes on.
+    #[arg(long, value_name = "ADDRESS", help_heading = "What is seen")]
+    pub metrics: Option<SocketAddr>,
     /// Your own words for this run.
     #[arg(short, long, value_name = "TEXT", help_heading = "What is seen")]
     pub label: Option<String>,

@@ -27,11 +27,20 @@ pub fn execute(lab: &Lab, args: RunArgs, output: &Output) -> anyhow::Result<Exit
     let style = style(&args);
     let statements = args.report_per_command && !output.json;
     let (limits, all) = (args.fail_if.clone(), args.all);
+    let metrics = args.metrics.map(|address| (address, Duration::from_secs(1) / args.waits));
     let plan = plan(args);
     let finished = until_done(Parting::WORKING, async |stop| {
+        let exposes = match metrics {
+            Some((address, tick)) => Some(show::exposing(address, tick, &stop).await?),
+            None => None,
+        };
         let (observer, _terminal) = show::observer(style, &stop, output);
-        walwright_run::run(lab, plan, stop, observer).await
-    })?;
+        let observer = match exposes {
+            Some(exposes) => exposes(observer),
+            None => observer,
+        };
+        anyhow::Ok(walwright_run::run(lab, plan, stop, observer).await)
+    })??;
     match finished {
         Ok(finished) => conclude(lab, finished, &limits, statements, all, output),
         Err(error) => Ok(output.ended(error.is_interruption(), error)),

@@ -60,6 +60,8 @@ fn refuse(args: &RunArgs, loads: usize) {
         "a sweep is runs at one load each: leave --stages out"
     } else if args.report_per_command {
         "a sweep has no table of statements: leave -r out; `walwright runs show RUN --json` has them of each run"
+    } else if args.metrics.is_some() {
+        "metrics are of one run, and a sweep is several: leave --metrics out"
     } else if args.keep {
         "a sweep restores its cluster before each run, so none is left as one run made it: leave --keep out"
     } else {

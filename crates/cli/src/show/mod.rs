@@ -6,6 +6,7 @@ mod every;
 pub mod lines;
 mod live;
 pub mod messages;
+mod metrics;
 mod plain;
 pub mod screen;
 mod state;
@@ -19,6 +20,7 @@ use walwright_server::Stop;
 
 use crate::output::Output;
 
+pub use metrics::exposing;
 pub use screen::Guard;
 
 /// How a run is shown.

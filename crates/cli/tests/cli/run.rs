@@ -1,9 +1,13 @@
 //! Runs on a cluster made for them: every built-in workload, every version.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::Value;
 use walwright_server::Major;
 
-use crate::common::{Host, Place, install};
+use crate::common::{Host, LONGER, Place, finish, install, until, until_said};
 
 /// What every run that went well has in its summary.
 #[track_caller]
@@ -73,11 +77,43 @@ fn flushes_of_a_chosen_latency() {
     place.assert_clean();
 }
 
+/// What is there to be scraped, in the form of OpenMetrics.
+fn scraped(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n"
+    )
+    .expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("# EOF\n"), "{answer}");
+    answer
+}
+
 #[test]
-fn over_tcp_when_asked_for() {
+fn over_tcp_when_asked_for_and_scraped_meanwhile() {
     let place = Place::new();
-    let args = ["--tcp", "--scale=1", "--clients=2", "--json"];
-    let done = place.measure(&args).code(0);
+    let args = ["--tcp", "--scale=1", "--clients=2", "--json", "--metrics=127.0.0.1:0"];
+    let log = place.path("said");
+    let mut run = place.command(&[&["run", "--load-jobs=1"], &LONGER[..], &args].concat());
+    let run = run.stderr(File::create(&log).expect("a file")).spawn().expect("spawn");
+    until_said(&log, "/metrics\n");
+    let said = std::fs::read_to_string(&log).expect("it is said");
+    let address = said.split_once("metrics: http://").expect("where").1;
+    let address = address.split_once('/').expect("a path").0;
+    let seen = [
+        "walwright_load_transactions_total ",
+        "walwright_load_latency_seconds_bucket{le=\"+Inf\"} ",
+        "walwright_commits_total ",
+        "walwright_wal_bytes_total ",
+        "walwright_wait_seconds_total{class=",
+    ];
+    until("load and server are seen", || {
+        let metrics = scraped(address);
+        seen.iter().all(|metric| metrics.contains(metric))
+    });
+    let done = finish(run).code(0);
     assert_measured(&done.json());
     let settings = place.run(&["export"]).json();
     let listen = settings["settings"].as_array().unwrap();

@@ -46,9 +46,14 @@ async fn refused(console: &Client, command: &str) -> SqlState {
 }
 
 fn get(gateway: &Gateway, path: &str) -> String {
+    get_as("*/*", gateway, path)
+}
+
+fn get_as(form: &str, gateway: &Gateway, path: &str) -> String {
     let place = gateway.metrics().expect("metrics");
     let mut stream = std::net::TcpStream::connect(place).expect("connected");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {form}\r\nConnection: close");
+    write!(stream, "{head}\r\n\r\n").expect("asked");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("answered");
     answer
@@ -133,6 +138,10 @@ async fn what_clients_did_is_shown_and_counted() {
     assert!(get(&testbed.gateway, "/healthz").starts_with("HTTP/1.1 200 "));
     assert!(get(&testbed.gateway, "/other").starts_with("HTTP/1.1 404 "));
     assert!(get(&testbed.gateway, "/metrics").starts_with("HTTP/1.1 200 "));
+    assert!(metrics.contains("# TYPE walwright_gateway_logins_total counter\n"));
+    let open = get_as("application/openmetrics-text", &testbed.gateway, "/metrics");
+    assert!(open.contains("application/openmetrics-text") && open.ends_with("\n# EOF\n"), "{open}");
+    assert!(open.contains("# TYPE walwright_gateway_logins counter\n"), "{open}");
 }
 
 /// Waits until there is a barrier session of another process than this.

@@ -16,7 +16,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
-use prometheus_client::encoding::text::encode;
 use ring::digest::{Digest, SHA256, digest};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use walwright_coalesce::Registry;
+use walwright_http::Form;
 use walwright_server::Stop;
 
 use crate::destination::Destination;
@@ -182,7 +182,9 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
         },
         (_, Some(_)) => refusal(StatusCode::METHOD_NOT_ALLOWED, "rows come by POST"),
         (&Method::GET | &Method::HEAD, None) if path == "/healthz" => health(shared).await,
-        (&Method::GET | &Method::HEAD, None) if path == "/metrics" => metrics(shared),
+        (&Method::GET | &Method::HEAD, None) if path == "/metrics" => {
+            metrics(Form::of(request.headers()), shared)
+        }
         _ => refusal(StatusCode::NOT_FOUND, "there are /ingest/TABLE, /metrics and /healthz"),
     }
 }
@@ -242,13 +244,12 @@ fn kibibytes(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-fn metrics(shared: &Shared) -> Answer {
+fn metrics(form: Form, shared: &Shared) -> Answer {
     if let Some(table) = shared.tables.values().next() {
         table.coalescer().observe();
     }
-    let mut text_of = String::new();
-    match encode(&mut text_of, &shared.metrics) {
-        Ok(()) => text(text_of, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    match form.encode(&shared.metrics) {
+        Ok(body) => text(body, form.content_type()),
         Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
