@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use walwright_diagnose::Machine;
 use walwright_experiment::{
@@ -22,7 +21,6 @@ use super::event::Passed;
 use super::folder::Folder;
 use super::layer::Layer;
 use super::made::{Made, Tried};
-use super::plan::OPTION_BLOCKS;
 use super::space::{self, Surroundings};
 use super::state::{Cause, Phase};
 use super::{
@@ -90,9 +88,9 @@ impl Conductor {
         self.watcher.event(TuneEvent::Begins {
             id: &self.state.id,
             runs: self.state.plan.runs(),
-            confirming: self.confirming(),
+            confirming: self.state.confirming(),
             done: self.state.made.len() as u32,
-            left: self.left(),
+            left: self.state.time_left(),
             unit: self.objective.metric.kind().unit,
         });
         self.watcher.event(TuneEvent::SoFar(&self.state));
@@ -113,21 +111,6 @@ impl Conductor {
         }
         self.bench.discard().await?;
         Ok(self.state)
-    }
-
-    /// Measurements of the confirmation that are to come, at least and at most.
-    pub(super) fn confirming(&self) -> (u32, u32) {
-        let (asked, of) = (self.state.questions(), &self.state.confirmation);
-        let not_proposed = self.state.conclusion().is_some_and(|end| !end.is_proposed);
-        if not_proposed || self.state.phase > Phase::Confirm || of.failure().is_some() {
-            return (0, 0);
-        }
-        let least = of.wanted(&asked);
-        let is_sized = of.pairs() >= asked.planned as usize
-            && (least == asked.planned || of.needed(&asked).is_some());
-        let most = if is_sized { least } else { asked.most };
-        let made = of.made.len() as u32;
-        ((2 * least).saturating_sub(made), (2 * most).saturating_sub(made))
     }
 
     /// What writes the kernel's values outside of the bench's own runs.
@@ -314,7 +297,7 @@ impl Conductor {
             value,
             change: change.filter(|_| ask.purpose != Purpose::Baseline),
             crashed: crashed.as_deref(),
-            left: self.left(),
+            left: self.state.time_left(),
         });
         self.watcher.event(TuneEvent::SoFar(&self.state));
         Ok(())
@@ -626,33 +609,9 @@ impl Conductor {
             value,
             change: None,
             crashed: crashed.map(String::as_str),
-            left: self.left(),
+            left: self.state.time_left(),
         });
         self.watcher.event(TuneEvent::SoFar(&self.state));
-    }
-
-    /// About how long the rest takes: by the measurements so far.
-    pub(super) fn left(&self) -> Duration {
-        let plan = &self.state.plan;
-        let per_run = self
-            .state
-            .mean_seconds()
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .unwrap_or(plan.per_run());
-        let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
-        let searching = plan.runs().saturating_sub(self.state.made.len() as u32);
-        let (confirming, _) = self.confirming();
-        let searching = if self.state.conclusion().is_some() { 0 } else { searching };
-        let client_options = match &self.state.client_options[..] {
-            _ if self.state.phase > Phase::ClientOptions => 0,
-            [] => plan.client_option_runs(),
-            client_options => {
-                let made: usize =
-                    client_options.iter().map(|client_option| client_option.scores.len()).sum();
-                (client_options.len() as u32 * OPTION_BLOCKS).saturating_sub(made as u32)
-            }
-        };
-        per_run * (searching + client_options) + (per_run + beyond) * confirming
     }
 }
 

@@ -1,6 +1,7 @@
 //! All that is known of a tune.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walwright_record::{RunId, Timestamp};
@@ -10,6 +11,7 @@ use walwright_stats::{Confidence, Estimate, Method, t_quantile};
 
 use super::confirm::{Kept, Questions};
 use super::made::Made;
+use super::plan::OPTION_BLOCKS;
 use super::schema_part::{SchemaChange, SchemaKind, SchemaPart, changes};
 use super::{ClientOption, Confirmation, Dropped, TunePlan};
 
@@ -196,6 +198,44 @@ impl TuneState {
         let seconds: Vec<f64> =
             self.made.iter().filter(|m| m.crashed.is_none()).map(|m| m.seconds).collect();
         walwright_stats::mean(&seconds)
+    }
+
+    /// Measurements of the confirmation that are to come, at least and at most.
+    pub(super) fn confirming(&self) -> (u32, u32) {
+        let (asked, of) = (self.questions(), &self.confirmation);
+        let not_proposed = self.conclusion().is_some_and(|end| !end.is_proposed);
+        if not_proposed || self.phase > Phase::Confirm || of.failure().is_some() {
+            return (0, 0);
+        }
+        let least = of.wanted(&asked);
+        let is_sized = of.pairs() >= asked.planned as usize
+            && (least == asked.planned || of.needed(&asked).is_some());
+        let most = if is_sized { least } else { asked.most };
+        let made = of.made.len() as u32;
+        ((2 * least).saturating_sub(made), (2 * most).saturating_sub(made))
+    }
+
+    /// About how long the rest takes: by the measurements so far.
+    pub fn time_left(&self) -> Duration {
+        let plan = &self.plan;
+        let per_run = self
+            .mean_seconds()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .unwrap_or(plan.per_run());
+        let beyond = plan.confirm_window.0.saturating_sub(plan.window.0);
+        let searching = plan.runs().saturating_sub(self.made.len() as u32);
+        let (confirming, _) = self.confirming();
+        let searching = if self.conclusion().is_some() { 0 } else { searching };
+        let client_options = match &self.client_options[..] {
+            _ if self.phase > Phase::ClientOptions => 0,
+            [] => plan.client_option_runs(),
+            client_options => {
+                let made: usize =
+                    client_options.iter().map(|client_option| client_option.scores.len()).sum();
+                (client_options.len() as u32 * OPTION_BLOCKS).saturating_sub(made as u32)
+            }
+        };
+        per_run * (searching + client_options) + (per_run + beyond) * confirming
     }
 
     /// The winner against the baseline on fresh data.

@@ -120,6 +120,11 @@ fn figures(state: &TuneState, objective: &Objective) -> Vec<Figure> {
         figures
             .push(Figure::new("Confirmed", Some(cell(&state.confirmed(), objective))).note(note));
     }
+    if state.phase != Phase::Done {
+        let left =
+            Figure::new("Remains", Some(format!("about {}", format::length(state.time_left()))));
+        figures.push(left.note("of measuring, by what its measurements have taken"));
+    }
     figures
 }
 

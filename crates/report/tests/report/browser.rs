@@ -249,6 +249,11 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
     );
     assert!(svg.contains("rgb(") && !svg.contains("var("), "colours are written out");
     assert!(files[1].starts_with(b"\x89PNG") && files[1].len() > 10_000, "{}", files[1].len());
+
+    // On paper nothing can be clicked.
+    tab.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    let seen = "[...document.querySelectorAll('.screen')].filter((of) => of.checkVisibility()).map((of) => of.className)";
+    assert_eq!(tab.value(seen), json!([]));
     assert_eq!(tab.complaints(), Vec::<String>::new());
 }
 
