@@ -3,6 +3,7 @@
 //! metrics so, in either of their forms.
 
 mod metrics;
+mod token;
 
 use std::error::Error;
 use std::future::Future;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub use metrics::{Endpoint, Form, Health, Metrics};
+pub use token::{TokenHash, bearer_tokens};
 
 /// How long nothing is accepted after that has failed: mostly for want of descriptors, so that
 /// others must end first.

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, ORIGIN};
 use axum::http::{Method, Uri};
 use ring::digest::{Digest, SHA256, digest};
+use walwright_http::TokenHash;
 
 use crate::ServeError;
 
@@ -58,7 +59,7 @@ impl Token {
 /// Who may ask for what.
 #[derive(Clone)]
 pub struct Admission {
-    token: Option<Digest>,
+    token: Option<TokenHash>,
     /// What the cookie is called and holds. Browsers send cookies to all ports of a machine.
     cookie: (String, String),
     /// Whether reading needs the token too.
@@ -99,7 +100,7 @@ impl Admission {
         let held = token.map(|token| digest(&SHA256, format!("walwright {}", token.0).as_bytes()));
         let hex = |of: Digest| of.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         Admission {
-            token: token.map(|token| digest(&SHA256, token.0.as_bytes())),
+            token: token.map(|token| TokenHash::of(&token.0)),
             cookie: (format!("walwright-{port}"), held.map(hex).unwrap_or_default()),
             reading,
             actions,
@@ -133,7 +134,7 @@ impl Admission {
         }
         if reads && let Some((token, to)) = brought(uri) {
             let Some(known) = &self.token else { return Decision::Pass };
-            if digest(&SHA256, token.as_bytes()).as_ref() != known.as_ref() {
+            if !known.is_of(&token) {
                 return Decision::Unknown;
             }
             let (name, value) = &self.cookie;
@@ -156,17 +157,13 @@ impl Admission {
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
         let Some(known) = &self.token else { return false };
-        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        let bearer = texts(AUTHORIZATION).any(|given| {
-            let token =
-                given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            token.is_some_and(|(_, token)| same(token.trim(), known))
-        });
+        let bearer = walwright_http::bearer_tokens(headers).any(|token| known.is_of(token));
         let (name, value) = &self.cookie;
-        let expected = digest(&SHA256, value.as_bytes());
-        let cookies = texts(COOKIE).flat_map(|cookies| cookies.split(';'));
+        let expected = TokenHash::of(value);
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let cookies = cookies.flat_map(|cookies| cookies.split(';'));
         let mut pairs = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        bearer || pairs.any(|(called, given)| called == name && same(given, &expected))
+        bearer || pairs.any(|(called, given)| called == name && expected.is_of(given))
     }
 
     fn is_called(&self, host: &str) -> bool {
@@ -175,11 +172,6 @@ impl Admission {
             || name.eq_ignore_ascii_case("localhost")
             || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
-}
-
-/// Whether a text has this hash: how long a comparison of hashes takes tells nothing.
-fn same(text: &str, hash: &Digest) -> bool {
-    digest(&SHA256, text.as_bytes()).as_ref() == hash.as_ref()
 }
 
 /// The name in a `Host`, which has a port mostly.
