@@ -106,7 +106,7 @@ pub fn gateway(of: &GatewaySeen) -> Document {
             ),
     ];
     let times = [
-        ("Answers withheld", &of.withheld),
+        ("Time withheld", &of.withheld),
         ("Statements in the queue", &of.queue),
         ("Barriers", &of.barrier),
     ];
@@ -147,7 +147,7 @@ pub fn gateway(of: &GatewaySeen) -> Document {
     let section =
         |id: &'static str, title: &str, block| Section::new(id, title, Reach::Paper, vec![block]);
     let of_pins = vec![Column::text("reason"), Column::number("now"), Column::number("ever")];
-    let over_time = vec![Column::text(""), Column::text("over the last readings")];
+    let over_time = vec![Column::text("figure"), Column::text("over the last readings")];
     Document {
         kind: "gateway",
         id: of.address.clone(),

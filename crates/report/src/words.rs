@@ -60,6 +60,7 @@ pub(crate) fn deck(record: &Record) -> String {
     });
     match (driven, measured) {
         (Some(driven), Some(measured)) => format!("{driven}, {measured}."),
+        (Some(driven), None) if record.header.state == RunState::Running => format!("{driven}."),
         (Some(driven), None) => format!("{driven}, ended before the measured window began."),
         (None, Some(measured)) => format!("A load that walwright did not drive, {measured}."),
         (None, None) => "Ended before the load began.".to_owned(),

@@ -116,7 +116,8 @@ impl Page {
 
     fn head(&mut self, of: &Document) {
         let label = of.label.as_ref().map(|label| format!(" · {}", text(label)));
-        let date = of.date.as_ref().map(|date| format!("{} · ", text(date)));
+        let between = if of.id.is_empty() { "" } else { " · " };
+        let date = of.date.as_ref().map(|date| format!("{}{between}", text(date)));
         self.put(format_args!(
             "<header>\n<div class=\"kicker\"><span><b>walwright</b> {}{}</span><span>{}<span class=\"mono\">{}</span></span></div>",
             of.kind,

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use walwright_record::{Event, Record, RunState};
 use walwright_report::html::{Links, POLICY, SCRIPT, STYLE};
 use walwright_report::{
-    RunReport, comparison, experiment, format, scaling, storage, tune_document,
+    GatewayPin, GatewayPool, GatewaySeen, JobRow, RunReport, Spread, comparison, experiment,
+    format, gateway, job, scaling, storage, tune_document,
 };
 use walwright_testing::browser::{Browser, Screen, Tab, axe};
 use walwright_testing::site::Site;
@@ -303,6 +304,10 @@ fn a_served_page_obeys_its_policy_and_follows_a_run() {
     half.events.retain(|event| event.at < cut);
     (half.header.state, half.header.ended) = (RunState::Running, None);
     half.phases.last_mut().unwrap().end = None;
+    let mut warming = half.clone();
+    warming.phases.retain(|phase| phase.start < at((PREPARE + 1) as f64));
+    let warming = RunReport::new(warming).document().markdown();
+    assert!(warming.contains("faithful mode.\n"), "it has not ended: {warming}");
     let (half, whole) = (RunReport::new(half), RunReport::new(whole));
     let links = Links {
         style: "/page.css",
@@ -370,6 +375,23 @@ fn everybody_can_use_the_other_pages() {
     let (Some(axe), Some(mut browser)) = (axe(), Browser::start()) else { return };
     let saved = Saved::new();
     let tuned = walwright_tune::fixture::ended();
+    let course = || vec![1.0, 3.0, 2.0];
+    let seen = GatewaySeen {
+        address: "http://127.0.0.1:9187/metrics".to_owned(),
+        withheld: Some(Spread::default()),
+        pins: vec![GatewayPin { reason: "temporary table".to_owned(), now: 1.0, ever: 2.0 }],
+        pools: vec![GatewayPool { database: "app".to_owned(), ..GatewayPool::default() }],
+        throughput_course: course(),
+        withheld_course: course(),
+        ..GatewaySeen::default()
+    };
+    let started = JobRow {
+        link: "/jobs/1".to_owned(),
+        command: "walwright run --workload=tpcb --label='a long name of an experiment'",
+        begun: at(0.0),
+        state: "It goes on.".to_owned(),
+        failed: false,
+    };
     let pages = [
         ("comparison", comparison(&comparisons(), true)),
         ("experiment", experiment(&experiments::outcome())),
@@ -377,6 +399,8 @@ fn everybody_can_use_the_other_pages() {
         ("sweep", scaling(&scalings::sample())),
         ("storage", storage(&storages::measurement())),
         ("tune", tune_document(&tuned, &tuned.plan.objective().unwrap())),
+        ("gateway", gateway(&seen)),
+        ("job", job(&started, &["[ 0.1 s] prepare ...".to_owned()], &[record_of(5).header.id])),
     ];
     for (name, document) in pages {
         let page = saved.page(&format!("{name}.html"), &document.html());
