@@ -145,12 +145,15 @@ impl Guard {
         self.pid
     }
 
-    /// Sends a signal, unless the child has ended.
+    /// Sends a signal, unless the child has ended. A child that was stopped runs again to
+    /// act on it.
     pub(crate) fn signal(&self, signal: Signal) {
         let exit = self.shared.lock();
         if exit.is_none() {
-            // It may be a zombie by now, which is no failure.
-            let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
+            for sent in [signal, Signal::SIGCONT] {
+                // It may be a zombie by now, which is no failure.
+                let _ = kill(Pid::from_raw(self.pid.cast_signed()), sent);
+            }
         }
     }
 
@@ -213,6 +216,20 @@ mod tests {
             assert!(Instant::now() < deadline, "the channel never changed");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_child_that_was_stopped_acts_on_a_signal() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let guard = Guard::spawn(command, Signal::SIGKILL, None).expect("spawn");
+        let pid = Pid::from_raw(guard.pid().cast_signed());
+        kill(pid, Signal::SIGSTOP).expect("sent");
+        let stopped = waitid(Id::Pid(pid), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT);
+        stopped.expect("stopped");
+        guard.signal(Signal::SIGTERM);
+        let exit = guard.wait(Duration::from_secs(20)).expect("ended");
+        assert_eq!(exit.signal, Some(15));
     }
 
     #[test]
