@@ -10,7 +10,7 @@ use walwright_figures::experiment::{
     ArmOutcome, Ending, Judged, JudgedArm, Outcome, PredictionMet, TimeBook,
 };
 use walwright_record::{RunId, Timestamp};
-use walwright_stats::Verdict;
+use walwright_stats::{Interval, Verdict};
 
 use crate::compare::words::{percent, statement, value};
 use crate::document::{
@@ -262,10 +262,7 @@ fn claims(of: &Outcome) -> Section {
         let metric = claim.metric.as_ref().map(|metric| metric.name.clone());
         let than = claim.than.as_ref().map(|than| format!("against {than}"));
         let subject: Vec<String> = metric.into_iter().chain(than).collect();
-        let claimed = claim.claimed.map(|ends| match ends.low == ends.high {
-            true => percent(ends.low),
-            false => words::range(ends),
-        });
+        let claimed = claim.claimed.map(claimed_words);
         let measured = claim.measured.as_ref();
         let open = if claim.metric.is_some() { "not measured" } else { "" };
         vec![
@@ -284,6 +281,20 @@ fn claims(of: &Outcome) -> Section {
         Block::Muted(format!("Durability, by class: {classes}.")),
     ];
     Section::new("claims", "Claimed and measured", Reach::Paper, blocks)
+}
+
+/// A claimed change. Who claims only that a figure rises or falls has an end that is none.
+fn claimed_words(ends: Interval) -> String {
+    match ends {
+        Interval { low, high } if low == high => percent(low),
+        Interval { low, high } if low > 0.0 && high >= 100.0 => {
+            format!("a rise, from {}", percent(low))
+        }
+        Interval { low, high } if low <= -0.99 && high < 0.0 => {
+            format!("a fall, from {}", percent(high))
+        }
+        ends => words::range(ends),
+    }
 }
 
 /// What may be said of each arm, and what else changed with it.
@@ -458,4 +469,18 @@ fn runs(of: &Outcome) -> Section {
         Block::Table(Table { rows: rows.collect(), columns }),
     ];
     Section::new("runs", "Runs", Reach::Page, blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_change_has_one_figure_two_ends_or_a_direction() {
+        let words = |low: f64, high: f64| claimed_words(Interval { low, high });
+        assert_eq!(words(-0.34, -0.34), percent(-0.34));
+        assert!(words(0.2, 0.3).contains(" to "), "{}", words(0.2, 0.3));
+        assert_eq!(words(0.02, 100.0), format!("a rise, from {}", percent(0.02)));
+        assert_eq!(words(-0.99, -0.02), format!("a fall, from {}", percent(-0.02)));
+    }
 }
