@@ -100,6 +100,15 @@ impl Relief {
         self
     }
 
+    /// States how many seconds of a transaction more may disappear.
+    #[must_use]
+    pub fn at_most_more(mut self, seconds: f64) -> Self {
+        if let Some(interval) = &mut self.time.interval {
+            interval.high += seconds.max(0.0);
+        }
+        self
+    }
+
     /// States the CPU that disappears with it, in seconds of a transaction.
     #[must_use]
     pub fn and_cpu(mut self, seconds: f64) -> Self {

@@ -140,8 +140,14 @@ fn reset(reading: &Reading) -> Option<Finding> {
     let replanned = replanned(uses, &resets);
     let again = sum(&remade, &reading.counted(replanned.unwrap_or(0.0)));
     let execution = reading.execution(executing + again.center);
+    // What a backend does for a message beside executing it, reading, parsing and answering,
+    // no statement is charged with: each message has its part of it.
+    let beside = beside_execution(reading, uses);
+    let part = (each / round_trips(reading).unwrap_or(1.0)).min(1.0);
+    let answering = beside * part;
     // The client's view of the same commands where the driver timed them.
-    let timed = timed_by_driver(reading).unwrap_or(executing + trip);
+    let timed = timed_by_driver(reading)
+        .unwrap_or_else(|| executing + trip + reading.with_processor_wait(answering));
     // One that drops tables is a commit that is flushed (RecordTransactionCommit), the others
     // are none.
     let flushed: f64 = resets.iter().filter(|s| drops_tables(s)).map(|s| s.calls).sum();
@@ -156,6 +162,11 @@ fn reset(reading: &Reading) -> Option<Finding> {
         false => reading.counted(center),
     };
     let impact = reading.impact(time.clone())?;
+    // What the others spend beside executing may be the plans that a reset makes them lose.
+    let lost = match resets.iter().any(forgets) {
+        true => reading.with_processor_wait(beside - answering),
+        false => 0.0,
+    };
     let text = resets.first().map(|s| s.short()).unwrap_or_default();
     let mut from = vec![WaitClass::Cpu];
     if flushed > 0.0 {
@@ -166,11 +177,12 @@ fn reset(reading: &Reading) -> Option<Finding> {
         Some(_) => time.low().unwrap_or(time.center),
         None => executing,
     };
-    let relief = Relief::new(time, from)
-        .at_least(least / 2.0)
+    let mut relief = Relief::new(time, from).at_least(least / 2.0).and_flushes(flushed);
+    relief = match &churn {
         // A commit deletes the files of the tables that it drops.
-        .and_cpu(if churn.is_some() { execution.cpu_around } else { execution.cpu })
-        .and_flushes(flushed);
+        Some(_) => relief.and_cpu(execution.cpu_around),
+        None => relief.at_most_more(lost).and_cpu(execution.cpu + answering).and_messages(part),
+    };
     let gain = reading.gain(&relief);
     if !matters(&impact, gain.as_ref()) {
         return None;
@@ -226,13 +238,23 @@ fn reset(reading: &Reading) -> Option<Finding> {
     })
 }
 
+/// Whether a reset throws plans away.
+fn forgets(reset: &&StatementUse) -> bool {
+    let text = reset.plain();
+    text.starts_with("discard all") || text.starts_with("discard plans")
+}
+
+/// CPU seconds of a transaction that backends spend beside executing statements, at least: what
+/// statements wait for counts as execution.
+fn beside_execution(reading: &Reading, uses: &StatementUses) -> f64 {
+    let counted = reading.summary.time.as_ref().and_then(|time| time.counted_cpu);
+    let executing: f64 = uses.toplevel().map(StatementUse::seconds).sum();
+    counted.map_or(0.0, |cpu| (cpu.as_secs_f64() - executing / uses.work.count).max(0.0))
+}
+
 /// Seconds of a transaction in which functions plan again what resets made them forget; `None`
 /// where the server does not count it.
 fn replanned(uses: &StatementUses, resets: &[&StatementUse]) -> Option<f64> {
-    let forgets = |s: &&StatementUse| {
-        let text = s.plain();
-        text.starts_with("discard all") || text.starts_with("discard plans")
-    };
     if !resets.iter().any(forgets) {
         return Some(0.0);
     }
