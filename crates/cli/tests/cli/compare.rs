@@ -170,7 +170,10 @@ fn windows_of_different_length_are_cut_and_said() {
         cost[0]["smaller"][0].clone()
     };
     let tested = claim(&short);
-    assert_eq!(tested["verdict"]["tested"]["would_do"], true, "{tested}");
+    // Two seconds of a busy machine may have an interval that says neither yes nor no.
+    let verdict = &tested["verdict"]["tested"];
+    assert!(verdict["does"].as_f64().unwrap() > 1.0, "{tested}");
+    assert_ne!(verdict["would_do"], false, "{tested}");
     assert!(tested["verdict"].to_string().contains("its disk"), "{tested}");
     if std::thread::available_parallelism().unwrap().get() > 1 {
         let untested = claim(&long);
